@@ -1,0 +1,268 @@
+//! What `tailback test` answers: the shape that the analysis fills, `--json` prints and the report draws.
+//! Every figure that could not be had says why; none is zero for want of knowing.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of this shape in `--json`.
+pub const ANSWER_VERSION: u32 = 1;
+
+/// A number with the interval that holds it with 95 % confidence, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Figure {
+    Is { value: f64, low: f64, high: f64 },
+    CannotTell { cannot_tell: String },
+}
+
+impl Figure {
+    pub fn exactly(value: f64) -> Figure {
+        Figure::Is { value, low: value, high: value }
+    }
+    pub fn cannot_tell(because: impl Into<String>) -> Figure {
+        Figure::CannotTell { cannot_tell: because.into() }
+    }
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Figure::Is { value, .. } => Some(*value),
+            Figure::CannotTell { .. } => None,
+        }
+    }
+    pub fn map(&self, f: impl Fn(f64) -> f64) -> Figure {
+        match self {
+            Figure::Is { value, low, high } => Figure::Is { value: f(*value), low: f(*low), high: f(*high) },
+            other => other.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    pub version: u32,
+    pub title: String,
+    pub started_ns: i64,
+    pub duration_s: f64,
+    /// Whether the run went to its planned end.
+    pub complete: bool,
+    /// Smallest round trip of the unloaded link, hosts' own share left out.
+    pub base_rtt_ms: Figure,
+    /// Idle, download, upload, both: in the order in which they ran.
+    pub phases: Vec<PhaseAnswer>,
+    pub down: DirectionAnswer,
+    pub up: DirectionAnswer,
+    /// The direction in which packets wait longest under load, or `None` where neither adds delay that matters.
+    pub worst_direction: Option<base::record::Direction>,
+    pub responsiveness: Responsiveness,
+    pub grade: Grade,
+    pub clock: ClockAnswer,
+    pub instrument: Instrument,
+    /// What was found, gravest first, each with its evidence.
+    pub findings: Vec<Finding>,
+    /// What to set, ready to paste.
+    pub advice: Vec<Advice>,
+}
+
+/// Round trips and loss in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseAnswer {
+    /// `idle`, `down`, `up` or `both`.
+    pub name: String,
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// Whether the figures were stable when the phase ended.
+    pub stable: bool,
+    /// Why not, or how long it took.
+    pub stability: String,
+    /// Round trips of the probes on their own flow, warm-up left out.
+    pub rtt: Delays,
+    /// Delay added upstream, from one-way delays.
+    pub added_up: Delays,
+    /// Delay added downstream.
+    pub added_down: Delays,
+    /// Round trips that the load's own packets saw (TCP_INFO of the sender), weighted by time; null in the idle phase.
+    pub in_flow_rtt: Option<Delays>,
+    pub loss: Loss,
+    /// Payload rate of the load.
+    pub goodput_down_bps: Option<Figure>,
+    pub goodput_up_bps: Option<Figure>,
+    /// Traffic of others on the interface while the test ran.
+    pub cross_traffic_bps: Option<f64>,
+    /// Share of probes answered within each limit, loss counted as not answered.
+    pub reliability: Vec<Reliability>,
+}
+
+/// A distribution of delays: figures for people, a histogram for merging.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Delays {
+    pub count: u64,
+    pub min_ms: Figure,
+    pub mean_ms: Figure,
+    pub mdev_ms: Figure,
+    pub p50_ms: Figure,
+    pub p95_ms: Figure,
+    pub p99_ms: Figure,
+    pub max_ms: Figure,
+    /// HdrHistogram in microseconds, V2 deflate-free encoding, base64: two of them can be added.
+    pub histogram: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    pub sent: u64,
+    pub lost: u64,
+    pub lost_up: u64,
+    pub lost_down: u64,
+    pub late: u64,
+    pub duplicates: u64,
+    pub invalid: u64,
+    pub not_sent: u64,
+    /// lost / sent × 100, with its interval.
+    pub percent: Figure,
+    /// Lengths of runs of consecutive losses: (length, how often).
+    pub bursts: Vec<(u64, u64)>,
+    /// In words: none, single, in bursts, at the top of the queue.
+    pub pattern: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reliability {
+    pub limit_ms: f64,
+    /// 0 to 1.
+    pub share: Figure,
+}
+
+/// The bottleneck of one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DirectionAnswer {
+    /// Payload rate under load.
+    pub goodput_bps: Figure,
+    /// Rate of the bottleneck counted in whole IP packets.
+    pub link_rate_bps: Figure,
+    /// How long a packet waits in the full queue.
+    pub queue_ms: Figure,
+    /// What the queue holds when full: `queue_ms` × `link_rate_bps`.
+    pub queue_bytes: Figure,
+    /// Whether `queue_ms` is the queue's size, or only the most that was seen of it.
+    pub queue_is: QueueIs,
+    /// Base round trip × link rate.
+    pub bdp_bytes: Figure,
+    /// `queue_bytes` / `bdp_bytes`.
+    pub factor_too_large: Figure,
+    /// Delay added under load in this direction (p50, p95, p99, max), from the phase that loads it alone.
+    pub added: Delays,
+    pub discipline: DisciplineGuess,
+    /// Median round trip of the load's own packets minus that of the probes, in the same phase.
+    pub in_flow_minus_probe_ms: Figure,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueIs {
+    /// It was seen full: the size of the buffer.
+    Size,
+    /// It was never seen full: the buffer is at least this large.
+    AtLeast,
+    /// Kept short by an AQM: what it was allowed to grow to.
+    Controlled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Discipline {
+    DropTail,
+    Aqm,
+    FairQueueing,
+    /// Fair queueing whose queues an AQM keeps short.
+    FairQueueingAqm,
+    CannotTell,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DisciplineGuess {
+    pub is: Discipline,
+    /// One line each: what was seen, with its numbers.
+    pub evidence: Vec<String>,
+    /// For `cannot_tell`: what would settle it.
+    pub would_settle: Option<String>,
+}
+
+/// Round trips per minute, draft-ietf-ippm-responsiveness.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Responsiveness {
+    /// Which text and which variant the number follows.
+    pub formula: String,
+    /// The score of the draft: the mean of `foreign_rpm` and `loaded_rpm`.
+    pub rpm: Figure,
+    /// From fresh connections.
+    pub foreign_rpm: Figure,
+    /// From the load's own connections.
+    pub loaded_rpm: Figure,
+    /// The other common formula: 60 000 / mean of both trimmed means in ms.
+    pub harmonic_rpm: Figure,
+    pub foreign_ms: Figure,
+    pub loaded_ms: Figure,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Grade {
+    /// `A+` to `F`, or `?`.
+    pub letter: String,
+    /// Name and thresholds of the scale, and what it was applied to.
+    pub scale: String,
+    /// The figure that decided.
+    pub added_ms: Figure,
+}
+
+/// How far one-way delays can be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockAnswer {
+    /// Far clock minus near clock at the start.
+    pub offset_ms: Figure,
+    pub drift_ppm: Figure,
+    /// In words: same clock; or the bound from the smallest round trip and what it assumes.
+    pub trust: String,
+}
+
+/// What the instrument says of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Instrument {
+    pub probes_planned: u64,
+    pub probes_sent: u64,
+    pub missed_slots: u64,
+    /// Delay the hosts added and that was subtracted, over all answered probes.
+    pub host_share: Delays,
+    /// Lateness of sending.
+    pub late_send: Delays,
+    /// Largest share of all processors that was busy, 0 to 1.
+    pub cpu_max: Option<f64>,
+    /// Reasons to distrust the run, empty where there are none.
+    pub doubts: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Good,
+    Note,
+    Warning,
+    Bad,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    pub severity: Severity,
+    /// One sentence a person can act on.
+    pub says: String,
+    /// The numbers behind it.
+    pub evidence: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Advice {
+    /// What this does, in one sentence.
+    pub what: String,
+    /// Where it applies: `Linux`, `OpenWrt`, `any router`.
+    pub on: String,
+    /// Commands, one a line, ready to paste; empty where it is a setting in a menu.
+    pub commands: Vec<String>,
+}

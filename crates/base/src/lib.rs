@@ -1,0 +1,14 @@
+//! The nouns every other room speaks with: time, units, random streams, packets, and the one
+//! definition of a recording. Nothing here reads a clock, a file or the environment.
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+pub mod packet;
+pub mod record;
+pub mod rng;
+pub mod time;
+pub mod units;
+
+pub use packet::{Ecn, FlowId, Packet, PacketId};
+pub use time::{Duration, SignedDuration, Time};
+pub use units::{BitsPerSec, Bytes, ParseUnitError};

@@ -1,0 +1,38 @@
+//! The recording: what happened to packets at a bottleneck, no matter whether it was measured,
+//! emulated, simulated, captured or imported. This module is its only definition; the JSON schema
+//! and the reference page are generated from it.
+
+mod meta;
+mod schema;
+mod tables;
+
+pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
+pub use schema::{Cell, Column, Field, Kind, Table, TableSpec, Text};
+pub use tables::{Datagram, Delay, Direction, Event, Flow, HostLoad, Queue, Row, Status, TABLES, Traffic};
+
+/// A whole recording in memory, each table in the order in which its rows were written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    pub meta: Meta,
+    pub delay: Vec<Delay>,
+    pub traffic: Vec<Traffic>,
+    pub flow: Vec<Flow>,
+    pub queue: Vec<Queue>,
+    pub datagram: Vec<Datagram>,
+    pub host: Vec<HostLoad>,
+    pub event: Vec<Event>,
+}
+
+impl Recording {
+    pub fn push(&mut self, row: Row) {
+        match row {
+            Row::Delay(r) => self.delay.push(r),
+            Row::Traffic(r) => self.traffic.push(r),
+            Row::Flow(r) => self.flow.push(r),
+            Row::Queue(r) => self.queue.push(r),
+            Row::Datagram(r) => self.datagram.push(r),
+            Row::HostLoad(r) => self.host.push(r),
+            Row::Event(r) => self.event.push(r),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The tables of a recording. Times are UNIX nanoseconds that advance with the monotonic clock from
+//! one reading of the wall clock, so a step of the wall clock never bends a delay. What is not known
+//! is null, never zero.
+
+use super::schema::{Cell, Column, Field, Table, TableSpec, Text, tables, word_enum};
+
+word_enum! {
+    /// What became of a probe.
+    Status {
+        /// Answered in time, and its delay can be trusted.
+        Ok = "ok",
+        /// Answered after the limit for loss (10 s unless the plan says otherwise); the delay is still recorded.
+        Late = "late",
+        /// The far end never saw it.
+        LostUp = "lost_up",
+        /// The far end answered, the answer never came.
+        LostDown = "lost_down",
+        /// No answer, and no evidence in which direction it was lost.
+        Lost = "lost",
+        /// A further answer to a probe that was answered already.
+        Duplicate = "duplicate",
+        /// Answered, but its times cannot be right (a clock stepped in between, for example).
+        Invalid = "invalid",
+        /// Its slot passed before it could be sent: a fault of this host, not of the link.
+        NotSent = "not_sent",
+    }
+}
+
+word_enum! {
+    /// Seen from the near end, the user's side of the bottleneck.
+    Direction { Up = "up", Down = "down" }
+}
+
+tables! {
+    /// One row a probe, written once its fate is known.
+    Delay in "delay" at sent_ns {
+        /// When the probe left this host (kernel transmit time where the kernel gave one), UNIX ns.
+        sent_ns: i64,
+        /// Number of the probe within its target, from 0.
+        seq: i64,
+        /// What was probed: `udp` (our server, own flow), `tcp-connect` (TCP set-up), `tcp-request` (one-byte request on a fresh TCP connection), and others as they come.
+        target: Text,
+        /// Round-trip time without the share of the hosts: from this kernel's transmit to its receive time, less the time the far end held it. Null where there was no answer.
+        rtt_ns: Option<i64>,
+        /// One-way delay to the far end. Null in our own measurements, which keep the far end's clock readings in the two `remote_` columns instead; imported data may have it.
+        owd_up_ns: Option<i64>,
+        /// One-way delay from the far end; see `owd_up_ns`.
+        owd_down_ns: Option<i64>,
+        /// When the far end's kernel received the probe, on the far end's clock, UNIX ns.
+        remote_rx_ns: Option<i64>,
+        /// When the far end's kernel sent the answer, on the far end's clock, UNIX ns.
+        remote_tx_ns: Option<i64>,
+        /// Delay that the two hosts themselves added and that `rtt_ns` leaves out: user space to kernel and back on this side, residence on the far side.
+        host_ns: Option<i64>,
+        /// Actual minus planned send time.
+        late_send_ns: Option<i64>,
+        /// What became of it.
+        status: Status,
+        /// ECN bits the answer arrived with (0 to 3).
+        ecn: Option<i64>,
+        /// DSCP the answer arrived with (0 to 63).
+        dscp: Option<i64>,
+    }
+
+    /// One row an interval and interface: what passed, counted by the kernel.
+    Traffic in "traffic" at t_ns {
+        /// End of the interval, UNIX ns.
+        t_ns: i64,
+        /// Length of the interval, ns.
+        interval_ns: i64,
+        /// Name of the interface.
+        interface: Text,
+        /// Bytes received in the interval, link-layer header included. Null across a counter reset.
+        rx_bytes: Option<i64>,
+        /// Bytes sent in the interval, link-layer header included. Null across a counter reset.
+        tx_bytes: Option<i64>,
+    }
+
+    /// One row a sample of a transfer, from its sender's TCP_INFO or its receiver's byte count.
+    Flow in "flow" at t_ns {
+        /// When it was sampled, on this host's clock, UNIX ns.
+        t_ns: i64,
+        /// Number of the flow within the recording.
+        flow: i64,
+        /// Which way its data goes.
+        direction: Direction,
+        /// Payload bytes acknowledged so far (at the sender), null where only the receiver was watched.
+        bytes_acked: Option<i64>,
+        /// Payload bytes received so far (at the receiver), null where only the sender was watched.
+        bytes_received: Option<i64>,
+        /// Congestion window.
+        cwnd_bytes: Option<i64>,
+        /// Slow-start threshold; null while the kernel has none.
+        ssthresh_bytes: Option<i64>,
+        /// Smoothed round-trip time, of the flow's own packets.
+        srtt_ns: Option<i64>,
+        /// Mean deviation of the round-trip time.
+        rttvar_ns: Option<i64>,
+        /// Smallest round-trip time the sender has seen.
+        min_rtt_ns: Option<i64>,
+        /// Segments retransmitted so far.
+        retransmits: Option<i64>,
+        /// The kernel's latest estimate of the delivery rate.
+        delivery_rate_bps: Option<i64>,
+        /// Payload of a full segment.
+        mss_bytes: Option<i64>,
+    }
+
+    /// One row a sample of a queue whose inside is known: emulated or simulated.
+    Queue in "queue" at t_ns {
+        /// When it was sampled, UNIX ns.
+        t_ns: i64,
+        /// Which queue, for example `up` or `hop2/down`.
+        queue: Text,
+        /// Bytes waiting.
+        backlog_bytes: i64,
+        /// Packets waiting.
+        backlog_packets: i64,
+        /// Sojourn time of the packet that left last.
+        sojourn_ns: Option<i64>,
+        /// Packets dropped so far.
+        drops: i64,
+        /// Packets marked so far.
+        marks: i64,
+        /// Drop probability of the discipline, where it has one.
+        probability: Option<f64>,
+        /// Bytes delivered so far.
+        delivered_bytes: i64,
+    }
+
+    /// One row a crafted datagram.
+    Datagram in "datagram" at sent_ns {
+        /// When it left, UNIX ns.
+        sent_ns: i64,
+        /// Number within its train.
+        seq: i64,
+        /// Which train or step it belongs to.
+        train: i64,
+        /// Which way it went.
+        direction: Direction,
+        /// Size of its IP packet.
+        size_bytes: i64,
+        /// When it arrived, on the receiver's clock; null where it never did.
+        received_ns: Option<i64>,
+    }
+
+    /// One row a sample of the measuring host's own load.
+    HostLoad in "host" at t_ns {
+        /// End of the interval, UNIX ns.
+        t_ns: i64,
+        /// Share of all processors that was busy, 0 to 1.
+        cpu: Option<f64>,
+    }
+
+    /// What happened and when: phases, faults, findings of the instrument about itself.
+    Event in "event" at t_ns {
+        /// When, UNIX ns.
+        t_ns: i64,
+        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic` and others.
+        kind: Text,
+        /// What it is about: the phase's name, a target, a queue.
+        subject: Text,
+        /// More, as JSON or prose; empty where there is none.
+        detail: Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    #[test]
+    fn a_row_survives_the_way_through_cells() {
+        let row = Delay {
+            sent_ns: 5,
+            seq: 1,
+            target: "udp".into(),
+            rtt_ns: Some(19_000_000),
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: Some(7),
+            remote_tx_ns: None,
+            host_ns: Some(40_000),
+            late_send_ns: Some(-3),
+            status: Status::LostDown,
+            ecn: Some(2),
+            dscp: None,
+        };
+        assert_eq!(Delay::from_cells(&mut |i| row.cell(i)), Some(row.clone()));
+        assert_eq!(Delay::from_cells(&mut |_| Cell::Null), None);
+    }
+
+    #[test]
+    fn every_number_says_its_unit_and_every_column_its_meaning() {
+        let units = ["_ns", "_bytes", "_bps", "_packets"];
+        let counts = ["seq", "flow", "train", "retransmits", "drops", "marks", "ecn", "dscp", "probability", "cpu", "bytes_acked", "bytes_received"];
+        for table in TABLES {
+            for c in table.columns {
+                assert!(!c.doc.trim().is_empty(), "{}.{} has no description", table.name, c.name);
+                let number = matches!(c.kind, Kind::Int | Kind::Real);
+                let named = units.iter().any(|u| c.name.ends_with(u)) || counts.contains(&c.name);
+                assert!(!number || named, "{}.{} does not say its unit", table.name, c.name);
+            }
+        }
+    }
+}

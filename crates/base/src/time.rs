@@ -1,0 +1,213 @@
+//! Instants and spans in whole nanoseconds. An instant counts from the start of a run, so a test can
+//! write any of them down; the wall clock appears once per recording, as a label.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+
+/// An instant: nanoseconds since the run began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+/// A span of time that cannot be negative: nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Duration(u64);
+
+/// A difference of clocks or of delays, which may be negative: nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SignedDuration(i64);
+
+impl Time {
+    pub const ZERO: Time = Time(0);
+    pub const MAX: Time = Time(u64::MAX);
+
+    pub const fn from_nanos(ns: u64) -> Time {
+        Time(ns)
+    }
+    pub const fn from_micros(us: u64) -> Time {
+        Time(us * 1_000)
+    }
+    pub const fn from_millis(ms: u64) -> Time {
+        Time(ms * 1_000_000)
+    }
+    pub const fn from_secs(s: u64) -> Time {
+        Time(s * 1_000_000_000)
+    }
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// The span since `earlier`, or zero where `earlier` is later.
+    pub const fn saturating_since(self, earlier: Time) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+    /// The instant `d` before this one, or the start of the run.
+    pub const fn saturating_sub(self, d: Duration) -> Time {
+        Time(self.0.saturating_sub(d.0))
+    }
+    /// `self - earlier` with its sign.
+    pub const fn signed_since(self, earlier: Time) -> SignedDuration {
+        SignedDuration(self.0 as i64 - earlier.0 as i64)
+    }
+}
+
+impl Duration {
+    pub const ZERO: Duration = Duration(0);
+    pub const MAX: Duration = Duration(u64::MAX);
+
+    pub const fn from_nanos(ns: u64) -> Duration {
+        Duration(ns)
+    }
+    pub const fn from_micros(us: u64) -> Duration {
+        Duration(us * 1_000)
+    }
+    pub const fn from_millis(ms: u64) -> Duration {
+        Duration(ms * 1_000_000)
+    }
+    pub const fn from_secs(s: u64) -> Duration {
+        Duration(s * 1_000_000_000)
+    }
+    /// Rounded to the nearest nanosecond; negative and NaN become zero.
+    pub fn from_secs_f64(s: f64) -> Duration {
+        Duration((s * 1e9).round().max(0.0) as u64)
+    }
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+    pub const fn saturating_sub(self, other: Duration) -> Duration {
+        Duration(self.0.saturating_sub(other.0))
+    }
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+    pub const fn to_std(self) -> std::time::Duration {
+        std::time::Duration::from_nanos(self.0)
+    }
+}
+
+impl SignedDuration {
+    pub const ZERO: SignedDuration = SignedDuration(0);
+
+    pub const fn from_nanos(ns: i64) -> SignedDuration {
+        SignedDuration(ns)
+    }
+    pub const fn as_nanos(self) -> i64 {
+        self.0
+    }
+    pub const fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+    fn add(self, d: Duration) -> Time {
+        Time(self.0 + d.0)
+    }
+}
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, d: Duration) {
+        self.0 += d.0;
+    }
+}
+/// Panics where `earlier` is later: an instant out of order is a broken invariant of the caller.
+impl Sub for Time {
+    type Output = Duration;
+    fn sub(self, earlier: Time) -> Duration {
+        Duration(self.0 - earlier.0)
+    }
+}
+impl Add for Duration {
+    type Output = Duration;
+    fn add(self, d: Duration) -> Duration {
+        Duration(self.0 + d.0)
+    }
+}
+impl AddAssign for Duration {
+    fn add_assign(&mut self, d: Duration) {
+        self.0 += d.0;
+    }
+}
+impl Sub for Duration {
+    type Output = Duration;
+    fn sub(self, d: Duration) -> Duration {
+        Duration(self.0 - d.0)
+    }
+}
+impl SubAssign for Duration {
+    fn sub_assign(&mut self, d: Duration) {
+        self.0 -= d.0;
+    }
+}
+impl Mul<u64> for Duration {
+    type Output = Duration;
+    fn mul(self, n: u64) -> Duration {
+        Duration(self.0 * n)
+    }
+}
+impl Div<u64> for Duration {
+    type Output = Duration;
+    fn div(self, n: u64) -> Duration {
+        Duration(self.0 / n)
+    }
+}
+impl Sum for Duration {
+    fn sum<I: Iterator<Item = Duration>>(iter: I) -> Duration {
+        iter.fold(Duration::ZERO, Add::add)
+    }
+}
+impl Sub for SignedDuration {
+    type Output = SignedDuration;
+    fn sub(self, d: SignedDuration) -> SignedDuration {
+        SignedDuration(self.0 - d.0)
+    }
+}
+impl Add for SignedDuration {
+    type Output = SignedDuration;
+    fn add(self, d: SignedDuration) -> SignedDuration {
+        SignedDuration(self.0 + d.0)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Duration(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for SignedDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0 {
+            f.write_str("-")?;
+        }
+        Duration(self.0.unsigned_abs()).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_instants_combine_exactly() {
+        let t = Time::from_millis(5) + Duration::from_micros(250);
+        assert_eq!(t - Time::from_millis(5), Duration::from_nanos(250_000));
+        assert_eq!(Time::from_millis(1).signed_since(t).as_nanos(), -4_250_000);
+        assert_eq!(Time::from_millis(1).saturating_since(t), Duration::ZERO);
+        assert_eq!(SignedDuration::from_nanos(-1_500_000).to_string(), "-1.5 ms");
+    }
+
+    #[test]
+    #[should_panic]
+    fn an_instant_out_of_order_stops_the_run() {
+        let _ = Time::from_millis(1) - Time::from_millis(2);
+    }
+}

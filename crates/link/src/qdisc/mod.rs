@@ -1,0 +1,54 @@
+//! Queue disciplines: each in its own file, all in one [`registry`].
+
+use base::{Bytes, Packet, Time};
+
+/// Why a packet did not simply pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The queue was full.
+    Overlimit,
+    /// The AQM's delay target was exceeded.
+    TargetExceeded,
+    /// Dropped by chance before the queue was full.
+    EarlyDrop,
+    /// Another flow's packet was taken out to make room.
+    FlowEvicted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Refused on arrival, or taken out of the queue, and gone.
+    Dropped(Reason),
+    /// Delivered with ECN CE set.
+    Marked(Reason),
+}
+
+/// Records what became of every packet that did not simply pass.
+#[derive(Clone, Debug, Default)]
+pub struct Fates {
+    pub list: Vec<(Packet, Fate)>,
+}
+
+impl Fates {
+    pub fn dropped(&mut self, packet: Packet, why: Reason) {
+        self.list.push((packet, Fate::Dropped(why)));
+    }
+    pub fn marked(&mut self, packet: Packet, why: Reason) {
+        self.list.push((packet, Fate::Marked(why)));
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    pub bytes: Bytes,
+    pub packets: u64,
+}
+
+/// A queue discipline: told the time, asked for packets.
+pub trait Qdisc {
+    fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates);
+    fn dequeue(&mut self, now: Time, fates: &mut Fates) -> Option<Packet>;
+    fn backlog(&self) -> Backlog;
+    /// When the discipline wants to be asked again though nothing arrives; `None` for most.
+    fn next_wakeup(&self) -> Option<Time>;
+}
