@@ -1,1 +1,9 @@
-//! (being written)
+//! The only room with a clock, sockets, namespaces and raw packets. Everything that decides lives in
+//! the pure rooms; this one tells them the time and carries their bytes.
+
+pub mod clock;
+pub mod emulate;
+pub mod load;
+pub mod probe;
+pub mod serve;
+pub mod traffic;

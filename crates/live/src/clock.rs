@@ -1,0 +1,63 @@
+//! The one clock of a run. Readings are UNIX nanoseconds that advance with `CLOCK_MONOTONIC` from a
+//! single reading of the wall clock, so that neither NTP's steps nor an operator's bend a delay.
+
+use base::Time;
+use nix::time::{ClockId, clock_gettime};
+
+/// Copied freely: every thread of a run shares one origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// UNIX time of monotonic zero, as read when the run began.
+    origin_unix_ns: i64,
+    /// Monotonic time at which the run began.
+    start_mono_ns: i64,
+}
+
+fn read(id: ClockId) -> i64 {
+    let t = clock_gettime(id).expect("the kernel has this clock");
+    t.tv_sec() * 1_000_000_000 + t.tv_nsec()
+}
+
+pub fn mono_ns() -> i64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+pub fn wall_ns() -> i64 {
+    read(ClockId::CLOCK_REALTIME)
+}
+
+/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` now: what turns a kernel timestamp, which is wall time,
+/// into monotonic time. Read wall between two readings of mono, so that it is good to their distance.
+pub fn wall_minus_mono_ns() -> i64 {
+    let before = mono_ns();
+    let wall = wall_ns();
+    let after = mono_ns();
+    wall - (before + (after - before) / 2)
+}
+
+impl Clock {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Clock {
+        Clock { origin_unix_ns: wall_minus_mono_ns(), start_mono_ns: mono_ns() }
+    }
+
+    /// Now, as recordings write it.
+    pub fn unix_ns(&self) -> i64 {
+        self.from_mono_ns(mono_ns())
+    }
+
+    /// A monotonic reading, as recordings write it.
+    pub fn from_mono_ns(&self, mono: i64) -> i64 {
+        mono + self.origin_unix_ns
+    }
+
+    /// Now, as the pure rooms are told it: nanoseconds since the run began.
+    pub fn now(&self) -> Time {
+        Time::from_nanos((mono_ns() - self.start_mono_ns).max(0) as u64)
+    }
+
+    /// The monotonic reading that [`Clock::now`] gave as `t`.
+    pub fn mono_of(&self, t: Time) -> i64 {
+        self.start_mono_ns + t.as_nanos() as i64
+    }
+}
