@@ -1,0 +1,36 @@
+# Every command a newcomer needs. `make test` is also exactly what CI runs.
+CARGO ?= cargo
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+WEB := crates/report/web
+
+.PHONY: demo test build assets deps truth install
+
+build: assets ## the binary, at target/release/tailback
+	$(CARGO) build --release --package tailback-cli
+
+demo: build ## the whole job on one machine, over an emulated ADSL line
+	rm -rf demo.rec
+	target/release/tailback test --link adsl --title "Demo: an emulated ADSL line" --output demo.rec
+
+test: deps assets ## installs what tests need and runs all of them
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
+	$(CARGO) test --release --workspace
+	$(CARGO) doc --release --workspace --no-deps --quiet
+	$(CARGO) xtask check
+	cd $(WEB) && npm test
+
+truth: build ## the test on links whose truth is known: docs/book/truth.md
+	bench/truth.sh
+
+assets: $(WEB)/dist/page.js
+
+$(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
+	cd $(WEB) && npm ci --no-audit --no-fund && npm run build
+
+deps: ## Debian packages that the tests (not the program) use
+	@for p in chromium iproute2 python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
+
+install: build
+	$(SUDO) install -m 755 target/release/tailback /usr/local/bin/tailback
