@@ -1,0 +1,23 @@
+//! Ctrl-C: the first one asks the run to end and keep what it has, the second ends the process.
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: i32) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// From now on SIGINT and SIGTERM set a flag; a second one has its usual effect.
+pub fn catch_interrupt() {
+    let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART | SaFlags::SA_RESETHAND, SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
+        unsafe { sigaction(signal, &action) }.expect("SIGINT and SIGTERM can be caught");
+    }
+}
+
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

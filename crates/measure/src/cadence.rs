@@ -1,0 +1,72 @@
+//! How often a probe may be sent so that the instrument does not become the load: on a slow line a
+//! hundred probes a second would be most of the traffic, and in a queue counted in packets each small
+//! probe takes the place of a full one.
+
+use base::{BitsPerSec, Bytes, Duration};
+
+/// Fastest cadence that the test chooses by itself.
+pub const FASTEST: Duration = Duration::from_millis(10);
+/// What is used while the rate of the line is not known: 10 a second is 11 % of a GPRS line.
+pub const UNKNOWN: Duration = Duration::from_millis(100);
+/// A loaded phase needs some samples whatever the line: four a second.
+const SPARSEST_LOADED: Duration = Duration::from_millis(250);
+const SPARSEST_IDLE: Duration = Duration::from_millis(500);
+const FULL_PACKET: Bytes = Bytes::new(1500);
+
+/// Interval between probes of `probe` bytes (the whole IP packet) on an idle line of rate `slowest`:
+/// at most a tenth of its bytes.
+pub fn idle_interval(slowest: Option<BitsPerSec>, probe: Bytes) -> Duration {
+    let Some(rate) = slowest else { return UNKNOWN };
+    share(probe.serialization_delay_ceil(rate), 10).clamp(FASTEST, SPARSEST_IDLE)
+}
+
+/// Interval between probes beside a load that fills a line of rate `loaded`: at most a twentieth of its
+/// bytes and, as the queue may be counted in packets, of its packets. Where that leaves fewer than four
+/// probes a second, bytes alone decide, because otherwise a line of 65 kbit/s would get one in four seconds.
+pub fn loaded_interval(loaded: Option<BitsPerSec>, probe: Bytes) -> Duration {
+    let Some(rate) = loaded else { return SPARSEST_LOADED };
+    let by_bytes = share(probe.serialization_delay_ceil(rate), 20);
+    let by_packets = share(FULL_PACKET.serialization_delay_ceil(rate), 20);
+    by_bytes.max(by_packets.min(SPARSEST_LOADED)).clamp(FASTEST, Duration::from_secs(1))
+}
+
+/// Interval at which one packet each takes one part in `parts` of the line.
+fn share(packet: Duration, parts: u64) -> Duration {
+    Duration::from_nanos(packet.as_nanos().saturating_mul(parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROBE: Bytes = Bytes::new(100);
+
+    fn per_second(d: Duration) -> f64 {
+        1.0 / d.as_secs_f64()
+    }
+
+    #[test]
+    fn a_fast_line_gets_the_fastest_cadence() {
+        assert_eq!(loaded_interval(Some(BitsPerSec::from_mbps(60)), PROBE), FASTEST);
+        assert_eq!(idle_interval(Some(BitsPerSec::from_mbps(60)), PROBE), FASTEST);
+    }
+
+    #[test]
+    fn probes_take_at_most_a_twentieth_of_a_loaded_line() {
+        // 2 Mbit/s carry 166.7 full packets a second; a twentieth is 8.3.
+        let shdsl = loaded_interval(Some(BitsPerSec::from_mbps(2)), PROBE);
+        assert!((per_second(shdsl) - 8.33).abs() < 0.01, "{shdsl}");
+        // 700 kbit/s: 2.9 packets a second would be the twentieth; the floor of four stands.
+        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(700)), PROBE), Duration::from_millis(250));
+        // 65 kbit/s: four probes of 100 bytes are 3.2 kbit/s, just under a twentieth.
+        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(65)), PROBE), Duration::from_millis(250));
+        // 20 kbit/s: bytes rule.
+        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(20)), PROBE), Duration::from_millis(800));
+    }
+
+    #[test]
+    fn an_unknown_line_is_treated_with_care() {
+        assert_eq!(idle_interval(None, PROBE), UNKNOWN);
+        assert_eq!(loaded_interval(None, PROBE), Duration::from_millis(250));
+    }
+}
