@@ -21,7 +21,7 @@ test: deps assets ## installs what tests need and runs all of them
 	cd $(WEB) && npm test
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
-	bench/truth.sh
+	python3 bench/truth.py
 
 assets: $(WEB)/dist/page.js
 
