@@ -1,1 +1,10 @@
-//! (being written)
+//! What two ends say to each other to measure the path between them, as state machines without
+//! sockets or clocks: the wire format, the handshake, the probing session, the reflector.
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod handshake;
+pub mod reflector;
+pub mod session;
+pub mod wire;

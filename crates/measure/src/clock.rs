@@ -1,0 +1,208 @@
+//! Two checks on clocks that a live session needs. Kernel timestamps are wall time, and the wall clock
+//! may be set while we measure; the far end's clock is anyone's guess. Both are noticed here, so that a
+//! probe across a step is void and never bent. Estimating offset and drift is `analysis`'s work: it has
+//! the whole recording.
+
+use base::Time;
+
+/// Turns kernel timestamps (wall time) into the run's monotonic time, and notices when the wall clock
+/// was set. Linux steers both clocks with the same rate (`adjtimex` changes them alike), so their
+/// difference is constant to the nanosecond except when someone sets the time.
+#[derive(Clone, Debug, Default)]
+pub struct WallClock {
+    best: Option<Reading>,
+}
+
+/// One comparison of the two clocks: the wall clock read between two readings of the monotonic one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Wall time minus monotonic time since the run began, ns.
+    pub wall_minus_mono_ns: i64,
+    /// Half the time between the two monotonic readings, ns.
+    pub uncertainty_ns: i64,
+}
+
+/// Differences up to this beyond both readings' uncertainty are granularity, not a step.
+const GRANULARITY_NS: i64 = 1_000;
+
+impl WallClock {
+    /// Compares a new reading with the best one so far. `Some(by)`: the wall clock was set forward by
+    /// that many nanoseconds since the reading before, so every timestamp made in between is ambiguous.
+    pub fn observe(&mut self, now: Reading) -> Option<i64> {
+        let Some(best) = self.best else {
+            self.best = Some(now);
+            return None;
+        };
+        let by = now.wall_minus_mono_ns - best.wall_minus_mono_ns;
+        if by.abs() > now.uncertainty_ns + best.uncertainty_ns + GRANULARITY_NS {
+            self.best = Some(now);
+            return Some(by);
+        }
+        if now.uncertainty_ns < best.uncertainty_ns {
+            self.best = Some(now);
+        }
+        None
+    }
+
+    /// The instant of a kernel timestamp; `None` before the first reading, or for an instant before the run.
+    pub fn to_mono(&self, wall_ns: i64) -> Option<Time> {
+        let mono = wall_ns.checked_sub(self.best?.wall_minus_mono_ns)?;
+        u64::try_from(mono).ok().map(Time::from_nanos)
+    }
+}
+
+/// Notices a step of the far end's clock. A probe cannot arrive before it was sent: so with near times
+/// `sent` and `received` and far times `remote_rx` and `remote_tx`, the far clock is ahead by at least
+/// `remote_tx - received` and at most `remote_rx - sent`. Bounds of all probes must overlap, but for what
+/// the two clocks may drift apart meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct FarClock {
+    bounds: Option<Bounds>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    low_ns: i64,
+    high_ns: i64,
+    at_ns: i64,
+}
+
+/// More than the crystals of two computers differ by, with room for a far end that is being slewed
+/// by its time service at Linux's limit of 500 ppm.
+const DRIFT_PPM: i64 = 700;
+
+impl FarClock {
+    /// All four in ns; near times on one clock, far times on another. `Some(by)`: the far clock was set
+    /// forward by about that much.
+    pub fn observe(
+        &mut self,
+        sent: i64,
+        remote_rx: i64,
+        remote_tx: i64,
+        received: i64,
+    ) -> Option<i64> {
+        let fresh = Bounds {
+            low_ns: remote_tx.saturating_sub(received),
+            high_ns: remote_rx.saturating_sub(sent),
+            at_ns: received,
+        };
+        let Some(old) = self.bounds else {
+            self.bounds = Some(fresh);
+            return None;
+        };
+        let drift = (received - old.at_ns)
+            .unsigned_abs()
+            .saturating_mul(DRIFT_PPM.unsigned_abs())
+            / 1_000_000;
+        let drift = i64::try_from(drift).unwrap_or(i64::MAX / 4);
+        let low_ns = fresh.low_ns.max(old.low_ns.saturating_sub(drift));
+        let high_ns = fresh.high_ns.min(old.high_ns.saturating_add(drift));
+        if low_ns > high_ns {
+            self.bounds = Some(fresh);
+            return Some(midpoint(fresh) - midpoint(old));
+        }
+        self.bounds = Some(Bounds {
+            low_ns,
+            high_ns,
+            at_ns: received,
+        });
+        None
+    }
+
+    /// By how much the far clock is ahead, and plus or minus how much, ns: holds whatever the path's
+    /// asymmetry. `None` before the first answer.
+    pub fn ahead_ns(&self) -> Option<(i64, i64)> {
+        self.bounds
+            .map(|b| (midpoint(b), (b.high_ns - b.low_ns) / 2))
+    }
+}
+
+fn midpoint(b: Bounds) -> i64 {
+    b.low_ns + (b.high_ns - b.low_ns) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn reading(wall_minus_mono_ns: i64, uncertainty_ns: i64) -> Reading {
+        Reading {
+            wall_minus_mono_ns,
+            uncertainty_ns,
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_noticed_and_later_stamps_are_converted_anew() {
+        let mut wall = WallClock::default();
+        assert_eq!(wall.to_mono(1_000_100), None);
+        assert_eq!(wall.observe(reading(1_000_000, 50)), None);
+        assert_eq!(wall.to_mono(1_000_100), Some(Time::from_nanos(100)));
+        assert_eq!(
+            wall.observe(reading(1_000_000 + 40_000_000, 50)),
+            Some(40_000_000)
+        );
+        assert_eq!(wall.to_mono(41_000_200), Some(Time::from_nanos(200)));
+        assert_eq!(
+            wall.observe(reading(1_000_000 - 3_600_000_000_000, 50)),
+            Some(-3_600_040_000_000)
+        );
+    }
+
+    #[test]
+    fn a_reading_that_was_interrupted_is_not_a_step() {
+        let mut wall = WallClock::default();
+        wall.observe(reading(1_000_000, 40));
+        // We were off the processor for 8 ms between the two readings.
+        assert_eq!(
+            wall.observe(reading(1_000_000 + 3_900_000, 4_000_000)),
+            None
+        );
+        assert_eq!(wall.to_mono(1_000_100), Some(Time::from_nanos(100)));
+    }
+
+    #[test]
+    fn a_far_clock_that_is_set_by_more_than_the_round_trip_is_noticed() {
+        let ms = 1_000_000;
+        let mut far = FarClock::default();
+        for i in 0..100 {
+            let t = i * 10 * ms;
+            assert_eq!(
+                far.observe(
+                    t,
+                    t + 500 * ms + 10 * ms,
+                    t + 500 * ms + 10 * ms,
+                    t + 20 * ms
+                ),
+                None
+            );
+        }
+        let (ahead, plus_minus) = far.ahead_ns().unwrap();
+        assert!(
+            (ahead - 500 * ms).abs() <= plus_minus && plus_minus <= 11 * ms,
+            "{ahead} ± {plus_minus}"
+        );
+        let t = 1_000 * ms;
+        let by = far
+            .observe(t, t + 540 * ms, t + 540 * ms, t + 20 * ms)
+            .expect("a step of 30 ms with a round trip of 20 ms");
+        assert!((by - 30 * ms).abs() <= 10 * ms, "{by}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_drifting_clock_over_a_jittery_path_is_never_taken_for_a_step(
+            ppm in -500i64..500, ahead in -1_000_000_000_000i64..1_000_000_000_000,
+            delays in prop::collection::vec((0i64..400_000_000, 0i64..400_000_000, 0i64..1_000_000), 1..300),
+        ) {
+            let mut far = FarClock::default();
+            let remote = |t: i64| t + ahead + t * ppm / 1_000_000;
+            for (i, (up, down, hold)) in delays.into_iter().enumerate() {
+                let sent = i as i64 * 10_000_000;
+                let step = far.observe(sent, remote(sent + up), remote(sent + up + hold), sent + up + hold + down);
+                prop_assert_eq!(step, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,701 @@
+//! The server's side of the probe protocol. It keeps nothing for strangers (the cookie is a hash), never
+//! answers with more bytes than it was sent, and holds each client to a budget.
+
+use crate::wire::{
+    Ask, ClientMessage, Grant, History, Key, MAX_LEN, Refusal, Reply, ServerMessage, UNKNOWN_NS,
+    Unreadable, boot_proof, datagram_len,
+};
+use base::{BitsPerSec, Duration, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+/// What one client, and all of them together, may take. The defaults carry a probe of 1 kHz.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    pub sessions: usize,
+    /// Per IPv4 address, and per IPv6 network of 64 bits.
+    pub sessions_per_address: usize,
+    /// Shortest interval of one session's probes.
+    pub min_interval: Duration,
+    /// Rate of one session's datagrams, UDP payload.
+    pub rate: BitsPerSec,
+    /// Longest session; zero for no end.
+    pub max_duration: Duration,
+    /// A session is forgotten after this much silence.
+    pub idle: Duration,
+    /// Answers a second to those who have no session: cookies and refusals.
+    pub stateless_per_second: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            sessions: 1024,
+            sessions_per_address: 16,
+            min_interval: Duration::from_micros(500),
+            rate: BitsPerSec::from_mbps(4),
+            max_duration: Duration::ZERO,
+            idle: Duration::from_secs(60),
+            stateless_per_second: 5_000,
+        }
+    }
+}
+
+/// How a datagram arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub from: SocketAddr,
+    /// The address it was sent to, so that the answer comes from there.
+    pub local: Option<IpAddr>,
+    /// On the server's clock, UNIX ns.
+    pub rx_ns: i64,
+    /// Whether `rx_ns` is the kernel's.
+    pub kernel: bool,
+    /// TOS or traffic-class byte.
+    pub tos: Option<u8>,
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub to: SocketAddr,
+    pub local: Option<IpAddr>,
+    pub tos: u8,
+    /// Names it towards [`Reflector::handle_tx_stamp`].
+    pub id: u32,
+    pub len: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub answered: u64,
+    pub opened: u64,
+    pub refused: u64,
+    /// Dropped without an answer: not ours, too short, or beyond the budget for strangers.
+    pub ignored: u64,
+    pub throttled: u64,
+    /// Answers whose kernel transmit time never came or could not be right.
+    pub without_tx_stamp: u64,
+}
+
+pub struct Reflector {
+    budget: Budget,
+    key: Option<Key>,
+    /// Makes cookies and tokens; random, and new at every start.
+    secret: Key,
+    boot_id: Vec<u8>,
+    origin_unix_ns: i64,
+    sessions: BTreeMap<u64, Session>,
+    opened: u64,
+    stateless: Bucket,
+    out: VecDeque<Pending>,
+    next_id: u32,
+    sent: VecDeque<SentReply>,
+    next_sweep: Time,
+    stats: Stats,
+}
+
+struct Session {
+    from: SocketAddr,
+    local: Option<IpAddr>,
+    nonce: u64,
+    grant: Grant,
+    tos: u8,
+    ends: Option<Time>,
+    last: Time,
+    packets: Bucket,
+    bytes: Bucket,
+    throttled: u16,
+    told_throttled: Time,
+    history: Option<History>,
+    earlier: Option<(u32, u32)>,
+    train: Option<Train>,
+}
+
+/// Datagrams that wait until their train is complete, so that they leave at once and the way back is
+/// measured by itself.
+struct Train {
+    number: u16,
+    count: u8,
+    release: Time,
+    held: Vec<(u8, i64, usize)>,
+}
+
+/// A train is released this long after its last arrival: at 65 kbit/s a full datagram takes 185 ms.
+const TRAIN_PATIENCE: Duration = Duration::from_millis(600);
+const TRAIN_MAX: u8 = 32;
+const SWEEP: Duration = Duration::from_secs(1);
+/// Answers whose transmit time is still to come. The kernel gives it within the call that sends.
+const SENT_KEPT: usize = 256;
+/// Cookies hold for one to two of these.
+const COOKIE_LIFE_S: u64 = 8;
+const TELL_THROTTLED: Duration = Duration::from_millis(100);
+
+struct Pending {
+    to: SocketAddr,
+    local: Option<IpAddr>,
+    tos: u8,
+    /// The longest it may be: as long as what it answers.
+    limit: usize,
+    pad: usize,
+    message: ServerMessage,
+}
+
+struct SentReply {
+    id: u32,
+    token: u64,
+    seq: u32,
+    rx_ns: i64,
+    sent_ns: i64,
+}
+
+/// A token bucket.
+struct Bucket {
+    per_second: f64,
+    depth: f64,
+    level: f64,
+    at: Time,
+}
+
+impl Bucket {
+    fn new(per_second: f64, depth: f64, now: Time) -> Bucket {
+        Bucket {
+            per_second,
+            depth,
+            level: depth,
+            at: now,
+        }
+    }
+    fn take(&mut self, now: Time, amount: f64) -> bool {
+        self.level = (self.level + self.per_second * now.saturating_since(self.at).as_secs_f64())
+            .min(self.depth);
+        self.at = self.at.max(now);
+        let enough = self.level >= amount;
+        if enough {
+            self.level -= amount;
+        }
+        enough
+    }
+}
+
+/// Who is counted as one client.
+fn network(addr: SocketAddr) -> IpAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 => v4,
+    }
+}
+
+impl Reflector {
+    /// `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let a client
+    /// on the same kernel know that both ends share one clock.
+    pub fn new(
+        budget: Budget,
+        key: Option<Key>,
+        secret: [u8; 32],
+        boot_id: &[u8],
+        origin_unix_ns: i64,
+    ) -> Reflector {
+        let strangers = f64::from(budget.stateless_per_second);
+        Reflector {
+            budget,
+            key,
+            secret: Key::new(&secret),
+            boot_id: boot_id.to_vec(),
+            origin_unix_ns,
+            sessions: BTreeMap::new(),
+            opened: 0,
+            stateless: Bucket::new(strangers, strangers, Time::ZERO),
+            out: VecDeque::new(),
+            next_id: 0,
+            sent: VecDeque::new(),
+            next_sweep: Time::ZERO,
+            stats: Stats::default(),
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Open sessions.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
+        // Shorter ones might be answered with more than they brought.
+        if bytes.len() < datagram_len(None) || bytes.len() > MAX_LEN {
+            self.stats.ignored += 1;
+            return;
+        }
+        let message = match ClientMessage::decode(bytes, self.key.as_ref()) {
+            Ok(message) => message,
+            Err(Unreadable::Foreign) => {
+                self.stats.ignored += 1;
+                return;
+            }
+            Err(Unreadable::Version { id, .. }) => {
+                return self.refuse(
+                    now,
+                    arrival,
+                    bytes.len(),
+                    id,
+                    Refusal::Version(crate::wire::VERSION),
+                );
+            }
+            Err(Unreadable::WrongTag { id }) => {
+                return self.refuse(now, arrival, bytes.len(), id, Refusal::WrongKey);
+            }
+            Err(Unreadable::Tagged { id }) => {
+                return self.refuse(now, arrival, bytes.len(), id, Refusal::NoKey);
+            }
+        };
+        if bytes.len() < datagram_len(self.key.as_ref()) {
+            self.stats.ignored += 1;
+            return;
+        }
+        match message {
+            ClientMessage::Hello { nonce } => {
+                let cookie = self.cookie(
+                    arrival.from,
+                    nonce,
+                    now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S,
+                );
+                self.say_to_stranger(
+                    now,
+                    arrival,
+                    bytes.len(),
+                    ServerMessage::Challenge { nonce, cookie },
+                );
+            }
+            ClientMessage::Open { nonce, cookie, ask } => {
+                self.open(now, arrival, bytes.len(), nonce, cookie, ask)
+            }
+            ClientMessage::Request { token, seq, .. } => {
+                self.request(now, arrival, bytes.len(), token, seq)
+            }
+            ClientMessage::Train {
+                token,
+                train,
+                index,
+                count,
+            } => self.train(now, arrival, bytes.len(), token, (train, index, count)),
+            ClientMessage::Close { token } => {
+                if self
+                    .sessions
+                    .get(&token)
+                    .is_some_and(|s| s.from == arrival.from)
+                {
+                    self.sessions.remove(&token);
+                }
+            }
+        }
+    }
+
+    /// The next datagram to send: written to `out`. `now_ns` is the time on the server's clock, UNIX ns.
+    pub fn poll_transmit(&mut self, now_ns: i64, out: &mut [u8; MAX_LEN]) -> Option<Outgoing> {
+        let mut pending = self.out.pop_front()?;
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        if let ServerMessage::Reply { token, reply } = &mut pending.message {
+            if let Some(earlier) = self.sessions.get(token).and_then(|s| s.earlier) {
+                (reply.earlier_seq, reply.earlier_hold_ns) = earlier;
+            }
+            reply.hold_ns = hold(reply.rx_ns, now_ns);
+            let sent = SentReply {
+                id,
+                token: *token,
+                seq: reply.seq,
+                rx_ns: reply.rx_ns,
+                sent_ns: now_ns,
+            };
+            if self.sent.len() == SENT_KEPT {
+                self.sent.pop_front();
+                self.stats.without_tx_stamp += 1;
+            }
+            self.sent.push_back(sent);
+            self.stats.answered += 1;
+        }
+        let len = pending.message.encode(out, pending.pad, self.key.as_ref());
+        assert!(
+            len <= pending.limit,
+            "an answer of {len} bytes to a datagram of {}",
+            pending.limit
+        );
+        Some(Outgoing {
+            to: pending.to,
+            local: pending.local,
+            tos: pending.tos,
+            id,
+            len,
+        })
+    }
+
+    /// When the kernel sent the datagram that [`Reflector::poll_transmit`] called `id`, on the server's
+    /// clock, UNIX ns.
+    pub fn handle_tx_stamp(&mut self, id: u32, at_ns: i64) {
+        while let Some(sent) = self.sent.front() {
+            let behind = id.wrapping_sub(sent.id).cast_signed();
+            if behind < 0 {
+                return;
+            }
+            let SentReply {
+                token,
+                seq,
+                rx_ns,
+                sent_ns,
+                ..
+            } = *sent;
+            self.sent.pop_front();
+            // A time before the call that sent it belongs to another datagram.
+            if behind > 0 || at_ns < sent_ns {
+                self.stats.without_tx_stamp += 1;
+                continue;
+            }
+            if let Some(session) = self.sessions.get_mut(&token) {
+                session.earlier = Some((seq, hold(rx_ns, at_ns)));
+            }
+            return;
+        }
+    }
+
+    /// The server's wall clock was set: times taken across the step say nothing.
+    pub fn handle_clock_step(&mut self) {
+        self.sent.clear();
+        self.sessions.values_mut().for_each(|s| s.earlier = None);
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        let due: Vec<u64> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| s.train.as_ref().is_some_and(|t| now >= t.release))
+            .map(|(&t, _)| t)
+            .collect();
+        due.into_iter().for_each(|token| self.release(token));
+        if now >= self.next_sweep {
+            let idle = self.budget.idle;
+            self.sessions.retain(|_, s| {
+                now.saturating_since(s.last) < idle && s.ends.is_none_or(|end| now < end + idle)
+            });
+            self.next_sweep = now + SWEEP;
+        }
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let trains = self
+            .sessions
+            .values()
+            .filter_map(|s| s.train.as_ref().map(|t| t.release))
+            .min();
+        let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);
+        [trains, sweep].into_iter().flatten().min()
+    }
+
+    fn cookie(&self, from: SocketAddr, nonce: u64, period: u64) -> [u8; 16] {
+        let ip = match from.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        self.secret.tag(&[
+            b"cookie",
+            &ip.octets(),
+            &from.port().to_be_bytes(),
+            &nonce.to_be_bytes(),
+            &period.to_be_bytes(),
+        ])
+    }
+
+    fn say_to_stranger(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        limit: usize,
+        message: ServerMessage,
+    ) {
+        if !self.stateless.take(now, 1.0) {
+            self.stats.ignored += 1;
+            return;
+        }
+        self.out.push_back(Pending {
+            to: arrival.from,
+            local: arrival.local,
+            tos: 0,
+            limit,
+            pad: 0,
+            message,
+        });
+    }
+
+    fn refuse(&mut self, now: Time, arrival: Arrival, limit: usize, id: u64, reason: Refusal) {
+        self.stats.refused += 1;
+        self.say_to_stranger(
+            now,
+            arrival,
+            limit,
+            ServerMessage::Refused { id, seq: 0, reason },
+        );
+    }
+
+    fn open(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        limit: usize,
+        nonce: u64,
+        cookie: [u8; 16],
+        ask: Ask,
+    ) {
+        let period = now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S;
+        let fresh = [period, period.saturating_sub(1)]
+            .iter()
+            .any(|&p| self.cookie(arrival.from, nonce, p) == cookie);
+        if !fresh {
+            return self.refuse(now, arrival, limit, nonce, Refusal::Cookie);
+        }
+        // Asked again because our answer was lost.
+        let known = self
+            .sessions
+            .values()
+            .find(|s| s.nonce == nonce && s.from == arrival.from)
+            .map(|s| s.grant);
+        let grant = match known {
+            Some(grant) => grant,
+            None => match self.admit(now, arrival, nonce, ask) {
+                Ok(grant) => grant,
+                Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
+            },
+        };
+        self.say_to_stranger(now, arrival, limit, ServerMessage::Opened { nonce, grant });
+    }
+
+    fn admit(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        nonce: u64,
+        ask: Ask,
+    ) -> Result<Grant, Refusal> {
+        let budget = self.budget;
+        let min_interval_ns = budget.min_interval.as_nanos();
+        if ask.interval_ns < min_interval_ns {
+            return Err(Refusal::Rate(min_interval_ns));
+        }
+        let network_of_client = network(arrival.from);
+        if self
+            .sessions
+            .values()
+            .filter(|s| network(s.from) == network_of_client)
+            .count()
+            >= budget.sessions_per_address
+        {
+            return Err(Refusal::SessionsOfAddress(
+                budget.sessions_per_address as u64,
+            ));
+        }
+        if self.sessions.len() >= budget.sessions {
+            return Err(Refusal::Full);
+        }
+        self.opened += 1;
+        let token = u64::from_be_bytes(
+            *self
+                .secret
+                .tag(&[b"token", &self.opened.to_be_bytes(), &nonce.to_be_bytes()])
+                .first_chunk()
+                .expect("a tag has 16 bytes"),
+        );
+        let asked = (ask.duration_s > 0).then_some(Duration::from_secs(u64::from(ask.duration_s)));
+        let allowed = (!budget.max_duration.is_zero()).then_some(budget.max_duration);
+        let duration = [asked, allowed].into_iter().flatten().min();
+        let same_kernel = ask.boot_proof == boot_proof(&self.boot_id, nonce);
+        let grant = Grant {
+            token,
+            min_interval_ns,
+            duration_s: duration.map_or(0, |d| {
+                u32::try_from(d.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX)
+            }),
+            max_datagram: (MAX_LEN - 48) as u16,
+            origin_unix_ns: if same_kernel { self.origin_unix_ns } else { 0 },
+        };
+        let per_second = 1e9 / min_interval_ns.max(1) as f64;
+        // A second's worth at once: a client that was held up by its own host may catch up.
+        let bytes = budget.rate.get() as f64 / 8.0;
+        let session = Session {
+            from: arrival.from,
+            local: arrival.local,
+            nonce,
+            grant,
+            tos: ask.tos,
+            ends: duration.map(|d| now + d + Duration::from_secs(1)),
+            last: now,
+            packets: Bucket::new(per_second * 1.02, per_second.max(f64::from(TRAIN_MAX)), now),
+            bytes: Bucket::new(bytes, bytes.max(f64::from(TRAIN_MAX) * MAX_LEN as f64), now),
+            throttled: 0,
+            told_throttled: Time::ZERO,
+            history: None,
+            earlier: None,
+            train: None,
+        };
+        self.sessions.insert(token, session);
+        self.stats.opened += 1;
+        Ok(grant)
+    }
+
+    /// The session that `token` names, if it may still spend `len` bytes; otherwise the client is told.
+    fn charge(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        len: usize,
+        token: u64,
+        seq: u32,
+    ) -> Option<&mut Session> {
+        let refusal = match self
+            .sessions
+            .get_mut(&token)
+            .filter(|s| s.from == arrival.from)
+        {
+            None => Refusal::NoSession,
+            Some(session) => {
+                session.last = now;
+                if session.ends.is_some_and(|end| now >= end) {
+                    Refusal::DurationOver
+                } else if session.packets.take(now, 1.0) && session.bytes.take(now, len as f64) {
+                    return self.sessions.get_mut(&token);
+                } else {
+                    session.throttled = session.throttled.wrapping_add(1);
+                    self.stats.throttled += 1;
+                    let told = session.told_throttled;
+                    if told != Time::ZERO && now.saturating_since(told) < TELL_THROTTLED {
+                        return None;
+                    }
+                    session.told_throttled = now;
+                    Refusal::Rate(session.grant.min_interval_ns)
+                }
+            }
+        };
+        self.stats.refused += 1;
+        self.say_to_stranger(
+            now,
+            arrival,
+            len,
+            ServerMessage::Refused {
+                id: token,
+                seq,
+                reason: refusal,
+            },
+        );
+        None
+    }
+
+    fn request(&mut self, now: Time, arrival: Arrival, len: usize, token: u64, seq: u32) {
+        let Some(session) = self.charge(now, arrival, len, token, seq) else {
+            return;
+        };
+        let history = match &mut session.history {
+            Some(history) => {
+                history.record(seq);
+                *history
+            }
+            none => *none.insert(History::starting_at(seq)),
+        };
+        let kernel = if arrival.kernel { Reply::KERNEL_RX } else { 0 };
+        let tos_known = if arrival.tos.is_some() {
+            Reply::TOS_KNOWN
+        } else {
+            0
+        };
+        let reply = Reply {
+            seq,
+            rx_ns: arrival.rx_ns,
+            // Both are filled in at the moment of sending.
+            hold_ns: UNKNOWN_NS,
+            earlier_hold_ns: UNKNOWN_NS,
+            earlier_seq: 0,
+            history,
+            tos: arrival.tos.unwrap_or(0),
+            flags: kernel | tos_known,
+            throttled: session.throttled,
+        };
+        let (to, local, tos) = (session.from, arrival.local, session.tos);
+        self.out.push_back(Pending {
+            to,
+            local,
+            tos,
+            limit: len,
+            pad: len,
+            message: ServerMessage::Reply { token, reply },
+        });
+    }
+
+    fn train(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        len: usize,
+        token: u64,
+        (number, index, count): (u16, u8, u8),
+    ) {
+        let Some(session) = self.charge(now, arrival, len, token, u32::MAX) else {
+            return;
+        };
+        if !(1..=TRAIN_MAX).contains(&count)
+            || index >= count
+            || len > usize::from(session.grant.max_datagram)
+        {
+            self.stats.ignored += 1;
+            return;
+        }
+        session.local = arrival.local;
+        if session.train.as_ref().is_some_and(|t| t.number != number) {
+            self.release(token);
+        }
+        let Some(session) = self.sessions.get_mut(&token) else {
+            return;
+        };
+        let train = session.train.get_or_insert_with(|| Train {
+            number,
+            count,
+            release: now,
+            held: Vec::new(),
+        });
+        train.release = now + TRAIN_PATIENCE;
+        train.held.push((index, arrival.rx_ns, len));
+        // A path may reorder or duplicate; the count is what matters.
+        if train.held.len() >= usize::from(train.count) {
+            self.release(token);
+        }
+    }
+
+    fn release(&mut self, token: u64) {
+        let Some(session) = self.sessions.get_mut(&token) else {
+            return;
+        };
+        let Some(train) = session.train.take() else {
+            return;
+        };
+        for (index, rx_ns, len) in train.held {
+            let message = ServerMessage::TrainReply {
+                token,
+                train: train.number,
+                index,
+                count: train.count,
+                rx_ns,
+            };
+            self.out.push_back(Pending {
+                to: session.from,
+                local: session.local,
+                tos: session.tos,
+                limit: len,
+                pad: len,
+                message,
+            });
+        }
+    }
+}
+
+/// How long an answer was held; a span that is negative or beyond four seconds is not known.
+fn hold(rx_ns: i64, tx_ns: i64) -> u32 {
+    u32::try_from(tx_ns.saturating_sub(rx_ns)).unwrap_or(UNKNOWN_NS)
+}

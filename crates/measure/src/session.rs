@@ -1,0 +1,691 @@
+//! The client's side of an open session: when to send the next probe, what became of each, and which way
+//! the lost ones went.
+//!
+//! Probes leave on a fixed grid of slots; every slot has a number, and a slot that could not be used is
+//! reported like any other probe. A probe's fate is written once: answered probes as soon as the far
+//! kernel's transmit time has come with a later answer, unanswered ones when the limit for loss and half
+//! as long again have passed (what arrives in between is late, not lost).
+
+use crate::clock::FarClock;
+use crate::wire::{ClientMessage, Grant, Key, Refusal, Reply, ServerMessage, UNKNOWN_NS};
+use base::record::{Delay, Event, Row, Status, Text};
+use base::{Duration, Time};
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub interval: Duration,
+    /// A probe without answer for this long is lost; never shorter because probes come faster.
+    pub lost_after: Duration,
+    /// UNIX time of [`Time::ZERO`], ns.
+    pub origin_unix_ns: i64,
+    /// Name of the target in the recording.
+    pub target: Text,
+    pub key: Option<Key>,
+    pub grant: Grant,
+    /// Probes remembered at most; the oldest gives way.
+    pub capacity: usize,
+}
+
+/// When a datagram arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub at: Time,
+    /// Whether the kernel took the time. A program that reads its socket now and then does not know it.
+    pub kernel: bool,
+    /// Whether the wall clock, which the kernel stamps with, ran through since the reading before.
+    pub steady: bool,
+    /// TOS or traffic-class byte.
+    pub tos: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub sent: u64,
+    /// Probes answered, the late ones included.
+    pub received: u64,
+    pub late: u64,
+    pub lost_up: u64,
+    pub lost_down: u64,
+    /// Lost, direction unknown.
+    pub lost: u64,
+    pub duplicates: u64,
+    pub invalid: u64,
+    /// Slots that passed unused.
+    pub missed_slots: u64,
+    pub without_tx_stamp: u64,
+    pub without_rx_stamp: u64,
+    /// Answers to probes we know nothing of, and datagrams that are not ours.
+    pub stray: u64,
+    /// Probes that the server would not answer because we were over its budget.
+    pub throttled: u64,
+    /// Probes that reached the server with the mark of congestion (ECN CE).
+    pub marked_up: u64,
+}
+
+/// What one train showed; each arrival is (number, far receive time, near receive time), ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrainResult {
+    pub arrivals: Vec<(u8, i64, i64)>,
+}
+
+struct Probe {
+    planned: Time,
+    before: Time,
+    after: Time,
+    kernel_tx: Option<Time>,
+    seen: Option<bool>,
+    state: State,
+}
+
+enum State {
+    NotSent,
+    Waiting,
+    Answered(Answer),
+    Done,
+}
+
+#[derive(Clone, Copy)]
+struct Answer {
+    arrival: Arrival,
+    remote_rx_ns: i64,
+    hold_ns: Option<i64>,
+    kernel_hold_ns: Option<i64>,
+    complete_by: Time,
+}
+
+pub struct Session {
+    params: Params,
+    probes: VecDeque<Probe>,
+    /// Number of the probe at the front of `probes`.
+    first: u64,
+    next_slot: Time,
+    /// Answered probes that wait for the far kernel's transmit time, in order of arrival.
+    unfinished: VecDeque<u64>,
+    rows: VecDeque<Row>,
+    stats: Stats,
+    far: FarClock,
+    last_heard: Time,
+    largest_rtt: Duration,
+    throttled_seen: u16,
+    ended: Option<Refusal>,
+    train: Option<(u16, TrainResult)>,
+    trains: u16,
+}
+
+/// A probe counts as missing on the way up only once others sent this long or this many after it have
+/// arrived: packets overtake one another.
+const REORDER_SPAN: Duration = Duration::from_millis(50);
+const REORDER_PACKETS: u64 = 16;
+/// Slots reported one by one after a long standstill (a suspended computer); the rest as one event.
+const MISSED_ROWS: u64 = 10_000;
+/// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
+const STAMP_SLACK: Duration = Duration::from_micros(20);
+/// Rows wait for the far kernel's transmit time at most this long.
+const MAX_WAIT: Duration = Duration::from_millis(700);
+
+impl Session {
+    /// The first probe leaves at `first_slot`.
+    pub fn new(params: Params, first_slot: Time) -> Session {
+        assert!(!params.interval.is_zero() && params.capacity > 0);
+        Session {
+            params,
+            probes: VecDeque::new(),
+            first: 0,
+            next_slot: first_slot,
+            unfinished: VecDeque::new(),
+            rows: VecDeque::new(),
+            stats: Stats::default(),
+            far: FarClock::default(),
+            last_heard: first_slot,
+            largest_rtt: Duration::ZERO,
+            throttled_seen: 0,
+            ended: None,
+            train: None,
+            trains: 0,
+        }
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Why the server ended the session, if it did.
+    pub fn ended(&self) -> Option<Refusal> {
+        self.ended
+    }
+
+    /// When something last came from the server.
+    pub fn last_heard(&self) -> Time {
+        self.last_heard
+    }
+
+    pub fn largest_rtt(&self) -> Duration {
+        self.largest_rtt
+    }
+
+    /// Whether probes are still unanswered that may yet be.
+    pub fn is_waiting(&self) -> bool {
+        self.probes
+            .iter()
+            .any(|p| matches!(p.state, State::Waiting))
+    }
+
+    /// By how much the far clock is ahead and within which bound; see [`FarClock::ahead_ns`].
+    pub fn far_ahead_ns(&self) -> Option<(i64, i64)> {
+        self.far.ahead_ns()
+    }
+
+    pub fn interval(&self) -> Duration {
+        self.params.interval
+    }
+
+    /// From the next slot on. Gives the interval that is used: not below what the server grants.
+    pub fn set_interval(&mut self, interval: Duration) -> Duration {
+        self.params.interval = interval.max(Duration::from_nanos(
+            self.params.grant.min_interval_ns.max(1),
+        ));
+        self.params.interval
+    }
+
+    /// When the next probe is to leave.
+    pub fn next_slot(&self) -> Option<Time> {
+        self.ended.is_none().then_some(self.next_slot)
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let retired = self.probes.front().map(|p| p.planned + self.retention());
+        let unfinished = self
+            .unfinished
+            .front()
+            .and_then(|&seq| match self.probe(seq)?.state {
+                State::Answered(a) => Some(a.complete_by),
+                _ => None,
+            });
+        [self.next_slot(), retired, unfinished]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub fn poll_row(&mut self) -> Option<Row> {
+        self.rows.pop_front()
+    }
+
+    /// The probe of the slot that has come, if one has: its number and its length in `out`. The caller
+    /// sends it at once and tells [`Session::handle_sent`].
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(u64, usize)> {
+        if self.ended.is_some() || now < self.next_slot {
+            return None;
+        }
+        self.skip_missed(now);
+        let seq = self.push(self.next_slot, State::Waiting, now);
+        self.next_slot += self.params.interval;
+        let sent_ns = self.unix_ns(now);
+        let request = ClientMessage::Request {
+            token: self.params.grant.token,
+            seq: seq as u32,
+            sent_ns,
+        };
+        Some((seq, request.encode(out, 0, self.params.key.as_ref())))
+    }
+
+    /// Tells when the sending call began and returned.
+    pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
+        self.stats.sent += 1;
+        if let Some(p) = self.probe_mut(seq) {
+            (p.before, p.after) = (before, after);
+        }
+    }
+
+    /// The call that sent it failed: the probe never left.
+    pub fn handle_send_failed(&mut self, seq: u64) {
+        let Some(p) = self.probe_mut(seq) else { return };
+        p.state = State::NotSent;
+        let planned = p.planned;
+        self.stats.missed_slots += 1;
+        let row = self.unsent_row(seq, planned);
+        self.rows.push_back(row);
+    }
+
+    /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
+    /// another datagram's, or a clock was set: it is not used.
+    pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
+        if let Some(p) = self.probe_mut(seq)
+            && at + STAMP_SLACK >= p.before
+            && at <= p.after + STAMP_SLACK
+        {
+            p.kernel_tx = Some(at);
+        }
+    }
+
+    pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
+        let token = self.params.grant.token;
+        match ServerMessage::decode(bytes, self.params.key.as_ref()) {
+            Ok(ServerMessage::Reply { token: t, reply }) if t == token => {
+                self.last_heard = now;
+                self.handle_reply(now, arrival, reply);
+            }
+            Ok(ServerMessage::Refused { id, seq, reason }) if id == token => {
+                self.last_heard = now;
+                self.handle_refusal(now, seq, reason);
+            }
+            Ok(ServerMessage::TrainReply {
+                token: t,
+                train,
+                index,
+                rx_ns,
+                ..
+            }) if t == token => {
+                self.last_heard = now;
+                let near_ns = self.unix_ns(arrival.at);
+                if let Some((number, result)) = &mut self.train
+                    && *number == train
+                    && arrival.kernel
+                    && arrival.steady
+                    && !result.arrivals.iter().any(|&(i, ..)| i == index)
+                {
+                    result.arrivals.push((index, rx_ns, near_ns));
+                }
+            }
+            _ => self.stats.stray += 1,
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&seq) = self.unfinished.front() {
+            match self.probe(seq).map(|p| &p.state) {
+                Some(State::Answered(a)) if a.kernel_hold_ns.is_none() && now < a.complete_by => {
+                    break;
+                }
+                Some(State::Answered(_)) => self.finish_answered(seq),
+                _ => {}
+            }
+            self.unfinished.pop_front();
+        }
+        let retention = self.retention();
+        while self
+            .probes
+            .front()
+            .is_some_and(|p| now >= p.planned + retention)
+        {
+            self.retire();
+        }
+    }
+
+    /// Writes what is still open: nothing more will come.
+    pub fn finish(&mut self) {
+        while !self.probes.is_empty() {
+            self.retire();
+        }
+        self.unfinished.clear();
+    }
+
+    /// The wall clock was set by so much: said in the recording.
+    pub fn report_wall_step(&mut self, now: Time, by_ns: i64) {
+        self.event(
+            now,
+            "clock",
+            format!("{{\"wall_clock_stepped_by_ns\":{by_ns}}}"),
+        );
+    }
+
+    /// A finding about the server or the path, said in the recording.
+    pub fn report_fault(&mut self, now: Time, detail: String) {
+        self.event(now, "fault", detail);
+    }
+
+    /// Begins a train of `count` datagrams; they are written by [`Session::train_datagram`].
+    pub fn begin_train(&mut self) -> u16 {
+        self.trains = self.trains.wrapping_add(1);
+        self.train = Some((self.trains, TrainResult::default()));
+        self.trains
+    }
+
+    /// One datagram of a train, `len` bytes of UDP payload: its length in `out`.
+    pub fn train_datagram(
+        &self,
+        train: u16,
+        index: u8,
+        count: u8,
+        len: usize,
+        out: &mut [u8],
+    ) -> usize {
+        let len = len.min(usize::from(self.params.grant.max_datagram));
+        ClientMessage::Train {
+            token: self.params.grant.token,
+            train,
+            index,
+            count,
+        }
+        .encode(out, len, self.params.key.as_ref())
+    }
+
+    /// What came back of the train so far.
+    pub fn train_result(&self) -> Option<&TrainResult> {
+        self.train.as_ref().map(|(_, result)| result)
+    }
+
+    /// The last datagram of a session: frees the server's memory of it.
+    pub fn close(&self, out: &mut [u8]) -> usize {
+        ClientMessage::Close {
+            token: self.params.grant.token,
+        }
+        .encode(out, 0, self.params.key.as_ref())
+    }
+
+    fn retention(&self) -> Duration {
+        self.params.lost_after + self.params.lost_after / 2
+    }
+
+    fn unix_ns(&self, t: Time) -> i64 {
+        self.params.origin_unix_ns + t.as_nanos().cast_signed()
+    }
+
+    fn index(&self, seq: u64) -> Option<usize> {
+        seq.checked_sub(self.first)
+            .and_then(|i| usize::try_from(i).ok())
+    }
+
+    fn probe(&self, seq: u64) -> Option<&Probe> {
+        self.probes.get(self.index(seq)?)
+    }
+
+    fn probe_mut(&mut self, seq: u64) -> Option<&mut Probe> {
+        let i = self.index(seq)?;
+        self.probes.get_mut(i)
+    }
+
+    fn push(&mut self, planned: Time, state: State, now: Time) -> u64 {
+        if self.probes.len() == self.params.capacity {
+            self.retire();
+        }
+        self.probes.push_back(Probe {
+            planned,
+            before: now,
+            after: now,
+            kernel_tx: None,
+            seen: None,
+            state,
+        });
+        self.first + self.probes.len() as u64 - 1
+    }
+
+    /// Slots whose successor is already due were missed.
+    fn skip_missed(&mut self, now: Time) {
+        let interval = self.params.interval;
+        let missed = now.saturating_since(self.next_slot).as_nanos() / interval.as_nanos();
+        for _ in 0..missed.min(MISSED_ROWS) {
+            let planned = self.next_slot;
+            let seq = self.push(planned, State::NotSent, now);
+            let row = self.unsent_row(seq, planned);
+            self.rows.push_back(row);
+            self.next_slot += interval;
+        }
+        if let Some(more) = missed.checked_sub(MISSED_ROWS).filter(|&n| n > 0) {
+            self.event(
+                self.next_slot,
+                "fault",
+                format!(
+                    "{{\"slots_missed\":{more},\"interval_ns\":{}}}",
+                    interval.as_nanos()
+                ),
+            );
+            self.next_slot += interval * more;
+        }
+        self.stats.missed_slots += missed;
+    }
+
+    /// The number whose low half is `seq`, nearest to the latest one sent.
+    fn unwrap_seq(&self, seq: u32) -> Option<u64> {
+        let latest = (self.first + self.probes.len() as u64).checked_sub(1)?;
+        let ahead = seq.wrapping_sub(latest as u32).cast_signed();
+        latest.checked_add_signed(i64::from(ahead))
+    }
+
+    fn handle_reply(&mut self, now: Time, arrival: Arrival, reply: Reply) {
+        self.learn_history(reply);
+        self.learn_hold(reply);
+        let throttled = reply.throttled.wrapping_sub(self.throttled_seen);
+        // Answers may overtake one another; a count that goes back is an older one.
+        if (1..0x8000).contains(&throttled) {
+            self.throttled_seen = reply.throttled;
+            self.stats.throttled += u64::from(throttled);
+            self.event(
+                now,
+                "fault",
+                format!("{{\"throttled_by_server\":{throttled}}}"),
+            );
+        }
+        let wait = (self.params.interval * 2)
+            .max(Duration::from_millis(50))
+            .min(MAX_WAIT);
+        let answer = Answer {
+            arrival,
+            remote_rx_ns: reply.rx_ns,
+            hold_ns: (reply.hold_ns != UNKNOWN_NS).then_some(i64::from(reply.hold_ns)),
+            kernel_hold_ns: None,
+            complete_by: now + wait,
+        };
+        let Some(seq) = self.unwrap_seq(reply.seq) else {
+            self.stats.stray += 1;
+            return;
+        };
+        let marked = reply.flags & Reply::TOS_KNOWN != 0 && reply.tos & 3 == 3;
+        match self.probe_mut(seq).map(|p| &mut p.state) {
+            Some(state @ State::Waiting) => {
+                *state = State::Answered(answer);
+                self.unfinished.push_back(seq);
+                self.stats.received += 1;
+                self.stats.marked_up += u64::from(marked);
+                self.handle_timeout(now);
+            }
+            Some(State::Answered(_) | State::Done) => {
+                self.stats.duplicates += 1;
+                let row = self.answered_row(seq, answer, Status::Duplicate);
+                self.rows.extend(row.map(Row::Delay));
+            }
+            Some(State::NotSent) | None => self.stats.stray += 1,
+        }
+    }
+
+    /// Which of our probes had reached the server when it wrote this answer.
+    fn learn_history(&mut self, reply: Reply) {
+        let Some(highest) = self.unwrap_seq(reply.history.highest) else {
+            return;
+        };
+        let Some(sent_highest) = self.probe(highest).map(|p| p.before) else {
+            return;
+        };
+        for seq in highest.saturating_sub(64)..=highest {
+            let Some(received) = reply.history.received(seq as u32) else {
+                continue;
+            };
+            let Some(p) = self.probe_mut(seq) else {
+                continue;
+            };
+            if !matches!(p.state, State::Waiting) {
+                continue;
+            }
+            let overtaken = highest - seq >= REORDER_PACKETS
+                || sent_highest.saturating_since(p.before) >= REORDER_SPAN;
+            if received {
+                p.seen = Some(true);
+            } else if overtaken && p.seen.is_none() {
+                p.seen = Some(false);
+            }
+        }
+    }
+
+    /// How long the server's kernel held an earlier answer.
+    fn learn_hold(&mut self, reply: Reply) {
+        if reply.earlier_hold_ns == UNKNOWN_NS {
+            return;
+        }
+        let Some(seq) = self.unwrap_seq(reply.earlier_seq) else {
+            return;
+        };
+        if let Some(State::Answered(a)) = self.probe_mut(seq).map(|p| &mut p.state) {
+            let hold = i64::from(reply.earlier_hold_ns);
+            // The kernel sends after the program does; anything else is about another copy of the probe.
+            a.kernel_hold_ns = a.hold_ns.filter(|&user| hold >= user).map(|_| hold);
+        }
+    }
+
+    fn handle_refusal(&mut self, now: Time, seq: u32, reason: Refusal) {
+        let probe = self.unwrap_seq(seq);
+        match reason {
+            Refusal::Rate(_) => {
+                if let Some(seq) = probe
+                    && let Some(p) = self.probe_mut(seq)
+                    && matches!(p.state, State::Waiting)
+                {
+                    p.state = State::Done;
+                    self.stats.invalid += 1;
+                    let row = self.unanswered_row(seq, Status::Invalid);
+                    self.rows.extend(row.map(Row::Delay));
+                }
+            }
+            reason => {
+                if self.ended.is_none() {
+                    self.event(
+                        now,
+                        "fault",
+                        format!("{{\"session_ended_by_server\":\"{reason:?}\"}}"),
+                    );
+                }
+                self.ended = Some(reason);
+            }
+        }
+    }
+
+    /// Lets the oldest probe go, and writes what is known of it.
+    fn retire(&mut self) {
+        let seq = self.first;
+        match self.probes.front().map(|p| &p.state) {
+            Some(State::Answered(_)) => self.finish_answered(seq),
+            Some(State::Waiting) => {
+                let status = match self.probes.front().and_then(|p| p.seen) {
+                    Some(true) => Status::LostDown,
+                    Some(false) => Status::LostUp,
+                    None => Status::Lost,
+                };
+                *match status {
+                    Status::LostDown => &mut self.stats.lost_down,
+                    Status::LostUp => &mut self.stats.lost_up,
+                    _ => &mut self.stats.lost,
+                } += 1;
+                let row = self.unanswered_row(seq, status);
+                self.rows.extend(row.map(Row::Delay));
+            }
+            _ => {}
+        }
+        self.probes.pop_front();
+        self.first += 1;
+    }
+
+    fn finish_answered(&mut self, seq: u64) {
+        let lost_after = self.params.lost_after;
+        let Some(p) = self.probe_mut(seq) else { return };
+        let State::Answered(answer) = p.state else {
+            return;
+        };
+        p.state = State::Done;
+        let late = answer.arrival.at.saturating_since(p.before) > lost_after;
+        let Some(row) =
+            self.answered_row(seq, answer, if late { Status::Late } else { Status::Ok })
+        else {
+            return;
+        };
+        match row.status {
+            Status::Invalid => self.stats.invalid += 1,
+            Status::Late => self.stats.late += 1,
+            _ => {}
+        }
+        if let (Some(rtt), Some(remote_rx), Some(remote_tx)) =
+            (row.rtt_ns, row.remote_rx_ns, row.remote_tx_ns)
+        {
+            self.largest_rtt = self
+                .largest_rtt
+                .max(Duration::from_nanos(rtt.unsigned_abs()));
+            let received = self.unix_ns(answer.arrival.at);
+            if let Some(by) = self
+                .far
+                .observe(row.sent_ns, remote_rx, remote_tx, received)
+            {
+                self.event(
+                    answer.arrival.at,
+                    "clock",
+                    format!("{{\"far_clock_stepped_by_about_ns\":{by}}}"),
+                );
+            }
+        }
+        self.rows.push_back(Row::Delay(row));
+    }
+
+    /// The row of an answer. Where its times cannot be trusted it is invalid and has no delay.
+    fn answered_row(&mut self, seq: u64, a: Answer, status: Status) -> Option<Delay> {
+        let p = self.probe(seq)?;
+        let sent = p.kernel_tx.unwrap_or(p.before);
+        let (has_tx, before) = (p.kernel_tx.is_some(), p.before);
+        self.stats.without_tx_stamp += u64::from(!has_tx);
+        self.stats.without_rx_stamp += u64::from(!a.arrival.kernel);
+        let mut row = self.unanswered_row(seq, status)?;
+        let hold = a.kernel_hold_ns.or(a.hold_ns);
+        let rtt = hold.map(|hold| a.arrival.at.signed_since(sent).as_nanos() - hold);
+        let trusted = a.arrival.kernel && a.arrival.steady && rtt.is_some_and(|rtt| rtt > 0);
+        row.ecn = a.arrival.tos.map(|tos| i64::from(tos & 3));
+        row.dscp = a.arrival.tos.map(|tos| i64::from(tos >> 2));
+        if trusted {
+            row.rtt_ns = rtt;
+            row.remote_rx_ns = Some(a.remote_rx_ns);
+            row.remote_tx_ns = hold.and_then(|hold| a.remote_rx_ns.checked_add(hold));
+            // Our way from kernel to program is not counted: nobody waits there, see `live::probe`.
+            row.host_ns = hold.map(|hold| hold + sent.signed_since(before).as_nanos().max(0));
+        } else {
+            row.status = Status::Invalid;
+        }
+        Some(row)
+    }
+
+    fn unanswered_row(&self, seq: u64, status: Status) -> Option<Delay> {
+        let p = self.probe(seq)?;
+        let sent = p.kernel_tx.unwrap_or(p.before);
+        let mut row = self.blank_row(seq, sent, status);
+        row.late_send_ns = Some(sent.signed_since(p.planned).as_nanos());
+        Some(row)
+    }
+
+    fn unsent_row(&self, seq: u64, planned: Time) -> Row {
+        Row::Delay(self.blank_row(seq, planned, Status::NotSent))
+    }
+
+    fn blank_row(&self, seq: u64, at: Time, status: Status) -> Delay {
+        Delay {
+            sent_ns: self.unix_ns(at),
+            seq: seq.cast_signed(),
+            target: self.params.target.clone(),
+            rtt_ns: None,
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: None,
+            remote_tx_ns: None,
+            host_ns: None,
+            late_send_ns: None,
+            status,
+            ecn: None,
+            dscp: None,
+        }
+    }
+
+    fn event(&mut self, at: Time, kind: &str, detail: String) {
+        let t_ns = self.unix_ns(at);
+        let event = Event {
+            t_ns,
+            kind: kind.into(),
+            subject: self.params.target.clone(),
+            detail: detail.into(),
+        };
+        self.rows.push_back(Row::Event(event));
+    }
+}
