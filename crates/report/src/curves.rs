@@ -1,0 +1,424 @@
+//! What the plots draw, taken from a recording: thinned so that no peak is lost, in seconds since the start.
+
+use analysis::answer::Answer;
+use base::record::{Delay, Direction, Recording, Status};
+
+/// Points of a curve beyond which it is thinned to the extremes of each column: twice the pixels of a wide screen, for zooming in.
+const MAX_POINTS: usize = 12_000;
+/// Widest grid of throughput and in-flow round trips, and its finest step in seconds.
+const MAX_BINS: usize = 1_200;
+const FINEST_BIN_S: f64 = 0.1;
+/// Samples further apart than this are not joined by a line.
+pub const JOINED_S: f64 = 1.5;
+/// Steps of a distribution's curve.
+const CDF_STEPS: usize = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    pub t_s: f64,
+    /// `None` where the line is interrupted: a probe was lost.
+    pub ms: Option<f64>,
+}
+
+pub struct Phase {
+    pub name: String,
+    pub from_s: f64,
+    pub to_s: f64,
+}
+
+/// Means over equal steps of time; `None` where nothing was sampled.
+#[derive(Default)]
+pub struct Bins {
+    pub step_s: f64,
+    pub down_bps: Vec<Option<f64>>,
+    pub up_bps: Vec<Option<f64>>,
+    pub in_flow_down_ms: Vec<Option<f64>>,
+    pub in_flow_up_ms: Vec<Option<f64>>,
+}
+
+/// Share of the probes of one phase that were answered within a time.
+pub struct Cdf {
+    pub phase: String,
+    /// (ms, share from 0 to 1), both rising. It ends below 1 where probes were lost.
+    pub steps: Vec<(f64, f64)>,
+}
+
+pub struct Curves {
+    pub span_s: f64,
+    pub phases: Vec<Phase>,
+    pub probes: Vec<Point>,
+    pub lost_s: Vec<f64>,
+    pub bins: Bins,
+    pub cdf: Vec<Cdf>,
+}
+
+impl Curves {
+    pub fn of(answer: &Answer, recording: &Recording) -> Curves {
+        let start = answer.started_ns;
+        let mut probes: Vec<&Delay> = main_target(recording);
+        probes.retain(|d| d.sent_ns >= start);
+        probes.sort_by_key(|d| d.sent_ns);
+        let phases: Vec<Phase> = answer
+            .phases
+            .iter()
+            .map(|p| Phase {
+                name: p.name.clone(),
+                from_s: seconds(p.from_ns, start),
+                to_s: seconds(p.to_ns, start),
+            })
+            .collect();
+        let points: Vec<Point> = probes
+            .iter()
+            .map(|d| Point {
+                t_s: seconds(d.sent_ns, start),
+                ms: round_trip_ms(d),
+            })
+            .collect();
+        let last = points.last().map_or(0.0, |p| p.t_s);
+        let span_s = phases
+            .iter()
+            .map(|p| p.to_s)
+            .fold(answer.duration_s.max(last), f64::max)
+            .max(1e-3);
+        let lost: Vec<f64> = points
+            .iter()
+            .filter(|p| p.ms.is_none())
+            .map(|p| p.t_s)
+            .collect();
+        Curves {
+            span_s,
+            cdf: answer
+                .phases
+                .iter()
+                .filter_map(|p| cdf(&p.name, &probes, p.from_ns, p.to_ns))
+                .collect(),
+            phases,
+            probes: thin(&points, span_s),
+            lost_s: one_a_column(&lost, span_s),
+            bins: bins(recording, start, span_s),
+        }
+    }
+
+    /// The largest round trip that is drawn, ms.
+    pub fn top_ms(&self) -> f64 {
+        let in_flow = self
+            .bins
+            .in_flow_up_ms
+            .iter()
+            .chain(&self.bins.in_flow_down_ms)
+            .flatten()
+            .copied();
+        self.probes
+            .iter()
+            .filter_map(|p| p.ms)
+            .chain(in_flow)
+            .fold(0.0, f64::max)
+    }
+    pub fn top_bps(&self) -> f64 {
+        self.bins
+            .up_bps
+            .iter()
+            .chain(&self.bins.down_bps)
+            .flatten()
+            .copied()
+            .fold(0.0, f64::max)
+    }
+}
+
+fn seconds(ns: i64, start: i64) -> f64 {
+    (ns - start) as f64 / 1e9
+}
+
+/// The rows of the one target that the curves show: `udp`, our own probes, or else the first that was probed.
+/// Rows that say nothing about the link (slots not sent, duplicates, invalid times) are left out.
+fn main_target(recording: &Recording) -> Vec<&Delay> {
+    let name = match recording
+        .delay
+        .iter()
+        .find(|d| &*d.target == "udp")
+        .or(recording.delay.first())
+    {
+        Some(d) => &d.target,
+        None => return Vec::new(),
+    };
+    let counts = |s: Status| {
+        matches!(
+            s,
+            Status::Ok | Status::Late | Status::LostUp | Status::LostDown | Status::Lost
+        )
+    };
+    recording
+        .delay
+        .iter()
+        .filter(|d| d.target == *name && counts(d.status))
+        .collect()
+}
+
+/// A late answer has a delay; a lost probe has none.
+fn round_trip_ms(d: &Delay) -> Option<f64> {
+    d.rtt_ns
+        .filter(|_| matches!(d.status, Status::Ok | Status::Late))
+        .map(|ns| ns as f64 / 1e6)
+}
+
+/// Keeps the smallest and the largest of each column of time, in their order, so that peaks and floors survive.
+fn thin(points: &[Point], span_s: f64) -> Vec<Point> {
+    if points.len() <= MAX_POINTS {
+        return points.to_vec();
+    }
+    let columns = MAX_POINTS / 2;
+    let mut kept = Vec::with_capacity(MAX_POINTS);
+    for column in points
+        .chunk_by(|a, b| column_of(a.t_s, span_s, columns) == column_of(b.t_s, span_s, columns))
+    {
+        let mut ends: Option<(usize, usize)> = None;
+        for (i, ms) in column
+            .iter()
+            .enumerate()
+            .filter_map(|(i, p)| Some((i, p.ms?)))
+        {
+            let (low, high) = ends.get_or_insert((i, i));
+            if Some(ms) < column[*low].ms {
+                *low = i;
+            }
+            if Some(ms) > column[*high].ms {
+                *high = i;
+            }
+        }
+        match ends {
+            None => kept.push(column[0]),
+            Some((low, high)) => {
+                kept.push(column[low.min(high)]);
+                if low != high {
+                    kept.push(column[low.max(high)]);
+                }
+            }
+        }
+    }
+    kept
+}
+
+/// Marks that would fall on one pixel are one mark.
+fn one_a_column(times: &[f64], span_s: f64) -> Vec<f64> {
+    if times.len() <= MAX_POINTS / 4 {
+        return times.to_vec();
+    }
+    let mut kept = times.to_vec();
+    kept.dedup_by_key(|t| column_of(*t, span_s, MAX_POINTS / 4));
+    kept
+}
+
+fn column_of(t_s: f64, span_s: f64, columns: usize) -> usize {
+    ((t_s / span_s * columns as f64) as usize).min(columns - 1)
+}
+
+fn cdf(phase: &str, probes: &[&Delay], from_ns: i64, to_ns: i64) -> Option<Cdf> {
+    let begin = probes.partition_point(|d| d.sent_ns < from_ns);
+    let end = probes.partition_point(|d| d.sent_ns < to_ns);
+    let all = probes.get(begin..end)?;
+    let mut ms: Vec<f64> = all.iter().filter_map(|d| round_trip_ms(d)).collect();
+    if ms.is_empty() {
+        return None;
+    }
+    ms.sort_by(f64::total_cmp);
+    let share = |count: usize| count as f64 / all.len() as f64;
+    let mut steps = vec![(ms[0], 0.0)];
+    for i in 1..=CDF_STEPS {
+        let count = (ms.len() * i).div_ceil(CDF_STEPS);
+        steps.push((ms[count - 1], share(count)));
+    }
+    // The last percent step by step where it is short: the tail is what the plot is for.
+    let tail = ms.len() - ms.len() / CDF_STEPS;
+    if ms.len() - tail <= CDF_STEPS {
+        steps.extend((tail..ms.len()).map(|i| (ms[i], share(i + 1))));
+    }
+    steps.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.total_cmp(&b.0)));
+    steps.dedup();
+    Some(Cdf {
+        phase: phase.to_string(),
+        steps,
+    })
+}
+
+fn bins(recording: &Recording, start: i64, span_s: f64) -> Bins {
+    let count = ((span_s / FINEST_BIN_S).ceil() as usize).clamp(1, MAX_BINS);
+    let step_s = span_s / count as f64;
+    let mut bins = Bins {
+        step_s,
+        ..Bins::default()
+    };
+    for (direction, rate, in_flow) in [
+        (
+            Direction::Down,
+            &mut bins.down_bps,
+            &mut bins.in_flow_down_ms,
+        ),
+        (Direction::Up, &mut bins.up_bps, &mut bins.in_flow_up_ms),
+    ] {
+        *rate = throughput(recording, direction, start, step_s, count);
+        let (mut sum, mut n) = (vec![0.0; count], vec![0u32; count]);
+        for f in recording
+            .flow
+            .iter()
+            .filter(|f| f.direction == direction && f.t_ns >= start)
+        {
+            if let Some(srtt) = f.srtt_ns {
+                let at = ((seconds(f.t_ns, start) / step_s) as usize).min(count - 1);
+                sum[at] += srtt as f64 / 1e6;
+                n[at] += 1;
+            }
+        }
+        *in_flow = sum
+            .iter()
+            .zip(&n)
+            .map(|(s, n)| (*n > 0).then(|| s / f64::from(*n)))
+            .collect();
+    }
+    bins
+}
+
+/// Payload rate of all flows of one direction. Each flow's count of bytes is a line through its samples; a bin
+/// gets what the line rises within it. Where no flow was watched, the counters of the interfaces take their place.
+fn throughput(
+    recording: &Recording,
+    direction: Direction,
+    start: i64,
+    step_s: f64,
+    count: usize,
+) -> Vec<Option<f64>> {
+    let mut bytes: Vec<Option<f64>> = vec![None; count];
+    let mut add = |from_s: f64, to_s: f64, amount: f64| {
+        let (first, last) = (
+            (from_s.max(0.0) / step_s) as usize,
+            (to_s.max(0.0) / step_s) as usize,
+        );
+        for (at, bin) in bytes.iter_mut().enumerate().take(last + 1).skip(first) {
+            let inside =
+                (to_s.min((at + 1) as f64 * step_s) - from_s.max(at as f64 * step_s)).max(0.0);
+            if inside > 0.0 {
+                *bin.get_or_insert(0.0) += amount * inside / (to_s - from_s);
+            }
+        }
+    };
+    let mut flows: Vec<_> = recording
+        .flow
+        .iter()
+        .filter(|f| f.direction == direction)
+        .filter_map(|f| {
+            Some((
+                f.flow,
+                seconds(f.t_ns, start),
+                f.bytes_received.or(f.bytes_acked)? as f64,
+            ))
+        })
+        .collect();
+    flows.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    for pair in flows.windows(2) {
+        let ((flow, from, before), (next, to, after)) = (pair[0], pair[1]);
+        if flow == next && to > from && after >= before {
+            add(from, to, after - before);
+        }
+    }
+    if recording.flow.is_empty() {
+        for t in &recording.traffic {
+            let counted = match direction {
+                Direction::Down => t.rx_bytes,
+                Direction::Up => t.tx_bytes,
+            };
+            if let Some(n) = counted.filter(|_| t.interval_ns > 0) {
+                add(
+                    seconds(t.t_ns - t.interval_ns, start),
+                    seconds(t.t_ns, start),
+                    n as f64,
+                );
+            }
+        }
+    }
+    bytes
+        .into_iter()
+        .map(|b| b.map(|b| b * 8.0 / step_s))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::record::Flow;
+
+    #[test]
+    fn thinning_keeps_every_peak_and_every_floor() {
+        let mut points: Vec<Point> = (0..1_000_000)
+            .map(|i| Point {
+                t_s: i as f64 * 1e-3,
+                ms: Some(20.0 + (i % 7) as f64 * 0.1),
+            })
+            .collect();
+        points[123_456].ms = Some(900.0);
+        points[654_321].ms = Some(1.0);
+        let kept = thin(&points, 1_000.0);
+        assert!(kept.len() <= MAX_POINTS, "{}", kept.len());
+        assert!(kept.contains(&points[123_456]) && kept.contains(&points[654_321]));
+        assert!(kept.windows(2).all(|w| w[0].t_s < w[1].t_s));
+    }
+
+    #[test]
+    fn a_column_in_which_everything_was_lost_stays_a_gap() {
+        let points: Vec<Point> = (0..100_000)
+            .map(|i| Point {
+                t_s: i as f64 * 1e-3,
+                ms: (i < 50_000).then_some(5.0),
+            })
+            .collect();
+        let kept = thin(&points, 100.0);
+        assert!(kept.iter().all(|p| p.ms.is_some() == (p.t_s < 50.0)));
+        assert!(kept.iter().any(|p| p.ms.is_none()));
+    }
+
+    #[test]
+    fn throughput_is_what_the_counters_rose_in_each_step() {
+        let sample = |flow, t_s: f64, bytes| Flow {
+            t_ns: (t_s * 1e9) as i64,
+            flow,
+            direction: Direction::Up,
+            bytes_acked: Some(bytes),
+            bytes_received: None,
+            cwnd_bytes: None,
+            ssthresh_bytes: None,
+            srtt_ns: Some(40_000_000),
+            rttvar_ns: None,
+            min_rtt_ns: None,
+            retransmits: None,
+            delivery_rate_bps: None,
+            mss_bytes: None,
+        };
+        // Two flows, samples out of step with the bins: 1 000 and 3 000 bytes a second.
+        let flow = vec![
+            sample(1, 0.25, 0),
+            sample(1, 2.25, 2_000),
+            sample(2, 0.0, 100),
+            sample(2, 4.0, 12_100),
+        ];
+        let recording = Recording {
+            flow,
+            ..Recording::default()
+        };
+        let rate = throughput(&recording, Direction::Up, 0, 1.0, 6);
+        let expect = [
+            Some(30_000.0),
+            Some(32_000.0),
+            Some(26_000.0),
+            Some(24_000.0),
+            None,
+            None,
+        ];
+        for (got, want) in rate.iter().zip(expect) {
+            assert_eq!(got.map(f64::round), want);
+        }
+        assert!(
+            throughput(&recording, Direction::Down, 0, 1.0, 6)
+                .iter()
+                .all(Option::is_none)
+        );
+        assert_eq!(bins(&recording, 0, 4.0).in_flow_up_ms[0], Some(40.0));
+    }
+}

@@ -1,0 +1,331 @@
+//! The tables of the report, once, for the terminal and for the page.
+
+use crate::words::{
+    DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, discipline, number, percent, phase,
+};
+use analysis::answer::{Answer, Delays, Discipline, Figure, PhaseAnswer, QueueIs};
+
+/// What stands in one place of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    Is(String),
+    /// Could not be had, for this reason.
+    CannotTell(String),
+    /// Does not apply: the download rate of the idle phase.
+    Absent,
+}
+
+pub struct Row {
+    pub label: String,
+    pub cells: Vec<Cell>,
+}
+
+pub struct Table {
+    pub title: String,
+    /// Heading of the first column, then of the others.
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
+}
+
+/// The reasons behind `CannotTell`, numbered from 1 in the order of their first use.
+#[derive(Default)]
+pub struct Notes(pub Vec<String>);
+
+impl Notes {
+    pub fn number(&mut self, reason: &str) -> usize {
+        let at = self.0.iter().position(|r| r == reason).unwrap_or_else(|| {
+            self.0.push(reason.to_string());
+            self.0.len() - 1
+        });
+        at + 1
+    }
+}
+
+impl From<Result<String, String>> for Cell {
+    fn from(text: Result<String, String>) -> Cell {
+        text.map_or_else(Cell::CannotTell, Cell::Is)
+    }
+}
+
+fn plain(figure: &Figure, scale: f64) -> Cell {
+    match figure {
+        Figure::Is { value, .. } => Cell::Is(number(value / scale)),
+        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
+    }
+}
+
+fn optional(figure: Option<&Figure>, scale: f64) -> Cell {
+    figure.map_or(Cell::Absent, |f| plain(f, scale))
+}
+
+/// Where a phase keeps a rate.
+type RateOf = fn(&PhaseAnswer) -> Option<Figure>;
+
+/// One column a phase.
+pub fn phases(answer: &Answer) -> Table {
+    let over = |label: &str, cell: &dyn Fn(&PhaseAnswer) -> Cell| Row {
+        label: label.into(),
+        cells: answer.phases.iter().map(cell).collect(),
+    };
+    let mut rows = vec![
+        over("RTT min, ms", &|p| plain(&p.rtt.min_ms, 1.0)),
+        over("RTT p50, ms", &|p| plain(&p.rtt.p50_ms, 1.0)),
+        over("RTT p95, ms", &|p| plain(&p.rtt.p95_ms, 1.0)),
+        over("RTT p99, ms", &|p| plain(&p.rtt.p99_ms, 1.0)),
+        over("RTT max, ms", &|p| plain(&p.rtt.max_ms, 1.0)),
+        over("Added up p50, ms", &|p| plain(&p.added_up.p50_ms, 1.0)),
+        over("Added up p95, ms", &|p| plain(&p.added_up.p95_ms, 1.0)),
+        over("Added down p50, ms", &|p| plain(&p.added_down.p50_ms, 1.0)),
+        over("Added down p95, ms", &|p| plain(&p.added_down.p95_ms, 1.0)),
+        over("In-flow RTT p50, ms", &|p| {
+            optional(p.in_flow_rtt.as_ref().map(|d| &d.p50_ms), 1.0)
+        }),
+        over("Loss, %", &|p| plain(&p.loss.percent, 1.0)),
+        over("Lost of sent", &|p| {
+            Cell::Is(format!("{} of {}", p.loss.lost, p.loss.sent))
+        }),
+    ];
+    let rates: [(&str, RateOf); 3] = [
+        ("Download", |p| p.goodput_down_bps.clone()),
+        ("Upload", |p| p.goodput_up_bps.clone()),
+        ("Cross traffic", |p| {
+            p.cross_traffic_bps.map(Figure::exactly)
+        }),
+    ];
+    for (label, of) in rates {
+        let figures: Vec<_> = answer.phases.iter().map(of).collect();
+        if figures.iter().all(Option::is_none) {
+            continue;
+        }
+        let largest = figures
+            .iter()
+            .flatten()
+            .filter_map(Figure::value)
+            .fold(0.0, f64::max);
+        let (unit, size) = RATE.fitting(largest);
+        rows.push(Row {
+            label: format!("{label}, {unit}"),
+            cells: figures.iter().map(|f| optional(f.as_ref(), size)).collect(),
+        });
+    }
+    rows.push(over("Settled", &|p| {
+        Cell::Is(if p.stable { "yes" } else { "no" }.into())
+    }));
+    Table {
+        title: "Phases".into(),
+        columns: headings("", answer.phases.iter().map(|p| phase(&p.name))),
+        rows,
+    }
+}
+
+/// One sentence for each phase that ended before its figures were stable.
+pub fn unsettled(answer: &Answer) -> Vec<String> {
+    let moving = answer.phases.iter().filter(|p| !p.stable);
+    moving
+        .map(|p| {
+            format!(
+                "{} had not settled when it ended: {}.",
+                phase(&p.name),
+                p.stability.trim_end_matches('.')
+            )
+        })
+        .collect()
+}
+
+/// What stands in brackets behind a figure.
+pub const INTERVALS: &str = "In brackets: the interval that holds the figure with 95 % confidence.";
+
+/// One column a direction.
+pub fn queues(answer: &Answer) -> Table {
+    let both = [&answer.up, &answer.down];
+    let figure =
+        |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| Row {
+            label: label.into(),
+            cells: both.iter().map(|d| unit.figure(&of(d)).into()).collect(),
+        };
+    let bounded =
+        |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| {
+            let mut row = figure(label, unit, of);
+            for (cell, d) in row.cells.iter_mut().zip(both) {
+                if let Cell::Is(text) = cell {
+                    *text = format!("{}{text}", bound(d.queue_is));
+                }
+            }
+            row
+        };
+    let rows = vec![
+        Row {
+            label: "Kind".into(),
+            cells: both
+                .iter()
+                .map(|d| match d.discipline.is {
+                    Discipline::CannotTell => Cell::CannotTell(would_settle(d)),
+                    is => Cell::Is(discipline(is).into()),
+                })
+                .collect(),
+        },
+        bounded("Packets wait", DELAY, &|d| d.queue_ms.clone()),
+        bounded("It holds", SIZE, &|d| d.queue_bytes.clone()),
+        figure("The line needs (BDP)", SIZE, &|d| d.bdp_bytes.clone()),
+        figure("Too large by", TIMES, &|d| d.factor_too_large.clone()),
+        figure("Rate of the line", RATE, &|d| d.link_rate_bps.clone()),
+        figure("Goodput", RATE, &|d| d.goodput_bps.clone()),
+        figure("Added p50", DELAY, &|d| d.added.p50_ms.clone()),
+        figure("Added p95", DELAY, &|d| d.added.p95_ms.clone()),
+        figure("Added p99", DELAY, &|d| d.added.p99_ms.clone()),
+        figure("Added max", DELAY, &|d| d.added.max_ms.clone()),
+        figure("In-flow less probe", DELAY, &|d| {
+            d.in_flow_minus_probe_ms.clone()
+        }),
+    ];
+    Table {
+        title: "Queues".into(),
+        columns: headings("", ["Upload", "Download"].into_iter()),
+        rows,
+    }
+}
+
+fn would_settle(d: &analysis::answer::DirectionAnswer) -> String {
+    d.discipline
+        .would_settle
+        .as_ref()
+        .map_or("the kind of queue did not show".into(), |w| {
+            format!("the kind of queue did not show; it would with {w}")
+        })
+}
+
+pub fn bound(is: QueueIs) -> &'static str {
+    match is {
+        QueueIs::Size => "",
+        QueueIs::AtLeast => "at least ",
+        QueueIs::Controlled => "up to ",
+    }
+}
+
+/// One row a limit, one column a phase: how many percent of the probes were answered in time.
+pub fn reliability(answer: &Answer) -> Table {
+    let mut limits: Vec<f64> = answer
+        .phases
+        .iter()
+        .flat_map(|p| p.reliability.iter().map(|r| r.limit_ms))
+        .collect();
+    limits.sort_by(f64::total_cmp);
+    limits.dedup();
+    let rows = limits
+        .iter()
+        .map(|limit| Row {
+            label: format!("within {}", DELAY.print(*limit)),
+            cells: answer
+                .phases
+                .iter()
+                .map(|p| {
+                    match p
+                        .reliability
+                        .iter()
+                        .find(|r| r.limit_ms == *limit)
+                        .map(|r| &r.share)
+                    {
+                        Some(Figure::Is { value, .. }) => {
+                            Cell::Is(format!("{} %", percent(*value)))
+                        }
+                        Some(Figure::CannotTell { cannot_tell }) => {
+                            Cell::CannotTell(cannot_tell.clone())
+                        }
+                        None => Cell::Absent,
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    Table {
+        title: "Answered in time".into(),
+        columns: headings("", answer.phases.iter().map(|p| phase(&p.name))),
+        rows,
+    }
+}
+
+pub fn responsiveness(answer: &Answer) -> Table {
+    let r = &answer.responsiveness;
+    let row = |label: &str, unit: Unit, figure: &Figure| Row {
+        label: label.into(),
+        cells: vec![unit.figure(figure).into()],
+    };
+    Table {
+        title: "Responsiveness".into(),
+        columns: headings("", [""].into_iter()),
+        rows: vec![
+            row("Score", RPM, &r.rpm),
+            row("From fresh connections", RPM, &r.foreign_rpm),
+            row("From the load's own", RPM, &r.loaded_rpm),
+            row("By the harmonic formula", RPM, &r.harmonic_rpm),
+            row("Fresh connection, mean", DELAY, &r.foreign_ms),
+            row("Load's own, mean", DELAY, &r.loaded_ms),
+        ],
+    }
+}
+
+/// What the instrument says of itself.
+pub fn instrument(answer: &Answer) -> Table {
+    let i = &answer.instrument;
+    let spread = |d: &Delays| -> Cell {
+        match (d.p50_ms.value(), d.p99_ms.value(), d.max_ms.value()) {
+            (Some(p50), Some(p99), Some(max)) => Cell::Is(format!(
+                "{} p50, {} p99, {} max",
+                DELAY.print(p50),
+                DELAY.print(p99),
+                DELAY.print(max)
+            )),
+            _ => DELAY.figure(&d.p50_ms).into(),
+        }
+    };
+    let row = |label: &str, cell: Cell| Row {
+        label: label.into(),
+        cells: vec![cell],
+    };
+    Table {
+        title: "The instrument".into(),
+        columns: headings("", [""].into_iter()),
+        rows: vec![
+            row(
+                "Probes sent",
+                Cell::Is(format!(
+                    "{} of {} planned, {} slots missed",
+                    i.probes_sent, i.probes_planned, i.missed_slots
+                )),
+            ),
+            row("Hosts' share, subtracted", spread(&i.host_share)),
+            row("Sent late by", spread(&i.late_send)),
+            row(
+                "Busiest moment",
+                i.cpu_max.map_or(
+                    Cell::CannotTell("the load of the host was not sampled".into()),
+                    |c| {
+                        Cell::Is(format!(
+                            "{} {} of all processors",
+                            percent(c),
+                            PERCENT.fitting(1.0).0
+                        ))
+                    },
+                ),
+            ),
+            row(
+                "Far clock's offset",
+                DELAY.figure(&answer.clock.offset_ms).into(),
+            ),
+            row(
+                "Far clock's drift",
+                PPM.figure(&answer.clock.drift_ppm).into(),
+            ),
+            row(
+                "Trust in one-way delays",
+                Cell::Is(answer.clock.trust.clone()),
+            ),
+        ],
+    }
+}
+
+fn headings<'a>(first: &str, others: impl Iterator<Item = &'a str>) -> Vec<String> {
+    std::iter::once(first.to_string())
+        .chain(others.map(String::from))
+        .collect()
+}

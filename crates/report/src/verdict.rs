@@ -1,0 +1,107 @@
+//! The one sentence at the top: where packets wait, how long, in what, and how much too much that is.
+
+use crate::words::{DELAY, SIZE, TIMES, direction};
+use analysis::answer::{Answer, DirectionAnswer, Discipline, Figure, QueueIs};
+use base::record::Direction;
+
+/// A queue that holds up to this many times the line's bandwidth-delay product is called fitting: one is
+/// what a single sender needs, and measurement adds its own error.
+const FITTING_FACTOR: f64 = 1.5;
+
+/// Plain language, ends with the grade.
+pub fn verdict(answer: &Answer) -> String {
+    let first = match answer.worst_direction {
+        Some(d) => waiting(d, of(answer, d)),
+        None => quick(answer),
+    };
+    let unfinished = if answer.complete {
+        ""
+    } else {
+        " The run did not go to its planned end, so this rests on what was measured until then."
+    };
+    let grade = match answer.grade.letter.as_str() {
+        "?" => "No grade can be given".to_string(),
+        letter => format!("Grade {letter}"),
+    };
+    format!("{first} {grade}.{unfinished}")
+}
+
+pub fn of(answer: &Answer, d: Direction) -> &DirectionAnswer {
+    match d {
+        Direction::Up => &answer.up,
+        Direction::Down => &answer.down,
+    }
+}
+
+fn waiting(d: Direction, a: &DirectionAnswer) -> String {
+    let loads = direction(d);
+    let queue = match a.discipline.is {
+        Discipline::DropTail => "a drop-tail queue",
+        Discipline::Aqm => "a queue under active queue management (AQM)",
+        Discipline::FairQueueing => "a fair queue",
+        Discipline::FairQueueingAqm => "a fair queue under active queue management (AQM)",
+        Discipline::CannotTell => "a queue of unknown kind",
+    };
+    let bound = match a.queue_is {
+        QueueIs::Size => "",
+        QueueIs::AtLeast => "at least ",
+        QueueIs::Controlled => "up to ",
+    };
+    let Some(ms) = a.queue_ms.value() else {
+        let reason = because(&a.queue_ms);
+        return match a.added.p95_ms.value() {
+            Some(ms) => format!(
+                "When this line {loads}s, one packet in twenty comes {} late or later; how long the queue is cannot be told: {reason}.",
+                DELAY.print(ms)
+            ),
+            None => format!(
+                "When this line {loads}s, packets wait, but how long cannot be told: {reason}."
+            ),
+        };
+    };
+    let size = a
+        .queue_bytes
+        .value()
+        .map_or(String::new(), |b| format!(" of {bound}{}", SIZE.print(b)));
+    let factor = match a.factor_too_large.value() {
+        Some(f) if f > FITTING_FACTOR => format!(", {} what the line needs", TIMES.print(f)),
+        Some(_) => ", no more than the line needs".to_string(),
+        None => String::new(),
+    };
+    format!(
+        "When this line {loads}s, packets wait {bound}{} in {queue}{size}{factor}.",
+        DELAY.print(ms)
+    )
+}
+
+fn quick(answer: &Answer) -> String {
+    let (up, down) = (&answer.up.added.p95_ms, &answer.down.added.p95_ms);
+    match (up.value(), down.value()) {
+        (Some(u), Some(d)) => format!(
+            "This line stays quick under load: for 95 % of packets an upload adds at most {} and a download at most {}.",
+            DELAY.print(u.max(0.0)),
+            DELAY.print(d.max(0.0))
+        ),
+        (None, Some(d)) => format!(
+            "A download adds at most {} for 95 % of packets; what an upload adds cannot be told: {}.",
+            DELAY.print(d.max(0.0)),
+            because(up)
+        ),
+        (Some(u), None) => format!(
+            "An upload adds at most {} for 95 % of packets; what a download adds cannot be told: {}.",
+            DELAY.print(u.max(0.0)),
+            because(down)
+        ),
+        (None, None) => format!(
+            "Whether packets wait under load cannot be told: {}.",
+            because(up)
+        ),
+    }
+}
+
+fn because(figure: &Figure) -> &str {
+    match figure {
+        Figure::CannotTell { cannot_tell } => cannot_tell.trim_end_matches('.'),
+        Figure::Is { .. } => "",
+    }
+}
