@@ -28,7 +28,9 @@ impl Streams {
     /// The stream of one consumer, for example `"link/up/loss"`.
     pub fn stream(&self, name: &str) -> Rng {
         // FNV-1a: short, public, and the same on every machine.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
+            (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+        });
         Rng::seed_from_u64(self.seed ^ hash.rotate_left(32))
     }
 }

@@ -202,7 +202,10 @@ mod tests {
         assert_eq!(t - Time::from_millis(5), Duration::from_nanos(250_000));
         assert_eq!(Time::from_millis(1).signed_since(t).as_nanos(), -4_250_000);
         assert_eq!(Time::from_millis(1).saturating_since(t), Duration::ZERO);
-        assert_eq!(SignedDuration::from_nanos(-1_500_000).to_string(), "-1.5 ms");
+        assert_eq!(
+            SignedDuration::from_nanos(-1_500_000).to_string(),
+            "-1.5 ms"
+        );
     }
 
     #[test]

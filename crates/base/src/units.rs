@@ -109,14 +109,30 @@ additive!(BitsPerSec);
 /// Why a quantity could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
-    #[error("\"{text}\" is not a {what}: write a number and a unit, such as \"{example}\" (units: {known})")]
-    Malformed { text: String, what: &'static str, example: &'static str, known: String },
+    #[error(
+        "\"{text}\" is not a {what}: write a number and a unit, such as \"{example}\" (units: {known})"
+    )]
+    Malformed {
+        text: String,
+        what: &'static str,
+        example: &'static str,
+        known: String,
+    },
     #[error("\"{text}\": unknown unit \"{unit}\" for a {what} (units: {known})")]
-    UnknownUnit { text: String, what: &'static str, unit: String, known: String },
+    UnknownUnit {
+        text: String,
+        what: &'static str,
+        unit: String,
+        known: String,
+    },
     #[error("\"{text}\" is too large for a {what}")]
     TooLarge { text: String, what: &'static str },
     #[error("\"{text}\" is finer than one {smallest}, the smallest {what} kept")]
-    TooFine { text: String, what: &'static str, smallest: &'static str },
+    TooFine {
+        text: String,
+        what: &'static str,
+        smallest: &'static str,
+    },
 }
 
 /// One kind of quantity: its name, and its units with their size in the smallest one. The first unit
@@ -182,7 +198,11 @@ const SIZE: Scale = Scale {
 
 impl Scale {
     fn known(&self) -> String {
-        self.units.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
+        self.units
+            .iter()
+            .map(|(n, _)| *n)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// Reads `text` exactly, in integers: "0.1 ms" is 100 000 ns, not a rounded binary fraction.
@@ -194,7 +214,9 @@ impl Scale {
             example: self.example,
             known: self.known(),
         };
-        let split = s.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(s.len());
+        let split = s
+            .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
+            .unwrap_or(s.len());
         let number: String = s[..split].chars().filter(|c| *c != '_').collect();
         let unit = s[split..].trim();
         let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
@@ -211,7 +233,11 @@ impl Scale {
             self.units
                 .iter()
                 .find(|(n, _)| *n == unit)
-                .or_else(|| self.units.iter().find(|(n, _)| n.eq_ignore_ascii_case(unit)))
+                .or_else(|| {
+                    self.units
+                        .iter()
+                        .find(|(n, _)| n.eq_ignore_ascii_case(unit))
+                })
                 .ok_or_else(|| ParseUnitError::UnknownUnit {
                     text: text.to_string(),
                     what: self.what,
@@ -220,9 +246,16 @@ impl Scale {
                 })?
                 .1
         };
-        let too_large = || ParseUnitError::TooLarge { text: text.to_string(), what: self.what };
-        let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| too_large())?;
-        let divisor = 10u128.checked_pow(fraction.len() as u32).ok_or_else(malformed)?;
+        let too_large = || ParseUnitError::TooLarge {
+            text: text.to_string(),
+            what: self.what,
+        };
+        let digits: u128 = format!("{whole}{fraction}")
+            .parse()
+            .map_err(|_| too_large())?;
+        let divisor = 10u128
+            .checked_pow(fraction.len() as u32)
+            .ok_or_else(malformed)?;
         let scaled = digits.checked_mul(u128::from(size)).ok_or_else(too_large)?;
         if scaled % divisor != 0 {
             return Err(ParseUnitError::TooFine {
@@ -236,19 +269,32 @@ impl Scale {
 
     /// Prints in the largest decimal unit that the value reaches, all digits kept.
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let decimal = |size: u64| size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000);
+        let decimal = |size: u64| {
+            size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000)
+        };
         let units = self.units.iter().filter(|(_, size)| decimal(*size));
-        let (name, size) = units.clone().find(|(_, size)| value >= *size).or_else(|| units.last()).expect("a scale has units");
+        let (name, size) = units
+            .clone()
+            .find(|(_, size)| value >= *size)
+            .or_else(|| units.last())
+            .expect("a scale has units");
         let (whole, rest) = (value / size, value % size);
         let text = if rest == 0 {
             whole.to_string()
         } else {
             let places = size.ilog10() as usize;
-            format!("{whole}.{}", format!("{rest:0places$}").trim_end_matches('0'))
+            format!(
+                "{whole}.{}",
+                format!("{rest:0places$}").trim_end_matches('0')
+            )
         };
         match f.precision() {
             // A person's figure: `{:.3}` keeps that many significant digits.
-            Some(digits) => write!(f, "{} {name}", significant(value as f64 / *size as f64, digits)),
+            Some(digits) => write!(
+                f,
+                "{} {name}",
+                significant(value as f64 / *size as f64, digits)
+            ),
             None => write!(f, "{text} {name}"),
         }
     }
@@ -262,7 +308,11 @@ pub fn significant(value: f64, digits: usize) -> String {
     let magnitude = value.abs().log10().floor() as i32;
     let places = (digits as i32 - 1 - magnitude).max(0) as usize;
     let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text
+    }
 }
 
 macro_rules! textual {
@@ -327,8 +377,16 @@ mod tests {
     #[test]
     fn says_which_units_there_are() {
         let e = "5 parsecs".parse::<Duration>().unwrap_err();
-        assert_eq!(e.to_string(), "\"5 parsecs\": unknown unit \"parsecs\" for a duration (units: h, min, m, s, sec, ms, us, µs, ns)");
-        assert!("5".parse::<Duration>().unwrap_err().to_string().contains("such as \"5 ms\""));
+        assert_eq!(
+            e.to_string(),
+            "\"5 parsecs\": unknown unit \"parsecs\" for a duration (units: h, min, m, s, sec, ms, us, µs, ns)"
+        );
+        assert!(
+            "5".parse::<Duration>()
+                .unwrap_err()
+                .to_string()
+                .contains("such as \"5 ms\"")
+        );
         assert!("".parse::<Bytes>().is_err());
         assert!("-5 ms".parse::<Duration>().is_err());
         assert!("0.5 B".parse::<Bytes>().is_err());
@@ -341,17 +399,33 @@ mod tests {
         assert_eq!(BitsPerSec::from_kbps(700).to_string(), "700 kbit/s");
         assert_eq!(BitsPerSec::from_kbps(1500).to_string(), "1.5 Mbit/s");
         assert_eq!(Duration::from_secs(90).to_string(), "90 s");
-        assert_eq!(format!("{:.3}", Duration::from_nanos(429_971_234)), "430 ms");
+        assert_eq!(
+            format!("{:.3}", Duration::from_nanos(429_971_234)),
+            "430 ms"
+        );
         assert_eq!(format!("{:.2}", Duration::from_nanos(12_345)), "12 us");
     }
 
     #[test]
     fn serialization_takes_the_time_theory_says() {
         // 1500 bytes at 700 kbit/s: 12 000 / 700 000 s = 17.142857… ms, rounded up.
-        assert_eq!(Bytes::new(1500).serialization_delay_ceil(BitsPerSec::from_kbps(700)).as_nanos(), 17_142_858);
+        assert_eq!(
+            Bytes::new(1500)
+                .serialization_delay_ceil(BitsPerSec::from_kbps(700))
+                .as_nanos(),
+            17_142_858
+        );
         // 000 §6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
-        assert_eq!(BitsPerSec::from_kbps(700).bytes_in_floor(Duration::from_millis(430)).bits(), 301_000);
-        assert_eq!(Bytes::new(1).serialization_delay_ceil(BitsPerSec::ZERO), Duration::MAX);
+        assert_eq!(
+            BitsPerSec::from_kbps(700)
+                .bytes_in_floor(Duration::from_millis(430))
+                .bits(),
+            301_000
+        );
+        assert_eq!(
+            Bytes::new(1).serialization_delay_ceil(BitsPerSec::ZERO),
+            Duration::MAX
+        );
     }
 
     proptest! {

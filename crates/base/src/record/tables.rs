@@ -194,13 +194,36 @@ mod tests {
     #[test]
     fn every_number_says_its_unit_and_every_column_its_meaning() {
         let units = ["_ns", "_bytes", "_bps", "_packets"];
-        let counts = ["seq", "flow", "train", "retransmits", "drops", "marks", "ecn", "dscp", "probability", "cpu", "bytes_acked", "bytes_received"];
+        let counts = [
+            "seq",
+            "flow",
+            "train",
+            "retransmits",
+            "drops",
+            "marks",
+            "ecn",
+            "dscp",
+            "probability",
+            "cpu",
+            "bytes_acked",
+            "bytes_received",
+        ];
         for table in TABLES {
             for c in table.columns {
-                assert!(!c.doc.trim().is_empty(), "{}.{} has no description", table.name, c.name);
+                assert!(
+                    !c.doc.trim().is_empty(),
+                    "{}.{} has no description",
+                    table.name,
+                    c.name
+                );
                 let number = matches!(c.kind, Kind::Int | Kind::Real);
                 let named = units.iter().any(|u| c.name.ends_with(u)) || counts.contains(&c.name);
-                assert!(!number || named, "{}.{} does not say its unit", table.name, c.name);
+                assert!(
+                    !number || named,
+                    "{}.{} does not say its unit",
+                    table.name,
+                    c.name
+                );
             }
         }
     }
