@@ -9,7 +9,7 @@ mod tables;
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Table, TableSpec, Text};
 pub use tables::{
-    Datagram, Delay, Direction, Event, Flow, HostLoad, Queue, Row, Status, TABLES, Traffic,
+    Datagram, Delay, Direction, Event, Flow, HostLoad, Queue, Row, Status, TABLES, TableId, Traffic,
 };
 
 /// A whole recording in memory, each table in the order in which its rows were written.

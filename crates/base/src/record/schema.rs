@@ -36,6 +36,8 @@ pub struct Column {
 pub struct TableSpec {
     pub name: &'static str,
     pub doc: &'static str,
+    /// The column that places a row in time.
+    pub time: &'static str,
     pub columns: &'static [Column],
 }
 
@@ -140,6 +142,7 @@ macro_rules! tables {
                 const SPEC: TableSpec = TableSpec {
                     name: $name,
                     doc: concat!($($tdoc),*),
+                    time: stringify!($time),
                     columns: &[$(Column {
                         name: stringify!($field),
                         kind: <$t as Field>::KIND,
@@ -174,6 +177,35 @@ macro_rules! tables {
         $(impl From<$row> for Row {
             fn from(r: $row) -> Row { Row::$row(r) }
         })+
+
+        /// Which table: its number is its place in `TABLES`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum TableId { $($row),+ }
+
+        impl TableId {
+            pub const ALL: &'static [TableId] = &[$(TableId::$row),+];
+            pub fn spec(self) -> &'static TableSpec {
+                &TABLES[self as usize]
+            }
+            /// A row of this table; see `Table::from_cells`.
+            pub fn row(self, cells: &mut dyn FnMut(usize) -> Cell) -> Option<Row> {
+                match self { $(TableId::$row => $row::from_cells(cells).map(Row::$row)),+ }
+            }
+        }
+
+        impl Row {
+            pub fn table(&self) -> TableId {
+                match self { $(Row::$row(_) => TableId::$row),+ }
+            }
+            /// The instant the row belongs to, UNIX nanoseconds.
+            pub fn time_ns(&self) -> i64 {
+                match self { $(Row::$row(r) => r.time_ns()),+ }
+            }
+            /// The value of the column at `index` in the table's columns.
+            pub fn cell(&self, index: usize) -> Cell {
+                match self { $(Row::$row(r) => r.cell(index)),+ }
+            }
+        }
 
         /// Every table of a recording, in the order of the reference page.
         pub const TABLES: &[TableSpec] = &[$(<$row as Table>::SPEC),+];

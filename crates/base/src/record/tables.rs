@@ -192,6 +192,25 @@ mod tests {
     }
 
     #[test]
+    fn every_table_is_found_at_its_number() {
+        assert_eq!(TableId::ALL.len(), TABLES.len());
+        for (i, id) in TableId::ALL.iter().enumerate() {
+            assert_eq!(id.spec().name, TABLES[i].name);
+            assert!(id.spec().columns.iter().any(|c| c.name == id.spec().time));
+        }
+        let load = HostLoad {
+            t_ns: 7,
+            cpu: Some(0.5),
+        };
+        let row = Row::from(load.clone());
+        assert_eq!((row.table(), row.time_ns()), (TableId::HostLoad, 7));
+        assert_eq!(
+            row.table().row(&mut |i| row.cell(i)),
+            Some(Row::HostLoad(load))
+        );
+    }
+
+    #[test]
     fn every_number_says_its_unit_and_every_column_its_meaning() {
         let units = ["_ns", "_bytes", "_bps", "_packets"];
         let counts = [
