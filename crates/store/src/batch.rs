@@ -1,0 +1,203 @@
+//! Rows to Arrow batches and back, driven by the one schema in `base::record`.
+
+use arrow_array::builder::{
+    ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
+};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use base::record::{Cell, Column, FORMAT_VERSION, Kind, Row, TableId, Text};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The Arrow schema of a table. The meaning of each column travels with it, so that other tools can show it.
+pub fn schema(table: TableId) -> SchemaRef {
+    let spec = table.spec();
+    let fields: Vec<Field> = spec
+        .columns
+        .iter()
+        .map(|c| {
+            let doc = [("description".to_owned(), c.doc.trim().to_owned())];
+            Field::new(c.name, data_type(c.kind), c.nullable).with_metadata(HashMap::from(doc))
+        })
+        .collect();
+    let meta = [
+        ("tailback.format".to_owned(), FORMAT_VERSION.to_string()),
+        ("tailback.table".to_owned(), spec.name.to_owned()),
+        ("description".to_owned(), spec.doc.trim().to_owned()),
+    ];
+    Arc::new(Schema::new_with_metadata(fields, HashMap::from(meta)))
+}
+
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::Int => DataType::Int64,
+        Kind::Real => DataType::Float64,
+        Kind::Flag => DataType::Boolean,
+        Kind::Text => DataType::Utf8,
+    }
+}
+
+enum Builder {
+    Int(Int64Builder),
+    Real(Float64Builder),
+    Flag(BooleanBuilder),
+    Text(StringBuilder),
+}
+
+impl Builder {
+    fn new(kind: Kind) -> Builder {
+        match kind {
+            Kind::Int => Builder::Int(Int64Builder::new()),
+            Kind::Real => Builder::Real(Float64Builder::new()),
+            Kind::Flag => Builder::Flag(BooleanBuilder::new()),
+            Kind::Text => Builder::Text(StringBuilder::new()),
+        }
+    }
+
+    fn push(&mut self, cell: Cell) {
+        match (self, cell) {
+            (Builder::Int(b), Cell::Int(v)) => b.append_value(v),
+            (Builder::Int(b), Cell::Null) => b.append_null(),
+            (Builder::Real(b), Cell::Real(v)) => b.append_value(v),
+            (Builder::Real(b), Cell::Null) => b.append_null(),
+            (Builder::Flag(b), Cell::Flag(v)) => b.append_value(v),
+            (Builder::Flag(b), Cell::Null) => b.append_null(),
+            (Builder::Text(b), Cell::Text(v)) => b.append_value(&*v),
+            (Builder::Text(b), Cell::Null) => b.append_null(),
+            (_, cell) => panic!("a column's cells must be of the column's kind, not {cell:?}"),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Builder::Int(b) => ArrayBuilder::finish(b),
+            Builder::Real(b) => ArrayBuilder::finish(b),
+            Builder::Flag(b) => ArrayBuilder::finish(b),
+            Builder::Text(b) => ArrayBuilder::finish(b),
+        }
+    }
+}
+
+/// Rows of one table on their way to a batch.
+pub struct Rows {
+    schema: SchemaRef,
+    columns: Vec<Builder>,
+    len: usize,
+}
+
+impl Rows {
+    pub fn new(table: TableId) -> Rows {
+        let columns = table
+            .spec()
+            .columns
+            .iter()
+            .map(|c| Builder::new(c.kind))
+            .collect();
+        Rows {
+            schema: schema(table),
+            columns,
+            len: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub fn push(&mut self, row: &Row) {
+        for (i, column) in self.columns.iter_mut().enumerate() {
+            column.push(row.cell(i));
+        }
+        self.len += 1;
+    }
+
+    /// Everything pushed so far, as one batch; none of it stays behind.
+    pub fn take(&mut self) -> Result<RecordBatch, ArrowError> {
+        self.len = 0;
+        RecordBatch::try_new(
+            self.schema.clone(),
+            self.columns.iter_mut().map(Builder::finish).collect(),
+        )
+    }
+}
+
+/// Turns batches into rows. Columns are found by name: a file that lacks a column which may be null reads as null, and
+/// a column that this build does not know is left aside.
+pub struct RowReader {
+    table: TableId,
+    /// Texts repeat, so rows share them.
+    texts: BTreeSet<Text>,
+}
+
+impl RowReader {
+    pub fn new(table: TableId) -> RowReader {
+        RowReader {
+            table,
+            texts: BTreeSet::new(),
+        }
+    }
+
+    /// # Errors
+    /// What is wrong with the batch; none of its rows can be had then.
+    pub fn rows(&mut self, batch: &RecordBatch) -> Result<Vec<Row>, String> {
+        let spec = self.table.spec();
+        let columns: Vec<Option<&ArrayRef>> = spec
+            .columns
+            .iter()
+            .map(|c| find(batch, c))
+            .collect::<Result<_, _>>()?;
+        let row = |i| {
+            let mut cells =
+                |c: usize| columns[c].map_or(Cell::Null, |array| cell(array, i, &mut self.texts));
+            let row = self.table.row(&mut cells);
+            row.ok_or_else(|| {
+                format!(
+                    "row {i} of a batch has a value that table {} does not allow",
+                    spec.name
+                )
+            })
+        };
+        (0..batch.num_rows()).map(row).collect()
+    }
+}
+
+fn find<'b>(batch: &'b RecordBatch, column: &Column) -> Result<Option<&'b ArrayRef>, String> {
+    let Some(array) = batch.column_by_name(column.name) else {
+        return if column.nullable {
+            Ok(None)
+        } else {
+            Err(format!("column {} is missing", column.name))
+        };
+    };
+    let (want, have) = (data_type(column.kind), array.data_type());
+    if *have != want {
+        return Err(format!("column {} holds {have}, not {want}", column.name));
+    }
+    Ok(Some(array))
+}
+
+fn cell(array: &ArrayRef, i: usize, texts: &mut BTreeSet<Text>) -> Cell {
+    if array.is_null(i) {
+        return Cell::Null;
+    }
+    match array.data_type() {
+        DataType::Int64 => Cell::Int(array.as_primitive::<Int64Type>().value(i)),
+        DataType::Float64 => Cell::Real(array.as_primitive::<Float64Type>().value(i)),
+        DataType::Boolean => Cell::Flag(array.as_boolean().value(i)),
+        _ => {
+            let text = array.as_string::<i32>().value(i);
+            if let Some(known) = texts.get(text) {
+                return Cell::Text(known.clone());
+            }
+            let text = Text::from(text);
+            texts.insert(text.clone());
+            Cell::Text(text)
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The closed form of a table's file.
+
+use crate::batch;
+use crate::disk::{Disk, Output, part_of};
+use crate::error::StoreError;
+use crate::stream;
+use arrow_array::RecordBatch;
+use base::record::{Kind, TableId};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Turns the stream at `from` into Parquet at `to`, durable when this returns. The stream stays where it is.
+/// Returns the number of rows.
+///
+/// # Errors
+/// `DiskFull`, `Io`, or `Damaged` where the stream ends before `rows` rows. There is then nothing at `to`.
+pub fn convert(
+    disk: &dyn Disk,
+    table: TableId,
+    from: &Path,
+    to: &Path,
+    rows: u64,
+) -> Result<(), StoreError> {
+    let part = part_of(to);
+    let done = write_part(disk, table, from, &part, rows).and_then(|()| {
+        let io = |action, e| StoreError::io(action, to, rows, e);
+        disk.rename(&part, to)
+            .map_err(|e| io("rename a finished file to", e))?;
+        disk.sync_dir(to.parent().unwrap_or(Path::new(".")))
+            .map_err(|e| io("sync the directory of", e))
+    });
+    if done.is_err() {
+        // Gives its space back; where even that fails, readers skip it.
+        let _ = disk.remove(&part);
+    }
+    done
+}
+
+fn write_part(
+    disk: &dyn Disk,
+    table: TableId,
+    from: &Path,
+    part: &Path,
+    rows: u64,
+) -> Result<(), StoreError> {
+    let out = disk
+        .create(part)
+        .map_err(|e| StoreError::io("create", part, rows, e))?;
+    let file = Arc::new(Mutex::new(Sequential {
+        out,
+        at: 0,
+        failed: None,
+    }));
+    let failed = |what: String| match file.lock().expect("no thread panics with it").failed.take() {
+        Some(e) => StoreError::io("write", part, rows, e),
+        None => StoreError::Damaged {
+            file: from.to_owned(),
+            what,
+        },
+    };
+    let mut writer = ArrowWriter::try_new(
+        Shared(file.clone()),
+        batch::schema(table),
+        Some(properties(table)),
+    )
+    .map_err(|e| failed(e.to_string()))?;
+    let mut converted = 0;
+    let mut fault = None;
+    let tail = stream::read(from, &mut |b| {
+        converted += b.num_rows() as u64;
+        writer.write(&b).map_err(|e| {
+            fault = Some(e.to_string());
+            "it cannot be written as Parquet".into()
+        })
+    })
+    .map_err(|e| StoreError::io("read", from, rows, e))?;
+    if let Some(what) = fault {
+        return Err(failed(what));
+    }
+    if converted != rows {
+        let what = format!(
+            "{rows} rows were written to it, {converted} can be read back ({})",
+            tail.why
+        );
+        return Err(StoreError::Damaged {
+            file: from.to_owned(),
+            what,
+        });
+    }
+    writer.close().map_err(|e| failed(e.to_string()))?;
+    let mut file = file.lock().expect("no thread panics with it");
+    file.out
+        .sync()
+        .map_err(|e| StoreError::io("sync", part, rows, e))
+}
+
+/// Integers as differences, text by dictionary, both under zstd: times, numbers and delays change little from row to
+/// row. docs/reference/record.md states the sizes.
+fn properties(table: TableId) -> WriterProperties {
+    let mut p = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(
+            ZstdLevel::try_new(3).expect("3 is a zstd level"),
+        ))
+        .set_created_by(concat!("tailback ", env!("CARGO_PKG_VERSION")).into())
+        .set_dictionary_enabled(false);
+    for c in table.spec().columns {
+        let path = ColumnPath::from(c.name);
+        p = match c.kind {
+            Kind::Int => p.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+            Kind::Text => p.set_column_dictionary_enabled(path, true),
+            Kind::Real | Kind::Flag => p,
+        };
+    }
+    p.build()
+}
+
+/// # Errors
+/// What is wrong with the file; batches before that have been handed out.
+pub fn read(
+    path: &Path,
+    each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<(), String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+        .and_then(|b| b.with_batch_size(65_536).build())
+        .map_err(|e| e.to_string())?;
+    for batch in reader {
+        each(batch.map_err(|e| e.to_string())?)?;
+    }
+    Ok(())
+}
+
+/// An `Output` written from front to back, which remembers what the operating system said: the Parquet writer turns it
+/// into prose.
+struct Sequential {
+    out: Box<dyn Output>,
+    at: u64,
+    failed: Option<io::Error>,
+}
+
+struct Shared(Arc<Mutex<Sequential>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut file = self.0.lock().expect("no thread panics with it");
+        let at = file.at;
+        if let Err(e) = file.out.write_at(bytes, at) {
+            let told = io::Error::from(e.kind());
+            file.failed = Some(e);
+            return Err(told);
+        }
+        file.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

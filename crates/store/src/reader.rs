@@ -1,0 +1,184 @@
+use crate::batch::RowReader;
+use crate::{META, OPEN, SEALED, StoreError, parquet_file, stream};
+use arrow_array::RecordBatch;
+use base::record::{FORMAT_VERSION, Meta, Recording, TableId};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a file lost to a crash, and what could be kept of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recovered {
+    pub file: PathBuf,
+    pub rows_kept: u64,
+    /// Bytes after the last whole batch.
+    pub bytes_dropped: u64,
+    pub why: String,
+}
+
+impl fmt::Display for Recovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recovered {
+            file,
+            rows_kept,
+            bytes_dropped,
+            why,
+        } = self;
+        write!(
+            f,
+            "{}: kept {rows_kept} rows, left out {bytes_dropped} bytes: {why}",
+            file.display()
+        )
+    }
+}
+
+/// Reads a recording, closed or not, whole into memory.
+///
+/// # Errors
+/// `NotARecording`, `NewerFormat`, `Damaged`, `Io`. A tail that a crash cut off is not an error: see `read_noting`.
+pub fn read(path: impl AsRef<Path>) -> Result<Recording, StoreError> {
+    read_noting(path).map(|(recording, _)| recording)
+}
+
+/// As `read`, and what had to be left out of files that a crash cut short.
+///
+/// # Errors
+/// As `read`.
+pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>), StoreError> {
+    let path = path.as_ref();
+    let mut recording = Recording {
+        meta: read_meta(path)?,
+        ..Recording::default()
+    };
+    let mut notes = Vec::new();
+    for &table in TableId::ALL {
+        let dir = path.join(table.spec().name);
+        for day in days(&dir)? {
+            read_day(table, &dir.join(day), &mut recording, &mut notes)?;
+        }
+    }
+    Ok((recording, notes))
+}
+
+fn read_meta(path: &Path) -> Result<Meta, StoreError> {
+    let file = path.join(META);
+    let not = |why: &str| StoreError::NotARecording {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    };
+    let text = match std::fs::read(&file) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && !path.exists() => {
+            return Err(not("it does not exist"));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(not("there is no meta.json in it"));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Err(not("it is a file")),
+        Err(e) => return Err(StoreError::io("read", &file, 0, e)),
+    };
+    let damaged = |what: String| StoreError::Damaged {
+        file: file.clone(),
+        what,
+    };
+    // The version first: a newer one may hold fields that this build would take for damage.
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
+    match value.get("format").and_then(serde_json::Value::as_u64) {
+        None | Some(0) => {
+            return Err(damaged(
+                "it does not say which version of the format it has".into(),
+            ));
+        }
+        Some(found) if found > u64::from(FORMAT_VERSION) => {
+            return Err(StoreError::NewerFormat {
+                path: path.to_owned(),
+                found,
+                supported: FORMAT_VERSION,
+            });
+        }
+        Some(_) => {}
+    }
+    serde_json::from_value(value).map_err(|e| damaged(e.to_string()))
+}
+
+/// The days a table has files for, in order; files that are not whole yet and files of others are passed over.
+fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(e) => return Err(StoreError::io("list", dir, 0, e)),
+    };
+    let mut days = BTreeSet::new();
+    for entry in entries {
+        let name = entry
+            .map_err(|e| StoreError::io("list", dir, 0, e))?
+            .file_name();
+        let Some((day, ext)) = name.to_str().and_then(|n| n.rsplit_once('.')) else {
+            continue;
+        };
+        if ext == OPEN || ext == SEALED {
+            days.insert(day.to_owned());
+        }
+    }
+    Ok(days)
+}
+
+/// One day of one table. A crash in the middle of closing leaves both files, holding the same rows: the Parquet file
+/// has its name only once it is whole, so it counts, unless it does not read.
+fn read_day(
+    table: TableId,
+    stem: &Path,
+    recording: &mut Recording,
+    notes: &mut Vec<Recovered>,
+) -> Result<(), StoreError> {
+    let [open, sealed] = [OPEN, SEALED].map(|ext| stem.with_extension(ext));
+    let mut rows = RowReader::new(table);
+    let mut kept = 0;
+    let mut why_not_sealed = None;
+    if sealed.exists() && open.exists() {
+        why_not_sealed = parquet_file::read(&sealed, &mut |b| rows.rows(&b).map(drop)).err();
+    }
+    let mut push = |batch: RecordBatch| {
+        for row in rows.rows(&batch)? {
+            kept += 1;
+            recording.push(row);
+        }
+        Ok(())
+    };
+    if why_not_sealed.is_none() && sealed.exists() {
+        let read = parquet_file::read(&sealed, &mut push);
+        return read.map_err(|what| StoreError::Damaged { file: sealed, what });
+    }
+    let tail = match stream::read(&open, &mut push) {
+        Ok(tail) => tail,
+        // Closed by its writer since we looked.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && sealed.exists() => {
+            let read = parquet_file::read(&sealed, &mut push);
+            return read.map_err(|what| StoreError::Damaged { file: sealed, what });
+        }
+        Err(e) => return Err(StoreError::io("read", &open, 0, e)),
+    };
+    if let Some(why) = why_not_sealed {
+        let why = format!(
+            "it does not read ({why}); the rows are those of {}",
+            open.display()
+        );
+        notes.push(Recovered {
+            file: sealed,
+            rows_kept: kept,
+            bytes_dropped: 0,
+            why,
+        });
+    }
+    if tail.bytes > 0 {
+        notes.push(Recovered {
+            file: open,
+            rows_kept: kept,
+            bytes_dropped: tail.bytes,
+            why: tail.why,
+        });
+    }
+    Ok(())
+}

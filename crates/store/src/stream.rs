@@ -1,0 +1,179 @@
+//! The open form of a table's file: an Arrow IPC stream that ends wherever the last whole batch ends.
+
+use crate::batch::Rows;
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
+use arrow_ipc::{MetadataVersion, root_as_message};
+use arrow_schema::ArrowError;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+/// Encodes batches; the first is preceded by the schema. No end marker is ever written: the file can be appended to
+/// at any time, and the format allows it to be missing.
+pub struct Encoder(StreamEncoder);
+
+impl Encoder {
+    pub fn new(rows: &Rows) -> Result<Encoder, ArrowError> {
+        // Buffers aligned to 8 rather than 64 bytes: a batch a second of a single row is a kilobyte instead of three.
+        let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
+        Ok(Encoder(StreamEncoder::try_new_with_options(
+            rows.schema(),
+            options,
+        )?))
+    }
+
+    pub fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        for buffer in self.0.encode(batch)? {
+            out.extend_from_slice(buffer.as_slice());
+        }
+        Ok(())
+    }
+}
+
+/// How reading a stream ended.
+#[derive(Debug, PartialEq)]
+pub struct Tail {
+    /// Bytes after the last whole batch; zero if the file ends with one.
+    pub bytes: u64,
+    /// What was wrong there.
+    pub why: String,
+}
+
+/// Hands each whole batch to `each`, which may refuse it with a reason; reading ends at the first batch that is cut
+/// short, damaged or refused.
+///
+/// # Errors
+/// Only what the operating system reports: damage is in the `Tail`.
+pub fn read(
+    path: &Path,
+    each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> io::Result<Tail> {
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    let progress = Rc::new(RefCell::new(Progress::default()));
+    let frames = WholeFrames {
+        file: BufReader::new(file),
+        left: len,
+        frame: Vec::new(),
+        at: 0,
+        progress: progress.clone(),
+    };
+    // Bytes of the batches that were taken; everything after them is the tail.
+    let mut taken = 0;
+    let mut fault = None;
+    match StreamReader::try_new(frames, None) {
+        Ok(reader) => {
+            taken = progress.borrow().whole;
+            for batch in reader {
+                if let Err(why) = batch.map_err(|e| e.to_string()).and_then(&mut *each) {
+                    fault = Some(why);
+                    break;
+                }
+                taken = progress.borrow().whole;
+            }
+        }
+        Err(e) => fault = Some(e.to_string()),
+    }
+    let mut progress = progress.borrow_mut();
+    if let Some(e) = progress.os_error.take() {
+        return Err(e);
+    }
+    let why = fault
+        .or(progress.torn.take())
+        .unwrap_or_else(|| "it goes on after its end marker".into());
+    Ok(Tail {
+        bytes: len - taken,
+        why: if len == taken { String::new() } else { why },
+    })
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Bytes of the frames that were handed on whole.
+    whole: u64,
+    torn: Option<String>,
+    os_error: Option<io::Error>,
+}
+
+/// Passes a stream on frame by frame and ends it before the first frame that is not all there: lengths are checked
+/// against the file's before anything is allocated.
+struct WholeFrames {
+    file: BufReader<File>,
+    left: u64,
+    frame: Vec<u8>,
+    at: usize,
+    progress: Rc<RefCell<Progress>>,
+}
+
+impl WholeFrames {
+    /// The next frame into `frame`; false at the end, whole or torn.
+    fn next(&mut self) -> io::Result<bool> {
+        self.frame.clear();
+        self.at = 0;
+        if self.left == 0 {
+            return Ok(false);
+        }
+        // Arrow columnar format, "Encapsulated message format": 0xFFFFFFFF, i32 length of the metadata, metadata, body.
+        if !self.take(8)? {
+            return Ok(false);
+        }
+        let [marker, len] =
+            [0, 4].map(|i| u32::from_le_bytes([0, 1, 2, 3].map(|k: usize| self.frame[i + k])));
+        if marker != u32::MAX {
+            return self.torn("no frame begins where one should");
+        }
+        if len == 0 || !self.take(u64::from(len))? {
+            return if len == 0 { Ok(true) } else { Ok(false) };
+        }
+        let body = match root_as_message(&self.frame[8..]) {
+            Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
+            Err(_) => return self.torn("a frame's head does not make sense"),
+        };
+        self.take(body)
+    }
+
+    /// Appends `n` bytes to the frame if the file still has them.
+    fn take(&mut self, n: u64) -> io::Result<bool> {
+        if n > self.left {
+            return self.torn("the last batch is cut short");
+        }
+        let from = self.frame.len();
+        self.frame.resize(from + n as usize, 0);
+        self.file.read_exact(&mut self.frame[from..])?;
+        self.left -= n;
+        Ok(true)
+    }
+
+    fn torn(&mut self, why: &str) -> io::Result<bool> {
+        self.progress.borrow_mut().torn = Some(why.to_owned());
+        self.left = 0;
+        self.frame.clear();
+        Ok(false)
+    }
+}
+
+impl Read for WholeFrames {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.frame.len() {
+            match self.next() {
+                Ok(false) => return Ok(0),
+                Ok(true) => self.progress.borrow_mut().whole += self.frame.len() as u64,
+                // Kept aside: inside the reader it would look like damage of the file.
+                Err(e) => {
+                    self.left = 0;
+                    self.frame.clear();
+                    self.progress.borrow_mut().os_error = Some(e);
+                    return Ok(0);
+                }
+            }
+        }
+        let n = out.len().min(self.frame.len() - self.at);
+        out[..n].copy_from_slice(&self.frame[self.at..self.at + n]);
+        self.at += n;
+        Ok(n)
+    }
+}

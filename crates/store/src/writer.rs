@@ -1,0 +1,406 @@
+use crate::batch::Rows;
+use crate::day::{day_name, day_of};
+use crate::disk::{Disk, Output, RealDisk, replace};
+use crate::stream::Encoder;
+use crate::{META, OPEN, SEALED, StoreError, parquet_file};
+use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// Rows go to disk this long after the flush before: half of the second that a crash may cost, so that a busy host has
+/// the other half to get round to it.
+const FLUSH_EVERY_NS: u64 = 500_000_000;
+/// A batch is never longer than this.
+const BATCH_ROWS: usize = 65_536;
+
+/// What to do if there is a recording of that name already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Name {
+    /// Refuse.
+    #[default]
+    Exact,
+    /// Take the next free name: `home.rec`, `home-2.rec`, `home-3.rec`.
+    NextFree,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    pub name: Name,
+    /// How far the host's clock is east of UTC: a day's file begins at the host's midnight.
+    pub utc_offset_s: i32,
+}
+
+impl Options {
+    /// # Errors
+    /// As `Writer::create`.
+    pub fn create(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
+        self.create_on(Box::new(RealDisk), path, meta)
+    }
+
+    /// As `create`, on another disk than the operating system's.
+    ///
+    /// # Errors
+    /// As `Writer::create`.
+    pub fn create_on(
+        self,
+        disk: Box<dyn Disk>,
+        path: impl AsRef<Path>,
+        meta: Meta,
+    ) -> Result<Writer, StoreError> {
+        let path = make_dir(&*disk, path.as_ref(), self.name)?;
+        let durable = !matches!(meta.origin, Origin::Simulated | Origin::Imported);
+        let meta = Meta {
+            ended_ns: None,
+            complete: false,
+            ..meta
+        };
+        let writer = Writer {
+            disk,
+            path,
+            utc_offset_s: self.utc_offset_s,
+            durable,
+            streams: BTreeMap::new(),
+            now_ns: meta.started_ns,
+            flushed_ns: meta.started_ns,
+            closed: false,
+        };
+        writer.write_meta(meta)?;
+        Ok(writer)
+    }
+}
+
+/// Makes the directory and returns its name.
+fn make_dir(disk: &dyn Disk, wanted: &Path, name: Name) -> Result<PathBuf, StoreError> {
+    let stem = wanted.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = wanted
+        .extension()
+        .map(|e| format!(".{}", e.to_string_lossy()))
+        .unwrap_or_default();
+    let mut path = wanted.to_owned();
+    let mut number = 1;
+    loop {
+        match disk.create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && name == Name::Exact => {
+                return Err(StoreError::Exists { path });
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                number += 1;
+                path = wanted.with_file_name(format!("{stem}-{number}{extension}"));
+            }
+            Err(e) => return Err(StoreError::io("create the directory", &path, 0, e)),
+        }
+    }
+}
+
+/// What a closed recording holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    pub path: PathBuf,
+    pub rows: u64,
+}
+
+/// Writes one recording. Not for the thread that measures: a flush waits for the disk. Give it a thread of its own
+/// and rows through a channel, as `record` does.
+///
+/// Dropping it without `close`, as after a fault, leaves a recording that reads, with `complete` false.
+pub struct Writer {
+    disk: Box<dyn Disk>,
+    path: PathBuf,
+    utc_offset_s: i32,
+    /// Whether rows are synced as they come.
+    durable: bool,
+    streams: BTreeMap<(TableId, i64), Stream>,
+    /// The latest instant heard of.
+    now_ns: i64,
+    /// When the last flush was.
+    flushed_ns: i64,
+    closed: bool,
+}
+
+impl Writer {
+    /// Makes the directory `path` and its `meta.json`, in which `complete` is false and `ended_ns` null until `close`.
+    ///
+    /// # Errors
+    /// `Exists`; `Io` or `DiskFull` where the directory cannot be written to.
+    pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
+        Options::default().create(path, meta)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Rows that are in files by now.
+    pub fn rows_saved(&self) -> u64 {
+        self.streams.values().map(|s| s.rows_saved).sum()
+    }
+
+    /// Takes a row. Rows may come in any order of time; each goes to the end of its day's file.
+    ///
+    /// # Errors
+    /// `DiskFull` or `Io` from a flush that was due. Rows that could not be saved are kept and tried again with the
+    /// next flush, up to two batches a table; beyond that the row itself is refused.
+    pub fn write(&mut self, row: Row) -> Result<(), StoreError> {
+        let (table, t_ns) = (row.table(), row.time_ns());
+        let day = day_of(t_ns, self.utc_offset_s);
+        let stream = self
+            .streams
+            .entry((table, day))
+            .or_insert_with(|| Stream::new(&self.path, table, day));
+        if stream.rows.len() >= BATCH_ROWS {
+            stream.save(&*self.disk)?;
+        }
+        stream.rows.push(&row);
+        if t_ns > self.now_ns {
+            self.tick(t_ns)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Tells the time, UNIX ns: flushes if the last flush is half a second ago. Call it a few times a second while no
+    /// rows come.
+    ///
+    /// # Errors
+    /// As `flush`.
+    pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
+        self.now_ns = now_ns;
+        if self.durable && self.now_ns.abs_diff(self.flushed_ns) >= FLUSH_EVERY_NS {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Hands every row to the disk and waits until it has them.
+    ///
+    /// # Errors
+    /// The first `DiskFull` or `Io`; the other tables are flushed none the less.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.flushed_ns = self.now_ns;
+        let mut result = Ok(());
+        for stream in self.streams.values_mut() {
+            result = result.and(stream.save(&*self.disk));
+        }
+        if self.durable {
+            for stream in self.streams.values_mut() {
+                result = result.and(stream.sync(&*self.disk, &self.path));
+            }
+        }
+        // Yesterday's files are rarely needed any more; two days' stay open, for rows that come late.
+        let newest = self.streams.keys().map(|(_, day)| *day).max();
+        for ((_, day), stream) in &mut self.streams {
+            if newest.is_some_and(|n| *day < n - 1) && stream.synced {
+                stream.file = None;
+            }
+        }
+        result
+    }
+
+    /// Ends the recording: every table becomes Parquet, and `meta.json` takes its last form after that. The stream of a
+    /// table goes only once its Parquet file is durable. `meta` replaces what `create` was given.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`, `Damaged`. The recording reads none the less, with all rows that were saved.
+    pub fn close(mut self, meta: Meta) -> Result<Closed, StoreError> {
+        self.closed = true;
+        // Small ones first: each one that is done makes room for the next.
+        let mut left: Vec<_> = std::mem::take(&mut self.streams).into_iter().collect();
+        left.sort_by_key(|(key, stream)| (stream.len, *key));
+        let mut rows = 0;
+        let result = loop {
+            let before = left.len();
+            let mut first = Ok(());
+            left.retain_mut(|(_, stream)| {
+                let done = stream.seal(&*self.disk, &self.path);
+                rows += if done.is_ok() { stream.rows_saved } else { 0 };
+                let failed = done.is_err();
+                first = std::mem::replace(&mut first, Ok(())).and(done);
+                failed
+            });
+            // What failed for want of room is tried again, as long as others made some.
+            if left.is_empty() || left.len() == before {
+                break first;
+            }
+        };
+        let all_saved = left.iter().all(|(_, stream)| stream.unsaved() == 0);
+        let meta = Meta {
+            complete: meta.complete && all_saved,
+            ..meta
+        };
+        result.and(self.write_meta(meta)).map(|()| Closed {
+            path: self.path.clone(),
+            rows,
+        })
+    }
+
+    fn write_meta(&self, meta: Meta) -> Result<(), StoreError> {
+        let path = self.path.join(META);
+        let meta = Meta {
+            format: FORMAT_VERSION,
+            ..meta
+        };
+        let mut text =
+            serde_json::to_vec_pretty(&meta).expect("maps of a recording's meta have text keys");
+        text.push(b'\n');
+        replace(&*self.disk, &path, &text)
+            .map_err(|e| StoreError::io("write", &path, self.rows_saved(), e))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.closed {
+            // Nobody is left to tell; what was flushed before reads in any case.
+            let _ = self.flush();
+        }
+    }
+}
+
+/// The recorder's thread: takes rows until every sender is gone, and flushes as time goes by. `now_ns` is the clock the
+/// rows' times come from.
+///
+/// # Errors
+/// The first that `Writer` reports. The channel is dropped then, so senders notice; `writer` can still be closed.
+pub fn record(
+    rows: Receiver<Row>,
+    writer: &mut Writer,
+    mut now_ns: impl FnMut() -> i64,
+) -> Result<(), StoreError> {
+    loop {
+        match rows.recv_timeout(Duration::from_millis(100)) {
+            Ok(row) => writer.write(row)?,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return writer.flush(),
+        }
+        writer.tick(now_ns())?;
+    }
+}
+
+/// One table's file of one day.
+struct Stream {
+    table: TableId,
+    dir: PathBuf,
+    day: i64,
+    rows: Rows,
+    encoder: Encoder,
+    file: Option<Box<dyn Output>>,
+    /// Bytes of whole batches in the file; the next batch goes there.
+    len: u64,
+    rows_saved: u64,
+    /// An encoded batch that is not in the file yet, and its rows.
+    pending: Vec<u8>,
+    pending_rows: u64,
+    /// Whether the disk has all of `len`.
+    synced: bool,
+    /// Whether the file's and its directory's entries are durable.
+    entered: bool,
+}
+
+impl Stream {
+    fn new(recording: &Path, table: TableId, day: i64) -> Stream {
+        let rows = Rows::new(table);
+        Stream {
+            table,
+            dir: recording.join(table.spec().name),
+            day,
+            encoder: Encoder::new(&rows).expect("the schema of a table can be streamed"),
+            rows,
+            file: None,
+            len: 0,
+            rows_saved: 0,
+            pending: Vec::new(),
+            pending_rows: 0,
+            synced: true,
+            entered: false,
+        }
+    }
+
+    fn path(&self, extension: &str) -> PathBuf {
+        self.dir.join(format!("{}.{extension}", day_name(self.day)))
+    }
+
+    fn unsaved(&self) -> u64 {
+        self.pending_rows + self.rows.len() as u64
+    }
+
+    /// Puts all rows into the file.
+    fn save(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        self.put(disk)?;
+        if self.rows.len() > 0 {
+            self.pending_rows = self.rows.len() as u64;
+            let batch = self
+                .rows
+                .take()
+                .expect("columns of a table are equally long");
+            self.encoder
+                .encode(&batch, &mut self.pending)
+                .expect("a batch has its own schema");
+            self.put(disk)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the pending batch, whole or not at all as far as `len` is concerned.
+    fn put(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let path = self.path(OPEN);
+        let failed = |action, e| StoreError::io(action, &path, self.rows_saved, e);
+        let file = match &mut self.file {
+            Some(file) => file,
+            None if self.len > 0 => self
+                .file
+                .insert(disk.open(&path).map_err(|e| failed("open", e))?),
+            None => match disk.create_dir(&self.dir) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(StoreError::io("create the directory", &self.dir, 0, e));
+                }
+                _ => self
+                    .file
+                    .insert(disk.create(&path).map_err(|e| failed("create", e))?),
+            },
+        };
+        file.write_at(&self.pending, self.len)
+            .map_err(|e| failed("write", e))?;
+        self.len += self.pending.len() as u64;
+        self.rows_saved += self.pending_rows;
+        self.synced = false;
+        self.pending.clear();
+        self.pending_rows = 0;
+        Ok(())
+    }
+
+    fn sync(&mut self, disk: &dyn Disk, recording: &Path) -> Result<(), StoreError> {
+        let path = self.path(OPEN);
+        let failed = |e| StoreError::io("sync", &path, self.rows_saved, e);
+        if let (Some(file), false) = (&mut self.file, self.synced) {
+            file.sync().map_err(failed)?;
+            self.synced = true;
+        }
+        if !self.entered && self.len > 0 {
+            disk.sync_dir(&self.dir)
+                .and_then(|()| disk.sync_dir(recording))
+                .map_err(failed)?;
+            self.entered = true;
+        }
+        Ok(())
+    }
+
+    /// Turns the file into Parquet.
+    fn seal(&mut self, disk: &dyn Disk, recording: &Path) -> Result<(), StoreError> {
+        self.save(disk)?;
+        let (open, sealed) = (self.path(OPEN), self.path(SEALED));
+        // If Parquet fails, this is what is left: let the disk have it first.
+        self.sync(disk, recording)?;
+        self.file = None;
+        parquet_file::convert(disk, self.table, &open, &sealed, self.rows_saved)?;
+        disk.remove(&open)
+            .map_err(|e| StoreError::io("remove", &open, self.rows_saved, e))
+    }
+}

@@ -1,0 +1,117 @@
+//! What several tests of this room need: a directory that goes away, rows of every table, disks that fail.
+
+use base::record::{Cell, Kind, Meta, Recording, Row, TableId, Text};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// 2026-11-21T12:00:00Z.
+pub const NOON: i64 = 1_795_262_400_000_000_000;
+
+/// A directory of its own for one test, removed at the end.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!(
+            "tailback-store-{name}-{}-{number}",
+            std::process::id()
+        ));
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn meta() -> Meta {
+    Meta {
+        writer: "test".into(),
+        verb: "test".into(),
+        started_ns: NOON,
+        ..Meta::default()
+    }
+}
+
+/// A row of any table at `t_ns`, told apart by `number`: every column that may be null is null in some rows.
+pub fn row(table: TableId, t_ns: i64, number: i64) -> Row {
+    let spec = table.spec();
+    let time = spec
+        .columns
+        .iter()
+        .position(|c| c.name == spec.time)
+        .unwrap();
+    let number_at = spec
+        .columns
+        .iter()
+        .position(|c| c.kind == Kind::Int && c.name != spec.time);
+    let mut cells = |i: usize| {
+        let c = spec.columns[i];
+        if i == time {
+            return Cell::Int(t_ns);
+        }
+        if Some(i) == number_at {
+            return Cell::Int(number);
+        }
+        if c.nullable && (number + i as i64) % 3 == 0 {
+            return Cell::Null;
+        }
+        match (c.kind, c.name) {
+            (Kind::Int, _) => Cell::Int(number.wrapping_mul(7919) ^ i as i64),
+            (Kind::Real, _) => Cell::Real(number as f64 / 7.0),
+            (Kind::Flag, _) => Cell::Flag(number % 2 == 0),
+            (Kind::Text, "status") => Cell::Text("lost_up".into()),
+            (Kind::Text, "direction") => Cell::Text("down".into()),
+            (Kind::Text, _) => Cell::Text(Text::from(format!("name {}", number % 5))),
+        }
+    };
+    table.row(&mut cells).expect("the cells fit the table")
+}
+
+/// All rows of a recording, table by table.
+pub fn rows(recording: &Recording) -> Vec<Row> {
+    let r = recording.clone();
+    let mut all: Vec<Row> = r.delay.into_iter().map(Row::from).collect();
+    all.extend(r.traffic.into_iter().map(Row::from));
+    all.extend(r.flow.into_iter().map(Row::from));
+    all.extend(r.queue.into_iter().map(Row::from));
+    all.extend(r.datagram.into_iter().map(Row::from));
+    all.extend(r.host.into_iter().map(Row::from));
+    all.extend(r.event.into_iter().map(Row::from));
+    all
+}
+
+pub fn of(recording: &Recording, table: TableId) -> Vec<Row> {
+    rows(recording)
+        .into_iter()
+        .filter(|r| r.table() == table)
+        .collect()
+}
+
+/// Names of the files of a recording, sorted.
+pub fn files(path: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            names.extend(
+                files(&entry.path())
+                    .into_iter()
+                    .map(|f| format!("{name}/{f}")),
+            );
+        } else {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names
+}
