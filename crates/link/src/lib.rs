@@ -1,6 +1,37 @@
 //! One bottleneck: a queue, a rate, a propagation delay and what else happens to packets on a line.
 //! Sans-IO: the simulator, the emulator and the gateway run these same bytes.
+//!
+//! A [`Link`] is one direction. It is told the time at which a packet arrives ([`Link::enqueue`]) and
+//! is asked for the packets that have come out by now ([`Link::poll`]); it says when asking again is
+//! worth while ([`Link::next_wakeup`]). A [`LinkSpec`] describes both directions in words and units.
+//!
+//! ```
+//! use base::{Bytes, Ecn, FlowId, Packet, PacketId, Time, rng::Streams};
+//! use link::{Link, LinkSpec, qdisc::Fates};
+//!
+//! let spec = LinkSpec::named("adsl").unwrap();
+//! let mut up = Link::new(&spec.up.params().unwrap(), &Streams::new(1), "up");
+//! let mut fates = Fates::default();
+//! let packet = Packet {
+//!     id: PacketId(0), flow: FlowId(1), len: Bytes::new(1500), ecn: Ecn::NotEct, enqueued: Time::ZERO,
+//! };
+//! up.enqueue(Time::ZERO, packet, &mut fates);
+//! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms on the line.
+//! while let Some(now) = up.next_wakeup() {
+//!     if let Some(delivery) = up.poll(now, &mut fates) {
+//!         assert_eq!(delivery.at, Time::from_nanos(17_142_858 + 9_100_000));
+//!     }
+//! }
+//! ```
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod impair;
+mod line;
 pub mod qdisc;
+pub mod rate;
+mod spec;
+pub mod words;
+
+pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
+pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, SpecError};

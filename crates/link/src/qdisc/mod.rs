@@ -1,5 +1,10 @@
 //! Queue disciplines: each in its own file, all in one [`registry`].
 
+pub mod codel;
+pub mod fifo;
+pub mod fq_codel;
+pub mod registry;
+
 use base::{Bytes, Packet, Time};
 
 /// Why a packet did not simply pass.
@@ -13,6 +18,28 @@ pub enum Reason {
     EarlyDrop,
     /// Another flow's packet was taken out to make room.
     FlowEvicted,
+    /// Lost on the line, after it left the queue.
+    LineLoss,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 5] = [
+        Reason::Overlimit,
+        Reason::TargetExceeded,
+        Reason::EarlyDrop,
+        Reason::FlowEvicted,
+        Reason::LineLoss,
+    ];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Reason::Overlimit => "overlimit",
+            Reason::TargetExceeded => "target_exceeded",
+            Reason::EarlyDrop => "early_drop",
+            Reason::FlowEvicted => "flow_evicted",
+            Reason::LineLoss => "line_loss",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,366 @@
+//! One direction of a link: a queue, a transmitter that sends one packet at a time at the link's rate,
+//! and the line behind it with its propagation delay, jitter, reordering, loss and duplication.
+//!
+//! The packet in transmission has left the queue: it counts neither as backlog nor towards a limit.
+//! Loss on the line strikes after the queue and the transmitter, as noise on a real line does, so a
+//! lost packet has used its share of the rate.
+//!
+//! Departures happen when they are due, not when someone looks: a host that polls late gets packets
+//! whose `at` is in the past, and the next transmission began there. The rate is therefore kept however
+//! late the host is. Times may not go back; a call with an earlier `now` counts as made at the latest
+//! `now` so far.
+
+use crate::impair::{Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec};
+use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
+use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
+use crate::rate::{Rate, Serializer};
+use base::record;
+use base::rng::Streams;
+use base::{Bytes, Duration, Packet, Time};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// All that one direction is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkParams {
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Duration,
+    pub jitter: Option<JitterSpec>,
+    pub loss: Option<LossSpec>,
+    pub reorder: Option<ReorderSpec>,
+    /// Share of packets that arrive twice, 0 to 1.
+    pub duplicate: f64,
+    pub queue: QdiscSpec,
+}
+
+/// A packet that has come out at the far end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// With `ecn` as it left the queue: CE where the discipline has marked it.
+    pub packet: Packet,
+    /// When it came out; not later than the `now` it was asked for.
+    pub at: Time,
+    /// How long it waited in the queue, its own transmission not included.
+    pub sojourn: Duration,
+    /// The same packet comes out once more right after this: a host must keep its payload.
+    pub again: bool,
+}
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub packets: u64,
+    pub bytes: Bytes,
+}
+
+/// What has happened so far. Offered = dropped + backlog + on the line + delivered − duplicated, in
+/// packets and in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Handed to [`Link::enqueue`].
+    pub offered: Tally,
+    /// Handed out by [`Link::poll`], duplicates included.
+    pub delivered: Tally,
+    /// Second copies among the delivered.
+    pub duplicated: Tally,
+    /// Dropped for each reason, in the order of [`Reason::ALL`].
+    pub dropped: [Tally; Reason::ALL.len()],
+    /// Marked with ECN CE by the discipline.
+    pub marked: Tally,
+    /// Waiting in the queue now.
+    pub backlog: Backlog,
+    /// In transmission or propagating now, second copies not included.
+    pub on_line: Tally,
+    /// Waiting time of the packet that left the queue last.
+    pub last_sojourn: Option<Duration>,
+}
+
+impl Tally {
+    fn add(&mut self, len: Bytes) {
+        self.packets += 1;
+        self.bytes += len;
+    }
+    fn remove(&mut self, len: Bytes) {
+        self.packets -= 1;
+        self.bytes -= len;
+    }
+}
+
+impl LinkStats {
+    pub fn dropped_for(&self, why: Reason) -> Tally {
+        self.dropped[why as usize]
+    }
+
+    /// Dropped for any reason.
+    pub fn dropped_total(&self) -> Tally {
+        self.dropped.iter().fold(Tally::default(), |a, b| Tally {
+            packets: a.packets + b.packets,
+            bytes: a.bytes + b.bytes,
+        })
+    }
+
+    /// As a row of a recording. Its drops are those of the queue: loss on the line is not the queue's.
+    pub fn row(&self, t_ns: i64, queue: record::Text) -> record::Queue {
+        let by_queue = self.dropped_total().packets - self.dropped_for(Reason::LineLoss).packets;
+        record::Queue {
+            t_ns,
+            queue,
+            backlog_bytes: self.backlog.bytes.get() as i64,
+            backlog_packets: self.backlog.packets as i64,
+            sojourn_ns: self.last_sojourn.map(|d| d.as_nanos() as i64),
+            drops: by_queue as i64,
+            marks: self.marked.packets as i64,
+            probability: None,
+            delivered_bytes: self.delivered.bytes.get() as i64,
+        }
+    }
+}
+
+/// The packet in transmission.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    packet: Packet,
+    sojourn: Duration,
+    finish: Time,
+}
+
+/// A packet on its own way along the line, which others may overtake; ordered by arrival, then by
+/// transmission, so that equal times come out in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Straggler {
+    delivery: Delivery,
+    number: u64,
+}
+
+impl Ord for Straggler {
+    fn cmp(&self, other: &Straggler) -> std::cmp::Ordering {
+        (self.delivery.at, self.number).cmp(&(other.delivery.at, other.number))
+    }
+}
+impl PartialOrd for Straggler {
+    fn partial_cmp(&self, other: &Straggler) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// One direction of a link.
+pub struct Link {
+    qdisc: AnyQdisc,
+    serializer: Serializer,
+    delay: Duration,
+    jitter: Option<Jitter>,
+    loss: Option<Loss>,
+    reorder: Option<Reorder>,
+    duplicate: Option<Duplicate>,
+    sending: Option<Sending>,
+    /// Packets that keep their order; the first arrives first.
+    in_order: VecDeque<Delivery>,
+    stragglers: BinaryHeap<Reverse<Straggler>>,
+    straggler_number: u64,
+    /// Arrival of the last packet that keeps its order.
+    last_arrival: Time,
+    /// The latest `now` so far.
+    now: Time,
+    stats: LinkStats,
+}
+
+impl Link {
+    /// `name` is which direction it is, such as `up`: its random streams are named after it.
+    pub fn new(params: &LinkParams, streams: &Streams, name: &str) -> Link {
+        Link::with_qdisc(params, params.queue.build(streams, name), streams, name)
+    }
+
+    /// With a discipline of the caller's instead of `params.queue`.
+    pub fn with_qdisc(params: &LinkParams, qdisc: AnyQdisc, streams: &Streams, name: &str) -> Link {
+        Link {
+            qdisc,
+            serializer: Serializer::new(params.rate.clone()),
+            delay: params.delay,
+            jitter: params
+                .jitter
+                .as_ref()
+                .map(|s| Jitter::new(s, streams, name)),
+            loss: params.loss.as_ref().map(|s| Loss::new(s, streams, name)),
+            reorder: params
+                .reorder
+                .as_ref()
+                .map(|s| Reorder::new(s, streams, name)),
+            duplicate: (params.duplicate > 0.0)
+                .then(|| Duplicate::new(params.duplicate, streams, name)),
+            sending: None,
+            in_order: VecDeque::new(),
+            stragglers: BinaryHeap::new(),
+            straggler_number: 0,
+            last_arrival: Time::ZERO,
+            now: Time::ZERO,
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// A packet arrives at the queue. What the discipline drops or marks because of it, and what has
+    /// been dropped since the last call, is added to `fates`.
+    pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
+        // Departures that were due before this arrival come first: they make room.
+        self.advance(now, fates);
+        self.stats.offered.add(packet.len);
+        let seen = fates.list.len();
+        self.qdisc.enqueue(self.now, packet, fates);
+        self.count(&fates.list[seen..]);
+        if self.sending.is_none() {
+            self.start(self.now, fates);
+        }
+    }
+
+    /// The next packet that has come out by `now`, in order of arrival; `None` when there is none yet.
+    /// Ask until `None`.
+    pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
+        self.advance(now, fates);
+        let delivery = if self.straggler_is_first() {
+            self.stragglers
+                .peek()
+                .filter(|s| s.0.delivery.at <= self.now)?;
+            self.stragglers.pop()?.0.delivery
+        } else {
+            self.in_order.front().filter(|d| d.at <= self.now)?;
+            self.in_order.pop_front()?
+        };
+        self.stats.delivered.add(delivery.packet.len);
+        if delivery.again {
+            self.stats.duplicated.add(delivery.packet.len);
+        } else {
+            self.stats.on_line.remove(delivery.packet.len);
+        }
+        Some(delivery)
+    }
+
+    /// When asking again is worth while: a packet comes out, or the transmitter goes on. `None` while
+    /// nothing can happen before the next arrival.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let departure = match &self.sending {
+            Some(sending) => Some(sending.finish).filter(|t| *t < Time::MAX),
+            None => self.qdisc.next_wakeup(),
+        };
+        let arrival = self.in_order.front().map(|d| d.at);
+        let straggler = self.stragglers.peek().map(|s| s.0.delivery.at);
+        [departure, arrival, straggler].into_iter().flatten().min()
+    }
+
+    pub fn stats(&self) -> LinkStats {
+        LinkStats {
+            backlog: self.qdisc.backlog(),
+            ..self.stats
+        }
+    }
+
+    pub fn qdisc(&self) -> &AnyQdisc {
+        &self.qdisc
+    }
+
+    /// Brings the transmitter up to `now`, each step at the time at which it was due.
+    fn advance(&mut self, now: Time, fates: &mut Fates) {
+        self.now = self.now.max(now);
+        loop {
+            match self.sending {
+                Some(sending) if sending.finish <= self.now => {
+                    self.propagate(sending, fates);
+                    self.start(sending.finish, fates);
+                }
+                Some(_) => return,
+                None => {
+                    // Idle; a discipline that holds packets back may want to be asked.
+                    let Some(due) = self.qdisc.next_wakeup().filter(|t| *t <= self.now) else {
+                        return;
+                    };
+                    self.start(due, fates);
+                    let again = self.qdisc.next_wakeup();
+                    assert!(
+                        self.sending.is_some() || again.is_none_or(|t| t > due),
+                        "a discipline asked to be woken at {due}, gave nothing, and asks for {again:?} again"
+                    );
+                }
+            }
+        }
+    }
+
+    /// The transmitter is free at `at`: takes the next packet from the discipline.
+    fn start(&mut self, at: Time, fates: &mut Fates) {
+        let seen = fates.list.len();
+        let packet = self.qdisc.dequeue(at, fates);
+        self.count(&fates.list[seen..]);
+        self.sending = packet.map(|packet| {
+            let sojourn = at.saturating_since(packet.enqueued);
+            self.stats.last_sojourn = Some(sojourn);
+            self.stats.on_line.add(packet.len);
+            Sending {
+                packet,
+                sojourn,
+                finish: self.serializer.finish(at, packet.len),
+            }
+        });
+    }
+
+    /// The last bit has left; the rest happens on the line.
+    fn propagate(&mut self, sending: Sending, fates: &mut Fates) {
+        let Sending {
+            packet,
+            sojourn,
+            finish,
+        } = sending;
+        // Every packet draws from every stream, so that one impairment does not shift another's draws.
+        let lost = self.loss.as_mut().is_some_and(Loss::draw);
+        let jitter = self.jitter.as_mut().map_or(Duration::ZERO, Jitter::draw);
+        let held_back = self.reorder.as_mut().and_then(Reorder::draw);
+        let twice = self.duplicate.as_mut().is_some_and(Duplicate::draw);
+        if lost {
+            fates.dropped(packet, Reason::LineLoss);
+            self.stats.dropped[Reason::LineLoss as usize].add(packet.len);
+            self.stats.on_line.remove(packet.len);
+            return;
+        }
+        let mut delivery = Delivery {
+            packet,
+            at: finish + self.delay + jitter,
+            sojourn,
+            again: twice,
+        };
+        let on_its_own =
+            held_back.is_some() || self.jitter.as_ref().is_some_and(|j| j.may_overtake);
+        delivery.at += held_back.unwrap_or_default();
+        if !on_its_own {
+            delivery.at = delivery.at.max(self.last_arrival);
+            self.last_arrival = delivery.at;
+        }
+        for again in [true, false] {
+            let delivery = Delivery { again, ..delivery };
+            if again && !twice {
+                continue;
+            }
+            if on_its_own {
+                self.stragglers.push(Reverse(Straggler {
+                    delivery,
+                    number: self.straggler_number,
+                }));
+                self.straggler_number += 1;
+            } else {
+                self.in_order.push_back(delivery);
+            }
+        }
+    }
+
+    fn straggler_is_first(&self) -> bool {
+        match (self.stragglers.peek(), self.in_order.front()) {
+            (Some(s), Some(d)) => s.0.delivery.at < d.at,
+            (straggler, _) => straggler.is_some(),
+        }
+    }
+
+    fn count(&mut self, fates: &[(Packet, Fate)]) {
+        for (packet, fate) in fates {
+            match fate {
+                Fate::Dropped(why) => self.stats.dropped[*why as usize].add(packet.len),
+                Fate::Marked(_) => self.stats.marked.add(packet.len),
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Controlled delay: lets bursts pass and drops or marks at the head once every packet of a whole
+//! interval has waited longer than a small target. The rate of drops grows with the square root of
+//! their number until the standing queue is gone.
+//!
+//! **Source**: RFC 8289, "Controlled Delay Active Queue Management" (Nichols, Jacobson, McGregor,
+//! Iyengar, 2018), sections 3, 4 and 5; ECN marking as RFC 3168, "The Addition of Explicit Congestion
+//! Notification (ECN) to IP" (2001), section 5, allows it.
+//!
+//! **Deviations**: the law is asked once per head packet ([`CodelLaw::judge`]) where section 5 loops
+//! inside dequeue, so that it never touches a packet; the outcome is the same. A mark sends the packet
+//! on and schedules the next one at once. `MAXPACKET` is a parameter, 1500 bytes of IP packet, because
+//! lengths here leave out the link-layer header.
+//!
+//! **Units**: times in ns; `count` in drops and marks. The control law is floor(interval / √count) in
+//! exact integers.
+//!
+//! **Validated against**: `reference/codel.py`, written from section 5 in its looping form, by the
+//! traces in `tests/golden/codel/`.
+
+use super::{Backlog, Fates, Qdisc, Reason};
+use base::{Bytes, Duration, Ecn, Packet, Time};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// Acceptable standing delay. RFC 8289 section 4.3: 5 ms.
+    pub target: Duration,
+    /// About a worst-case round trip. RFC 8289 section 4.2: 100 ms.
+    pub interval: Duration,
+    /// Most packets waiting; section 5.1 leaves the buffer's size to the user. Linux: 1000.
+    pub limit: u64,
+    /// Whether ECN-capable packets are marked instead of dropped. RFC 8289 section 5 only drops.
+    pub ecn: bool,
+    /// A backlog of this or less is never acted upon. RFC 8289 section 5.3: one maximum packet.
+    pub mtu: Bytes,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            limit: 1000,
+            ecn: false,
+            mtu: Bytes::new(1500),
+        }
+    }
+}
+
+/// What to do with the packet at the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Forward,
+    Mark,
+    Drop,
+}
+
+/// The law's memory: one for a plain queue, one a flow where queueing is fair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CodelLaw {
+    /// When the delay will have been above target for an interval; `None` while it is below.
+    first_above_time: Option<Time>,
+    /// When the next drop is due, while dropping.
+    drop_next: Time,
+    /// Drops and marks since dropping began.
+    count: u64,
+    /// `count` as dropping last began.
+    last_count: u64,
+    dropping: bool,
+    /// A drop happened whose successor is not scheduled yet, because that depends on the next packet.
+    unscheduled: bool,
+}
+
+impl CodelLaw {
+    /// Judges the packet taken from the head. `sojourn` is its own, `behind` what still waits behind it.
+    /// After `Drop` the next head packet is to be judged at the same `now`; when there is none, call
+    /// [`CodelLaw::emptied`].
+    pub fn judge(
+        &mut self,
+        params: &Params,
+        now: Time,
+        sojourn: Duration,
+        behind: Bytes,
+        ecn: Ecn,
+    ) -> Verdict {
+        let ok_to_drop = self.ok_to_drop(params, now, sojourn, behind);
+        if self.dropping {
+            if !ok_to_drop {
+                // Section 5.5: sojourn time below target, leave the drop state.
+                self.dropping = false;
+                self.unscheduled = false;
+                return Verdict::Forward;
+            }
+            if std::mem::take(&mut self.unscheduled) {
+                self.drop_next = self.control_law(params, self.drop_next);
+            }
+            if now < self.drop_next {
+                return Verdict::Forward;
+            }
+            self.count += 1;
+            if params.ecn && ecn.is_capable() {
+                self.drop_next = self.control_law(params, self.drop_next);
+                return Verdict::Mark;
+            }
+            self.unscheduled = true;
+            return Verdict::Drop;
+        }
+        if !ok_to_drop {
+            return Verdict::Forward;
+        }
+        // Section 5.5: enter the drop state. Shortly after the last one, go on at the rate that
+        // controlled the queue then.
+        self.dropping = true;
+        let delta = self.count - self.last_count;
+        let recent = now.saturating_since(self.drop_next) < params.interval * 16;
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = self.control_law(params, now);
+        self.last_count = self.count;
+        if params.ecn && ecn.is_capable() {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    /// Nothing is left to judge: the delay cannot be above target.
+    pub fn emptied(&mut self) {
+        self.first_above_time = None;
+        self.dropping = false;
+        self.unscheduled = false;
+    }
+
+    /// Section 5.4, `dodeque`.
+    fn ok_to_drop(&mut self, params: &Params, now: Time, sojourn: Duration, behind: Bytes) -> bool {
+        if sojourn < params.target || behind <= params.mtu {
+            self.first_above_time = None;
+            return false;
+        }
+        match self.first_above_time {
+            None => {
+                self.first_above_time = Some(now + params.interval);
+                false
+            }
+            Some(t) => now >= t,
+        }
+    }
+
+    /// Section 5.5: t + interval / √count.
+    fn control_law(&self, params: &Params, t: Time) -> Time {
+        let interval = u128::from(params.interval.as_nanos());
+        t + Duration::from_nanos(
+            (interval * interval / u128::from(self.count.max(1))).isqrt() as u64,
+        )
+    }
+
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    pub fn is_dropping(&self) -> bool {
+        self.dropping
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    queue: VecDeque<Packet>,
+    bytes: Bytes,
+    law: CodelLaw,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub overlimits: u64,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Codel {
+    params: Params,
+    state: State,
+    stats: Stats,
+}
+
+impl Codel {
+    pub fn new(params: Params) -> Codel {
+        Codel {
+            params,
+            state: State::default(),
+            stats: Stats::default(),
+        }
+    }
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+    pub fn law(&self) -> &CodelLaw {
+        &self.state.law
+    }
+}
+
+impl Qdisc for Codel {
+    fn enqueue(&mut self, now: Time, mut packet: Packet, fates: &mut Fates) {
+        if self.state.queue.len() as u64 >= self.params.limit {
+            self.stats.overlimits += 1;
+            fates.dropped(packet, Reason::Overlimit);
+            return;
+        }
+        // Section 5.2: the time stamp is all that enqueue adds.
+        packet.enqueued = now;
+        self.state.bytes += packet.len;
+        self.state.queue.push_back(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, fates: &mut Fates) -> Option<Packet> {
+        let State { queue, bytes, law } = &mut self.state;
+        while let Some(mut packet) = queue.pop_front() {
+            *bytes -= packet.len;
+            match law.judge(
+                &self.params,
+                now,
+                now.saturating_since(packet.enqueued),
+                *bytes,
+                packet.ecn,
+            ) {
+                Verdict::Forward => return Some(packet),
+                Verdict::Mark => {
+                    packet.ecn = Ecn::Ce;
+                    self.stats.marks += 1;
+                    fates.marked(packet, Reason::TargetExceeded);
+                    return Some(packet);
+                }
+                Verdict::Drop => {
+                    self.stats.drops += 1;
+                    fates.dropped(packet, Reason::TargetExceeded);
+                }
+            }
+        }
+        law.emptied();
+        None
+    }
+
+    fn backlog(&self) -> Backlog {
+        Backlog {
+            bytes: self.state.bytes,
+            packets: self.state.queue.len() as u64,
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+}

@@ -1,0 +1,305 @@
+//! How fast a line takes bits: a fixed rate, a schedule of steps, or a recorded trace of delivery
+//! opportunities. The arithmetic is exact: fractions of a nanosecond are carried from one packet to the
+//! next, so that a rate does not drift however long a run is.
+
+use base::{BitsPerSec, Bytes, Duration, Time};
+use std::sync::Arc;
+
+/// Work is counted in 1e-9 bit, so that a line of r bit/s does r units of it in each nanosecond.
+const WORK_PER_BYTE: u64 = 8_000_000_000;
+
+/// Bytes that one line of a mahimahi trace lets pass: an MTU of 1500 and 4 bytes of TUN header.
+pub const OPPORTUNITY: Bytes = Bytes::new(1504);
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rate {
+    Fixed(BitsPerSec),
+    Steps(Steps),
+    Trace(Trace),
+}
+
+/// From each instant on, a rate; the whole repeats where that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps {
+    steps: Arc<[(Duration, BitsPerSec)]>,
+    repeat: Option<Duration>,
+}
+
+/// A mahimahi trace: the milliseconds at which [`OPPORTUNITY`] bytes may pass. It wraps around after
+/// its last line; an opportunity for which nothing waits is lost, and small packets share one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    millis: Arc<[u64]>,
+}
+
+/// Why a rate cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateError {
+    #[error(
+        "a rate of 0 never delivers anything; for an outage use steps, for example steps = [{{ at = \"0 s\", rate = \"5 Mbit/s\" }}, {{ at = \"10 s\", rate = \"0 bit/s\" }}]"
+    )]
+    Zero,
+    #[error(
+        "steps: the first one is at {0}; it must be at \"0 s\", because the rate before it would be unknown"
+    )]
+    FirstNotAtZero(Duration),
+    #[error("steps: {later} comes after {earlier}; each step must be later than the one before")]
+    NotAscending { earlier: Duration, later: Duration },
+    #[error("steps: at least one rate must be above 0")]
+    AllZero,
+    #[error("steps: repeat = \"{repeat}\" must be later than the last step, at {last}")]
+    RepeatTooEarly { repeat: Duration, last: Duration },
+    #[error("steps: there are none")]
+    NoSteps,
+    #[error("trace, line {line}: \"{text}\" is not a whole number of milliseconds")]
+    NotMillis { line: usize, text: String },
+    #[error("trace, line {line}: {later} ms comes after {earlier} ms; times may not go back")]
+    GoesBack {
+        line: usize,
+        earlier: u64,
+        later: u64,
+    },
+    #[error("trace: its last line must be above 0 ms, because the trace repeats after it")]
+    EmptyTrace,
+}
+
+impl Rate {
+    /// # Errors
+    /// A rate of zero.
+    pub fn fixed(rate: BitsPerSec) -> Result<Rate, RateError> {
+        if rate == BitsPerSec::ZERO {
+            Err(RateError::Zero)
+        } else {
+            Ok(Rate::Fixed(rate))
+        }
+    }
+
+    /// The mean over the repetition; over the last step, where a schedule does not repeat.
+    pub fn mean(&self) -> BitsPerSec {
+        match self {
+            Rate::Fixed(rate) => *rate,
+            Rate::Steps(Steps {
+                steps,
+                repeat: None,
+            }) => steps[steps.len() - 1].1,
+            Rate::Steps(Steps {
+                steps,
+                repeat: Some(repeat),
+            }) => {
+                let ends = steps.iter().skip(1).map(|s| s.0).chain([*repeat]);
+                let work: u128 = steps
+                    .iter()
+                    .zip(ends)
+                    .map(|(s, end)| u128::from(s.1.get()) * u128::from((end - s.0).as_nanos()))
+                    .sum();
+                BitsPerSec::new((work / u128::from(repeat.as_nanos())) as u64)
+            }
+            Rate::Trace(Trace { millis }) => {
+                let bits = OPPORTUNITY.bits() * millis.len() as u64;
+                BitsPerSec::new(bits * 1000 / millis[millis.len() - 1])
+            }
+        }
+    }
+}
+
+impl Steps {
+    /// # Errors
+    /// Steps that do not begin at zero, do not ascend, carry nothing, or repeat before their end.
+    pub fn new(
+        steps: &[(Duration, BitsPerSec)],
+        repeat: Option<Duration>,
+    ) -> Result<Steps, RateError> {
+        let (first, last) = (
+            steps.first().ok_or(RateError::NoSteps)?.0,
+            steps[steps.len() - 1].0,
+        );
+        if !first.is_zero() {
+            return Err(RateError::FirstNotAtZero(first));
+        }
+        if let Some(w) = steps.windows(2).find(|w| w[1].0 <= w[0].0) {
+            return Err(RateError::NotAscending {
+                earlier: w[0].0,
+                later: w[1].0,
+            });
+        }
+        if steps.iter().all(|s| s.1 == BitsPerSec::ZERO) {
+            return Err(RateError::AllZero);
+        }
+        match repeat {
+            Some(repeat) if repeat <= last => Err(RateError::RepeatTooEarly { repeat, last }),
+            _ => Ok(Steps {
+                steps: steps.into(),
+                repeat,
+            }),
+        }
+    }
+
+    /// The rate at `ns`, and until when it holds; `None`: for ever.
+    fn at(&self, ns: u64) -> (u64, Option<u64>) {
+        let start = self.repeat.map_or(0, |r| ns - ns % r.as_nanos());
+        let phase = Duration::from_nanos(ns - start);
+        let next = self.steps.partition_point(|s| s.0 <= phase);
+        let until = self.steps.get(next).map(|s| s.0).or(self.repeat);
+        (
+            self.steps[next - 1].1.get(),
+            until.map(|u| start + u.as_nanos()),
+        )
+    }
+}
+
+impl Trace {
+    /// Reads mahimahi's text: one whole number of milliseconds a line, not descending.
+    ///
+    /// # Errors
+    /// The line that cannot be right, and why.
+    pub fn parse(text: &str) -> Result<Trace, RateError> {
+        let mut millis: Vec<u64> = Vec::new();
+        for (i, text) in text.lines().map(str::trim).enumerate() {
+            let line = i + 1;
+            if text.is_empty() {
+                continue;
+            }
+            let ms = text.parse().map_err(|_| RateError::NotMillis {
+                line,
+                text: text.chars().take(40).collect(),
+            })?;
+            if let Some(&earlier) = millis.last().filter(|&&earlier| ms < earlier) {
+                return Err(RateError::GoesBack {
+                    line,
+                    earlier,
+                    later: ms,
+                });
+            }
+            millis.push(ms);
+        }
+        Trace::from_millis(millis)
+    }
+
+    /// # Errors
+    /// Times that go back, or none above zero.
+    pub fn from_millis(millis: Vec<u64>) -> Result<Trace, RateError> {
+        if let Some(i) = millis.windows(2).position(|w| w[1] < w[0]) {
+            return Err(RateError::GoesBack {
+                line: i + 2,
+                earlier: millis[i],
+                later: millis[i + 1],
+            });
+        }
+        match millis.last() {
+            None | Some(0) => Err(RateError::EmptyTrace),
+            Some(_) => Ok(Trace {
+                millis: millis.into(),
+            }),
+        }
+    }
+
+    pub fn millis(&self) -> &[u64] {
+        &self.millis
+    }
+
+    fn time(&self, round: u64, index: usize) -> Time {
+        Time::from_millis(round * self.millis[self.millis.len() - 1] + self.millis[index])
+    }
+}
+
+/// Puts one packet after the other on the line.
+#[derive(Clone, Debug)]
+pub(crate) struct Serializer {
+    rate: Rate,
+    at: Progress,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
+    Work { tick: u64, carry: u64 },
+    /// `left` bytes may still pass at one opportunity of a trace.
+    Opportunity { round: u64, index: usize, left: u64 },
+}
+
+impl Serializer {
+    pub(crate) fn new(rate: Rate) -> Serializer {
+        let at = match rate {
+            Rate::Trace(_) => Progress::Opportunity {
+                round: 0,
+                index: 0,
+                left: OPPORTUNITY.get(),
+            },
+            _ => Progress::Work { tick: 0, carry: 0 },
+        };
+        Serializer { rate, at }
+    }
+
+    /// When the last bit of a packet has left that may begin at `start`, rounded up to the nanosecond;
+    /// [`Time::MAX`] where the rate stays zero from then on. A packet that begins at the instant that
+    /// was returned for the one before follows it without a gap, fractions included.
+    pub(crate) fn finish(&mut self, start: Time, len: Bytes) -> Time {
+        match (&self.rate, &mut self.at) {
+            (Rate::Trace(trace), Progress::Opportunity { round, index, left }) => {
+                if trace.time(*round, *index) < start {
+                    (*round, *index) = first_at_or_after(trace, start);
+                    *left = OPPORTUNITY.get();
+                }
+                let mut remaining = len.get();
+                loop {
+                    let taken = remaining.min(*left);
+                    *left -= taken;
+                    remaining -= taken;
+                    if remaining == 0 {
+                        return trace.time(*round, *index);
+                    }
+                    *index += 1;
+                    if *index == trace.millis.len() {
+                        (*round, *index) = (*round + 1, 0);
+                    }
+                    *left = OPPORTUNITY.get();
+                }
+            }
+            (rate, Progress::Work { tick, carry }) => {
+                let start = start.as_nanos();
+                if start > *tick + u64::from(*carry > 0) {
+                    (*tick, *carry) = (start, 0);
+                }
+                let mut remaining = len.get() * WORK_PER_BYTE + *carry;
+                loop {
+                    let (rate, until) = match rate {
+                        Rate::Steps(steps) => steps.at(*tick),
+                        Rate::Fixed(rate) => (rate.get(), None),
+                        Rate::Trace(_) => unreachable!("a trace has opportunities"),
+                    };
+                    let done_by_then = match until {
+                        None => None,
+                        Some(until) => {
+                            let possible = u128::from(rate) * u128::from(until - *tick);
+                            (possible < u128::from(remaining)).then_some((possible as u64, until))
+                        }
+                    };
+                    match done_by_then {
+                        Some((done, until)) => {
+                            remaining -= done;
+                            *tick = until;
+                        }
+                        None if rate == 0 => return Time::MAX,
+                        None => {
+                            *tick += remaining / rate;
+                            *carry = remaining % rate;
+                            return Time::from_nanos(*tick + u64::from(*carry > 0));
+                        }
+                    }
+                }
+            }
+            (_, Progress::Opportunity { .. }) => unreachable!("only a trace has opportunities"),
+        }
+    }
+}
+
+/// The round and line of the first opportunity at or after `start`.
+fn first_at_or_after(trace: &Trace, start: Time) -> (u64, usize) {
+    let period = Time::from_millis(trace.millis[trace.millis.len() - 1]).as_nanos();
+    // The end of one round is the beginning of the next; its last lines count to the earlier one.
+    let round = start.as_nanos().saturating_sub(1) / period;
+    let index = trace
+        .millis
+        .partition_point(|ms| round * period + ms * 1_000_000 < start.as_nanos());
+    (round, index)
+}

@@ -1,0 +1,634 @@
+//! A link in words and units: what a TOML file, `--link` and `--set` say, and what a recording keeps.
+
+use crate::impair::{JitterSpec, LossSpec, ReorderSpec};
+use crate::line::LinkParams;
+use crate::qdisc::registry::QdiscSpec;
+use crate::rate::{Rate, RateError, Steps, Trace};
+use crate::words::hint;
+use base::{BitsPerSec, Bytes, Duration};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use std::fmt;
+
+/// Both directions of a link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Short, as `--link` takes it.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// From the user to the network.
+    pub up: DirectionSpec,
+    /// From the network to the user.
+    pub down: DirectionSpec,
+}
+
+/// One direction; what is left out has no effect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionSpec {
+    /// The queue in front of the line.
+    #[serde(default = "default_queue")]
+    pub queue: QdiscSpec,
+    /// Propagation delay.
+    #[serde(default)]
+    pub delay: Duration,
+    /// Largest IP packet that the entry of the link takes; the host's device enforces it.
+    #[serde(default = "default_mtu")]
+    pub mtu: Bytes,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<JitterSpec>,
+    /// Loss on the line, behind the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossSpec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<ReorderSpec>,
+    /// Share of packets that arrive twice, 0 to 1.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub duplicate: f64,
+    /// Counted in whole IP packets. Last, because TOML wants tables behind plain values.
+    pub rate: RateSpec,
+}
+
+fn default_queue() -> QdiscSpec {
+    "fifo".parse().expect("fifo is in the table")
+}
+fn default_mtu() -> Bytes {
+    Bytes::new(1500)
+}
+fn is_zero(x: &f64) -> bool {
+    *x == 0.0
+}
+
+/// A rate as it is written: `"8 Mbit/s"`; `{ steps = [{ at = "0 s", rate = "8 Mbit/s" }, …], repeat =
+/// "20 s" }`; `{ trace = "file" }`; or `{ opportunities_ms = [1, 2, 3] }`, which a loaded trace becomes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RateSpec {
+    Fixed(BitsPerSec),
+    Steps {
+        steps: Vec<Step>,
+        repeat: Option<Duration>,
+    },
+    /// A mahimahi trace in a file that is not read yet; see [`LinkSpec::load_traces`].
+    TraceFile(String),
+    Opportunities(Vec<u64>),
+}
+
+/// From `at` on, counted from the start of the run, the line takes `rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub at: Duration,
+    pub rate: BitsPerSec,
+}
+
+/// Why a link cannot be used as described.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    #[error("no link \"{name}\". Known: {known}; or name a TOML file.{hint}")]
+    UnknownLink {
+        name: String,
+        known: String,
+        hint: String,
+    },
+    #[error("link: no key \"{key}\". Known: {known}.{hint}")]
+    UnknownKey {
+        key: String,
+        known: String,
+        hint: String,
+    },
+    #[error("link: {0}")]
+    Toml(String),
+    #[error("link: {key} = \"{value}\": {why}")]
+    Set {
+        key: String,
+        value: String,
+        why: String,
+    },
+    #[error("{direction}: {why}")]
+    Rate { direction: String, why: RateError },
+    #[error("{direction}: the trace \"{path}\" is not loaded")]
+    TraceNotLoaded { direction: String, path: String },
+    #[error("cannot read the trace \"{path}\": {why}")]
+    TraceFile { path: String, why: String },
+    #[error("{direction}: duplicate = {value} is out of range: from 0 to 1")]
+    Duplicate { direction: String, value: f64 },
+    #[error(
+        "{direction}: mtu = {value} is out of range: from 68 B (RFC 791, Internet Protocol, section 3.2) to 65535 B"
+    )]
+    Mtu { direction: String, value: Bytes },
+}
+
+/// A link that comes with the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    pub toml: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal),+) => {
+        /// The links that come with the program, from `scenarios/links/`.
+        pub const PRESETS: &[Preset] = &[$(Preset {
+            name: $name,
+            toml: include_str!(concat!("../../../scenarios/links/", $name, ".toml")),
+        }),+];
+    };
+}
+presets!("adsl", "cable", "lte", "gprs", "shdsl", "fiber");
+
+/// Every key of a direction, with what it means: for help and for messages.
+pub const DIRECTION_KEYS: &[(&str, &str)] = &[
+    (
+        "rate",
+        "rate in whole IP packets: \"8 Mbit/s\", or a table with steps (and repeat), trace, or opportunities_ms",
+    ),
+    (
+        "queue",
+        "queue discipline: \"fifo:bytes=37625\", \"codel\", \"fq_codel\" …",
+    ),
+    ("delay", "propagation delay: \"9 ms\""),
+    ("mtu", "largest IP packet: \"1500 B\""),
+    (
+        "jitter",
+        "added delay: \"uniform:width=2ms\", \"normal:sd=2ms\"",
+    ),
+    (
+        "loss",
+        "loss on the line, behind the queue: \"random:probability=0.01\", \"gilbert_elliott:p=0.01,r=0.25\"",
+    ),
+    (
+        "reorder",
+        "packets held back and overtaken: \"late:probability=0.01,delay=5ms\"",
+    ),
+    ("duplicate", "share of packets that arrive twice: 0.001"),
+];
+
+const LINK_KEYS: &[&str] = &["name", "title", "up", "down"];
+
+impl LinkSpec {
+    /// One of [`PRESETS`].
+    ///
+    /// # Errors
+    /// An unknown name, answered with the known ones.
+    pub fn named(name: &str) -> Result<LinkSpec, SpecError> {
+        match PRESETS.iter().find(|p| p.name == name) {
+            Some(preset) => LinkSpec::parse(preset.toml),
+            None => {
+                let known: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
+                Err(SpecError::UnknownLink {
+                    name: name.into(),
+                    hint: hint(name, &known),
+                    known: known.join(", "),
+                })
+            }
+        }
+    }
+
+    /// From TOML.
+    ///
+    /// # Errors
+    /// Where the text is not TOML, has a key that is not known, or a value that cannot be right.
+    pub fn parse(text: &str) -> Result<LinkSpec, SpecError> {
+        let table: toml::Table =
+            toml::from_str(text).map_err(|e| SpecError::Toml(e.to_string()))?;
+        check_keys(&table)?;
+        // From the text once more, so that a message shows the line.
+        let spec: LinkSpec = toml::from_str(text).map_err(|e| SpecError::Toml(e.to_string()))?;
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// As TOML that [`LinkSpec::parse`] reads back to the same.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a link is plain data")
+    }
+
+    /// Overrides one value by its dotted key, such as `up.queue` with `codel` or `down.rate` with
+    /// `20 Mbit/s`. The value is TOML where it reads as TOML (`0.01`, `{ steps = … }`), and text where not.
+    ///
+    /// # Errors
+    /// A key that is not known, or a value that does not fit it; then nothing is changed.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
+        let mut table = toml::Table::try_from(&*self).expect("a link is plain data");
+        let path: Vec<&str> = key.split('.').map(str::trim).collect();
+        let (last, parents) = path.split_last().expect("a split has a part");
+        let mut at = &mut table;
+        for (depth, part) in parents.iter().enumerate() {
+            // A rate given as text is made a table, so that `up.rate.trace` can be set.
+            match at.get_mut(*part) {
+                Some(value) if depth > 0 && !value.is_table() => {
+                    *value = toml::Value::Table(toml::Table::new())
+                }
+                _ => {}
+            }
+            at = at
+                .get_mut(*part)
+                .and_then(toml::Value::as_table_mut)
+                .ok_or_else(|| unknown_key(key))?;
+        }
+        let as_toml = toml::from_str::<toml::Table>(&format!("v = {value}"))
+            .ok()
+            .and_then(|mut t| t.remove("v"))
+            // Where text stands, a bare number is text that lacks its unit, and is answered as such.
+            .filter(|new| {
+                new.is_table() || new.is_str() || !at.get(*last).is_some_and(toml::Value::is_str)
+            });
+        at.insert((*last).into(), as_toml.unwrap_or_else(|| value.into()));
+        check_keys(&table)?;
+        let spec: LinkSpec = table
+            .try_into()
+            .map_err(|e: toml::de::Error| SpecError::Set {
+                key: key.into(),
+                value: value.into(),
+                why: e.message().to_string(),
+            })?;
+        spec.validate()?;
+        *self = spec;
+        Ok(())
+    }
+
+    /// Reads the traces that the rates name, through `read`, which is given the path as written.
+    ///
+    /// # Errors
+    /// What `read` says, or the line of a trace that cannot be right.
+    pub fn load_traces(
+        &mut self,
+        mut read: impl FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), SpecError> {
+        for direction in [&mut self.up, &mut self.down] {
+            if let RateSpec::TraceFile(path) = &direction.rate {
+                let failed = |why| SpecError::TraceFile {
+                    path: path.clone(),
+                    why,
+                };
+                let trace = Trace::parse(&read(path).map_err(failed)?)
+                    .map_err(|e| failed(e.to_string()))?;
+                direction.rate = RateSpec::Opportunities(trace.millis().to_vec());
+            }
+        }
+        Ok(())
+    }
+
+    /// Round trip of an infinitely small packet through an idle link, jitter left out.
+    pub fn propagation_rtt(&self) -> Duration {
+        self.up.delay + self.down.delay
+    }
+
+    /// Round trip of a packet of that size each way through an idle link at its mean rates.
+    pub fn idle_rtt(&self, size: Bytes) -> Result<Duration, SpecError> {
+        let serialization = |d: &DirectionSpec| {
+            d.params()
+                .map(|p| size.serialization_delay_ceil(p.rate.mean()))
+        };
+        Ok(self.propagation_rtt() + serialization(&self.up)? + serialization(&self.down)?)
+    }
+
+    fn validate(&self) -> Result<(), SpecError> {
+        for (name, direction) in [("up", &self.up), ("down", &self.down)] {
+            match direction.params_of(name) {
+                Ok(_) | Err(SpecError::TraceNotLoaded { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DirectionSpec {
+    /// What [`crate::Link::new`] takes.
+    ///
+    /// # Errors
+    /// A trace that is not loaded, or values out of range where the struct was not parsed.
+    pub fn params(&self) -> Result<LinkParams, SpecError> {
+        self.params_of("link")
+    }
+
+    fn params_of(&self, direction: &str) -> Result<LinkParams, SpecError> {
+        let direction = || direction.to_string();
+        let rate = match &self.rate {
+            RateSpec::Fixed(rate) => Rate::fixed(*rate),
+            RateSpec::Steps { steps, repeat } => {
+                let steps: Vec<_> = steps.iter().map(|s| (s.at, s.rate)).collect();
+                Steps::new(&steps, *repeat).map(Rate::Steps)
+            }
+            RateSpec::Opportunities(millis) => Trace::from_millis(millis.clone()).map(Rate::Trace),
+            RateSpec::TraceFile(path) => {
+                return Err(SpecError::TraceNotLoaded {
+                    direction: direction(),
+                    path: path.clone(),
+                });
+            }
+        };
+        if !(0.0..=1.0).contains(&self.duplicate) {
+            return Err(SpecError::Duplicate {
+                direction: direction(),
+                value: self.duplicate,
+            });
+        }
+        if !(68..=65_535).contains(&self.mtu.get()) {
+            return Err(SpecError::Mtu {
+                direction: direction(),
+                value: self.mtu,
+            });
+        }
+        Ok(LinkParams {
+            rate: rate.map_err(|why| SpecError::Rate {
+                direction: direction(),
+                why,
+            })?,
+            delay: self.delay,
+            jitter: self.jitter.clone(),
+            loss: self.loss.clone(),
+            reorder: self.reorder.clone(),
+            duplicate: self.duplicate,
+            queue: self.queue.clone(),
+        })
+    }
+}
+
+fn check_keys(table: &toml::Table) -> Result<(), SpecError> {
+    for (key, value) in table {
+        if !LINK_KEYS.contains(&key.as_str()) {
+            return Err(unknown_key(key));
+        }
+        if let (true, toml::Value::Table(direction)) = (key == "up" || key == "down", value) {
+            for inner in direction.keys() {
+                if !DIRECTION_KEYS.iter().any(|(k, _)| k == inner) {
+                    return Err(unknown_key(&format!("{key}.{inner}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn unknown_key(key: &str) -> SpecError {
+    let known: Vec<String> = LINK_KEYS[..2]
+        .iter()
+        .map(ToString::to_string)
+        .chain(
+            ["up", "down"]
+                .iter()
+                .flat_map(|d| DIRECTION_KEYS.iter().map(move |(k, _)| format!("{d}.{k}"))),
+        )
+        .collect();
+    let refs: Vec<&str> = known.iter().map(String::as_str).collect();
+    // A key without its direction is the commonest slip.
+    let hint = match DIRECTION_KEYS.iter().find(|(k, _)| *k == key) {
+        Some((k, _)) => format!(" Did you mean \"up.{k}\" or \"down.{k}\"?"),
+        None => hint(key, &refs),
+    };
+    SpecError::UnknownKey {
+        key: key.into(),
+        known: known.join(", "),
+        hint,
+    }
+}
+
+/// The table form of a rate.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RateTable {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repeat: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    steps: Option<Vec<Step>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    opportunities_ms: Option<Vec<u64>>,
+}
+
+impl Serialize for RateSpec {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let table = match self {
+            RateSpec::Fixed(rate) => return rate.serialize(s),
+            RateSpec::Steps { steps, repeat } => RateTable {
+                steps: Some(steps.clone()),
+                repeat: *repeat,
+                ..RateTable::default()
+            },
+            RateSpec::TraceFile(path) => RateTable {
+                trace: Some(path.clone()),
+                ..RateTable::default()
+            },
+            RateSpec::Opportunities(ms) => RateTable {
+                opportunities_ms: Some(ms.clone()),
+                ..RateTable::default()
+            },
+        };
+        table.serialize(s)
+    }
+}
+
+impl<'de> Deserialize<'de> for RateSpec {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<RateSpec, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RateSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a rate such as \"8 Mbit/s\", or a table with steps, trace or opportunities_ms",
+                )
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RateSpec, E> {
+                text.parse().map(RateSpec::Fixed).map_err(E::custom)
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<RateSpec, A::Error> {
+                let table = RateTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                match table {
+                    RateTable {
+                        steps: Some(steps),
+                        repeat,
+                        trace: None,
+                        opportunities_ms: None,
+                    } => Ok(RateSpec::Steps { steps, repeat }),
+                    RateTable {
+                        steps: None,
+                        repeat: None,
+                        trace: Some(path),
+                        opportunities_ms: None,
+                    } => Ok(RateSpec::TraceFile(path)),
+                    RateTable {
+                        steps: None,
+                        repeat: None,
+                        trace: None,
+                        opportunities_ms: Some(ms),
+                    } => Ok(RateSpec::Opportunities(ms)),
+                    _ => Err(de::Error::custom(
+                        "a rate takes exactly one of steps (with repeat, if you like), trace, opportunities_ms",
+                    )),
+                }
+            }
+        }
+        d.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message<T: std::fmt::Debug>(result: Result<T, SpecError>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_preset_parses_under_its_name_and_reads_back_the_same() {
+        for preset in PRESETS {
+            let spec = LinkSpec::named(preset.name).unwrap();
+            assert_eq!(spec.name, preset.name);
+            assert_eq!(
+                LinkSpec::parse(&spec.to_toml()).unwrap(),
+                spec,
+                "{}",
+                spec.to_toml()
+            );
+            spec.up.params().unwrap();
+            spec.down.params().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_presets_have_the_documents_figures() {
+        let adsl = LinkSpec::named("adsl").unwrap();
+        // 000 section 6.1.3: 430 ms x 700 kbit/s = 301 kbit; median 19 ms with minimum-size packets.
+        assert_eq!(
+            adsl.up.queue.limits().bytes,
+            Some(BitsPerSec::from_kbps(700).bytes_in_floor(Duration::from_millis(430)))
+        );
+        let rtt = adsl.idle_rtt(Bytes::new(60)).unwrap().as_millis_f64();
+        assert!((18.5..19.5).contains(&rtt), "{rtt}");
+        // 004: 3.410 ms on average for a ping of 84 bytes.
+        let shdsl = LinkSpec::named("shdsl").unwrap();
+        let rtt = shdsl.idle_rtt(Bytes::new(84)).unwrap().as_millis_f64();
+        assert!((3.3..3.5).contains(&rtt), "{rtt}");
+        assert_eq!(shdsl.up.queue.limits().packets, Some(51));
+        // Issue: 65 kbit/s, 300 ms, 3 s of buffer.
+        let gprs = LinkSpec::named("gprs").unwrap();
+        let rtt = gprs.idle_rtt(Bytes::new(60)).unwrap().as_millis_f64();
+        assert!((295.0..305.0).contains(&rtt), "{rtt}");
+        assert_eq!(
+            gprs.up.queue.limits().bytes,
+            Some(BitsPerSec::from_kbps(65).bytes_in_floor(Duration::from_secs(3)))
+        );
+    }
+
+    #[test]
+    fn any_value_can_be_overridden_by_its_key() {
+        let mut spec = LinkSpec::named("adsl").unwrap();
+        for (key, value) in [
+            ("up.queue", "fq_codel:target=10 ms"),
+            ("up.rate", "1.5 Mbit/s"),
+            ("down.delay", "20ms"),
+            ("down.duplicate", "0.25"),
+            ("up.loss", "gilbert_elliott:p=0.02"),
+            ("title", "my line"),
+            (
+                "down.rate",
+                "{ steps = [{ at = \"0\", rate = \"5mbit\" }], repeat = \"3 s\" }",
+            ),
+            ("up.rate.trace", "cell.up"),
+        ] {
+            spec.set(key, value)
+                .unwrap_or_else(|e| panic!("{key}={value}: {e}"));
+        }
+        assert_eq!(spec.up.queue.to_string(), "fq_codel:target=10 ms");
+        assert_eq!(spec.down.delay, Duration::from_millis(20));
+        assert_eq!(spec.down.duplicate, 0.25);
+        assert_eq!(spec.title, "my line");
+        assert_eq!(spec.up.rate, RateSpec::TraceFile("cell.up".into()));
+        assert!(matches!(spec.down.rate, RateSpec::Steps { .. }));
+        assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
+    }
+
+    #[test]
+    fn an_override_that_does_not_fit_changes_nothing_and_says_why() {
+        let mut spec = LinkSpec::named("adsl").unwrap();
+        let before = spec.clone();
+        assert!(
+            message(spec.set("queue", "codel"))
+                .ends_with("Did you mean \"up.queue\" or \"down.queue\"?")
+        );
+        assert!(message(spec.set("up.qeue", "codel")).ends_with("Did you mean \"up.queue\"?"));
+        assert!(
+            message(spec.set("upp.queue.x", "codel")).starts_with("link: no key \"upp.queue.x\"")
+        );
+        assert!(message(spec.set("up.queue", "codle")).contains("Did you mean \"codel\"?"));
+        assert!(
+            message(spec.set("up.rate", "0 bit/s")).starts_with("up: a rate of 0 never delivers")
+        );
+        assert!(message(spec.set("up.delay", "9")).contains("such as \"5 ms\""));
+        assert!(message(spec.set("up.duplicate", "2")).contains("out of range"));
+        assert!(message(spec.set("up.rate.repeat", "2 s")).contains("exactly one of steps"));
+        assert_eq!(spec, before);
+    }
+
+    #[test]
+    fn a_file_with_a_mistake_is_answered_with_the_place() {
+        assert!(message(LinkSpec::named("asdl")).ends_with("Did you mean \"adsl\"?"));
+        let good = LinkSpec::named("adsl").unwrap().to_toml();
+        let e = message(LinkSpec::parse(&good.replacen("delay", "dealy", 1)));
+        assert!(
+            e.starts_with("link: no key \"up.dealy\"") && e.ends_with("Did you mean \"up.delay\"?"),
+            "{e}"
+        );
+        let e = message(LinkSpec::parse(&good.replacen("9.1 ms", "9.1 furlongs", 1)));
+        assert!(e.contains("line ") && e.contains("furlongs"), "{e}");
+        assert!(message(LinkSpec::parse("name = ")).contains("line 1"));
+        assert!(message(LinkSpec::parse("name = \"x\"\ntitle = \"x\"")).contains("missing field"));
+    }
+
+    #[test]
+    fn every_key_is_described_and_every_described_key_exists() {
+        let mut spec = LinkSpec::named("adsl").unwrap();
+        spec.set("up.jitter", "uniform").unwrap();
+        spec.set("up.loss", "random").unwrap();
+        spec.set("up.reorder", "late").unwrap();
+        spec.set("up.duplicate", "0.5").unwrap();
+        let table = toml::Table::try_from(&spec).unwrap();
+        let mut written: Vec<_> = table["up"]
+            .as_table()
+            .unwrap()
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let mut described: Vec<_> = DIRECTION_KEYS.iter().map(|k| k.0).collect();
+        written.sort_unstable();
+        described.sort_unstable();
+        assert_eq!(written, described);
+    }
+
+    #[test]
+    fn a_trace_is_loaded_through_the_host() {
+        let mut spec = LinkSpec::named("adsl").unwrap();
+        spec.set("up.rate", "{ trace = \"cell.up\" }").unwrap();
+        assert_eq!(
+            message(spec.up.params()),
+            "link: the trace \"cell.up\" is not loaded"
+        );
+        assert!(
+            message(spec.clone().load_traces(|_| Ok("1\n2\n1\n".into())))
+                .contains("trace, line 3: 1 ms comes after 2 ms")
+        );
+        assert!(
+            message(spec.clone().load_traces(|_| Err("no such file".into())))
+                .contains("cell.up\": no such file")
+        );
+        spec.load_traces(|path| {
+            if path == "cell.up" {
+                Ok("1\n2\n3\n".into())
+            } else {
+                Err(path.into())
+            }
+        })
+        .unwrap();
+        // One MTU a millisecond: 1504 bytes x 8 x 1000 = 12.032 Mbit/s.
+        assert_eq!(
+            spec.up.params().unwrap().rate.mean(),
+            BitsPerSec::from_kbps(12_032)
+        );
+        assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
+    }
+}

@@ -1,0 +1,436 @@
+//! The small language in which a person names one of several things with its parameters, such as
+//! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table of this room.
+
+use base::{Bytes, Duration};
+use std::fmt;
+
+/// What a parameter is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    Duration,
+    Bytes,
+    Packets,
+    /// A plain whole number.
+    Count,
+    /// A number from 0 to 1.
+    Probability,
+    /// `true` or `false`.
+    Switch,
+}
+
+/// One parameter of an entry. `default`, `min` and `max` are written as a person would write them.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub unit: Unit,
+    /// `None`: not set unless given, and what that means stands in `doc`.
+    pub default: Option<&'static str>,
+    pub min: &'static str,
+    pub max: &'static str,
+    /// Where the default comes from.
+    pub section: &'static str,
+    pub doc: &'static str,
+}
+
+/// One thing that can be named.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub sources: &'static [&'static str],
+    pub parameters: &'static [Parameter],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    Duration(Duration),
+    Bytes(Bytes),
+    Count(u64),
+    Real(f64),
+    Switch(bool),
+}
+
+/// An entry with a value, given or default, for each of its parameters.
+#[derive(Clone, Debug)]
+pub struct Words {
+    entry: &'static Entry,
+    values: Vec<Option<Value>>,
+}
+
+/// Why a name with parameters could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WordsError {
+    #[error("no {kind} \"{name}\". Known: {known}.{hint}")]
+    UnknownName {
+        kind: &'static str,
+        name: String,
+        known: String,
+        hint: String,
+    },
+    #[error("{kind} \"{name}\" has no parameter \"{key}\". Known: {known}.{hint}")]
+    UnknownKey {
+        kind: &'static str,
+        name: &'static str,
+        key: String,
+        known: String,
+        hint: String,
+    },
+    #[error("{kind} \"{name}\": \"{part}\" is not of the form key=value. Known keys: {known}.")]
+    NotKeyValue {
+        kind: &'static str,
+        name: &'static str,
+        part: String,
+        known: String,
+    },
+    #[error("{kind} \"{name}\": \"{key}\" is given twice")]
+    Twice {
+        kind: &'static str,
+        name: &'static str,
+        key: &'static str,
+    },
+    #[error("{kind} \"{name}\": {key}: {why}")]
+    BadValue {
+        kind: &'static str,
+        name: &'static str,
+        key: &'static str,
+        why: String,
+    },
+    #[error("{kind} \"{name}\": {key}={value} is out of range: from {min} to {max}")]
+    OutOfRange {
+        kind: &'static str,
+        name: &'static str,
+        key: &'static str,
+        value: String,
+        min: &'static str,
+        max: &'static str,
+    },
+    #[error("{kind} \"{name}\" needs {key}, for example \"{name}:{key}={example}\"")]
+    Missing {
+        kind: &'static str,
+        name: &'static str,
+        key: &'static str,
+        example: &'static str,
+    },
+}
+
+impl Words {
+    /// Reads `name` or `name:key=value,key=value` against a table.
+    ///
+    /// # Errors
+    /// An unknown name or key, answered with the known ones and the nearest match; a value of the
+    /// wrong unit or out of range.
+    pub fn parse(
+        kind: &'static str,
+        table: impl Iterator<Item = &'static Entry> + Clone,
+        text: &str,
+    ) -> Result<Words, WordsError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let name = name.trim();
+        let entry = table.clone().find(|e| e.name == name).ok_or_else(|| {
+            let known: Vec<&str> = table.map(|e| e.name).collect();
+            WordsError::UnknownName {
+                kind,
+                name: name.to_string(),
+                hint: hint(name, &known),
+                known: known.join(", "),
+            }
+        })?;
+        let keys: Vec<&str> = entry.parameters.iter().map(|p| p.name).collect();
+        let mut values = vec![None; keys.len()];
+        for part in rest.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| WordsError::NotKeyValue {
+                    kind,
+                    name: entry.name,
+                    part: part.to_string(),
+                    known: keys.join(", "),
+                })?;
+            let key = key.trim();
+            let at = keys
+                .iter()
+                .position(|k| *k == key)
+                .ok_or_else(|| WordsError::UnknownKey {
+                    kind,
+                    name: entry.name,
+                    key: key.to_string(),
+                    hint: hint(key, &keys),
+                    known: if keys.is_empty() {
+                        "none".into()
+                    } else {
+                        keys.join(", ")
+                    },
+                })?;
+            let parameter = &entry.parameters[at];
+            if values[at].is_some() {
+                return Err(WordsError::Twice {
+                    kind,
+                    name: entry.name,
+                    key: parameter.name,
+                });
+            }
+            values[at] = Some(parameter.read(kind, entry.name, value.trim())?);
+        }
+        for (parameter, value) in entry.parameters.iter().zip(&mut values) {
+            if let (None, Some(default)) = (&value, parameter.default) {
+                *value = Some(parameter.read(kind, entry.name, default)?);
+            }
+        }
+        Ok(Words { entry, values })
+    }
+
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// The value of a parameter of this entry.
+    pub fn get(&self, key: &str) -> Option<Value> {
+        let at = self.entry.parameters.iter().position(|p| p.name == key);
+        self.values[at.unwrap_or_else(|| panic!("{} has no parameter {key}", self.entry.name))]
+    }
+
+    pub fn duration(&self, key: &str) -> Duration {
+        match self.get(key) {
+            Some(Value::Duration(d)) => d,
+            other => panic!("{}: {key} is {other:?}, not a duration", self.entry.name),
+        }
+    }
+    pub fn bytes(&self, key: &str) -> Bytes {
+        self.bytes_if_set(key)
+            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
+    }
+    pub fn count(&self, key: &str) -> u64 {
+        self.count_if_set(key)
+            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
+    }
+    pub fn real(&self, key: &str) -> f64 {
+        match self.get(key) {
+            Some(Value::Real(r)) => r,
+            other => panic!("{}: {key} is {other:?}, not a number", self.entry.name),
+        }
+    }
+    pub fn switch(&self, key: &str) -> bool {
+        match self.get(key) {
+            Some(Value::Switch(b)) => b,
+            other => panic!("{}: {key} is {other:?}, not a switch", self.entry.name),
+        }
+    }
+    pub fn bytes_if_set(&self, key: &str) -> Option<Bytes> {
+        self.get(key).map(|v| match v {
+            Value::Bytes(b) => b,
+            other => panic!("{}: {key} is {other:?}, not a size", self.entry.name),
+        })
+    }
+    pub fn count_if_set(&self, key: &str) -> Option<u64> {
+        self.get(key).map(|v| match v {
+            Value::Count(n) => n,
+            other => panic!("{}: {key} is {other:?}, not a count", self.entry.name),
+        })
+    }
+}
+
+impl PartialEq for Words {
+    fn eq(&self, other: &Words) -> bool {
+        self.entry.name == other.entry.name && self.values == other.values
+    }
+}
+
+/// What was given that differs from the defaults; it reads back to the same.
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.entry.name)?;
+        let mut separator = ':';
+        for (parameter, value) in self.entry.parameters.iter().zip(&self.values) {
+            let default = parameter.default.and_then(|d| parameter.unit.read(d).ok());
+            if let Some(value) = value.filter(|v| Some(*v) != default) {
+                write!(f, "{separator}{}={value}", parameter.name)?;
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Parameter {
+    fn read(
+        &self,
+        kind: &'static str,
+        name: &'static str,
+        text: &str,
+    ) -> Result<Value, WordsError> {
+        let value = self.unit.read(text).map_err(|why| WordsError::BadValue {
+            kind,
+            name,
+            key: self.name,
+            why,
+        })?;
+        let bound = |text| {
+            self.unit
+                .read(text)
+                .expect("the bounds of a table are well formed")
+        };
+        if value.below(bound(self.min)) || bound(self.max).below(value) {
+            return Err(WordsError::OutOfRange {
+                kind,
+                name,
+                key: self.name,
+                value: value.to_string(),
+                min: self.min,
+                max: self.max,
+            });
+        }
+        Ok(value)
+    }
+}
+
+impl Unit {
+    fn read(self, text: &str) -> Result<Value, String> {
+        match self {
+            Unit::Duration => text
+                .parse()
+                .map(Value::Duration)
+                .map_err(|e: base::ParseUnitError| e.to_string()),
+            // A parameter that is measured in bytes may be given as their plain number.
+            Unit::Bytes if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
+                format!("{text} B")
+                    .parse()
+                    .map(Value::Bytes)
+                    .map_err(|e: base::ParseUnitError| e.to_string())
+            }
+            Unit::Bytes => text
+                .parse()
+                .map(Value::Bytes)
+                .map_err(|e: base::ParseUnitError| e.to_string()),
+            Unit::Packets | Unit::Count => text
+                .parse()
+                .map(Value::Count)
+                .map_err(|_| format!("\"{text}\" is not a whole number, such as \"100\"")),
+            Unit::Probability => match text.parse::<f64>() {
+                Ok(p) if p.is_finite() => Ok(Value::Real(p)),
+                _ => Err(format!(
+                    "\"{text}\" is not a number from 0 to 1, such as \"0.01\""
+                )),
+            },
+            Unit::Switch => match text {
+                "true" | "yes" | "on" => Ok(Value::Switch(true)),
+                "false" | "no" | "off" => Ok(Value::Switch(false)),
+                _ => Err(format!("\"{text}\" is neither true nor false")),
+            },
+        }
+    }
+}
+
+impl Value {
+    fn below(self, other: Value) -> bool {
+        match (self, other) {
+            (Value::Duration(a), Value::Duration(b)) => a < b,
+            (Value::Bytes(a), Value::Bytes(b)) => a < b,
+            (Value::Count(a), Value::Count(b)) => a < b,
+            (Value::Real(a), Value::Real(b)) => a < b,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Duration(d) => d.fmt(f),
+            Value::Bytes(b) => b.fmt(f),
+            Value::Count(n) => n.fmt(f),
+            Value::Real(r) => r.fmt(f),
+            Value::Switch(b) => b.fmt(f),
+        }
+    }
+}
+
+/// ` Did you mean "…"?` where one of `known` is near, else nothing.
+pub fn hint(word: &str, known: &[&str]) -> String {
+    nearest(word, known).map_or_else(String::new, |n| format!(" Did you mean \"{n}\"?"))
+}
+
+/// The known word that is fewest slips of the finger away, if that is few for its length.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .iter()
+        .map(|k| (slips(&word, &k.to_lowercase()), *k))
+        .filter(|(n, k)| *n <= 1 + k.chars().count() / 3)
+        .min_by_key(|(n, _)| *n)
+        .map(|(_, k)| k)
+}
+
+/// Letters added, left out, changed, or swapped with their neighbour between `a` and `b`.
+fn slips(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut d = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            d[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let changed = d[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let best = changed.min(d[i - 1][j] + 1).min(d[i][j - 1] + 1);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best.min(d[i - 2][j - 2] + 1)
+                } else {
+                    best
+                }
+            };
+        }
+    }
+    d[a.len()][b.len()]
+}
+
+/// Makes a public type of one table: it reads and prints as words, in TOML and JSON as a string.
+macro_rules! worded {
+    ($(#[$meta:meta])* $name:ident, $kind:literal, $table:expr) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name($crate::words::Words);
+
+        impl $name {
+            pub fn words(&self) -> &$crate::words::Words {
+                &self.0
+            }
+        }
+        impl std::str::FromStr for $name {
+            type Err = $crate::words::WordsError;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                $crate::words::Words::parse($kind, $table, text).map($name)
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                <String as serde::Deserialize>::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use worded;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_word_is_found_for_slips_and_not_for_nonsense() {
+        let known = ["fifo", "codel", "fq_codel"];
+        assert_eq!(nearest("codle", &known), Some("codel"));
+        assert_eq!(nearest("fq-codel", &known), Some("fq_codel"));
+        assert_eq!(nearest("FIFO", &known), Some("fifo"));
+        assert_eq!(nearest("red", &known), None);
+        assert_eq!(slips("codle", "codel"), 1);
+        assert_eq!(slips("", "abc"), 3);
+    }
+}

@@ -1,0 +1,251 @@
+//! One direction of a link in virtual time: rates, delays and impairments against arithmetic.
+
+use base::rng::Streams;
+use base::{BitsPerSec, Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use link::qdisc::{Fates, Reason};
+use link::rate::{Rate, Steps, Trace};
+use link::{Delivery, Link, LinkParams};
+
+fn params(rate: Rate) -> LinkParams {
+    LinkParams {
+        rate,
+        delay: Duration::ZERO,
+        jitter: None,
+        loss: None,
+        reorder: None,
+        duplicate: 0.0,
+        queue: "fifo:packets=1000000".parse().unwrap(),
+    }
+}
+
+fn fixed(bps: u64) -> Rate {
+    Rate::fixed(BitsPerSec::new(bps)).unwrap()
+}
+
+fn packet(id: u64, len: u64) -> Packet {
+    Packet {
+        id: PacketId(id),
+        flow: FlowId(1),
+        len: Bytes::new(len),
+        ecn: Ecn::NotEct,
+        enqueued: Time::ZERO,
+    }
+}
+
+fn link(params: &LinkParams) -> Link {
+    Link::new(params, &Streams::new(1), "up")
+}
+
+/// Asks at each wake-up until nothing is left.
+fn drain(link: &mut Link, fates: &mut Fates) -> Vec<Delivery> {
+    let mut out = Vec::new();
+    while let Some(t) = link.next_wakeup() {
+        while let Some(d) = link.poll(t, fates) {
+            out.push(d);
+        }
+    }
+    out
+}
+
+/// Offers `n` packets of `len` bytes at time zero and drains the link.
+fn burst(params: &LinkParams, n: u64, len: u64) -> (Vec<Delivery>, Link, Fates) {
+    let (mut link, mut fates) = (link(params), Fates::default());
+    for id in 0..n {
+        link.enqueue(Time::ZERO, packet(id, len), &mut fates);
+    }
+    (drain(&mut link, &mut fates), link, fates)
+}
+
+#[test]
+fn the_rate_is_exact_over_a_hundred_thousand_packets() {
+    // 700 kbit/s: 17.142857… ms a packet, so that rounding each up would add 14 us over the run.
+    let (out, ..) = burst(&params(fixed(700_000)), 100_000, 1500);
+    for (k, d) in out.iter().enumerate() {
+        let exact = ((k as u128 + 1) * 12_000 * 1_000_000_000).div_ceil(700_000);
+        assert_eq!(u128::from(d.at.as_nanos()), exact, "packet {k}");
+    }
+    assert_eq!(out.len(), 100_000);
+}
+
+#[test]
+fn a_host_that_polls_late_loses_no_rate() {
+    let p = LinkParams {
+        delay: Duration::from_millis(9),
+        ..params(fixed(700_000))
+    };
+    let (on_time, ..) = burst(&p, 1000, 1500);
+    let (mut link, mut fates) = (link(&p), Fates::default());
+    for id in 0..1000 {
+        link.enqueue(Time::ZERO, packet(id, 1500), &mut fates);
+    }
+    // Looked at four times a minute only, and once far too late.
+    let mut late = Vec::new();
+    for t in [3, 3, 7, 1000].map(Time::from_secs) {
+        while let Some(d) = link.poll(t, &mut fates) {
+            assert!(d.at <= t);
+            late.push(d);
+        }
+    }
+    assert_eq!(late, on_time);
+}
+
+#[test]
+fn an_arrival_after_a_late_look_finds_the_room_that_departures_made() {
+    let p = LinkParams {
+        queue: "fifo:packets=2".parse().unwrap(),
+        ..params(fixed(8_000_000))
+    };
+    let (mut link, mut fates) = (link(&p), Fates::default());
+    for id in 0..4 {
+        link.enqueue(Time::ZERO, packet(id, 1000), &mut fates);
+    }
+    // One in transmission, two waiting, the fourth refused.
+    assert_eq!(fates.list.len(), 1);
+    assert_eq!(link.stats().backlog.packets, 2);
+    // Nobody asked meanwhile; by 2 ms two have left.
+    link.enqueue(Time::from_millis(2), packet(4, 1000), &mut fates);
+    assert_eq!(fates.list.len(), 1);
+    assert_eq!(link.stats().dropped_for(Reason::Overlimit).packets, 1);
+}
+
+#[test]
+fn the_packet_in_transmission_is_not_backlog() {
+    let p = LinkParams {
+        queue: "fifo:bytes=37625".parse().unwrap(),
+        ..params(fixed(700_000))
+    };
+    let (out, link, fates) = burst(&p, 100, 1500);
+    // 25 whole packets in 37 625 bytes, and one in transmission.
+    assert_eq!((out.len(), fates.list.len()), (26, 74));
+    // The last one waited for the transmissions before it, 25 x 17.142857 ms = 428.6 ms.
+    assert_eq!(out[25].sojourn, Duration::from_nanos(428_571_429));
+    assert_eq!(link.stats().last_sojourn, Some(out[25].sojourn));
+}
+
+#[test]
+fn a_packet_that_finds_the_line_idle_starts_at_once() {
+    let mut l = link(&params(fixed(8_000_000)));
+    let mut fates = Fates::default();
+    l.enqueue(Time::from_millis(5), packet(0, 1000), &mut fates);
+    assert_eq!(l.next_wakeup(), Some(Time::from_millis(6)));
+    assert_eq!(l.poll(Time::from_micros(5_999), &mut fates), None);
+    let d = l.poll(Time::from_millis(6), &mut fates).unwrap();
+    assert_eq!((d.at, d.sojourn), (Time::from_millis(6), Duration::ZERO));
+    assert_eq!(l.next_wakeup(), None);
+}
+
+#[test]
+fn a_rate_that_changes_within_a_packet_counts_from_that_instant() {
+    let steps = |repeat| {
+        let s = [
+            (Duration::ZERO, BitsPerSec::from_mbps(8)),
+            (Duration::from_micros(1_500), BitsPerSec::from_mbps(2)),
+        ];
+        Rate::Steps(Steps::new(&s, repeat).unwrap())
+    };
+    // 1000 bytes take 1 ms at 8 Mbit/s, 4 ms at 2 Mbit/s. The second: half at each, 0.5 + 2 ms.
+    let (out, ..) = burst(&params(steps(None)), 3, 1000);
+    let at: Vec<u64> = out.iter().map(|d| d.at.as_nanos() / 1000).collect();
+    assert_eq!(at, [1_000, 3_500, 7_500]);
+    // Repeating each 3.5 ms, the third has the fast rate again.
+    let (out, ..) = burst(&params(steps(Some(Duration::from_micros(3_500)))), 4, 1000);
+    let at: Vec<u64> = out.iter().map(|d| d.at.as_nanos() / 1000).collect();
+    assert_eq!(at, [1_000, 3_500, 4_500, 7_000]);
+}
+
+#[test]
+fn a_schedule_keeps_its_mean_rate_exactly() {
+    let s = [
+        (Duration::ZERO, BitsPerSec::new(7_000_003)),
+        (Duration::from_millis(3), BitsPerSec::new(333_331)),
+    ];
+    let rate = Rate::Steps(Steps::new(&s, Some(Duration::from_millis(7))).unwrap());
+    let (out, ..) = burst(&params(rate), 10_000, 1357);
+    // A period of 7 ms carries 3 ms x 7 000 003 + 4 ms x 333 331 bit/s = 22 333.333 bit.
+    let work = 10_000u128 * 1357 * 8 * 1_000_000_000;
+    let a_period = 3_000_000 * 7_000_003u128 + 4_000_000 * 333_331u128;
+    let rest = work % a_period;
+    let fast = 3_000_000 * 7_000_003u128;
+    let tail = if rest <= fast {
+        rest.div_ceil(7_000_003)
+    } else {
+        3_000_000 + (rest - fast).div_ceil(333_331)
+    };
+    assert_eq!(
+        u128::from(out[9_999].at.as_nanos()),
+        work / a_period * 7_000_000 + tail
+    );
+}
+
+#[test]
+fn an_outage_holds_packets_until_it_ends() {
+    let s = [
+        (Duration::ZERO, BitsPerSec::from_mbps(8)),
+        (Duration::from_micros(500), BitsPerSec::ZERO),
+        (Duration::from_secs(154), BitsPerSec::from_mbps(8)),
+    ];
+    let (out, ..) = burst(&params(Rate::Steps(Steps::new(&s, None).unwrap())), 1, 1000);
+    assert_eq!(out[0].at, Time::from_secs(154) + Duration::from_micros(500));
+    // An outage without an end: nothing comes out, and nothing is worth waking for.
+    let (out, l, _) = burst(
+        &params(Rate::Steps(Steps::new(&s[..2], None).unwrap())),
+        2,
+        1000,
+    );
+    assert!(out.is_empty());
+    assert_eq!((l.next_wakeup(), l.stats().on_line.packets), (None, 1));
+}
+
+#[test]
+fn a_trace_delivers_at_its_opportunities_and_wraps() {
+    let trace = Trace::parse("1\n1\n5\n").unwrap();
+    let p = params(Rate::Trace(trace));
+    // Each opportunity takes 1504 bytes: two at 1 ms, one at 5 ms, then 5 ms later again.
+    let (out, ..) = burst(&p, 7, 1504);
+    let at: Vec<u64> = out.iter().map(|d| d.at.as_nanos() / 1_000_000).collect();
+    assert_eq!(at, [1, 1, 5, 6, 6, 10, 11]);
+    // Small packets share one; a large one takes two.
+    let (out, ..) = burst(&p, 4, 752);
+    assert!(out.iter().all(|d| d.at == Time::from_millis(1)));
+    let (out, ..) = burst(&p, 2, 3008);
+    let at: Vec<u64> = out.iter().map(|d| d.at.as_nanos() / 1_000_000).collect();
+    assert_eq!(at, [1, 6]);
+}
+
+#[test]
+fn an_opportunity_without_a_packet_is_lost() {
+    let p = params(Rate::Trace(Trace::parse("1\n2\n3\n4\n").unwrap()));
+    let (mut l, mut fates) = (link(&p), Fates::default());
+    for (arrival_us, expected_ms) in [
+        (2_500, 3),
+        (2_600, 4),
+        (9_000, 9),
+        (9_001, 10),
+        (1_000_000_000, 1_000_000),
+    ] {
+        l.enqueue(Time::from_micros(arrival_us), packet(0, 1500), &mut fates);
+        let t = l.next_wakeup().unwrap();
+        assert_eq!(
+            t,
+            Time::from_millis(expected_ms),
+            "arrived at {arrival_us} us"
+        );
+        assert!(l.poll(t, &mut fates).is_some());
+    }
+}
+
+#[test]
+fn a_trace_with_a_mistake_names_its_line() {
+    let e = |text| Trace::parse(text).unwrap_err().to_string();
+    assert_eq!(
+        e("1\nfoo\n"),
+        "trace, line 2: \"foo\" is not a whole number of milliseconds"
+    );
+    assert_eq!(
+        e("1\n3\n\n2\n"),
+        "trace, line 4: 2 ms comes after 3 ms; times may not go back"
+    );
+    assert!(e("").contains("last line must be above 0 ms"));
+    assert!(e("0\n0\n").contains("last line must be above 0 ms"));
+    assert!(e("-1\n").contains("line 1"));
+}
