@@ -17,10 +17,16 @@ pub enum Figure {
 
 impl Figure {
     pub fn exactly(value: f64) -> Figure {
-        Figure::Is { value, low: value, high: value }
+        Figure::Is {
+            value,
+            low: value,
+            high: value,
+        }
     }
     pub fn cannot_tell(because: impl Into<String>) -> Figure {
-        Figure::CannotTell { cannot_tell: because.into() }
+        Figure::CannotTell {
+            cannot_tell: because.into(),
+        }
     }
     pub fn value(&self) -> Option<f64> {
         match self {
@@ -30,7 +36,11 @@ impl Figure {
     }
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Figure {
         match self {
-            Figure::Is { value, low, high } => Figure::Is { value: f(*value), low: f(*low), high: f(*high) },
+            Figure::Is { value, low, high } => Figure::Is {
+                value: f(*value),
+                low: f(*low),
+                high: f(*high),
+            },
             other => other.clone(),
         }
     }
@@ -239,7 +249,9 @@ pub struct Instrument {
     pub doubts: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Good,

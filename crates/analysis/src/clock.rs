@@ -1,0 +1,246 @@
+//! Waits in each direction from clocks that nobody synchronised.
+//!
+//! **Method.** A probe gives u = far receive − near send = offset + drift · t + base up + wait up, and
+//! w = rtt − u = base down − offset − drift · t + wait down. No wait is negative, so every u lies above a
+//! line a + s·t and every w above b − s·t. Of all such pairs of lines the highest pair is taken: the slope
+//! s at which a(s) + b(s) is largest, a(s) and b(s) being the lowest point of u − s·t and of w + s·t.
+//! Both directions bear on one slope, and each phase that leaves one direction idle keeps its line in
+//! place. What a probe lies above its line is its wait. Where both ends share one clock (event `clock`,
+//! subject `same`), the slope is zero and nothing is fitted.
+//!
+//! **Source.** S. B. Moon, P. Skelly, D. Towsley, "Estimation and removal of clock skew from network
+//! delay measurements", INFOCOM 1999 (lowest line by linear programming), here with both directions at
+//! once; RFC 7679 section 3.7 (errors of one-way delay).
+//!
+//! **Limits.** The two clocks must drift evenly over the run: a + b then comes near the smallest round
+//! trip, and the distance between the two is the error that `trust` states. A direction that is never
+//! once empty shows its standing wait as base. The offset itself is known only to half the base round
+//! trip; waits do not need it.
+
+use crate::answer::{ClockAnswer, Figure};
+use crate::phases;
+use crate::stats;
+use base::record::{Delay, Recording};
+
+/// No quartz and no virtual machine in working order is off by more.
+const MOST_DRIFT: f64 = 1e-3;
+
+#[derive(Clone, Debug)]
+pub struct ClockFit {
+    same: bool,
+    origin_ns: i64,
+    /// Far clock minus near clock at the first probe, removed before anything becomes a float.
+    shift_ns: i128,
+    /// ns per ns.
+    slope: f64,
+    slope_low: f64,
+    slope_high: f64,
+    /// Lowest line of each direction at the origin, ns.
+    up_ns: f64,
+    down_ns: f64,
+    base_rtt_ns: f64,
+    /// A wait this far below zero is still zero within what is known; further below it is invalid, ns.
+    tolerance_ns: f64,
+}
+
+/// The waits of one probe in each direction, ms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waits {
+    pub up_ms: f64,
+    pub down_ms: f64,
+}
+
+struct Point {
+    t: f64,
+    u: f64,
+    w: f64,
+}
+
+/// # Errors
+/// The reason why one-way delays cannot be had.
+pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
+    let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
+    let usable: Vec<(&Delay, i64, i64)> = probes
+        .into_iter()
+        .filter(|d| phases::rtt_ms(d).is_some())
+        .filter_map(|d| Some((d, d.rtt_ns?, d.remote_rx_ns?)))
+        .collect();
+    let Some((first, _, first_remote)) = usable.first().copied() else {
+        return Err("no answer told when the far end received the probe".into());
+    };
+    if usable.len() < 10 {
+        return Err(format!(
+            "{} answers with far times; 10 are needed to find the base of each direction",
+            usable.len()
+        ));
+    }
+    let origin_ns = usable
+        .iter()
+        .map(|(d, _, _)| d.sent_ns)
+        .min()
+        .unwrap_or(first.sent_ns);
+    let shift_ns = i128::from(first_remote) - i128::from(first.sent_ns);
+    let points: Vec<Point> = usable
+        .iter()
+        .map(|(d, rtt, remote)| {
+            let u = (i128::from(*remote) - i128::from(d.sent_ns) - shift_ns) as f64;
+            Point {
+                t: (i128::from(d.sent_ns) - i128::from(origin_ns)) as f64,
+                u,
+                w: *rtt as f64 - u,
+            }
+        })
+        .collect();
+    let same = rec
+        .event
+        .iter()
+        .any(|e| &*e.kind == "clock" && &*e.subject == "same");
+    // A few values a thousand may be faulty without moving the lines.
+    let rank = points.len() / 1000;
+    let lowest = |s: f64| {
+        let kth = |mut v: Vec<f64>| *v.select_nth_unstable_by(rank, f64::total_cmp).1;
+        (
+            kth(points.iter().map(|p| p.u - s * p.t).collect()),
+            kth(points.iter().map(|p| p.w + s * p.t).collect()),
+        )
+    };
+    let height = |s: f64| {
+        let (a, b) = lowest(s);
+        a + b
+    };
+    let slope = if same {
+        0.0
+    } else {
+        highest(&height, -MOST_DRIFT, MOST_DRIFT)
+    };
+    let (up_ns, down_ns) = lowest(slope);
+    let rtts = stats::sorted(&points.iter().map(|p| p.u + p.w).collect::<Vec<_>>());
+    let base_rtt_ns = rtts[rank.min(rtts.len() - 1)];
+    let noise = (stats::quantile_of_sorted(&rtts, 0.05).unwrap_or(base_rtt_ns) - base_rtt_ns)
+        .clamp(2e3, 2e6);
+    let misfit = (base_rtt_ns - (up_ns + down_ns)).max(0.0);
+    let top = height(slope);
+    let edge = |outer: f64| {
+        if same {
+            0.0
+        } else {
+            last_above(&height, slope, outer, top - noise)
+        }
+    };
+    Ok(ClockFit {
+        same,
+        origin_ns,
+        shift_ns,
+        slope,
+        slope_low: edge(-MOST_DRIFT),
+        slope_high: edge(MOST_DRIFT),
+        up_ns,
+        down_ns,
+        base_rtt_ns,
+        tolerance_ns: noise.max(misfit).max(20e3),
+    })
+}
+
+/// Where a function with one peak is highest, by golden sections, to a hundredth of a ppm.
+fn highest(f: &impl Fn(f64) -> f64, mut a: f64, mut b: f64) -> f64 {
+    let ratio = (5f64.sqrt() - 1.0) / 2.0;
+    let (mut x, mut y) = (b - ratio * (b - a), a + ratio * (b - a));
+    let (mut fx, mut fy) = (f(x), f(y));
+    while b - a > 1e-11 {
+        if fx >= fy {
+            (b, y, fy) = (y, x, fx);
+            x = b - ratio * (b - a);
+            fx = f(x);
+        } else {
+            (a, x, fx) = (x, y, fy);
+            y = a + ratio * (b - a);
+            fy = f(y);
+        }
+    }
+    (a + b) / 2.0
+}
+
+/// The farthest point from `inner` towards `outer` where `f` is still at least `level`.
+fn last_above(f: &impl Fn(f64) -> f64, inner: f64, outer: f64, level: f64) -> f64 {
+    let (mut inside, mut outside) = (inner, outer);
+    if f(outer) >= level {
+        return outer;
+    }
+    for _ in 0..40 {
+        let mid = (inside + outside) / 2.0;
+        if f(mid) >= level {
+            inside = mid
+        } else {
+            outside = mid
+        }
+    }
+    inside
+}
+
+impl ClockFit {
+    /// What the probe waited on each way; `None` where its times contradict the rest (a wait below zero
+    /// by more than the uncertainty) or are missing.
+    pub fn waits(&self, d: &Delay) -> Option<Waits> {
+        let (rtt, remote) = (d.rtt_ns?, d.remote_rx_ns?);
+        phases::rtt_ms(d)?;
+        let t = (i128::from(d.sent_ns) - i128::from(self.origin_ns)) as f64;
+        let u = (i128::from(remote) - i128::from(d.sent_ns) - self.shift_ns) as f64;
+        let up = u - self.up_ns - self.slope * t;
+        let down = (rtt as f64 - u) - self.down_ns + self.slope * t;
+        let sound = |wait: f64| wait.is_finite() && wait >= -self.tolerance_ns;
+        (sound(up) && sound(down)).then(|| Waits {
+            up_ms: up.max(0.0) / 1e6,
+            down_ms: down.max(0.0) / 1e6,
+        })
+    }
+
+    /// Half the width of what is not known about a wait, ms.
+    pub fn uncertainty_ms(&self) -> f64 {
+        self.tolerance_ns / 1e6
+    }
+
+    pub fn answer(&self) -> ClockAnswer {
+        if self.same {
+            return ClockAnswer {
+                offset_ms: Figure::exactly(0.0),
+                drift_ppm: Figure::exactly(0.0),
+                trust: "both ends read one clock: one-way delays are as good as round trips".into(),
+            };
+        }
+        // The far clock minus the near one lies between u − base rtt and u: the way up takes between nothing and all of it.
+        let at_most = (self.shift_ns as f64 + self.up_ns) / 1e6;
+        let base = self.base_rtt_ns / 1e6;
+        let misfit = (self.base_rtt_ns - self.up_ns - self.down_ns).max(0.0) / 1e6;
+        let steady = if misfit > 0.5 + 0.02 * base {
+            format!("; the clocks did not run evenly, waits may be off by {misfit:.1} ms")
+        } else {
+            String::new()
+        };
+        ClockAnswer {
+            offset_ms: Figure::Is {
+                value: at_most - base / 2.0,
+                low: at_most - base,
+                high: at_most,
+            },
+            drift_ppm: Figure::Is {
+                value: self.slope * 1e6,
+                low: self.slope_low * 1e6,
+                high: self.slope_high * 1e6,
+            },
+            trust: format!(
+                "two clocks: the offset is known to half the base round trip ({:.2} ms), waits to {:.2} ms, because each direction's smallest delay is taken as its base{steady}",
+                base / 2.0,
+                self.uncertainty_ms()
+            ),
+        }
+    }
+}
+
+/// What is said of the clocks where nothing could be fitted.
+pub fn unknown(why: &str) -> ClockAnswer {
+    ClockAnswer {
+        offset_ms: Figure::cannot_tell(why),
+        drift_ppm: Figure::cannot_tell(why),
+        trust: format!("one-way delays are unknown: {why}"),
+    }
+}

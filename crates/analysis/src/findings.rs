@@ -1,0 +1,169 @@
+//! Findings: one sentence a person can act on, with the numbers behind it, gravest first.
+//!
+//! **Method.** A direction is bloated where the 95 % point of the delay added under load exceeds 30 ms and
+//! two and a half packets' time, for on a slow line one packet alone takes long. What is fine is said too.
+//!
+//! **Source.** 30 ms: the grade A of DSLReports' scale, and half of what ITU-T G.114 leaves a call in one
+//! direction for a queue; seed document 000, section 6.1.3.
+//!
+//! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
+
+use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, QueueIs, Severity};
+use base::record::Direction;
+
+/// Delay added under load that a person may notice, ms.
+pub const NOTICEABLE_MS: f64 = 30.0;
+
+/// Whether `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
+pub fn is_bloat(added_ms: f64, packet_ms: f64) -> bool {
+    added_ms > NOTICEABLE_MS.max(2.5 * packet_ms)
+}
+
+fn name(d: Direction) -> &'static str {
+    match d {
+        Direction::Up => "Uploads",
+        Direction::Down => "Downloads",
+    }
+}
+
+fn kind(d: &DirectionAnswer) -> &'static str {
+    match d.discipline.is {
+        Discipline::DropTail => "a drop-tail queue",
+        Discipline::Aqm => "a queue with AQM",
+        Discipline::FairQueueing => "a fair queue",
+        Discipline::FairQueueingAqm => "a fair queue with AQM",
+        Discipline::CannotTell => "a queue of unknown kind",
+    }
+}
+
+pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
+    d.link_rate_bps
+        .value()
+        .filter(|r| *r > 0.0)
+        .map_or(0.0, |r| 1500.0 * 8e3 / r)
+}
+
+pub fn findings(a: &Answer) -> Vec<Finding> {
+    let mut list = Vec::new();
+    let mut say = |severity, says: String, evidence: Vec<String>| {
+        list.push(Finding {
+            severity,
+            says,
+            evidence,
+        })
+    };
+    for (direction, d) in [(Direction::Up, &a.up), (Direction::Down, &a.down)] {
+        let Some(p95) = d.added.p95_ms.value() else {
+            continue;
+        };
+        let mut evidence = vec![format!(
+            "delay added {direction} under load: median {}, 95 % {p95:.0} ms, most {}",
+            text(&d.added.p50_ms),
+            text(&d.added.max_ms)
+        )];
+        if let (Some(bytes), Some(bdp), Some(factor)) = (
+            d.queue_bytes.value(),
+            d.bdp_bytes.value(),
+            d.factor_too_large.value(),
+        ) {
+            let size = match d.queue_is {
+                QueueIs::Size => "the queue holds",
+                QueueIs::AtLeast => "the queue holds at least",
+                QueueIs::Controlled => "the queue is let grow to",
+            };
+            evidence.push(format!("{size} {bytes:.0} bytes, {factor:.1} times the bandwidth-delay product of {bdp:.0} bytes"));
+        }
+        evidence.extend(d.discipline.evidence.iter().cloned());
+        if is_bloat(p95, packet_ms(d)) {
+            let severity = if p95 >= 200.0 {
+                Severity::Bad
+            } else {
+                Severity::Warning
+            };
+            let wait = d.queue_ms.value().unwrap_or(p95);
+            let most = if matches!(d.queue_is, QueueIs::Size) {
+                "wait up to"
+            } else {
+                "wait about"
+            };
+            say(
+                severity,
+                format!(
+                    "{} make everything else {most} {wait:.0} ms in {} before the {direction}link.",
+                    name(direction),
+                    kind(d)
+                ),
+                evidence,
+            );
+        } else {
+            say(
+                Severity::Good,
+                format!(
+                    "No bloat found {direction}: {} add {p95:.0} ms at most times (95 %).",
+                    name(direction).to_lowercase()
+                ),
+                evidence,
+            );
+        }
+    }
+    for p in &a.phases {
+        if p.name == "idle" && p.loss.percent.value().is_some_and(|l| l >= 1.0) && p.loss.lost >= 3
+        {
+            say(
+                Severity::Warning,
+                format!(
+                    "The idle link loses packets: {} of {} probes.",
+                    p.loss.lost, p.loss.sent
+                ),
+                vec![format!("pattern: {}", p.loss.pattern)],
+            );
+        }
+        if !p.stable {
+            say(
+                Severity::Note,
+                format!(
+                    "The figures of the phase \"{}\" were not stable when it ended.",
+                    p.name
+                ),
+                vec![p.stability.clone()],
+            );
+        }
+        if let Some(cross) = p.cross_traffic_bps.filter(|c| *c > 0.0) {
+            let own = [&p.goodput_up_bps, &p.goodput_down_bps]
+                .into_iter()
+                .flatten()
+                .filter_map(|f| f.value())
+                .sum::<f64>();
+            if cross > 0.1 * own {
+                say(
+                    Severity::Note,
+                    format!(
+                        "Others used the link during the phase \"{}\"; test again when it is quiet.",
+                        p.name
+                    ),
+                    vec![format!(
+                        "{:.0} kbit/s on the interface were not the test's",
+                        cross / 1e3
+                    )],
+                );
+            }
+        }
+    }
+    if !a.instrument.doubts.is_empty() {
+        say(Severity::Note, "This host disturbed its own measurement; see the reasons before trusting small figures.".into(), a.instrument.doubts.clone());
+    }
+    if !a.complete {
+        say(
+            Severity::Note,
+            "The test did not run to its end; what it measured until then is given.".into(),
+            Vec::new(),
+        );
+    }
+    list.sort_by_key(|f| std::cmp::Reverse(f.severity));
+    list
+}
+
+fn text(f: &crate::answer::Figure) -> String {
+    f.value()
+        .map_or_else(|| "unknown".into(), |v| format!("{v:.0} ms"))
+}

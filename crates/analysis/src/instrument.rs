@@ -1,0 +1,136 @@
+//! What the recording says of the instrument itself, and of the traffic of others beside the test.
+//!
+//! **Method.** Missed slots, lateness, the hosts' own share of the delay and the load of the processors
+//! are compared with limits; beyond one, the run says why it should be doubted. Traffic of others is what
+//! the interface carried less what the test's own flows and probes must have put on it.
+//!
+//! **Source.** field notes on peers: none of them says how much delay its own host added.
+//!
+//! **Limits.** The test's own share on the interface is known to about 5 % (retransmissions, pure
+//! acknowledgements): less than that counts as none.
+
+use crate::answer::Instrument;
+use crate::loss::was_sent;
+use crate::phases::{self, Phase};
+use crate::rate;
+use crate::stats;
+use base::record::{Direction, Recording, Status};
+use std::collections::BTreeMap;
+
+pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
+    let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
+    let planned = probes
+        .iter()
+        .filter(|d| d.status != Status::Duplicate)
+        .count() as u64;
+    let sent = probes.iter().filter(|d| was_sent(d)).count() as u64;
+    let ms = |v: Option<i64>| v.map(|v| v as f64 / 1e6);
+    let host: Vec<f64> = probes.iter().filter_map(|d| ms(d.host_ns)).collect();
+    let late: Vec<f64> = probes
+        .iter()
+        .filter(|d| was_sent(d))
+        .filter_map(|d| ms(d.late_send_ns))
+        .collect();
+    let host_share = stats::delays(&host, "no probe carried the hosts' own times");
+    let late_send = stats::delays(&late, "no probe carried its lateness");
+    let cpu_max = rec
+        .host
+        .iter()
+        .filter_map(|h| h.cpu)
+        .filter(|c| c.is_finite())
+        .reduce(f64::max);
+    let mut doubts = Vec::new();
+    let missed = planned - sent;
+    if missed * 100 > planned {
+        doubts.push(format!(
+            "{missed} of {planned} probes were not sent in time: this host was too busy"
+        ));
+    }
+    let invalid = probes
+        .iter()
+        .filter(|d| d.status == Status::Invalid)
+        .count() as u64;
+    if invalid * 100 > sent {
+        doubts.push(format!(
+            "{invalid} of {sent} answers had times that cannot be right: did a clock step?"
+        ));
+    }
+    if let (Some(share), Some(base)) = (host_share.p95_ms.value(), base_rtt_ms)
+        && share > 1.0
+        && share > 0.2 * base
+    {
+        doubts.push(format!("the hosts added {share:.1} ms (95 % point) themselves; it was subtracted, but the load suffers from it too"));
+    }
+    if let Some(late) = late_send.p99_ms.value().filter(|l| *l > 5.0) {
+        doubts.push(format!("probes left up to {late:.1} ms late (99 % point)"));
+    }
+    if let Some(cpu) = cpu_max.filter(|c| *c > 0.9) {
+        doubts.push(format!(
+            "the processors of this host were {:.0} % busy at times",
+            cpu * 100.0
+        ));
+    }
+    for x in &rec.meta.exclusions {
+        doubts.push(format!(
+            "{:.1} s are left out: {}",
+            x.to_ns.saturating_sub(x.from_ns) as f64 / 1e9,
+            x.reason
+        ));
+    }
+    Instrument {
+        probes_planned: planned,
+        probes_sent: sent,
+        missed_slots: missed,
+        host_share,
+        late_send,
+        cpu_max,
+        doubts,
+    }
+}
+
+/// Rate of others' traffic on the busiest interface in the steady part of a phase; `None` where no
+/// interface was watched.
+pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
+    const LINK_HEADER: f64 = 14.0;
+    let range = phase.steady();
+    let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for t in rec
+        .traffic
+        .iter()
+        .filter(|t| range.contains(&t.t_ns) && t.interval_ns > 0)
+    {
+        if let (Some(rx), Some(tx)) = (t.rx_bytes, t.tx_bytes) {
+            let sum = interfaces.entry(&t.interface).or_default();
+            sum.0 += (rx.max(0) + tx.max(0)) as f64;
+            sum.1 += t.interval_ns as f64 / 1e9;
+        }
+    }
+    let (bytes, seconds) = interfaces
+        .into_values()
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let own = |direction| {
+        let mss = rate::mss(rec, direction, phase.whole());
+        // The load's segments, and one pure acknowledgement for two of them the other way.
+        let per_segment = mss
+            + rate::header_bytes(mss)
+            + LINK_HEADER
+            + (rate::header_bytes(mss) + LINK_HEADER) / 2.0;
+        rate::carried(rec, direction, range.clone())
+            .filter(|c| c.seconds() > 0.0)
+            .map_or(0.0, |c| c.bytes() / c.seconds() * per_segment / mss)
+    };
+    let probes = phases::probes(rec, "udp", range.clone())
+        .iter()
+        .filter(|d| was_sent(d))
+        .count() as f64;
+    let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
+    let own = own(Direction::Up)
+        + own(Direction::Down)
+        + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER) * 2.0;
+    let others = bytes / seconds - own;
+    Some(if others > 0.05 * own + 1_000.0 {
+        others * 8.0
+    } else {
+        0.0
+    })
+}

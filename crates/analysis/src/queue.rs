@@ -1,0 +1,176 @@
+//! How large the queue is, in time and in bytes.
+//!
+//! **Method.** A drop-tail queue is as long as packets wait when the load has just filled it: the highest
+//! wait before each congestion epoch, taken from the probes less half a packet (what is left of the packet
+//! on the wire when they arrive), and from the load's own round trips where probes are too sparse to catch
+//! the peak. The size is the median of these peaks, its interval that of the median, no narrower than half a
+//! packet. Bytes are time × rate. A queue kept short by an AQM has no size to be seen: given is what it
+//! was let grow to (95 % of the steady waits).
+//!
+//! **Source.** Seed document 000, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
+//! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
+//!
+//! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as the
+//! probes are: the size is right for the mix that was in it.
+
+use crate::answer::{Discipline, Figure, QueueIs};
+use crate::bottleneck::Bottleneck;
+use crate::stats;
+
+pub struct Size {
+    pub ms: Figure,
+    pub bytes: Figure,
+    pub is: QueueIs,
+    pub bdp_bytes: Figure,
+    pub factor: Figure,
+}
+
+pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
+    let (ms, is) = match kind {
+        Discipline::DropTail => (ceiling(b, &b.waits, true), QueueIs::Size),
+        Discipline::FairQueueing => match ceiling(b, &b.in_flow, false) {
+            Figure::CannotTell { .. } => (most(b, &b.in_flow), QueueIs::AtLeast),
+            is => (is, QueueIs::Size),
+        },
+        Discipline::Aqm => (
+            stats::quantile_figure(&b.steady(&b.waits), 0.95),
+            QueueIs::Controlled,
+        ),
+        Discipline::FairQueueingAqm => (
+            stats::quantile_figure(&b.steady(&b.in_flow), 0.95),
+            QueueIs::Controlled,
+        ),
+        Discipline::CannotTell => (most(b, &b.waits), QueueIs::AtLeast),
+    };
+    let bytes = product(&ms, &b.link_rate, |ms, bps| ms * bps / 8e3);
+    let bdp_bytes = product(base_rtt_ms, &b.link_rate, |ms, bps| ms * bps / 8e3);
+    // The rate is in both and cancels.
+    let factor = product(&ms, base_rtt_ms, |ms, base| ms / base);
+    Size {
+        ms,
+        bytes,
+        is,
+        bdp_bytes,
+        factor,
+    }
+}
+
+/// Two figures combined; their intervals add in squares, relative to the value, as independent errors do.
+fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
+    match (a, b) {
+        (
+            Figure::Is {
+                value: x,
+                low: xl,
+                high: xh,
+            },
+            Figure::Is {
+                value: y,
+                low: yl,
+                high: yh,
+            },
+        ) => {
+            let value = f(*x, *y);
+            if !value.is_finite() {
+                return Figure::cannot_tell("one of its factors is zero");
+            }
+            let ends = [(*xl, *y), (*xh, *y), (*x, *yl), (*x, *yh)].map(|(x, y)| f(x, y) - value);
+            let side = |sign: f64| {
+                ends.iter()
+                    .map(|d| d * sign)
+                    .filter(|d| *d > 0.0 && d.is_finite())
+                    .map(|d| d * d)
+                    .sum::<f64>()
+                    .sqrt()
+            };
+            Figure::Is {
+                value,
+                low: (value - side(-1.0)).max(0.0).min(value),
+                high: value + side(1.0),
+            }
+        }
+        (Figure::CannotTell { cannot_tell }, _) | (_, Figure::CannotTell { cannot_tell }) => {
+            Figure::cannot_tell(cannot_tell.clone())
+        }
+    }
+}
+
+/// The level at which the queue was full: the median of the peaks before the congestion epochs.
+fn ceiling(b: &Bottleneck, series: &[(i64, f64)], probes: bool) -> Figure {
+    let half = if probes { b.packet_ms / 2.0 } else { 0.0 };
+    let mut peaks: Vec<f64> = b
+        .peaks(series)
+        .iter()
+        .map(|p| (p - half).max(0.0))
+        .collect();
+    if probes && !b.in_flow.is_empty() {
+        // Both see one queue here; the load's samples are smoothed, so neither can be above the true peak
+        // by more than a packet, and the larger of the two is the nearer one.
+        let load = b.peaks(&b.in_flow);
+        if load.len() == peaks.len() {
+            peaks = peaks
+                .iter()
+                .zip(&load)
+                .map(|(p, l)| p.max(l - b.packet_ms))
+                .collect();
+        }
+    }
+    if peaks.is_empty() {
+        return Figure::cannot_tell("the load met no congestion");
+    }
+    let s = stats::sorted(&peaks);
+    let value = stats::quantile_of_sorted(&s, 0.5).unwrap_or(0.0);
+    let (low, high) = match stats::quantile_figure(&peaks, 0.5) {
+        Figure::Is { low, high, .. } => (low, high),
+        Figure::CannotTell { .. } => (s[0], s[s.len() - 1]),
+    };
+    Figure::Is {
+        value,
+        low: low.min(value - b.packet_ms / 2.0).max(0.0),
+        high: high.max(value + b.packet_ms / 2.0),
+    }
+}
+
+/// The most that was seen, with nothing known above it.
+fn most(b: &Bottleneck, series: &[(i64, f64)]) -> Figure {
+    match b.top(series) {
+        Some(top) => Figure::Is {
+            value: top,
+            low: (top - b.packet_ms).max(0.0),
+            high: top,
+        },
+        None => Figure::cannot_tell("no delay was measured under load in this direction"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_own_numbers_come_out() {
+        // 000 §6.1.3: 430 ms × 700 kbit/s = 301 kbit = 37 625 B.
+        let f = |v: f64| Figure::Is {
+            value: v,
+            low: v * 0.98,
+            high: v * 1.02,
+        };
+        let Figure::Is { value, low, high } =
+            product(&f(430.0), &f(700e3), |ms, bps| ms * bps / 8e3)
+        else {
+            panic!("a figure")
+        };
+        assert_eq!(value, 37_625.0);
+        // Two errors of 2 % make one of 2.83 %.
+        assert!(
+            (low - 37_625.0 * (1.0 - 0.02 * 2f64.sqrt())).abs() < 1.0 && high > value,
+            "{low}"
+        );
+        // 19 ms × 700 kbit/s = 13.3 kbit; 301 / 13.3 = 22.6.
+        assert!((product(&f(430.0), &f(19.0), |a, b| a / b).value().unwrap() - 22.63).abs() < 0.01);
+        assert_eq!(
+            product(&f(1.0), &Figure::exactly(0.0), |a, b| a / b).value(),
+            None
+        );
+    }
+}

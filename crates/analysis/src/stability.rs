@@ -1,0 +1,148 @@
+//! When a phase may stop: once going on would not change its figures.
+//!
+//! **Method.** Idle: the base has not fallen and the 95 % point not moved between the first and the second
+//! half. Loaded: the last four moving averages of goodput differ by less than 5 %, the 95 % point of the
+//! wait agrees between the first and second half of the steady part, and the queue has shown its nature:
+//! congestion met often enough. All in units of the round trip seen, so that a line with seconds of buffer
+//! gets the time it needs.
+//!
+//! **Source.** draft-ietf-ippm-responsiveness-09 (moving averages, 5 % tolerance), here with the queue's
+//! own condition added, because goodput settles long before a deep queue has been seen full twice.
+//!
+//! **Limits.** A link whose rate changes all the time never settles; the caller's time limit ends the
+//! phase and the answer says that it was not stable and why.
+
+use crate::bottleneck;
+use crate::clock;
+use crate::phases::{self, Phase};
+use crate::rate;
+use crate::stats;
+use base::record::{Direction, Recording};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stability {
+    pub stable: bool,
+    /// What is still moving, or what has settled after how long.
+    pub why: String,
+}
+
+fn not_yet(why: String) -> Stability {
+    Stability { stable: false, why }
+}
+
+/// Whether the latest phase of this name could stop at `now_ns`. Meant to be asked about once a second.
+pub fn stable(rec: &Recording, phase: &str, now_ns: i64) -> Stability {
+    match phases::phases(rec, Some(now_ns))
+        .into_iter()
+        .rfind(|p| p.name == phase)
+    {
+        Some(p) if p.is_loaded() => loaded(rec, &p),
+        Some(p) => idle(rec, &p),
+        None => not_yet(format!("the phase \"{phase}\" has not begun")),
+    }
+}
+
+fn idle(rec: &Recording, p: &Phase) -> Stability {
+    let rtts: Vec<f64> = phases::probes(rec, "udp", p.steady())
+        .into_iter()
+        .filter_map(phases::rtt_ms)
+        .collect();
+    let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
+    let base = rtts.iter().copied().fold(f64::INFINITY, f64::min);
+    if rtts.len() < 20 {
+        return not_yet(format!("{} of 20 probes answered", rtts.len()));
+    }
+    if seconds < 2.0 + base / 100.0 {
+        return not_yet(format!(
+            "{seconds:.0} s are too short for a base of {base:.1} ms"
+        ));
+    }
+    let (first, second) = rtts.split_at(rtts.len() / 2);
+    let quantile =
+        |v: &[f64], p: f64| stats::quantile_of_sorted(&stats::sorted(v), p).unwrap_or(f64::NAN);
+    let (fell, p95s) = (
+        quantile(first, 0.0) - quantile(second, 0.0),
+        (quantile(first, 0.95), quantile(second, 0.95)),
+    );
+    if fell > 0.05 * base + 0.1 {
+        return not_yet(format!(
+            "the smallest round trip still fell by {fell:.2} ms"
+        ));
+    }
+    let spread = (quantile(&rtts, 0.95) - base).max(0.0);
+    if (p95s.0 - p95s.1).abs() > 0.1 * base + 0.5 * spread + 0.2 {
+        return not_yet(format!(
+            "the 95 % point moved from {:.2} to {:.2} ms",
+            p95s.0, p95s.1
+        ));
+    }
+    Stability {
+        stable: true,
+        why: format!("base and 95 % point settled after {seconds:.0} s"),
+    }
+}
+
+fn loaded(rec: &Recording, p: &Phase) -> Stability {
+    let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
+    let base = phases::probes(rec, "udp", i64::MIN..p.to_ns)
+        .into_iter()
+        .filter_map(phases::rtt_ms)
+        .reduce(f64::min);
+    let fit = clock::fit(rec).ok();
+    for direction in [Direction::Down, Direction::Up] {
+        if !p.loads(direction) {
+            continue;
+        }
+        let b = bottleneck::bottleneck(rec, p, direction, fit.as_ref(), base, 0.0);
+        let rtt_s = b.loaded_rtt_ms.max(1.0) / 1e3;
+        let least = (4.0 + 15.0 * rtt_s).min(60.0);
+        if seconds < least {
+            return not_yet(format!(
+                "{seconds:.0} of at least {least:.0} s (round trip under load {:.0} ms)",
+                b.loaded_rtt_ms
+            ));
+        }
+        let Some(carried) = rate::carried(rec, direction, p.steady()) else {
+            return not_yet(format!("the load in direction {direction} is not running"));
+        };
+        // Four moving averages, each over half the steady part, so that a sawtooth does not look like a trend.
+        let rates: Vec<f64> = carried.batches(8).iter().map(|b| b.2).collect();
+        let averages: Vec<f64> = rates
+            .windows(5)
+            .map(|w| w.iter().sum::<f64>() / 5.0)
+            .collect();
+        let Some(m) = stats::moments(&averages).filter(|m| m.mean > 0.0) else {
+            return not_yet(format!("the load in direction {direction} carries nothing"));
+        };
+        if m.sd > 0.05 * m.mean {
+            return not_yet(format!(
+                "goodput {direction} still varies by {:.0} %",
+                100.0 * m.sd / m.mean
+            ));
+        }
+        let waits = b.steady(&b.waits);
+        if waits.len() < 20 {
+            return not_yet(format!("{} of 20 probes answered under load", waits.len()));
+        }
+        let (first, second) = waits.split_at(waits.len() / 2);
+        let p95 = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.95).unwrap_or(0.0);
+        let (a, z) = (p95(first), p95(second));
+        if (a - z).abs() > 0.1 * a.max(z) + 1.0 + b.packet_ms {
+            return not_yet(format!(
+                "the 95 % point of the wait {direction} moved from {a:.0} to {z:.0} ms"
+            ));
+        }
+        // A queue is known once it was met full three times; a load that meets no congestion in four
+        // times the least time never will.
+        if b.epochs.len() < 3 && seconds < 4.0 * least {
+            return not_yet(format!(
+                "the load {direction} met congestion {} of 3 times",
+                b.epochs.len()
+            ));
+        }
+    }
+    Stability {
+        stable: true,
+        why: format!("goodput and waits settled after {seconds:.0} s"),
+    }
+}

@@ -1,0 +1,94 @@
+use super::Z95;
+use crate::answer::Figure;
+
+/// Wilson's 95 % interval for a share of `successes` in `n`, both possibly fractions of samples where
+/// an effective sample size stands for `n`.
+pub fn wilson(successes: f64, n: f64) -> Figure {
+    if !(n > 0.0 && (0.0..=n).contains(&successes)) {
+        return Figure::cannot_tell("there are no samples");
+    }
+    let p = successes / n;
+    let z2 = Z95 * Z95;
+    let centre = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = Z95 / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
+    Figure::Is {
+        value: p,
+        low: (centre - half).clamp(0.0, p),
+        high: (centre + half).clamp(p, 1.0),
+    }
+}
+
+/// P(B ≤ k) of the binomial distribution: exact up to n = 3000, normal with continuity correction above.
+pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
+    if k >= n {
+        return 1.0;
+    }
+    if p <= 0.0 {
+        return 1.0;
+    }
+    if p >= 1.0 {
+        return 0.0;
+    }
+    if n > 3000 {
+        let sd = (n as f64 * p * (1.0 - p)).sqrt();
+        return normal_cdf((k as f64 + 0.5 - n as f64 * p) / sd);
+    }
+    // Logarithms of successive terms: no factorial overflows.
+    let odds = (p / (1.0 - p)).ln();
+    let mut term = n as f64 * (1.0 - p).ln();
+    let mut sum = term.exp();
+    for i in 1..=k {
+        term += ((n - i + 1) as f64 / i as f64).ln() + odds;
+        sum += term.exp();
+    }
+    sum.min(1.0)
+}
+
+/// Abramowitz and Stegun 26.2.17, error below 7.5e-8.
+fn normal_cdf(x: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
+    let poly = t
+        * (0.319_381_530
+            + t * (-0.356_563_782
+                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let upper = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt() * poly;
+    if x >= 0.0 { 1.0 - upper } else { upper }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wilson_agrees_with_a_calculation_by_hand() {
+        // 1 of 10: centre (0.1 + 0.19207)/1.38415, half 1.41600 × √(0.009 + 0.0096037).
+        let Figure::Is { value, low, high } = wilson(1.0, 10.0) else {
+            panic!("an interval")
+        };
+        assert_eq!(value, 0.1);
+        assert!(
+            (low - 0.01788).abs() < 1e-4 && (high - 0.40415).abs() < 1e-4,
+            "{low} {high}"
+        );
+        assert_eq!(wilson(0.0, 0.0).value(), None);
+    }
+
+    #[test]
+    fn no_loss_in_a_hundred_still_allows_some() {
+        let Figure::Is { value, low, high } = wilson(0.0, 100.0) else {
+            panic!("an interval")
+        };
+        assert_eq!((value, low), (0.0, 0.0));
+        // z²/(n + z²) = 3.8415/103.8415.
+        assert!((high - 0.036994).abs() < 1e-5, "{high}");
+    }
+
+    #[test]
+    fn the_distribution_function_agrees_with_printed_tables() {
+        assert!((binomial_cdf(2, 10, 0.5) - 0.0546875).abs() < 1e-12);
+        assert!((binomial_cdf(0, 3, 0.1) - 0.729).abs() < 1e-12);
+        assert!((normal_cdf(1.96) - 0.9750021).abs() < 1e-6);
+        // Both ways meet where the exact one ends.
+        assert!((binomial_cdf(2850, 3000, 0.95) - binomial_cdf(2851, 3001, 0.95)).abs() < 0.02);
+    }
+}

@@ -1,0 +1,145 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+
+/// Delays in microseconds, three significant digits from 1 µs to an hour, in HdrHistogram's own form:
+/// histograms of different phases, days or hosts can be added, and percentiles of the sum are true ones,
+/// which averages of percentiles are not.
+///
+/// **Source.** HdrHistogram, format V2 without compression, base64 (RFC 4648 section 4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HistogramError {
+    #[error(
+        "a histogram of {length} characters cannot be read: {why}. It must be HdrHistogram V2, uncompressed, in base64"
+    )]
+    Unreadable { length: usize, why: String },
+    #[error("two histograms cannot be added: {why}")]
+    NotAddable { why: String },
+}
+
+/// One hour: longer waits are counted as one hour.
+const MOST_US: u64 = 3_600_000_000;
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram::new()
+    }
+}
+
+impl Histogram {
+    pub fn new() -> Histogram {
+        Histogram(
+            hdrhistogram::Histogram::new_with_bounds(1, MOST_US, 3)
+                .expect("1 µs to 1 h at 3 digits is valid"),
+        )
+    }
+
+    /// Negative values, which only the uncertainty of a base can bring, count as zero.
+    pub fn record_ms(&mut self, ms: f64) {
+        if ms.is_finite() {
+            self.0
+                .saturating_record((ms * 1e3).round().clamp(0.0, MOST_US as f64) as u64);
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// `None` for an empty histogram.
+    pub fn quantile_ms(&self, p: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(p) as f64 / 1e3)
+    }
+
+    /// Share of values up to `ms`; `None` for an empty histogram.
+    pub fn share_within_ms(&self, ms: f64) -> Option<f64> {
+        (!self.0.is_empty()).then(|| {
+            self.0
+                .quantile_below((ms * 1e3).clamp(0.0, MOST_US as f64) as u64)
+        })
+    }
+
+    /// # Errors
+    /// Where the other one's range cannot be held by this one.
+    pub fn add(&mut self, other: &Histogram) -> Result<(), HistogramError> {
+        self.0
+            .add(&other.0)
+            .map_err(|e| HistogramError::NotAddable { why: e.to_string() })
+    }
+
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(&self.0, &mut bytes)
+            .expect("writing to memory does not fail");
+        STANDARD.encode(bytes)
+    }
+
+    /// # Errors
+    /// Where the text is not base64 or not an uncompressed HdrHistogram V2.
+    pub fn from_base64(text: &str) -> Result<Histogram, HistogramError> {
+        let unreadable = |why: String| HistogramError::Unreadable {
+            length: text.len(),
+            why,
+        };
+        let bytes = STANDARD
+            .decode(text)
+            .map_err(|e| unreadable(e.to_string()))?;
+        let read = Deserializer::new().deserialize(&mut bytes.as_slice());
+        read.map(Histogram).map_err(|e| unreadable(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn says_what_is_wrong_with_a_text_that_is_no_histogram() {
+        let e = Histogram::from_base64("AAAA").unwrap_err();
+        assert!(
+            e.to_string()
+                .starts_with("a histogram of 4 characters cannot be read"),
+            "{e}"
+        );
+        assert!(Histogram::from_base64("###").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn adding_two_histograms_equals_recording_both(
+            a in prop::collection::vec(0.0f64..5e6, 0..200),
+            b in prop::collection::vec(0.0f64..5e6, 0..200),
+        ) {
+            let (mut one, mut two, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
+            a.iter().for_each(|v| one.record_ms(*v));
+            b.iter().for_each(|v| two.record_ms(*v));
+            a.iter().chain(&b).for_each(|v| both.record_ms(*v));
+            // Through the text that `--json` carries.
+            let mut sum = Histogram::from_base64(&one.to_base64()).unwrap();
+            sum.add(&Histogram::from_base64(&two.to_base64()).unwrap()).unwrap();
+            prop_assert_eq!(&sum, &both);
+            prop_assert_eq!(sum.len(), (a.len() + b.len()) as u64);
+        }
+
+        #[test]
+        fn a_quantile_is_within_a_thousandth(v in prop::collection::vec(1.0f64..1e5, 1..300)) {
+            let mut h = Histogram::new();
+            v.iter().for_each(|x| h.record_ms(*x));
+            let mut s = v.clone();
+            s.sort_by(f64::total_cmp);
+            let rank = ((0.95 * s.len() as f64).ceil() as usize).clamp(1, s.len());
+            let truth = s[rank - 1];
+            let got = h.quantile_ms(0.95).unwrap();
+            prop_assert!((got - truth).abs() <= truth * 1.1e-3 + 1e-3, "{} {}", got, truth);
+        }
+    }
+}
