@@ -1,9 +1,11 @@
 //! What two ends say to each other to measure the path between them, as state machines without
-//! sockets or clocks: the wire format, the handshake, the probing session, the reflector.
+//! sockets or clocks: the wire format, the handshake, the probing session, the reflector, and the
+//! control messages of load.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod control;
 pub mod handshake;
 pub mod reflector;
 pub mod session;

@@ -1,1 +1,478 @@
-//! (being written)
+//! Load: bulk TCP flows to or from the far end, sampled on time at both ends.
+//!
+//! The sender's TCP_INFO and the receiver's byte count both become rows. What the far end saw is
+//! fetched when the load has stopped, and put on our clock by the exchange with the shortest turn.
+
+mod exchange;
+mod flow;
+mod foreign;
+pub(crate) mod kernel;
+pub(crate) mod pump;
+
+pub use exchange::Peer;
+pub use foreign::{ForeignPlan, ForeignProbe};
+pub use kernel::{CongestionControls, NoSuchCongestionControl};
+
+use crate::clock::{Clock, mono_ns};
+use base::record::{Direction, Event, Row};
+use base::{BitsPerSec, Duration};
+use flow::{Done, Meter, Worker};
+use measure::control::{
+    ControlError, Detail, FlowReport, Limits, Refusal, Request, Response, SessionId,
+};
+use pump::Payload;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Flows that one load may have.
+pub const MOST_FLOWS: u32 = 64;
+/// Share of its busy time above which a flow was held back by something other than the network.
+const HELD_BACK_SHARE: f64 = 0.1;
+
+/// What to load, and how.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    pub peer: Peer,
+    pub direction: Direction,
+    /// How many at once, 1 to [`MOST_FLOWS`].
+    pub flows: u32,
+    /// Number of the first flow within the recording; the others follow.
+    pub first_flow: i64,
+    /// The kernel's name; without one CUBIC, or the kernel's default where there is no CUBIC.
+    pub congestion: Option<String>,
+    /// The flows end by themselves after this long.
+    pub duration: Duration,
+    /// How often each flow is sampled, at both ends.
+    pub sample: Duration,
+}
+
+/// Why there is no load, or no more of it.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "no connection to {server} (TCP) within {waited}: {source}. Is `tailback serve` running there, and the port open?"
+    )]
+    Unreachable {
+        server: SocketAddr,
+        waited: Duration,
+        source: io::Error,
+    },
+    #[error("{server} took the connection, then failed with {what}: {source}")]
+    Talk {
+        server: SocketAddr,
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("{server}: {error}")]
+    Protocol {
+        server: SocketAddr,
+        error: ControlError,
+    },
+    #[error(
+        "wrong key: {server} has another shared key than the one given. Give both ends the same one"
+    )]
+    WrongKey { server: SocketAddr },
+    #[error("{server} wants a shared key: give the one it was started with")]
+    KeyNeeded { server: SocketAddr },
+    #[error("{server} refused: {text}")]
+    Refused {
+        server: SocketAddr,
+        why: Refusal,
+        text: String,
+    },
+    #[error(transparent)]
+    Congestion(#[from] NoSuchCongestionControl),
+    #[error("{flows} flows cannot be started: choose 1 to {most}")]
+    Flows { flows: u32, most: u32 },
+    #[error(
+        "{server} vanished: flow {flow} ended after {bytes} bytes because {why}. What was measured until then is kept"
+    )]
+    Vanished {
+        server: SocketAddr,
+        flow: i64,
+        bytes: u64,
+        why: &'static str,
+    },
+    #[error("flow {flow} failed after {bytes} bytes: {source}")]
+    Flow {
+        flow: i64,
+        bytes: u64,
+        source: io::Error,
+    },
+}
+
+/// How the load stands, for a live display.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Payload bytes so far: acknowledged for uploads, received for downloads.
+    pub bytes: u64,
+    /// Over about the last second; null until there are two readings.
+    pub rate: Option<BitsPerSec>,
+    /// Flows that still run.
+    pub alive: u32,
+    /// For how long nothing has moved in any flow.
+    pub still_for: Duration,
+}
+
+/// What became of one flow.
+#[derive(Debug)]
+pub struct FlowOutcome {
+    pub flow: i64,
+    /// Payload bytes: acknowledged for uploads, received for downloads.
+    pub bytes: u64,
+    /// What its sender used.
+    pub congestion: String,
+    /// Why it ended before it was told to; null where it did not.
+    pub error: Option<LoadError>,
+}
+
+/// What became of a load.
+#[derive(Debug)]
+pub struct LoadOutcome {
+    pub flows: Vec<FlowOutcome>,
+    /// What the far end counted; empty where its report could not be had.
+    pub reports: Vec<FlowReport>,
+    /// Why there is no report.
+    pub report_error: Option<LoadError>,
+    /// By how much the far end's samples may be misplaced on our clock: half the shortest turn.
+    pub placed_within: Duration,
+}
+
+/// A running load. Dropping it stops it.
+pub struct Load {
+    plan: LoadPlan,
+    session: SessionId,
+    clock: Clock,
+    rows: Sender<Row>,
+    stop: Arc<AtomicBool>,
+    meters: Vec<Arc<Meter>>,
+    threads: Vec<JoinHandle<Done>>,
+    /// Flows that never began.
+    failed: Vec<FlowOutcome>,
+    history: Mutex<VecDeque<(i64, u64)>>,
+}
+
+/// A load that has ended here, whose far end has yet to be asked.
+pub struct Stopped {
+    plan: LoadPlan,
+    session: SessionId,
+    clock: Clock,
+    rows: Sender<Row>,
+    done: Vec<Done>,
+    failed: Vec<FlowOutcome>,
+}
+
+/// A reason that another try, or another flow, will meet again.
+fn is_final(e: &LoadError) -> bool {
+    match e {
+        LoadError::WrongKey { .. } | LoadError::KeyNeeded { .. } | LoadError::Congestion(_) => true,
+        LoadError::Refused { why, .. } => {
+            matches!(why, Refusal::UnknownCongestion | Refusal::Malformed)
+        }
+        _ => false,
+    }
+}
+
+fn event(clock: &Clock, rows: &Sender<Row>, kind: &str, subject: &str, detail: &str) {
+    // Whoever listened may be gone; the load then ends on its own.
+    let _ = rows.send(Row::Event(Event {
+        t_ns: clock.unix_ns(),
+        kind: kind.into(),
+        subject: subject.into(),
+        detail: detail.into(),
+    }));
+}
+
+impl Load {
+    /// Connects all flows and begins. Returns when each flow has begun or failed.
+    ///
+    /// # Errors
+    /// No flow could be begun, or the server refused one for a reason that will not go away. Where some
+    /// flows began, the load runs with those, and an event tells of the others.
+    pub fn start(plan: LoadPlan, clock: Clock, rows: Sender<Row>) -> Result<Load, LoadError> {
+        if plan.flows == 0 || plan.flows > MOST_FLOWS {
+            return Err(LoadError::Flows {
+                flows: plan.flows,
+                most: MOST_FLOWS,
+            });
+        }
+        let session = SessionId(kernel::random_bytes());
+        let mut load = Load {
+            session,
+            clock,
+            rows,
+            stop: Arc::default(),
+            meters: Vec::new(),
+            threads: Vec::new(),
+            failed: Vec::new(),
+            history: Mutex::default(),
+            plan,
+        };
+        let payload = (load.plan.direction == Direction::Up).then(Payload::new);
+        let (ready, began) = std::sync::mpsc::channel();
+        for index in 0..load.plan.flows {
+            let meter = Arc::new(Meter::default());
+            let worker = Worker {
+                plan: load.plan.clone(),
+                session,
+                index,
+                clock,
+                rows: load.rows.clone(),
+                stop: load.stop.clone(),
+                meter: meter.clone(),
+                payload: payload.clone(),
+                ready: ready.clone(),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("load-{}-{index}", load.plan.direction))
+                .stack_size(256 << 10)
+                .spawn(move || worker.run())
+                .map_err(|source| LoadError::Flow {
+                    flow: load.plan.first_flow + i64::from(index),
+                    bytes: 0,
+                    source,
+                })?;
+            load.threads.push(thread);
+            load.meters.push(meter);
+        }
+        drop(ready);
+        let mut running = 0;
+        for (flow, result) in began.iter().take(load.threads.len()) {
+            match result {
+                Ok(()) => running += 1,
+                Err(e) => load.failed.push(FlowOutcome {
+                    flow,
+                    bytes: 0,
+                    congestion: String::new(),
+                    error: Some(e),
+                }),
+            }
+        }
+        let finals = |f: &FlowOutcome| f.error.as_ref().is_some_and(is_final);
+        if running == 0 || load.failed.iter().any(finals) {
+            // The reason that concerns every flow is the one to report.
+            load.failed.sort_by_key(|f| !finals(f));
+            if let Some(e) = load.failed.drain(..).find_map(|f| f.error) {
+                return Err(e);
+            }
+        }
+        for f in &load.failed {
+            let text = f
+                .error
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            event(
+                &load.clock,
+                &load.rows,
+                "fault",
+                &format!("flow {}", f.flow),
+                &text,
+            );
+        }
+        Ok(load)
+    }
+
+    pub fn progress(&self) -> Progress {
+        let now = mono_ns();
+        let bytes = self
+            .meters
+            .iter()
+            .map(|m| m.bytes.load(Ordering::Relaxed))
+            .sum();
+        let alive = self
+            .meters
+            .iter()
+            .filter(|m| m.alive.load(Ordering::Relaxed))
+            .count() as u32;
+        let moved = self
+            .meters
+            .iter()
+            .map(|m| m.moved.load(Ordering::Relaxed))
+            .max()
+            .unwrap_or(now);
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        while history.len() > 1 && now - history[1].0 >= 1_000_000_000 {
+            history.pop_front();
+        }
+        let rate = history
+            .front()
+            .filter(|(t, _)| now > *t)
+            .map(|(t, before)| {
+                let bits = u128::from(bytes - before) * 8_000_000_000;
+                BitsPerSec::new((bits / (now - t) as u128) as u64)
+            });
+        history.push_back((now, bytes));
+        Progress {
+            bytes,
+            rate,
+            alive,
+            still_for: Duration::from_nanos((now - moved).max(0) as u64),
+        }
+    }
+
+    /// Ends all flows with a reset, within about a tenth of a second, no matter how much is queued.
+    pub fn stop(mut self) -> Stopped {
+        let done = self.join();
+        Stopped {
+            plan: self.plan.clone(),
+            session: self.session,
+            clock: self.clock,
+            rows: self.rows.clone(),
+            done,
+            failed: std::mem::take(&mut self.failed),
+        }
+    }
+
+    fn join(&mut self) -> Vec<Done> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads
+            .drain(..)
+            .map(|t| {
+                t.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .filter(|d| d.began.is_some())
+            .collect()
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for t in self.threads.drain(..) {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Stopped {
+    /// Asks the far end what it saw, for at most `limit`, and writes it as rows on our clock.
+    ///
+    /// The queue that the load has filled may still be draining, so give this the time that it takes.
+    /// What was measured at this end is kept whether or not the far end answers.
+    pub fn collect(self, limit: Duration) -> LoadOutcome {
+        let peer = Peer {
+            patience: limit,
+            ..self.plan.peer.clone()
+        };
+        let answer = peer.connect(None).and_then(|stream| {
+            let request = Request::Report {
+                session: self.session,
+            };
+            let (response, _) = peer.ask(&stream, &request, &AtomicBool::new(false))?;
+            match response {
+                Response::Report(flows) => Ok(flows),
+                _ => Err(LoadError::Protocol {
+                    server: peer.server,
+                    error: ControlError::Malformed {
+                        what: "another answer than a report",
+                    },
+                }),
+            }
+        });
+        // Before the link was full, turns were short and the clocks best compared.
+        let (shortest, ahead_ns) = self
+            .done
+            .iter()
+            .filter_map(|d| d.began)
+            .map(|(turn, server_ns)| {
+                let midpoint = self
+                    .clock
+                    .from_mono_ns(turn.sent + (turn.answered - turn.sent) / 2);
+                (turn.answered - turn.sent, server_ns.wrapping_sub(midpoint))
+            })
+            .min()
+            .unwrap_or_default();
+        let (reports, report_error) = match answer {
+            Ok(r) => (r, None),
+            Err(e) => {
+                event(
+                    &self.clock,
+                    &self.rows,
+                    "fault",
+                    "report of the far end",
+                    &e.to_string(),
+                );
+                (Vec::new(), Some(e))
+            }
+        };
+        for report in &reports {
+            self.write_report(report, ahead_ns);
+        }
+        let held = |limits: &Limits, flow| self.write_limits(limits, flow);
+        for d in &self.done {
+            held(&d.limits, d.outcome.flow);
+        }
+        for r in &reports {
+            held(&r.limits, self.plan.first_flow + i64::from(r.flow));
+        }
+        let mut flows: Vec<FlowOutcome> = self
+            .done
+            .into_iter()
+            .map(|d| d.outcome)
+            .chain(self.failed)
+            .collect();
+        flows.sort_by_key(|f| f.flow);
+        for f in &mut flows {
+            let sent_by_them = reports
+                .iter()
+                .find(|r| self.plan.first_flow + i64::from(r.flow) == f.flow);
+            if let Some(r) = sent_by_them.filter(|r| r.direction == Direction::Down) {
+                f.congestion.clone_from(&r.congestion);
+            }
+        }
+        LoadOutcome {
+            flows,
+            reports,
+            report_error,
+            placed_within: Duration::from_nanos((shortest / 2).max(0) as u64),
+        }
+    }
+
+    fn write_report(&self, report: &FlowReport, ahead_ns: i64) {
+        for s in &report.samples {
+            let at = i64::try_from(s.at.as_nanos()).unwrap_or(i64::MAX);
+            let t_ns = report.start_ns.wrapping_sub(ahead_ns).saturating_add(at);
+            let bytes = i64::try_from(s.bytes).ok();
+            let mut row = flow::row(
+                t_ns,
+                self.plan.first_flow + i64::from(report.flow),
+                report.direction,
+            );
+            match &s.detail {
+                Detail::Sender(state) => {
+                    row.bytes_acked = bytes;
+                    flow::fill(&mut row, state);
+                }
+                Detail::Receiver | Detail::Datagrams(_) => row.bytes_received = bytes,
+            }
+            let _ = self.rows.send(Row::Flow(row));
+        }
+    }
+
+    fn write_limits(&self, limits: &Limits, flow: i64) {
+        let busy = limits.busy.as_secs_f64();
+        for (by, time) in [
+            ("receive window", limits.receive_window),
+            ("send buffer", limits.send_buffer),
+        ] {
+            let share = time.as_secs_f64() / busy;
+            if busy > 0.0 && share > HELD_BACK_SHARE {
+                let detail = serde_json::json!({ "by": by, "share": share });
+                event(
+                    &self.clock,
+                    &self.rows,
+                    "held_back",
+                    &format!("flow {flow}"),
+                    &detail.to_string(),
+                );
+            }
+        }
+    }
+}

@@ -1,1 +1,285 @@
-//! (being written)
+//! The far end: one port, over TCP load and its control, over UDP the reflector of probes.
+//!
+//! A thread accepts, each connection has a thread of its own, and none of them outlives its deadline:
+//! a request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
+
+mod book;
+mod connection;
+
+pub use book::Budgets;
+
+use crate::clock::Clock;
+use crate::load::kernel::choose_congestion;
+use crate::load::pump::Payload;
+use book::Book;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+#[derive(Clone, Debug)]
+pub struct ServeConfig {
+    /// Addresses to listen on, over UDP and TCP. Sockets belong to the network namespace of the thread
+    /// that starts the server.
+    pub listen: Vec<SocketAddr>,
+    /// Only who has it is served; without one everybody is.
+    pub key: Option<Vec<u8>>,
+    pub budgets: Budgets,
+}
+
+impl Default for ServeConfig {
+    /// All addresses of both families, on the usual port, for everybody.
+    fn default() -> ServeConfig {
+        ServeConfig {
+            listen: vec![(Ipv6Addr::UNSPECIFIED, measure::control::DEFAULT_PORT).into()],
+            key: None,
+            budgets: Budgets::default(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(
+        "cannot listen on {addr} ({protocol}): the port is in use. Stop what listens there (ss -lnp shows it), or choose another port"
+    )]
+    InUse {
+        addr: SocketAddr,
+        protocol: &'static str,
+    },
+    #[error(
+        "cannot listen on {addr} ({protocol}): permission denied. Ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
+    )]
+    Permission {
+        addr: SocketAddr,
+        protocol: &'static str,
+    },
+    #[error(
+        "cannot listen on {addr}: this host has no such address. `ip address` lists what it has"
+    )]
+    NoSuchAddress { addr: SocketAddr },
+    #[error("cannot listen on {addr} ({protocol}): {source}")]
+    Listen {
+        addr: SocketAddr,
+        protocol: &'static str,
+        source: io::Error,
+    },
+    #[error("no address to listen on was given")]
+    Nowhere,
+    #[error("cannot start a thread of the server: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// What a server has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    pub connections: u64,
+    pub refused: u64,
+    pub flows: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    connections: AtomicU64,
+    refused: AtomicU64,
+    flows: AtomicU64,
+    bytes_sent: AtomicU64,
+    bytes_received: AtomicU64,
+}
+
+/// What all threads of a server share.
+struct Shared {
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    book: Book,
+    counters: Counters,
+    /// Made for the first download.
+    payload: OnceLock<Payload>,
+}
+
+/// A running server. Dropping it stops it.
+pub struct Server {
+    addrs: Vec<SocketAddr>,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// # Errors
+    /// An address cannot be listened on; the message says what to do about it.
+    pub fn start(config: ServeConfig) -> Result<Server, ServeError> {
+        if config.listen.is_empty() {
+            return Err(ServeError::Nowhere);
+        }
+        let pairs = config
+            .listen
+            .iter()
+            .map(|addr| bind_pair(*addr))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut server = Server {
+            addrs: Vec::new(),
+            shared: Arc::new(Shared {
+                key: config.key,
+                clock: Clock::new(),
+                stop: Arc::default(),
+                book: Book::new(config.budgets),
+                counters: Counters::default(),
+                payload: OnceLock::new(),
+            }),
+            threads: Vec::new(),
+        };
+        for (addr, tcp, _udp) in pairs {
+            server.addrs.push(addr);
+            let shared = server.shared.clone();
+            let thread = std::thread::Builder::new()
+                .name("serve-tcp".into())
+                .spawn(move || accept(&tcp, &shared))
+                .map_err(ServeError::Thread)?;
+            server.threads.push(thread);
+        }
+        Ok(server)
+    }
+
+    /// The first address it listens on; `0` in the plan has become a port here.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addrs[0]
+    }
+
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addrs
+    }
+
+    pub fn stats(&self) -> ServerStats {
+        let c = &self.shared.counters;
+        let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        ServerStats {
+            connections: get(&c.connections),
+            refused: get(&c.refused),
+            flows: get(&c.flows),
+            bytes_sent: get(&c.bytes_sent),
+            bytes_received: get(&c.bytes_received),
+        }
+    }
+
+    /// Ends every flow and thread, within about a tenth of a second.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for t in self.threads.drain(..) {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// TCP and UDP on the same port. Where any port will do, one that is free in both.
+fn bind_pair(addr: SocketAddr) -> Result<(SocketAddr, TcpListener, UdpSocket), ServeError> {
+    let mut tries = if addr.port() == 0 { 20 } else { 1 };
+    loop {
+        tries -= 1;
+        let tcp = TcpListener::from(bind(addr, Type::STREAM)?);
+        let bound = tcp.local_addr().map_err(|e| listen_error(addr, "TCP", e))?;
+        match bind(bound, Type::DGRAM) {
+            Err(ServeError::InUse { .. }) if tries > 0 => {}
+            udp => return Ok((bound, tcp, UdpSocket::from(udp?))),
+        }
+    }
+}
+
+fn bind(addr: SocketAddr, kind: Type) -> Result<Socket, ServeError> {
+    let tcp = kind == Type::STREAM;
+    let protocol = if tcp { "TCP" } else { "UDP" };
+    let make = |addr: SocketAddr| -> io::Result<Socket> {
+        let p = if tcp { Protocol::TCP } else { Protocol::UDP };
+        let socket = Socket::new(Domain::for_address(addr), kind, Some(p))?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        if tcp {
+            // A restart must not wait for connections of the run before.
+            socket.set_reuse_address(true)?;
+            // Accepted sockets inherit it; one that changes later would keep the pacing of the one before.
+            let _ = choose_congestion(SockRef::from(&socket), None);
+            socket.set_nonblocking(true)?;
+        }
+        socket.bind(&addr.into())?;
+        if tcp {
+            socket.listen(256)?;
+        }
+        Ok(socket)
+    };
+    match make(addr) {
+        // A kernel without IPv6: all addresses are then those of IPv4.
+        Err(e)
+            if e.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                && addr.ip() == Ipv6Addr::UNSPECIFIED =>
+        {
+            make((std::net::Ipv4Addr::UNSPECIFIED, addr.port()).into())
+        }
+        other => other,
+    }
+    .map_err(|e| listen_error(addr, protocol, e))
+}
+
+fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> ServeError {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ServeError::InUse { addr, protocol },
+        io::ErrorKind::PermissionDenied => ServeError::Permission { addr, protocol },
+        io::ErrorKind::AddrNotAvailable => ServeError::NoSuchAddress { addr },
+        _ => ServeError::Listen {
+            addr,
+            protocol,
+            source,
+        },
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    while !shared.stop.load(Ordering::Relaxed) {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::from(100u8));
+        threads.retain(|t| !t.is_finished());
+        let Ok((stream, from)) = listener.accept() else {
+            // Mostly nobody there; where descriptors have run out, the poll would return at once.
+            if fds[0].any() == Some(true) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            continue;
+        };
+        shared.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let Some(permit) = shared.book.connect(from.ip()) else {
+            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            connection::turn_away(&stream);
+            continue;
+        };
+        let its = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("serve-flow".into())
+            .stack_size(256 << 10)
+            .spawn(move || connection::serve(&stream, permit, &its));
+        threads.extend(thread);
+    }
+    for t in threads {
+        let _ = t.join();
+    }
+}
+
+#[cfg(test)]
+mod tests;

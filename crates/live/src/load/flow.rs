@@ -1,0 +1,247 @@
+//! One flow of a load at this end: its thread, from the connection to the last sample.
+
+use super::exchange::Turn;
+use super::kernel::{TcpInfo, close_abruptly, congestion_of};
+use super::pump::{End, Payload, Pump};
+use super::{FlowOutcome, LoadError, LoadPlan, event};
+use crate::clock::{Clock, mono_ns};
+use base::Duration;
+use base::record::{Direction, Flow, Row};
+use measure::control::{ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId};
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+/// A flow that moves nothing for this long has lost its far end.
+const VANISHED_AFTER: Duration = Duration::from_secs(15);
+/// The far end ends a flow by itself this much later than we do, in case we cannot tell it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What other threads may know of a running flow.
+#[derive(Default)]
+pub struct Meter {
+    pub bytes: AtomicU64,
+    /// When it last moved, monotonic.
+    pub moved: AtomicI64,
+    pub alive: AtomicBool,
+}
+
+impl Meter {
+    fn set(&self, now: i64, bytes: u64) {
+        if self.bytes.swap(bytes, Ordering::Relaxed) != bytes {
+            self.moved.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+pub struct Done {
+    pub outcome: FlowOutcome,
+    /// The exchange that began it, and what the server's clock said in between. Null where it never began.
+    pub began: Option<(Turn, i64)>,
+    pub limits: Limits,
+}
+
+pub struct Worker {
+    pub plan: LoadPlan,
+    pub session: SessionId,
+    pub index: u32,
+    pub clock: Clock,
+    pub rows: Sender<Row>,
+    pub stop: Arc<AtomicBool>,
+    pub meter: Arc<Meter>,
+    /// Only a sender has one.
+    pub payload: Option<Payload>,
+    pub ready: Sender<(i64, Result<(), LoadError>)>,
+}
+
+/// A row with nothing known but what it is about.
+pub fn row(t_ns: i64, flow: i64, direction: Direction) -> Flow {
+    Flow {
+        t_ns,
+        flow,
+        direction,
+        bytes_acked: None,
+        bytes_received: None,
+        cwnd_bytes: None,
+        ssthresh_bytes: None,
+        srtt_ns: None,
+        rttvar_ns: None,
+        min_rtt_ns: None,
+        retransmits: None,
+        delivery_rate_bps: None,
+        mss_bytes: None,
+    }
+}
+
+pub fn fill(row: &mut Flow, s: &SenderState) {
+    let int = |v: u64| i64::try_from(v).ok();
+    row.cwnd_bytes = int(s.cwnd_bytes);
+    row.ssthresh_bytes = s.ssthresh_bytes.and_then(int);
+    row.srtt_ns = s.srtt_ns.and_then(int);
+    row.rttvar_ns = s.rttvar_ns.and_then(int);
+    row.min_rtt_ns = s.min_rtt_ns.and_then(int);
+    row.retransmits = int(s.retransmits);
+    row.delivery_rate_bps = s.delivery_rate_bps.and_then(int);
+    row.mss_bytes = int(s.mss_bytes);
+}
+
+impl Worker {
+    fn flow(&self) -> i64 {
+        self.plan.first_flow + i64::from(self.index)
+    }
+
+    pub fn run(self) -> Done {
+        let begun = self.begin();
+        let (result, started) = match begun {
+            Ok(s) => (Ok(()), Some(s)),
+            Err(e) => (Err(e), None),
+        };
+        self.meter.moved.store(mono_ns(), Ordering::Relaxed);
+        self.meter.alive.store(started.is_some(), Ordering::Relaxed);
+        let _ = self.ready.send((self.flow(), result));
+        let mut done = Done {
+            outcome: FlowOutcome {
+                flow: self.flow(),
+                bytes: 0,
+                congestion: String::new(),
+                error: None,
+            },
+            began: None,
+            limits: Limits::default(),
+        };
+        if let Some((stream, turn, server_ns, congestion)) = started {
+            done.began = Some((turn, server_ns));
+            done.outcome.congestion = congestion;
+            self.carry(stream, &mut done);
+        }
+        self.meter.alive.store(false, Ordering::Relaxed);
+        done
+    }
+
+    fn begin(&self) -> Result<(TcpStream, Turn, i64, String), LoadError> {
+        let plan = &self.plan;
+        let wanted = plan.congestion.as_deref();
+        let up = plan.direction == Direction::Up;
+        // The receiver's choice does not matter, so a name this kernel lacks must not stop it.
+        let stream = plan.peer.connect(wanted.filter(|_| up))?;
+        let spec = FlowSpec {
+            session: self.session,
+            flow: self.index,
+            duration: plan.duration + GRACE,
+            sample: plan.sample,
+        };
+        let request = match plan.direction {
+            Direction::Up => Request::Upload { spec },
+            Direction::Down => Request::Download {
+                spec,
+                congestion: wanted.unwrap_or_default().to_string(),
+            },
+        };
+        let (response, turn) = plan.peer.ask(&stream, &request, &self.stop)?;
+        let Response::Accepted(accepted) = response else {
+            return Err(LoadError::Protocol {
+                server: plan.peer.server,
+                error: ControlError::Malformed {
+                    what: "another answer than consent to a flow",
+                },
+            });
+        };
+        let congestion = if up {
+            congestion_of(&stream)
+        } else {
+            accepted.congestion
+        };
+        let detail = serde_json::json!({ "direction": plan.direction, "congestion": congestion });
+        event(
+            &self.clock,
+            &self.rows,
+            "flow",
+            &format!("flow {}", self.flow()),
+            &detail.to_string(),
+        );
+        Ok((stream, turn, accepted.server_ns, congestion))
+    }
+
+    fn carry(&self, stream: TcpStream, done: &mut Done) {
+        let began = mono_ns();
+        let pump = Pump {
+            socket: &stream,
+            until: began + self.plan.duration.as_nanos() as i64,
+            sample: self.plan.sample,
+            patience: VANISHED_AFTER,
+            stop: &self.stop,
+        };
+        let end = match &self.payload {
+            Some(payload) => {
+                // What the exchange before the flow has had acknowledged is no payload.
+                let before = TcpInfo::read(&stream)
+                    .ok()
+                    .and_then(|i| i.bytes_acked())
+                    .unwrap_or(0);
+                pump.send(payload, &mut |now, info| {
+                    let acked = info.bytes_acked().map(|b| b.saturating_sub(before));
+                    let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Up);
+                    row.bytes_acked = acked.and_then(|b| i64::try_from(b).ok());
+                    fill(&mut row, &info.sender());
+                    self.meter.set(now, acked.unwrap_or(0));
+                    done.limits = info.limits();
+                    self.keep(row)
+                })
+            }
+            None => pump.receive(&mut |now, bytes| {
+                let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
+                row.bytes_received = i64::try_from(bytes).ok();
+                self.meter.set(now, bytes);
+                self.keep(row)
+            }),
+        };
+        done.outcome.bytes = self.meter.bytes.load(Ordering::Relaxed);
+        done.outcome.error = self.verdict(end, &stream, done.outcome.bytes);
+        if let Some(e) = &done.outcome.error {
+            event(
+                &self.clock,
+                &self.rows,
+                "fault",
+                &format!("flow {}", self.flow()),
+                &e.to_string(),
+            );
+        }
+        close_abruptly(&stream);
+    }
+
+    fn keep(&self, row: Flow) -> ControlFlow<()> {
+        match self.rows.send(Row::Flow(row)) {
+            Ok(()) => ControlFlow::Continue(()),
+            // Nobody records any more.
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+
+    fn verdict(&self, end: End, stream: &TcpStream, bytes: u64) -> Option<LoadError> {
+        let vanished = |why| LoadError::Vanished {
+            server: self.plan.peer.server,
+            flow: self.flow(),
+            bytes,
+            why,
+        };
+        match end {
+            End::Stopped | End::TimeUp | End::Enough => None,
+            End::PeerClosed => {
+                let told = if self.payload.is_some() {
+                    self.plan.peer.last_words(stream)
+                } else {
+                    None
+                };
+                Some(told.unwrap_or_else(|| vanished("the server closed the connection")))
+            }
+            End::Stalled => Some(vanished("nothing moved for 15 s")),
+            End::Failed(source) => Some(LoadError::Flow {
+                flow: self.flow(),
+                bytes,
+                source,
+            }),
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! Probes on fresh TCP connections: how long a new connection takes to set up, and a one-byte request
+//! on it, while the link is loaded. This is the foreign part of the responsiveness score
+//! (draft-ietf-ippm-responsiveness), without TLS.
+//!
+//! One thread keeps all probes; a slot that comes due while too many are under way is written as not
+//! sent, so that nothing piles up on a link that is stuck.
+
+use super::Peer;
+use super::kernel::{choose_congestion, close_abruptly};
+use crate::clock::{Clock, mono_ns};
+use base::Duration;
+use base::record::{Delay, Event, Row, Status, Text};
+use measure::control::{GREETING_LEN, Greeting, Request, Response, ResponseReader};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
+
+#[derive(Clone, Debug)]
+pub struct ForeignPlan {
+    /// Its patience is what makes a probe lost.
+    pub peer: Peer,
+    /// A fresh connection this often.
+    pub interval: Duration,
+    /// How many may be under way at once.
+    pub at_once: usize,
+}
+
+/// Running probes. Dropping it stops them.
+pub struct ForeignProbe {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ForeignProbe {
+    /// # Errors
+    /// The thread could not be started.
+    pub fn start(plan: ForeignPlan, clock: Clock, rows: Sender<Row>) -> io::Result<ForeignProbe> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let prober = Prober {
+            plan,
+            clock,
+            rows,
+            stop: stop.clone(),
+            connect: "tcp-connect".into(),
+            request: "tcp-request".into(),
+            complained: false,
+        };
+        let thread = std::thread::Builder::new()
+            .name("foreign".into())
+            .stack_size(256 << 10)
+            .spawn(move || prober.run())?;
+        Ok(ForeignProbe {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends within about 50 ms. Probes under way are not written: nobody knows what they would have found.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(t) = self.thread.take() {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Drop for ForeignProbe {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+enum Stage {
+    Connecting,
+    Greeting {
+        have: usize,
+        bytes: [u8; GREETING_LEN],
+    },
+    Answer {
+        sent: i64,
+        reader: ResponseReader,
+    },
+}
+
+struct Under {
+    stream: TcpStream,
+    seq: i64,
+    began: i64,
+    late: i64,
+    stage: Stage,
+}
+
+/// What a probe came to in one step.
+enum Step {
+    Wait,
+    Done,
+    Failed(String),
+}
+
+struct Prober {
+    plan: ForeignPlan,
+    clock: Clock,
+    rows: Sender<Row>,
+    stop: Arc<AtomicBool>,
+    connect: Text,
+    request: Text,
+    complained: bool,
+}
+
+const TICK_NS: i64 = 50_000_000;
+
+impl Prober {
+    fn run(mut self) {
+        let interval = self.plan.interval.as_nanos().max(1_000_000) as i64;
+        let first = mono_ns();
+        let mut seq = 0;
+        let mut under: Vec<Under> = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = mono_ns();
+            while first + seq * interval <= now {
+                let due = first + seq * interval;
+                // A slot of the past is not caught up with: two probes at once would disturb each other.
+                if now - due >= interval || under.len() >= self.plan.at_once {
+                    self.write(
+                        &self.connect,
+                        seq,
+                        due,
+                        None,
+                        Some(now - due),
+                        Status::NotSent,
+                    );
+                } else {
+                    match self.launch(seq, due) {
+                        Ok(u) => under.push(u),
+                        Err(e) => {
+                            self.write(
+                                &self.connect,
+                                seq,
+                                now,
+                                None,
+                                Some(now - due),
+                                Status::Lost,
+                            );
+                            self.complain(&e.to_string());
+                        }
+                    }
+                }
+                seq += 1;
+            }
+            let wake = (first + seq * interval - now).clamp(0, TICK_NS);
+            let mut fds: Vec<PollFd> = under
+                .iter()
+                .map(|u| {
+                    let events = match u.stage {
+                        Stage::Connecting => PollFlags::POLLOUT,
+                        _ => PollFlags::POLLIN,
+                    };
+                    PollFd::new(u.stream.as_fd(), events)
+                })
+                .collect();
+            let _ = ppoll(&mut fds, Some(TimeSpec::new(0, wake)), None);
+            let seen: Vec<bool> = fds.iter().map(|f| f.any().unwrap_or(false)).collect();
+            drop(fds);
+            let now = mono_ns();
+            let mut seen = seen.into_iter();
+            let mut kept = Vec::with_capacity(under.len());
+            for mut u in under {
+                let step = if seen.next().unwrap_or(false) {
+                    self.step(&mut u)
+                } else {
+                    Step::Wait
+                };
+                match step {
+                    Step::Wait if now - u.began < self.plan.peer.patience.as_nanos() as i64 => {
+                        kept.push(u)
+                    }
+                    Step::Wait => self.lost(u),
+                    Step::Done => close_abruptly(&u.stream),
+                    Step::Failed(why) => {
+                        self.complain(&why);
+                        self.lost(u);
+                    }
+                }
+            }
+            under = kept;
+        }
+        for u in under {
+            close_abruptly(&u.stream);
+        }
+    }
+
+    fn launch(&self, seq: i64, due: i64) -> io::Result<Under> {
+        let server = self.plan.peer.server;
+        let socket = Socket::new(
+            Domain::for_address(server),
+            Type::STREAM.nonblocking(),
+            Some(Protocol::TCP),
+        )?;
+        // By its default, any kernel can.
+        let _ = choose_congestion(SockRef::from(&socket), None);
+        socket.set_tcp_nodelay(true)?;
+        let began = mono_ns();
+        match socket.connect(&server.into()) {
+            Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => return Err(e),
+            _ => {}
+        }
+        Ok(Under {
+            stream: socket.into(),
+            seq,
+            began,
+            late: began - due,
+            stage: Stage::Connecting,
+        })
+    }
+
+    fn step(&mut self, u: &mut Under) -> Step {
+        let now = mono_ns();
+        match &mut u.stage {
+            Stage::Connecting => {
+                if let Ok(Some(e)) = u.stream.take_error() {
+                    return Step::Failed(format!(
+                        "cannot connect to {}: {e}",
+                        self.plan.peer.server
+                    ));
+                }
+                self.write(
+                    &self.connect,
+                    u.seq,
+                    u.began,
+                    Some(now - u.began),
+                    Some(u.late),
+                    Status::Ok,
+                );
+                u.stage = Stage::Greeting {
+                    have: 0,
+                    bytes: [0; GREETING_LEN],
+                };
+                Step::Wait
+            }
+            Stage::Greeting { have, bytes } => {
+                match u.stream.read(&mut bytes[*have..]) {
+                    Ok(0) => return Step::Failed("the server hung up before its greeting".into()),
+                    Ok(n) => *have += n,
+                    Err(e) => return waits(&e),
+                }
+                if *have < GREETING_LEN {
+                    return Step::Wait;
+                }
+                let greeting = match Greeting::decode(bytes) {
+                    Ok(g) => g,
+                    Err(e) => return Step::Failed(e.to_string()),
+                };
+                let request = Request::Ping.encode(&greeting.nonce, self.plan.peer.key.as_deref());
+                let sent = mono_ns();
+                // An empty send buffer takes a request whole.
+                if let Err(e) = u.stream.write_all(&request) {
+                    return Step::Failed(e.to_string());
+                }
+                u.stage = Stage::Answer {
+                    sent,
+                    reader: ResponseReader::default(),
+                };
+                Step::Wait
+            }
+            Stage::Answer { sent, reader } => {
+                let mut buf = [0; 256];
+                let wants = reader.wants().min(buf.len());
+                let n = match u.stream.read(&mut buf[..wants]) {
+                    Ok(0) => return Step::Failed("the server hung up before its answer".into()),
+                    Ok(n) => n,
+                    Err(e) => return waits(&e),
+                };
+                match reader.push(&buf[..n]) {
+                    Ok(None) => Step::Wait,
+                    Ok(Some(Response::Pong)) => {
+                        let sent = *sent;
+                        self.write(
+                            &self.request,
+                            u.seq,
+                            sent,
+                            Some(now - sent),
+                            None,
+                            Status::Ok,
+                        );
+                        Step::Done
+                    }
+                    Ok(Some(Response::Refused { text, .. })) => Step::Failed(text),
+                    Ok(Some(_)) => Step::Failed("another answer than to a ping".into()),
+                    Err(e) => Step::Failed(e.to_string()),
+                }
+            }
+        }
+    }
+
+    fn lost(&self, u: Under) {
+        match u.stage {
+            Stage::Connecting => self.write(
+                &self.connect,
+                u.seq,
+                u.began,
+                None,
+                Some(u.late),
+                Status::Lost,
+            ),
+            Stage::Greeting { .. } => {
+                self.write(&self.request, u.seq, u.began, None, None, Status::Lost)
+            }
+            Stage::Answer { sent, .. } => {
+                self.write(&self.request, u.seq, sent, None, None, Status::Lost)
+            }
+        }
+        close_abruptly(&u.stream);
+    }
+
+    /// Once: a link that is down would say it with every probe.
+    fn complain(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.complained, true) {
+            let _ = self.rows.send(Row::Event(Event {
+                t_ns: self.clock.unix_ns(),
+                kind: "fault".into(),
+                subject: self.connect.clone(),
+                detail: why.into(),
+            }));
+        }
+    }
+
+    fn write(
+        &self,
+        target: &Text,
+        seq: i64,
+        mono: i64,
+        rtt: Option<i64>,
+        late: Option<i64>,
+        status: Status,
+    ) {
+        let _ = self.rows.send(Row::Delay(Delay {
+            sent_ns: self.clock.from_mono_ns(mono),
+            seq,
+            target: target.clone(),
+            rtt_ns: rtt,
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: None,
+            remote_tx_ns: None,
+            host_ns: None,
+            late_send_ns: late,
+            status,
+            ecn: None,
+            dscp: None,
+        }));
+    }
+}
+
+fn waits(e: &io::Error) -> Step {
+    match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::Wait,
+        _ => Step::Failed(e.to_string()),
+    }
+}

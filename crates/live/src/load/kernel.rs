@@ -1,0 +1,236 @@
+//! What load needs of the kernel beyond plain sockets: TCP_INFO, congestion controls, random bytes.
+
+use base::Duration;
+use measure::control::{Limits, SenderState};
+use nix::sys::socket::{setsockopt, sockopt};
+use socket2::SockRef;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The kernel's view of a TCP connection. Kernels append fields to `struct tcp_info` and never move
+/// one, so that each is read at its place in `linux/tcp.h` and only where the kernel filled it in.
+pub struct TcpInfo {
+    raw: [u8; 256],
+    len: usize,
+}
+
+// Byte offsets in struct tcp_info, include/uapi/linux/tcp.h.
+const SND_MSS: usize = 16;
+const RTT_US: usize = 68;
+const RTTVAR_US: usize = 72;
+const SND_SSTHRESH: usize = 76;
+const SND_CWND: usize = 80;
+const TOTAL_RETRANS: usize = 100;
+const BYTES_ACKED: usize = 120;
+const MIN_RTT_US: usize = 148;
+const DELIVERY_RATE: usize = 160;
+const BUSY_TIME_US: usize = 168;
+const RWND_LIMITED_US: usize = 176;
+const SNDBUF_LIMITED_US: usize = 184;
+/// TCP_INFINITE_SSTHRESH, include/net/tcp.h.
+const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
+impl TcpInfo {
+    /// # Errors
+    /// What `getsockopt` says, which for an open TCP socket is nothing.
+    pub fn read(socket: &TcpStream) -> io::Result<TcpInfo> {
+        let mut raw = [0u8; 256];
+        let mut len = raw.len() as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to `raw`, which has that many, and sets `len` to
+        // the number it wrote; any bytes are valid values of `raw`.
+        let failed = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                raw.as_mut_ptr().cast(),
+                &mut len,
+            )
+        };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(TcpInfo {
+            raw,
+            len: (len as usize).min(raw.len()),
+        })
+    }
+
+    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.raw[..self.len].get(at..at + N)?.try_into().ok()
+    }
+    fn u32(&self, at: usize) -> Option<u32> {
+        self.bytes(at).map(u32::from_ne_bytes)
+    }
+    fn u64(&self, at: usize) -> Option<u64> {
+        self.bytes(at).map(u64::from_ne_bytes)
+    }
+
+    /// Bytes acknowledged since the connection began, handshakes of ours included.
+    pub fn bytes_acked(&self) -> Option<u64> {
+        self.u64(BYTES_ACKED)
+    }
+
+    pub fn sender(&self) -> SenderState {
+        let mss = u64::from(self.u32(SND_MSS).unwrap_or(0));
+        let micros = |at| {
+            self.u32(at)
+                .filter(|us| !matches!(*us, 0 | u32::MAX))
+                .map(|us| u64::from(us) * 1000)
+        };
+        SenderState {
+            cwnd_bytes: u64::from(self.u32(SND_CWND).unwrap_or(0)) * mss,
+            ssthresh_bytes: self
+                .u32(SND_SSTHRESH)
+                .filter(|s| *s < INFINITE_SSTHRESH)
+                .map(|s| u64::from(s) * mss),
+            srtt_ns: micros(RTT_US),
+            rttvar_ns: micros(RTTVAR_US),
+            min_rtt_ns: micros(MIN_RTT_US),
+            retransmits: u64::from(self.u32(TOTAL_RETRANS).unwrap_or(0)),
+            delivery_rate_bps: self
+                .u64(DELIVERY_RATE)
+                .filter(|r| *r > 0)
+                .map(|r| r.saturating_mul(8)),
+            mss_bytes: mss,
+        }
+    }
+
+    pub fn limits(&self) -> Limits {
+        let micros = |at| Duration::from_nanos(self.u64(at).unwrap_or(0).saturating_mul(1000));
+        Limits {
+            busy: micros(BUSY_TIME_US),
+            receive_window: micros(RWND_LIMITED_US),
+            send_buffer: micros(SNDBUF_LIMITED_US),
+        }
+    }
+}
+
+/// Bounds what waits in the socket beyond what TCP has sent.
+pub fn set_notsent_lowat(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+    // SAFETY: the option takes a u32, whose address and size are given.
+    let failed = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        )
+    };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Lets a sender keep more in flight than `tcp_wmem` allows, where we may: a bloated fast link holds
+/// more than its 4 MB. Unsent data stays bounded by [`set_notsent_lowat`], so nothing piles up for it.
+pub fn lift_send_buffer(socket: &impl AsFd) {
+    let wanted: usize = 64 << 20;
+    if SockRef::from(socket)
+        .send_buffer_size()
+        .is_ok_and(|now| now < wanted)
+    {
+        // Without CAP_NET_ADMIN autotuning up to tcp_wmem remains, and a flow that it held back says so.
+        let _ = setsockopt(socket, sockopt::SndBufForce, &wanted);
+    }
+}
+
+/// Makes the coming close a reset: what the socket still holds is forgotten instead of draining for a minute
+/// through a queue that is seconds long.
+pub fn close_abruptly(socket: &TcpStream) {
+    let _ = SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO));
+}
+
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut out = [0u8; N];
+    let mut filled = 0;
+    while filled < N {
+        // SAFETY: the kernel writes at most the length of the rest of `out`.
+        let n = unsafe { libc::getrandom(out[filled..].as_mut_ptr().cast(), N - filled, 0) };
+        match n {
+            0.. => filled += n as usize,
+            _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            _ => panic!(
+                "the kernel has no randomness: {}",
+                io::Error::last_os_error()
+            ),
+        }
+    }
+    out
+}
+
+/// What this network namespace offers for sending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CongestionControls {
+    pub available: Vec<String>,
+    /// What may be chosen without CAP_NET_ADMIN.
+    pub allowed: Vec<String>,
+}
+
+impl CongestionControls {
+    pub fn read() -> CongestionControls {
+        let words = |name: &str| {
+            std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"))
+                .map(|s| s.split_whitespace().map(str::to_string).collect())
+                .unwrap_or_default()
+        };
+        CongestionControls {
+            available: words("tcp_available_congestion_control"),
+            allowed: words("tcp_allowed_congestion_control"),
+        }
+    }
+}
+
+/// A congestion control that the kernel would not give.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("congestion control \"{name}\" {why}. This kernel has: {}; without CAP_NET_ADMIN one may choose: {}", .has.available.join(", "), .has.allowed.join(", "))]
+pub struct NoSuchCongestionControl {
+    pub name: String,
+    pub why: &'static str,
+    pub has: CongestionControls,
+}
+
+/// Chooses by name, or CUBIC where the kernel lets us, since that is what most senders on the Internet
+/// run and what fills a queue; a machine's own default may be one that avoids queues.
+///
+/// # Errors
+/// A named one that the kernel does not have, or does not let this user choose.
+pub fn choose_congestion(
+    socket: SockRef<'_>,
+    name: Option<&str>,
+) -> Result<(), NoSuchCongestionControl> {
+    let refused = |name: &str, why| NoSuchCongestionControl {
+        name: name.to_string(),
+        why,
+        has: CongestionControls::read(),
+    };
+    match name {
+        // TCP_CA_NAME_MAX, include/net/tcp.h.
+        Some(name) if name.is_empty() || name.len() >= 16 => {
+            Err(refused(name, "is no name of one"))
+        }
+        Some(name) => socket.set_tcp_congestion(name.as_bytes()).map_err(|e| {
+            let why = match e.raw_os_error() {
+                Some(libc::EPERM) => "may not be chosen by this user",
+                _ => "is not in this kernel (modprobe tcp_NAME may load it)",
+            };
+            refused(name, why)
+        }),
+        None => {
+            let _ = socket.set_tcp_congestion(b"cubic");
+            Ok(())
+        }
+    }
+}
+
+/// The congestion control that a socket uses.
+pub fn congestion_of(socket: &TcpStream) -> String {
+    let name = SockRef::from(socket).tcp_congestion().unwrap_or_default();
+    String::from_utf8_lossy(&name)
+        .trim_end_matches('\0')
+        .to_string()
+}

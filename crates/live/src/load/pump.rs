@@ -1,0 +1,218 @@
+//! Moving bytes as fast as a connection takes them, with samples on time. Both ends use it: the client's
+//! upload and the server's download are one loop, as are the client's download and the server's sink.
+
+use super::kernel::{TcpInfo, random_bytes, set_notsent_lowat};
+use crate::clock::mono_ns;
+use base::Duration;
+use base::rng::Streams;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{MsgFlags, recv, send};
+use nix::sys::time::TimeSpec;
+use std::io;
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One call's worth of data: large enough for the kernel to build full segments, small enough that a
+/// sample is not late on a slow machine.
+const CHUNK: usize = 128 << 10;
+/// Longest wait before the stop flag is looked at.
+const TICK_NS: i64 = 50_000_000;
+/// Unsent data a socket may hold: this much time at the rate of late. It bridges a busy host's pauses,
+/// and bounds what is forgotten on close.
+const UNSENT_NS: u128 = 50_000_000;
+/// The far end has closed its side: whoever only sends learns it by this.
+const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
+const UNSENT_MIN: u64 = 16 << 10;
+const UNSENT_MAX: u64 = 8 << 20;
+
+/// Bytes that no link compresses: random, and sent from ever new places, so that a repetition is
+/// megabytes away from what it repeats.
+#[derive(Clone)]
+pub struct Payload(Arc<[u8]>);
+
+impl Payload {
+    const LEN: usize = 4 << 20;
+
+    pub fn new() -> Payload {
+        use rand::Rng as _;
+        let mut rng = Streams::new(u64::from_ne_bytes(random_bytes())).stream("load/payload");
+        let mut bytes = vec![0; Payload::LEN];
+        rng.fill_bytes(&mut bytes);
+        Payload(bytes.into())
+    }
+
+    fn chunk(&self, at: usize) -> &[u8] {
+        // Steps of an odd size over a span that they do not divide.
+        &self.0[at % (Payload::LEN - CHUNK)..][..CHUNK]
+    }
+}
+
+/// Why a flow stopped.
+#[derive(Debug)]
+pub enum End {
+    /// Someone here asked for it.
+    Stopped,
+    TimeUp,
+    /// The far end closed or reset the connection.
+    PeerClosed,
+    /// Nothing moved for as long as we were willing to wait.
+    Stalled,
+    /// Whoever takes the samples had enough.
+    Enough,
+    Failed(io::Error),
+}
+
+/// One flow at one end.
+pub struct Pump<'a> {
+    pub socket: &'a TcpStream,
+    /// Monotonic time at which to end.
+    pub until: i64,
+    pub sample: Duration,
+    /// How long nothing may move.
+    pub patience: Duration,
+    pub stop: &'a AtomicBool,
+}
+
+fn wait(socket: &TcpStream, events: PollFlags, ns: i64) -> PollFlags {
+    let mut fds = [PollFd::new(socket.as_fd(), events)];
+    let timeout = TimeSpec::new(0, ns.clamp(0, TICK_NS));
+    match ppoll(&mut fds, Some(timeout), None) {
+        Ok(n) if n > 0 => fds[0].revents().unwrap_or(PollFlags::empty()),
+        _ => PollFlags::empty(),
+    }
+}
+
+fn ended(e: Errno) -> End {
+    match e {
+        Errno::ECONNRESET | Errno::EPIPE => End::PeerClosed,
+        other => End::Failed(other.into()),
+    }
+}
+
+impl Pump<'_> {
+    /// When samples are due, on deadlines that do not drift; a missed one is left out.
+    fn next_after(&self, due: i64, now: i64) -> i64 {
+        let step = self.sample.as_nanos().max(1_000_000) as i64;
+        due + ((now - due) / step + 1) * step
+    }
+
+    fn must_end(&self, now: i64, moved: i64) -> Option<End> {
+        if self.stop.load(Ordering::Relaxed) {
+            Some(End::Stopped)
+        } else if now >= self.until {
+            Some(End::TimeUp)
+        } else if now - moved > self.patience.as_nanos() as i64 {
+            Some(End::Stalled)
+        } else {
+            None
+        }
+    }
+
+    /// Sends until something ends it; `on_sample` gets the monotonic time and TCP_INFO, and once more at
+    /// the very end.
+    pub fn send(
+        &self,
+        payload: &Payload,
+        on_sample: &mut dyn FnMut(i64, &TcpInfo) -> ControlFlow<()>,
+    ) -> End {
+        let fd = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let mut due = mono_ns();
+        let mut moved = due;
+        let mut place = 0usize;
+        let mut lowat = 0;
+        let mut sample = |now| match TcpInfo::read(self.socket) {
+            Ok(info) => {
+                let rate = info.sender().delivery_rate_bps.unwrap_or(1_000_000);
+                let fits = (u128::from(rate) * UNSENT_NS / 8_000_000_000) as u64;
+                let wanted = fits.clamp(UNSENT_MIN, UNSENT_MAX) as u32;
+                // Not at every wobble of the rate.
+                if wanted > lowat || wanted < lowat / 4 {
+                    lowat = wanted;
+                    // An old kernel without it keeps its autotuned buffer.
+                    let _ = set_notsent_lowat(self.socket, wanted);
+                }
+                on_sample(now, &info)
+            }
+            Err(_) => ControlFlow::Continue(()),
+        };
+        let end = loop {
+            let now = mono_ns();
+            if let Some(end) = self.must_end(now, moved) {
+                break end;
+            }
+            if now >= due {
+                due = self.next_after(due, now);
+                if sample(now).is_break() {
+                    break End::Enough;
+                }
+                if wait(self.socket, PEER_DONE, 0).intersects(PEER_DONE) {
+                    break End::PeerClosed;
+                }
+            }
+            match send(fd, payload.chunk(place), flags) {
+                Ok(n) => {
+                    place += n;
+                    moved = now;
+                }
+                Err(Errno::EAGAIN) => {
+                    let seen = wait(
+                        self.socket,
+                        PollFlags::POLLOUT | PEER_DONE,
+                        due.min(self.until) - now,
+                    );
+                    if seen.intersects(PEER_DONE | PollFlags::POLLHUP) {
+                        break End::PeerClosed;
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                Err(e) => break ended(e),
+            }
+        };
+        let _ = sample(mono_ns());
+        end
+    }
+
+    /// Discards what comes, inside the kernel; `on_sample` gets the monotonic time and the bytes so far,
+    /// and once more at the very end.
+    pub fn receive(&self, on_sample: &mut dyn FnMut(i64, u64) -> ControlFlow<()>) -> End {
+        let fd = self.socket.as_raw_fd();
+        // tcp(7): with MSG_TRUNC the bytes are discarded and the buffer is left alone, so that its pages
+        // are never even touched.
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+        let mut nowhere = vec![0u8; 1 << 20];
+        let mut due = mono_ns();
+        let mut moved = due;
+        let mut total = 0u64;
+        let end = loop {
+            let now = mono_ns();
+            if let Some(end) = self.must_end(now, moved) {
+                break end;
+            }
+            if now >= due {
+                due = self.next_after(due, now);
+                if on_sample(now, total).is_break() {
+                    break End::Enough;
+                }
+            }
+            match recv(fd, &mut nowhere, flags) {
+                Ok(0) => break End::PeerClosed,
+                Ok(n) => {
+                    total += n as u64;
+                    moved = now;
+                }
+                Err(Errno::EAGAIN) => {
+                    wait(self.socket, PollFlags::POLLIN, due.min(self.until) - now);
+                }
+                Err(Errno::EINTR) => {}
+                Err(e) => break ended(e),
+            }
+        };
+        let _ = on_sample(mono_ns(), total);
+        end
+    }
+}

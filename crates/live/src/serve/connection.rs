@@ -1,0 +1,335 @@
+//! One connection: a greeting, a request, its answer.
+
+use super::Shared;
+use super::book::{FlowPermit, Permit, settle};
+use crate::clock::mono_ns;
+use crate::load::kernel::{
+    CongestionControls, TcpInfo, choose_congestion, close_abruptly, congestion_of,
+    lift_send_buffer, random_bytes,
+};
+use crate::load::pump::{End, Payload, Pump};
+use base::Duration;
+use base::record::Direction;
+use measure::control::{
+    Accepted, ControlError, Detail, Ended, FlowSpec, Greeting, Refusal, Request, RequestReader,
+    Response, Sample, ServerInfo,
+};
+use socket2::SockRef;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+/// A request has to be here by then. A modem's queue of seconds delays each of the handshake's packets.
+const REQUEST_WITHIN: Duration = Duration::from_secs(20);
+/// A report has to be taken by then, even over GPRS.
+const REPORT_WITHIN: Duration = Duration::from_secs(120);
+/// A flow that moves nothing for this long ends.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TICK: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// Says that there is no room, without a thread of its own and without ever waiting.
+pub fn turn_away(mut stream: &TcpStream) {
+    let greeting = Greeting {
+        key_needed: false,
+        nonce: [0; 16],
+    };
+    let mut bytes = greeting.encode().to_vec();
+    bytes.extend(refusal(
+        Refusal::Busy,
+        "the server is full: try again in a minute",
+    ));
+    let _ = stream.set_nonblocking(true);
+    // A fresh connection takes so few bytes at once.
+    let _ = stream.write(&bytes);
+}
+
+fn refusal(why: Refusal, text: &str) -> Vec<u8> {
+    Response::Refused {
+        why,
+        text: text.to_string(),
+    }
+    .encode()
+}
+
+/// Serves it to its end, whatever the client does.
+pub fn serve(stream: &TcpStream, permit: Permit, shared: &Shared) {
+    let _ = stream.set_nodelay(true);
+    // An error here is the client's silence or its hanging up: there is nobody to tell.
+    let _ = talk(stream, &permit, shared);
+}
+
+fn talk(stream: &TcpStream, permit: &Permit, shared: &Shared) -> io::Result<()> {
+    let nonce = random_bytes();
+    let greeting = Greeting {
+        key_needed: shared.key.is_some(),
+        nonce,
+    };
+    let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
+    write_all(stream, &greeting.encode(), until, shared)?;
+    let request = match read_request(stream, nonce, until, shared)? {
+        Ok(request) => request,
+        Err(e) => {
+            let why = match e {
+                ControlError::WrongKey => Refusal::WrongKey,
+                ControlError::KeyNeeded => Refusal::KeyNeeded,
+                _ => Refusal::Malformed,
+            };
+            return refuse(stream, (why, e.to_string()), shared);
+        }
+    };
+    let answer = match request {
+        Request::Ping => Response::Pong,
+        Request::Info => Response::Info(ServerInfo {
+            release: env!("CARGO_PKG_VERSION").to_string(),
+            congestion: CongestionControls::read().available,
+            max_flows: shared.book.budgets().flows_per_client,
+            max_duration: shared.book.budgets().duration,
+        }),
+        Request::Report { session } => match shared.book.session(&session) {
+            Some(flows) => Response::Report(settle(&flows, Duration::from_millis(500))),
+            None => {
+                let text = "no such session: its report is kept for ten minutes".to_string();
+                return refuse(stream, (Refusal::UnknownSession, text), shared);
+            }
+        },
+        Request::Upload { spec } => return upload(stream, permit, &spec, shared),
+        Request::Download { spec, congestion } => {
+            return download(stream, permit, &spec, &congestion, shared);
+        }
+        Request::Datagrams { .. } => {
+            let text = "this server sends and counts no datagrams".to_string();
+            return refuse(stream, (Refusal::Failed, text), shared);
+        }
+    };
+    let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
+    write_all(stream, &answer.encode(), until, shared)
+}
+
+fn refuse(stream: &TcpStream, (why, text): (Refusal, String), shared: &Shared) -> io::Result<()> {
+    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+    let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
+    write_all(stream, &refusal(why, &text), until, shared)?;
+    // Closing with something unread would reset the connection and could lose the answer on its way.
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut rest = [0; 512];
+    let until = mono_ns() + 1_000_000_000;
+    stream.set_read_timeout(Some(TICK))?;
+    while mono_ns() < until && !shared.stop.load(Ordering::Relaxed) {
+        match { stream }.read(&mut rest) {
+            Ok(0) => break,
+            Err(e) if !is_tick(&e) => break,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_tick(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
+    )
+}
+
+fn expired(until: i64, shared: &Shared) -> io::Result<()> {
+    if shared.stop.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    if mono_ns() >= until {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(())
+}
+
+fn read_request(
+    stream: &TcpStream,
+    nonce: [u8; 16],
+    until: i64,
+    shared: &Shared,
+) -> io::Result<Result<Request, ControlError>> {
+    let mut reader = RequestReader::new(nonce, shared.key.clone());
+    let mut buf = [0; 512];
+    stream.set_read_timeout(Some(TICK))?;
+    loop {
+        expired(until, shared)?;
+        let wants = reader.wants().min(buf.len());
+        match { stream }.read(&mut buf[..wants]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => match reader.push(&buf[..n]) {
+                Ok(None) => {}
+                Ok(Some(request)) => return Ok(Ok(request)),
+                Err(e) => return Ok(Err(e)),
+            },
+            Err(e) if is_tick(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn write_all(stream: &TcpStream, mut bytes: &[u8], until: i64, shared: &Shared) -> io::Result<()> {
+    stream.set_write_timeout(Some(TICK))?;
+    while !bytes.is_empty() {
+        match { stream }.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if is_tick(&e) => {}
+            Err(e) => return Err(e),
+        }
+        if !bytes.is_empty() {
+            expired(until, shared)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells the client that its flow begins, and the report when. Gives the length of what was sent.
+fn accept(
+    stream: &TcpStream,
+    flow: &FlowPermit,
+    congestion: &str,
+    shared: &Shared,
+) -> io::Result<(i64, u64)> {
+    shared.counters.flows.fetch_add(1, Ordering::Relaxed);
+    let began = mono_ns();
+    let server_ns = shared.clock.from_mono_ns(began);
+    flow.with_report(|r| {
+        r.start_ns = server_ns;
+        r.congestion = congestion.to_string();
+    });
+    let answer = Response::Accepted(Accepted {
+        server_ns,
+        duration: flow.duration,
+        sample: flow.sample,
+        congestion: congestion.to_string(),
+        udp_port: 0,
+        udp_token: 0,
+    })
+    .encode();
+    write_all(
+        stream,
+        &answer,
+        began + REQUEST_WITHIN.as_nanos() as i64,
+        shared,
+    )?;
+    Ok((began, answer.len() as u64))
+}
+
+fn pump<'a>(stream: &'a TcpStream, flow: &FlowPermit, began: i64, shared: &'a Shared) -> Pump<'a> {
+    Pump {
+        socket: stream,
+        until: began + flow.duration.as_nanos() as i64,
+        sample: flow.sample,
+        patience: PATIENCE,
+        stop: &shared.stop,
+    }
+}
+
+fn since(began: i64, now: i64) -> Duration {
+    Duration::from_nanos((now - began).max(0) as u64)
+}
+
+fn upload(stream: &TcpStream, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up) {
+        Ok(f) => f,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let (began, _) = accept(stream, &flow, "", shared)?;
+    let mut counted = 0;
+    let end = pump(stream, &flow, began, shared).receive(&mut |now, bytes| {
+        flow.with_report(|r| {
+            r.samples.push(Sample {
+                at: since(began, now),
+                bytes,
+                detail: Detail::Receiver,
+            });
+        });
+        shared
+            .counters
+            .bytes_received
+            .fetch_add(bytes - counted, Ordering::Relaxed);
+        counted = bytes;
+        if flow.spend(bytes) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    finish(stream, &flow, &end, shared)
+}
+
+fn download(
+    stream: &TcpStream,
+    permit: &Permit,
+    spec: &FlowSpec,
+    congestion: &str,
+    shared: &Shared,
+) -> io::Result<()> {
+    // Without a name the socket keeps what it inherited from the listener.
+    if !congestion.is_empty()
+        && let Err(e) = choose_congestion(SockRef::from(stream), Some(congestion))
+    {
+        return refuse(
+            stream,
+            (Refusal::UnknownCongestion, format!("at the server: {e}")),
+            shared,
+        );
+    }
+    let mut flow = match shared.book.flow(permit, spec, Direction::Down) {
+        Ok(f) => f,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    lift_send_buffer(stream);
+    let payload = shared.payload.get_or_init(Payload::new);
+    let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
+    let (began, answer) = accept(stream, &flow, &congestion_of(stream), shared)?;
+    let mut counted = 0;
+    let end = pump(stream, &flow, began, shared).send(payload, &mut |now, info| {
+        let bytes = info
+            .bytes_acked()
+            .unwrap_or(0)
+            .saturating_sub(before + answer);
+        flow.with_report(|r| {
+            r.limits = info.limits();
+            r.samples.push(Sample {
+                at: since(began, now),
+                bytes,
+                detail: Detail::Sender(info.sender()),
+            });
+        });
+        shared
+            .counters
+            .bytes_sent
+            .fetch_add(bytes.saturating_sub(counted), Ordering::Relaxed);
+        counted = bytes;
+        if flow.spend(bytes) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    finish(stream, &flow, &end, shared)
+}
+
+fn finish(stream: &TcpStream, flow: &FlowPermit, end: &End, shared: &Shared) -> io::Result<()> {
+    let ended = match end {
+        End::TimeUp => Ended::TimeUp,
+        End::PeerClosed => Ended::ByClient,
+        End::Enough => Ended::Budget,
+        End::Stopped | End::Stalled | End::Failed(_) => Ended::Failed,
+    };
+    flow.with_report(|r| r.ended = ended);
+    if let (End::Enough, Direction::Up) = (end, direction_of(flow)) {
+        let text = "this client has moved all the bytes it may in an hour";
+        return refuse(stream, (Refusal::Spent, text.to_string()), shared);
+    }
+    if !matches!(end, End::PeerClosed) {
+        close_abruptly(stream);
+    }
+    Ok(())
+}
+
+fn direction_of(flow: &FlowPermit) -> Direction {
+    let mut direction = Direction::Up;
+    flow.with_report(|r| direction = r.direction);
+    direction
+}

@@ -1,0 +1,558 @@
+//! Server and load over loopback.
+
+use super::*;
+use crate::load::{Load, LoadError, LoadOutcome, LoadPlan, Peer};
+use base::record::{Direction, Event, Flow, Row};
+use base::{Bytes, Duration};
+use measure::control::{Ended, Refusal, Request, Response};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+fn config() -> ServeConfig {
+    ServeConfig {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        ..ServeConfig::default()
+    }
+}
+
+fn peer(server: &Server) -> Peer {
+    Peer {
+        server: server.local_addr(),
+        key: None,
+        patience: Duration::from_secs(5),
+    }
+}
+
+fn plan(server: &Server, direction: Direction) -> LoadPlan {
+    LoadPlan {
+        peer: peer(server),
+        direction,
+        flows: 2,
+        first_flow: 10,
+        congestion: None,
+        duration: Duration::from_secs(10),
+        sample: Duration::from_millis(20),
+    }
+}
+
+fn run(plan: LoadPlan, ms: u64) -> (LoadOutcome, Vec<Flow>, Vec<Event>) {
+    let (rows, taken) = channel();
+    let load = Load::start(plan, Clock::new(), rows).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(ms));
+    let outcome = load.stop().collect(Duration::from_secs(5));
+    let (flows, events) = split(taken);
+    (outcome, flows, events)
+}
+
+fn split(taken: Receiver<Row>) -> (Vec<Flow>, Vec<Event>) {
+    let (mut flows, mut events) = (Vec::new(), Vec::new());
+    for row in taken {
+        match row {
+            Row::Flow(f) => flows.push(f),
+            Row::Event(e) => events.push(e),
+            other => panic!("a load writes no {other:?}"),
+        }
+    }
+    (flows, events)
+}
+
+/// The message of a load that must not start.
+fn refusal(plan: LoadPlan) -> LoadError {
+    match Load::start(plan, Clock::new(), channel().0) {
+        Err(e) => e,
+        Ok(_) => panic!("the load began"),
+    }
+}
+
+#[test]
+fn an_upload_is_seen_alike_at_both_ends() {
+    let server = Server::start(config()).unwrap();
+    let (outcome, flows, events) = run(plan(&server, Direction::Up), 200);
+    assert!(outcome.report_error.is_none(), "{:?}", outcome.report_error);
+    assert_eq!(
+        outcome.flows.iter().map(|f| f.flow).collect::<Vec<_>>(),
+        [10, 11]
+    );
+    for f in &outcome.flows {
+        assert!(f.error.is_none(), "{:?}", f.error);
+        assert!(f.bytes > 1_000_000, "{f:?}");
+        let ours: Vec<&Flow> = flows
+            .iter()
+            .filter(|r| r.flow == f.flow && r.bytes_acked.is_some())
+            .collect();
+        let theirs: Vec<&Flow> = flows
+            .iter()
+            .filter(|r| r.flow == f.flow && r.bytes_received.is_some())
+            .collect();
+        assert!(
+            ours.len() > 4 && theirs.len() > 4,
+            "{} and {}",
+            ours.len(),
+            theirs.len()
+        );
+        let last = ours.last().unwrap();
+        assert!(
+            last.mss_bytes.unwrap() > 500 && last.cwnd_bytes.unwrap() >= last.mss_bytes.unwrap()
+        );
+        assert!(
+            (1_000..100_000_000).contains(&last.srtt_ns.unwrap()),
+            "{last:?}"
+        );
+        assert!(last.delivery_rate_bps.unwrap() > 1_000_000, "{last:?}");
+        assert!(last.bytes_received.is_none());
+        // What the receiver counted cannot be more than was sent, and is at least what was acknowledged,
+        // unless the reset at the end overtook it.
+        let (acked, received) = (
+            last.bytes_acked.unwrap(),
+            theirs.last().unwrap().bytes_received.unwrap(),
+        );
+        assert!(
+            received * 10 > acked * 9 && received < acked * 2 + 50_000_000,
+            "{acked} {received}"
+        );
+    }
+    assert!(
+        events
+            .iter()
+            .all(|e| &*e.kind == "flow" || &*e.kind == "held_back"),
+        "{events:?}"
+    );
+    assert_eq!(server.stats().flows, 2);
+}
+
+#[test]
+fn a_download_brings_the_senders_state_on_our_clock() {
+    let server = Server::start(config()).unwrap();
+    let (outcome, flows, _) = run(plan(&server, Direction::Down), 200);
+    assert!(outcome.report_error.is_none(), "{:?}", outcome.report_error);
+    assert!(
+        outcome.placed_within < Duration::from_millis(200),
+        "{}",
+        outcome.placed_within
+    );
+    for f in &outcome.flows {
+        assert!(f.error.is_none() && f.bytes > 1_000_000, "{f:?}");
+        let of = |r: &&Flow| r.flow == f.flow && r.direction == Direction::Down;
+        let ours: Vec<&Flow> = flows
+            .iter()
+            .filter(of)
+            .filter(|r| r.bytes_received.is_some())
+            .collect();
+        let theirs: Vec<&Flow> = flows
+            .iter()
+            .filter(of)
+            .filter(|r| r.bytes_acked.is_some())
+            .collect();
+        assert!(
+            ours.len() > 4 && theirs.len() > 4,
+            "{} and {}",
+            ours.len(),
+            theirs.len()
+        );
+        // One host, one clock: where the samples are on it can be checked.
+        let slack = outcome.placed_within.as_nanos() as i64 + 200_000_000;
+        assert!((theirs[0].t_ns - ours[0].t_ns).abs() < slack);
+        assert!((theirs.last().unwrap().t_ns - ours.last().unwrap().t_ns).abs() < slack);
+        // Not one byte more than was sent, the control messages left out.
+        assert!(theirs[0].bytes_acked.unwrap() < 50_000_000);
+        assert!(
+            theirs
+                .iter()
+                .all(|r| r.cwnd_bytes.unwrap() > 0 && r.bytes_received.is_none())
+        );
+        assert!(theirs.windows(2).all(|w| w[0].t_ns < w[1].t_ns));
+    }
+    assert!(
+        outcome.reports.iter().all(|r| r.ended == Ended::ByClient),
+        "{:?}",
+        outcome.reports[0].ended
+    );
+}
+
+#[test]
+fn what_is_used_to_send_is_recorded_and_never_the_hosts_default_unasked() {
+    let server = Server::start(config()).unwrap();
+    let has = crate::load::CongestionControls::read().available;
+    let expected = if has.iter().any(|c| c == "cubic") {
+        "cubic".to_string()
+    } else {
+        has[0].clone()
+    };
+    for direction in [Direction::Up, Direction::Down] {
+        let (outcome, _, events) = run(plan(&server, direction), 20);
+        assert!(
+            outcome.flows.iter().all(|f| f.congestion == expected),
+            "{outcome:?}"
+        );
+        assert!(
+            events.iter().any(|e| e.detail.contains(&expected)),
+            "{events:?}"
+        );
+        let reno = LoadPlan {
+            congestion: Some("reno".into()),
+            ..plan(&server, direction)
+        };
+        let (outcome, _, _) = run(reno, 20);
+        assert!(
+            outcome.flows.iter().all(|f| f.congestion == "reno"),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_congestion_control_is_answered_with_the_known_ones() {
+    let server = Server::start(config()).unwrap();
+    for direction in [Direction::Up, Direction::Down] {
+        let e = refusal(LoadPlan {
+            congestion: Some("cubik".into()),
+            ..plan(&server, direction)
+        });
+        let text = e.to_string();
+        assert!(
+            text.contains("\"cubik\"") && text.contains("reno"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn keys_must_fit_and_the_message_says_which_fault_it_is() {
+    let server = Server::start(ServeConfig {
+        key: Some(b"right".to_vec()),
+        ..config()
+    })
+    .unwrap();
+    let with = |key: Option<&[u8]>| {
+        let mut p = plan(&server, Direction::Up);
+        p.peer.key = key.map(<[u8]>::to_vec);
+        p
+    };
+    assert!(matches!(
+        refusal(with(Some(b"wrong"))),
+        LoadError::WrongKey { .. }
+    ));
+    assert!(matches!(refusal(with(None)), LoadError::KeyNeeded { .. }));
+    let (outcome, _, _) = run(with(Some(b"right")), 20);
+    assert!(outcome.report_error.is_none() && outcome.flows.iter().all(|f| f.error.is_none()));
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap();
+    let e = Server::start(ServeConfig {
+        listen: vec![addr],
+        ..config()
+    })
+    .err()
+    .unwrap();
+    assert!(
+        e.to_string().contains(&addr.to_string()) && e.to_string().contains("in use"),
+        "{e}"
+    );
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let e = Server::start(ServeConfig {
+        listen: vec![taken.local_addr().unwrap()],
+        ..config()
+    })
+    .err()
+    .unwrap();
+    assert!(
+        matches!(
+            e,
+            ServeError::InUse {
+                protocol: "UDP",
+                ..
+            }
+        ),
+        "{e}"
+    );
+}
+
+#[test]
+fn both_families_are_served_by_one_socket() {
+    let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let server = Server::start(ServeConfig {
+        listen: vec![any],
+        ..config()
+    })
+    .unwrap();
+    let port = server.local_addr().port();
+    let stop = AtomicBool::new(false);
+    for ip in ["127.0.0.1", "::1"] {
+        let there = Peer {
+            server: SocketAddr::new(ip.parse().unwrap(), port),
+            ..peer(&server)
+        };
+        let stream = match there.connect(None) {
+            Ok(s) => s,
+            // A host without IPv6 has nothing to reach there.
+            Err(e) if server.local_addr().is_ipv4() && ip == "::1" => {
+                assert!(matches!(e, LoadError::Unreachable { .. }));
+                continue;
+            }
+            Err(e) => panic!("{e}"),
+        };
+        let (answer, _) = there.ask(&stream, &Request::Ping, &stop).unwrap();
+        assert_eq!(answer, Response::Pong);
+    }
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let server = Server::start(config()).unwrap();
+    let mut p = plan(&server, Direction::Down);
+    p.peer.server = closed;
+    let e = refusal(p);
+    assert!(
+        matches!(e, LoadError::Unreachable { .. }) && e.to_string().contains("tailback serve"),
+        "{e}"
+    );
+}
+
+#[test]
+fn another_service_is_told_from_a_tailback() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = other.local_addr().unwrap();
+    let talker = std::thread::spawn(move || {
+        let (mut s, _) = other.accept().unwrap();
+        s.write_all(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").unwrap();
+    });
+    let there = Peer {
+        server: addr,
+        key: None,
+        patience: Duration::from_secs(2),
+    };
+    let stream = there.connect(None).unwrap();
+    let e = there
+        .ask(&stream, &Request::Info, &AtomicBool::new(false))
+        .unwrap_err();
+    assert!(e.to_string().contains("another service"), "{e}");
+    talker.join().unwrap();
+}
+
+#[test]
+fn what_was_measured_is_kept_when_the_server_goes_away() {
+    for direction in [Direction::Down, Direction::Up] {
+        let server = Server::start(config()).unwrap();
+        let (rows, taken) = channel();
+        let load = Load::start(plan(&server, direction), Clock::new(), rows).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert_eq!(load.progress().alive, 2);
+        server.stop();
+        let began = Instant::now();
+        while load.progress().alive > 0 {
+            assert!(began.elapsed().as_secs() < 5, "the load has not noticed");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let outcome = load.stop().collect(Duration::from_secs(1));
+        for f in &outcome.flows {
+            assert!(matches!(f.error, Some(LoadError::Vanished { .. })), "{f:?}");
+            assert!(f.bytes > 0);
+        }
+        assert!(matches!(
+            outcome.report_error,
+            Some(LoadError::Unreachable { .. })
+        ));
+        let (flows, events) = split(taken);
+        assert!(flows.len() > 4);
+        assert!(
+            events.iter().filter(|e| &*e.kind == "fault").count() >= 2,
+            "{events:?}"
+        );
+    }
+}
+
+#[test]
+fn budgets_are_kept_and_their_refusals_explained() {
+    let server = Server::start(ServeConfig {
+        budgets: Budgets {
+            flows_per_client: 2,
+            bytes_per_hour: Bytes::new(20_000_000),
+            ..Budgets::default()
+        },
+        ..config()
+    })
+    .unwrap();
+    // Three are wanted, two are had.
+    let three = LoadPlan {
+        flows: 3,
+        ..plan(&server, Direction::Down)
+    };
+    let (rows, taken) = channel();
+    let load = Load::start(three, Clock::new(), rows).unwrap();
+    let began = Instant::now();
+    while load.progress().alive > 0 {
+        assert!(began.elapsed().as_secs() < 5, "20 MB never ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let outcome = load.stop().collect(Duration::from_secs(1));
+    let refused = |f: &&crate::load::FlowOutcome| {
+        matches!(
+            f.error,
+            Some(LoadError::Refused {
+                why: Refusal::Busy,
+                ..
+            })
+        )
+    };
+    assert_eq!(
+        outcome.flows.iter().filter(refused).count(),
+        1,
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.reports.iter().any(|r| r.ended == Ended::Budget),
+        "{outcome:?}"
+    );
+    assert!(
+        split(taken)
+            .1
+            .iter()
+            .any(|e| e.detail.contains("use fewer flows"))
+    );
+    // The hour's bytes are gone.
+    let e = refusal(plan(&server, Direction::Up));
+    assert!(
+        matches!(
+            e,
+            LoadError::Refused {
+                why: Refusal::Spent,
+                ..
+            }
+        ) && e.to_string().contains("try again in"),
+        "{e}"
+    );
+}
+
+#[test]
+fn an_upload_that_uses_up_its_budget_is_told_so() {
+    let server = Server::start(ServeConfig {
+        budgets: Budgets {
+            bytes_per_hour: Bytes::new(10_000_000),
+            ..Budgets::default()
+        },
+        ..config()
+    })
+    .unwrap();
+    let (rows, _taken) = channel();
+    let load = Load::start(plan(&server, Direction::Up), Clock::new(), rows).unwrap();
+    let began = Instant::now();
+    while load.progress().alive > 0 {
+        assert!(began.elapsed().as_secs() < 5, "10 MB never ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let outcome = load.stop().collect(Duration::from_secs(2));
+    let told = |f: &crate::load::FlowOutcome| {
+        matches!(
+            f.error,
+            Some(LoadError::Refused {
+                why: Refusal::Spent,
+                ..
+            })
+        )
+    };
+    assert!(outcome.flows.iter().all(told), "{outcome:?}");
+}
+
+#[test]
+fn clients_that_say_nothing_do_not_keep_others_out_nor_the_server_from_stopping() {
+    let server = Server::start(ServeConfig {
+        budgets: Budgets {
+            connections_per_client: 8,
+            ..Budgets::default()
+        },
+        ..config()
+    })
+    .unwrap();
+    let mut silent: Vec<TcpStream> = (0..7)
+        .map(|_| TcpStream::connect(server.local_addr()).unwrap())
+        .collect();
+    // One that begins a request and never ends it.
+    silent[0].write_all(b"TBK").unwrap();
+    let there = peer(&server);
+    let stop = AtomicBool::new(false);
+    let ask = || {
+        there
+            .connect(None)
+            .and_then(|s| there.ask(&s, &Request::Ping, &stop))
+            .map(|(r, _)| r)
+    };
+    assert_eq!(ask().unwrap(), Response::Pong);
+    let began = Instant::now();
+    loop {
+        // The one before has to leave the books first.
+        silent.push(TcpStream::connect(server.local_addr()).unwrap());
+        match ask() {
+            Err(LoadError::Refused {
+                why: Refusal::Busy,
+                text,
+                ..
+            }) => {
+                assert!(text.contains("full"), "{text}");
+                break;
+            }
+            other => assert!(began.elapsed().as_secs() < 5, "{other:?}"),
+        }
+    }
+    let began = Instant::now();
+    server.stop();
+    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+    let mut rest = Vec::new();
+    silent[0]
+        .set_read_timeout(Some(std::time::Duration::from_secs(1)))
+        .unwrap();
+    let _ = silent[0].read_to_end(&mut rest);
+    assert_eq!(
+        rest.len(),
+        measure::control::GREETING_LEN,
+        "its greeting, and nothing for free"
+    );
+}
+
+#[test]
+fn a_load_stops_at_once_though_much_is_queued() {
+    let server = Server::start(config()).unwrap();
+    // A receiver that never reads: everything stays queued.
+    let sink = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut p = plan(&server, Direction::Up);
+    p.peer.server = sink.local_addr().unwrap();
+    let accepted = std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let (mut s, _) = sink.accept().unwrap();
+            let greeting = measure::control::Greeting {
+                key_needed: false,
+                nonce: [0; 16],
+            };
+            s.write_all(&greeting.encode()).unwrap();
+            let accepted = measure::control::Accepted {
+                server_ns: 0,
+                duration: Duration::from_secs(10),
+                sample: Duration::from_millis(50),
+                congestion: String::new(),
+                udp_port: 0,
+                udp_token: 0,
+            };
+            s.write_all(&Response::Accepted(accepted).encode()).unwrap();
+            held.push(s);
+        }
+        held
+    });
+    let (rows, _taken) = channel();
+    let load = Load::start(p, Clock::new(), rows).unwrap();
+    let held = accepted.join().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let began = Instant::now();
+    let stopped = load.stop();
+    assert!(began.elapsed().as_millis() < 1000, "{:?}", began.elapsed());
+    drop(held);
+    drop(stopped);
+}

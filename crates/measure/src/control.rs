@@ -1,0 +1,838 @@
+//! The control messages of the far end: what a client says over TCP to be sent load, to send load, to
+//! ask for what the far end counted, and to time a fresh connection.
+//!
+//! One connection carries one request. The server speaks first, with a greeting that holds a nonce;
+//! the client answers with one request, which carries HMAC-SHA-256(key, nonce ‖ request) where the
+//! server has a shared key (RFC 2104), so that a recorded request is worthless on another connection.
+//! All lengths are limited before anything is allocated, numbers are LEB128, samples are stored as
+//! differences, because a report has to come back over the slow line that was just measured.
+//!
+//! Units: durations and instants in nanoseconds, amounts in bytes, rates in bits per second.
+
+use base::record::Direction;
+use base::{BitsPerSec, Duration};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Where the far end listens unless told otherwise, over UDP and TCP.
+pub const DEFAULT_PORT: u16 = 7117;
+/// Version of these messages. A server answers no other.
+pub const VERSION: u8 = 1;
+/// Length of the greeting.
+pub const GREETING_LEN: usize = 21;
+/// Samples that a report may hold in all its flows, so that neither side stores without limit.
+pub const MAX_REPORT_SAMPLES: usize = 200_000;
+
+const MAGIC: [u8; 3] = *b"TBK";
+const TAG_LEN: usize = 32;
+const REQUEST_HEADER_LEN: usize = 8;
+const MAX_REQUEST_BODY: usize = 256;
+const RESPONSE_HEADER_LEN: usize = 5;
+const MAX_RESPONSE_BODY: usize = 4096;
+const MAX_REPORT_BODY: usize = 8 << 20;
+const MAX_TEXT: usize = 1024;
+const MAX_NAMES: usize = 64;
+const MAX_FLOWS: usize = 256;
+
+/// What is wrong with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    #[error(
+        "the far end does not speak Tailback's control protocol: is it another service on that port?"
+    )]
+    NotTailback,
+    #[error(
+        "the far end speaks version {theirs} of the control protocol, this build version {VERSION}: use the same release at both ends"
+    )]
+    Version { theirs: u8 },
+    #[error("wrong key: the HMAC of the request does not fit the server's key")]
+    WrongKey,
+    #[error("the server wants a shared key and the request has none")]
+    KeyNeeded,
+    #[error("a message of {bytes} bytes, where at most {limit} are allowed")]
+    TooLong { bytes: usize, limit: usize },
+    #[error("a malformed message: {what}")]
+    Malformed { what: &'static str },
+}
+
+/// Names a run of load at the server. It is drawn at random by the client and told to nobody else, so
+/// that only who began a session can read its report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub [u8; 16]);
+
+/// The server's first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// Whether requests must carry an HMAC.
+    pub key_needed: bool,
+    pub nonce: [u8; 16],
+}
+
+impl Greeting {
+    pub fn encode(&self) -> [u8; GREETING_LEN] {
+        let mut out = [0; GREETING_LEN];
+        out[..3].copy_from_slice(&MAGIC);
+        out[3] = VERSION;
+        out[4] = u8::from(self.key_needed);
+        out[5..].copy_from_slice(&self.nonce);
+        out
+    }
+
+    /// # Errors
+    /// The far end is no Tailback, or one of another version.
+    pub fn decode(bytes: &[u8; GREETING_LEN]) -> Result<Greeting, ControlError> {
+        check_magic(bytes)?;
+        let mut nonce = [0; 16];
+        nonce.copy_from_slice(&bytes[5..]);
+        Ok(Greeting {
+            key_needed: bytes[4] & 1 != 0,
+            nonce,
+        })
+    }
+}
+
+/// What flows of every kind have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    pub session: SessionId,
+    /// The client's number for the flow; the report names it by this.
+    pub flow: u32,
+    /// How long it shall last at most.
+    pub duration: Duration,
+    /// How often the server shall take a sample.
+    pub sample: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Who are you, and what can you do?
+    Info,
+    /// One byte back: times a fresh connection.
+    Ping,
+    /// The client sends, the server discards and counts.
+    Upload { spec: FlowSpec },
+    /// The server sends until the time is over or the client closes.
+    Download {
+        spec: FlowSpec,
+        /// The kernel's name of the congestion control to send with; empty for the server's choice.
+        congestion: String,
+    },
+    /// Datagrams at a rate. This connection stays open for as long as they flow.
+    Datagrams {
+        spec: FlowSpec,
+        direction: Direction,
+        rate: BitsPerSec,
+        /// UDP payload of each datagram.
+        payload_bytes: u16,
+    },
+    /// What did you count in this session?
+    Report { session: SessionId },
+}
+
+/// Why the server said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    WrongKey,
+    KeyNeeded,
+    /// Too many clients, connections or flows at once.
+    Busy,
+    /// The client has used up its bytes.
+    Spent,
+    UnknownCongestion,
+    UnknownSession,
+    Malformed,
+    /// Something failed at the server.
+    Failed,
+}
+
+const REFUSALS: [Refusal; 8] = [
+    Refusal::WrongKey,
+    Refusal::KeyNeeded,
+    Refusal::Busy,
+    Refusal::Spent,
+    Refusal::UnknownCongestion,
+    Refusal::UnknownSession,
+    Refusal::Malformed,
+    Refusal::Failed,
+];
+
+/// What the server agreed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The server's clock when the flow began.
+    pub server_ns: i64,
+    pub duration: Duration,
+    pub sample: Duration,
+    /// Congestion control that the server sends with; empty where the client is the sender.
+    pub congestion: String,
+    /// UDP port to send datagrams to, and the word that each of them carries; zero for TCP flows.
+    pub udp_port: u16,
+    pub udp_token: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerInfo {
+    /// Release of the server.
+    pub release: String,
+    /// Congestion controls that its kernel lets it use.
+    pub congestion: Vec<String>,
+    pub max_flows: u32,
+    pub max_duration: Duration,
+}
+
+/// How a flow came to its end, as the server saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Running,
+    TimeUp,
+    ByClient,
+    Budget,
+    Failed,
+}
+
+const ENDS: [Ended; 5] = [
+    Ended::Running,
+    Ended::TimeUp,
+    Ended::ByClient,
+    Ended::Budget,
+    Ended::Failed,
+];
+
+/// The sender's TCP_INFO at one moment; null is what the kernel did not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderState {
+    pub cwnd_bytes: u64,
+    pub ssthresh_bytes: Option<u64>,
+    pub srtt_ns: Option<u64>,
+    pub rttvar_ns: Option<u64>,
+    pub min_rtt_ns: Option<u64>,
+    pub retransmits: u64,
+    pub delivery_rate_bps: Option<u64>,
+    pub mss_bytes: u64,
+}
+
+/// Datagrams at their receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCount {
+    pub received: u64,
+    /// One more than the highest sequence number seen.
+    pub expected: u64,
+    /// Datagrams that came after one with a higher number.
+    pub reordered: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// A receiver of bytes has no more to say.
+    Receiver,
+    Sender(SenderState),
+    Datagrams(DatagramCount),
+}
+
+/// One sample of a flow at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Since the flow's start.
+    pub at: Duration,
+    /// Payload bytes so far: acknowledged, where the server sends; received, where it receives.
+    pub bytes: u64,
+    pub detail: Detail,
+}
+
+/// For how long a sender was held back by something other than the network (tcpi_busy_time and its kin).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub busy: Duration,
+    pub receive_window: Duration,
+    pub send_buffer: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowReport {
+    pub flow: u32,
+    pub direction: Direction,
+    /// The server's clock when the flow began: the `server_ns` it accepted with.
+    pub start_ns: i64,
+    pub ended: Ended,
+    pub congestion: String,
+    pub limits: Limits,
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    Pong,
+    Accepted(Accepted),
+    Refused { why: Refusal, text: String },
+    Info(ServerInfo),
+    Report(Vec<FlowReport>),
+}
+
+fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
+    if bytes[..3] != MAGIC {
+        return Err(ControlError::NotTailback);
+    }
+    if bytes[3] != VERSION {
+        return Err(ControlError::Version { theirs: bytes[3] });
+    }
+    Ok(())
+}
+
+fn mac(key: &[u8], nonce: &[u8; 16], request: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    mac.update(nonce);
+    mac.update(request);
+    mac
+}
+
+impl Request {
+    /// The bytes to send after a greeting, signed where there is a key.
+    pub fn encode(&self, nonce: &[u8; 16], key: Option<&[u8]>) -> Vec<u8> {
+        let mut body = Writer::default();
+        let kind = match self {
+            Request::Info => 0,
+            Request::Ping => 1,
+            Request::Upload { spec } => {
+                body.spec(spec);
+                2
+            }
+            Request::Download { spec, congestion } => {
+                body.spec(spec);
+                body.text(congestion);
+                3
+            }
+            Request::Datagrams {
+                spec,
+                direction,
+                rate,
+                payload_bytes,
+            } => {
+                body.spec(spec);
+                body.direction(*direction);
+                body.number(rate.get());
+                body.number(u64::from(*payload_bytes));
+                4
+            }
+            Request::Report { session } => {
+                body.0.extend_from_slice(&session.0);
+                5
+            }
+        };
+        let body = body.0;
+        let mut out = Vec::with_capacity(REQUEST_HEADER_LEN + body.len() + TAG_LEN);
+        out.extend_from_slice(&MAGIC);
+        out.push(VERSION);
+        out.push(kind);
+        out.push(u8::from(key.is_some()));
+        out.extend_from_slice(&(body.len() as u16).to_be_bytes());
+        out.extend_from_slice(&body);
+        if let Some(key) = key {
+            let tag = mac(key, nonce, &out).finalize().into_bytes();
+            out.extend_from_slice(&tag);
+        }
+        out
+    }
+
+    fn parse(kind: u8, body: &[u8]) -> Result<Request, ControlError> {
+        let mut r = Reader(body);
+        let request = match kind {
+            0 => Request::Info,
+            1 => Request::Ping,
+            2 => Request::Upload { spec: r.spec()? },
+            3 => Request::Download {
+                spec: r.spec()?,
+                congestion: r.text()?,
+            },
+            4 => Request::Datagrams {
+                spec: r.spec()?,
+                direction: r.direction()?,
+                rate: BitsPerSec::new(r.number()?),
+                payload_bytes: r.small()?,
+            },
+            5 => Request::Report {
+                session: r.session()?,
+            },
+            _ => {
+                return Err(ControlError::Malformed {
+                    what: "unknown kind of request",
+                });
+            }
+        };
+        r.end()?;
+        Ok(request)
+    }
+}
+
+/// Puts a request together from bytes as they come. Holds a few hundred bytes at most.
+#[derive(Debug)]
+pub struct RequestReader {
+    nonce: [u8; 16],
+    key: Option<Vec<u8>>,
+    buf: Vec<u8>,
+}
+
+impl RequestReader {
+    pub fn new(nonce: [u8; 16], key: Option<Vec<u8>>) -> RequestReader {
+        RequestReader {
+            nonce,
+            key,
+            buf: Vec::new(),
+        }
+    }
+
+    fn whole(&self) -> Result<usize, ControlError> {
+        if self.buf.len() < REQUEST_HEADER_LEN {
+            return Ok(REQUEST_HEADER_LEN);
+        }
+        check_magic(&self.buf)?;
+        let body = usize::from(u16::from_be_bytes([self.buf[6], self.buf[7]]));
+        if body > MAX_REQUEST_BODY {
+            return Err(ControlError::TooLong {
+                bytes: body,
+                limit: MAX_REQUEST_BODY,
+            });
+        }
+        let tag = if self.buf[5] & 1 != 0 { TAG_LEN } else { 0 };
+        Ok(REQUEST_HEADER_LEN + body + tag)
+    }
+
+    /// How many bytes to read next: never more than belong to the request. Zero after an error.
+    pub fn wants(&self) -> usize {
+        self.whole().unwrap_or(0).saturating_sub(self.buf.len())
+    }
+
+    /// Takes bytes; gives the request once it is whole and its key is right.
+    ///
+    /// # Errors
+    /// What is wrong with it: the connection is then of no further use.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Request>, ControlError> {
+        self.buf
+            .extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
+        let whole = self.whole()?;
+        if self.buf.len() < whole || whole == REQUEST_HEADER_LEN && self.wants() > 0 {
+            return Ok(None);
+        }
+        let (header, rest) = self.buf.split_at(REQUEST_HEADER_LEN);
+        let signed = header[5] & 1 != 0;
+        let body = &rest[..rest.len() - if signed { TAG_LEN } else { 0 }];
+        if let Some(key) = &self.key {
+            if !signed {
+                return Err(ControlError::KeyNeeded);
+            }
+            let (message, tag) = self.buf.split_at(REQUEST_HEADER_LEN + body.len());
+            // Compares in constant time.
+            mac(key, &self.nonce, message)
+                .verify_slice(tag)
+                .map_err(|_| ControlError::WrongKey)?;
+        }
+        Request::parse(header[4], body).map(Some)
+    }
+}
+
+impl Response {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        let kind = match self {
+            // A single byte: this is what a responsiveness probe waits for.
+            Response::Pong => return vec![0],
+            Response::Accepted(a) => {
+                w.signed(a.server_ns);
+                w.number(a.duration.as_nanos());
+                w.number(a.sample.as_nanos());
+                w.text(&a.congestion);
+                w.number(u64::from(a.udp_port));
+                w.number(a.udp_token);
+                1
+            }
+            Response::Refused { why, text } => {
+                w.0.push(
+                    REFUSALS
+                        .iter()
+                        .position(|r| r == why)
+                        .expect("every refusal is listed") as u8,
+                );
+                w.text(text);
+                2
+            }
+            Response::Info(info) => {
+                w.text(&info.release);
+                w.number(info.congestion.len().min(MAX_NAMES) as u64);
+                for name in info.congestion.iter().take(MAX_NAMES) {
+                    w.text(name);
+                }
+                w.number(u64::from(info.max_flows));
+                w.number(info.max_duration.as_nanos());
+                3
+            }
+            Response::Report(flows) => {
+                w.number(flows.len() as u64);
+                for flow in flows {
+                    w.flow(flow);
+                }
+                4
+            }
+        };
+        let mut out = Vec::with_capacity(RESPONSE_HEADER_LEN + w.0.len());
+        out.push(kind);
+        out.extend_from_slice(&(w.0.len() as u32).to_be_bytes());
+        out.extend_from_slice(&w.0);
+        out
+    }
+
+    fn parse(kind: u8, body: &[u8]) -> Result<Response, ControlError> {
+        let mut r = Reader(body);
+        let response = match kind {
+            1 => Response::Accepted(Accepted {
+                server_ns: r.signed()?,
+                duration: Duration::from_nanos(r.number()?),
+                sample: Duration::from_nanos(r.number()?),
+                congestion: r.text()?,
+                udp_port: r.small()?,
+                udp_token: r.number()?,
+            }),
+            2 => Response::Refused {
+                why: *REFUSALS
+                    .get(usize::from(r.byte()?))
+                    .unwrap_or(&Refusal::Failed),
+                text: r.text()?,
+            },
+            3 => Response::Info(ServerInfo {
+                release: r.text()?,
+                congestion: {
+                    let names = r.count(MAX_NAMES)?;
+                    (0..names).map(|_| r.text()).collect::<Result<_, _>>()?
+                },
+                max_flows: r.small()?,
+                max_duration: Duration::from_nanos(r.number()?),
+            }),
+            4 => {
+                let flows = r.count(MAX_FLOWS)?;
+                let mut room = MAX_REPORT_SAMPLES;
+                Response::Report(
+                    (0..flows)
+                        .map(|_| r.flow(&mut room))
+                        .collect::<Result<_, _>>()?,
+                )
+            }
+            _ => {
+                return Err(ControlError::Malformed {
+                    what: "unknown kind of response",
+                });
+            }
+        };
+        r.end()?;
+        Ok(response)
+    }
+}
+
+/// Puts a response together from bytes as they come; stores no more than have come.
+#[derive(Debug, Default)]
+pub struct ResponseReader {
+    buf: Vec<u8>,
+}
+
+impl ResponseReader {
+    fn whole(&self) -> Result<usize, ControlError> {
+        match self.buf.first() {
+            None | Some(0) => Ok(1),
+            Some(_) if self.buf.len() < RESPONSE_HEADER_LEN => Ok(RESPONSE_HEADER_LEN),
+            Some(kind) => {
+                let body = u32::from_be_bytes([self.buf[1], self.buf[2], self.buf[3], self.buf[4]])
+                    as usize;
+                let limit = if *kind == 4 {
+                    MAX_REPORT_BODY
+                } else {
+                    MAX_RESPONSE_BODY
+                };
+                if body > limit {
+                    return Err(ControlError::TooLong { bytes: body, limit });
+                }
+                Ok(RESPONSE_HEADER_LEN + body)
+            }
+        }
+    }
+
+    /// How many bytes to read next: never more than belong to the response. Zero after an error.
+    pub fn wants(&self) -> usize {
+        self.whole().unwrap_or(0).saturating_sub(self.buf.len())
+    }
+
+    /// Takes bytes; gives the response once it is whole.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Response>, ControlError> {
+        self.buf
+            .extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
+        // A whole header may announce more.
+        if self.buf.is_empty() || self.buf.len() < self.whole()? {
+            return Ok(None);
+        }
+        let kind = self.buf[0];
+        if kind == 0 {
+            return Ok(Some(Response::Pong));
+        }
+        Response::parse(kind, &self.buf[RESPONSE_HEADER_LEN..]).map(Some)
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.0.push(v as u8 | 0x80);
+            v >>= 7;
+        }
+        self.0.push(v as u8);
+    }
+    /// Zigzag: small differences of either sign stay short.
+    fn signed(&mut self, v: i64) {
+        self.number(((v << 1) ^ (v >> 63)) as u64);
+    }
+    /// Cut to what a reader takes.
+    fn text(&mut self, text: &str) {
+        let mut end = text.len().min(MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.number(end as u64);
+        self.0.extend_from_slice(&text.as_bytes()[..end]);
+    }
+    fn spec(&mut self, s: &FlowSpec) {
+        self.0.extend_from_slice(&s.session.0);
+        self.number(u64::from(s.flow));
+        self.number(s.duration.as_nanos());
+        self.number(s.sample.as_nanos());
+    }
+    fn direction(&mut self, d: Direction) {
+        self.0.push(match d {
+            Direction::Up => 0,
+            Direction::Down => 1,
+        });
+    }
+    fn flow(&mut self, f: &FlowReport) {
+        self.number(u64::from(f.flow));
+        self.direction(f.direction);
+        self.signed(f.start_ns);
+        self.0.push(
+            ENDS.iter()
+                .position(|e| *e == f.ended)
+                .expect("every end is listed") as u8,
+        );
+        self.text(&f.congestion);
+        for d in [f.limits.busy, f.limits.receive_window, f.limits.send_buffer] {
+            self.number(d.as_nanos());
+        }
+        self.number(f.samples.len() as u64);
+        let mut before = [0; COLUMNS];
+        for s in &f.samples {
+            let (kind, now) = columns(s);
+            let present = now
+                .iter()
+                .enumerate()
+                .fold(0u16, |bits, (i, c)| bits | u16::from(c.is_some()) << i);
+            self.number(u64::from(present) << 2 | kind);
+            for (last, value) in before.iter_mut().zip(now) {
+                if let Some(v) = value {
+                    self.signed(v.wrapping_sub(*last) as i64);
+                    *last = v;
+                }
+            }
+        }
+    }
+}
+
+/// A sample as a row of numbers, so that one loop writes differences of all of them.
+const COLUMNS: usize = 10;
+
+fn columns(s: &Sample) -> (u64, [Option<u64>; COLUMNS]) {
+    let mut row = [None; COLUMNS];
+    row[0] = Some(s.at.as_nanos());
+    row[1] = Some(s.bytes);
+    let kind = match s.detail {
+        Detail::Receiver => 0,
+        Detail::Sender(t) => {
+            row[2..].copy_from_slice(&[
+                Some(t.cwnd_bytes),
+                t.ssthresh_bytes,
+                t.srtt_ns,
+                t.rttvar_ns,
+                t.min_rtt_ns,
+                Some(t.retransmits),
+                t.delivery_rate_bps,
+                Some(t.mss_bytes),
+            ]);
+            1
+        }
+        Detail::Datagrams(d) => {
+            row[2..5].copy_from_slice(&[Some(d.received), Some(d.expected), Some(d.reordered)]);
+            2
+        }
+    };
+    (kind, row)
+}
+
+fn from_columns(kind: u64, row: [Option<u64>; COLUMNS]) -> Option<Sample> {
+    let detail = match kind {
+        0 => Detail::Receiver,
+        1 => Detail::Sender(SenderState {
+            cwnd_bytes: row[2]?,
+            ssthresh_bytes: row[3],
+            srtt_ns: row[4],
+            rttvar_ns: row[5],
+            min_rtt_ns: row[6],
+            retransmits: row[7]?,
+            delivery_rate_bps: row[8],
+            mss_bytes: row[9]?,
+        }),
+        2 => Detail::Datagrams(DatagramCount {
+            received: row[2]?,
+            expected: row[3]?,
+            reordered: row[4]?,
+        }),
+        _ => return None,
+    };
+    Some(Sample {
+        at: Duration::from_nanos(row[0]?),
+        bytes: row[1]?,
+        detail,
+    })
+}
+
+const CUT: ControlError = ControlError::Malformed {
+    what: "it ends too early",
+};
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn byte(&mut self) -> Result<u8, ControlError> {
+        let (first, rest) = self.0.split_first().ok_or(CUT)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+    fn number(&mut self) -> Result<u64, ControlError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let b = self.byte()?;
+            let bits = u64::from(b & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if b & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(ControlError::Malformed {
+            what: "a number of more than 64 bits",
+        })
+    }
+    fn signed(&mut self) -> Result<i64, ControlError> {
+        let v = self.number()?;
+        Ok((v >> 1) as i64 ^ -((v & 1) as i64))
+    }
+    fn small<T: TryFrom<u64>>(&mut self) -> Result<T, ControlError> {
+        T::try_from(self.number()?).map_err(|_| ControlError::Malformed {
+            what: "a number out of its range",
+        })
+    }
+    fn count(&mut self, limit: usize) -> Result<usize, ControlError> {
+        let n: usize = self.small()?;
+        if n > limit {
+            return Err(ControlError::Malformed {
+                what: "more entries than allowed",
+            });
+        }
+        Ok(n)
+    }
+    fn take(&mut self, n: usize) -> Result<&[u8], ControlError> {
+        if n > self.0.len() {
+            return Err(CUT);
+        }
+        let (head, rest) = self.0.split_at(n);
+        self.0 = rest;
+        Ok(head)
+    }
+    fn text(&mut self) -> Result<String, ControlError> {
+        let n = self.count(MAX_TEXT)?;
+        let bytes = self.take(n)?;
+        std::str::from_utf8(bytes)
+            .map(str::to_string)
+            .map_err(|_| ControlError::Malformed {
+                what: "text that is not UTF-8",
+            })
+    }
+    fn session(&mut self) -> Result<SessionId, ControlError> {
+        let mut id = [0; 16];
+        id.copy_from_slice(self.take(16)?);
+        Ok(SessionId(id))
+    }
+    fn spec(&mut self) -> Result<FlowSpec, ControlError> {
+        Ok(FlowSpec {
+            session: self.session()?,
+            flow: self.small()?,
+            duration: Duration::from_nanos(self.number()?),
+            sample: Duration::from_nanos(self.number()?),
+        })
+    }
+    fn direction(&mut self) -> Result<Direction, ControlError> {
+        match self.byte()? {
+            0 => Ok(Direction::Up),
+            1 => Ok(Direction::Down),
+            _ => Err(ControlError::Malformed {
+                what: "a direction that is neither up nor down",
+            }),
+        }
+    }
+    fn flow(&mut self, room: &mut usize) -> Result<FlowReport, ControlError> {
+        let mut report = FlowReport {
+            flow: self.small()?,
+            direction: self.direction()?,
+            start_ns: self.signed()?,
+            ended: *ENDS
+                .get(usize::from(self.byte()?))
+                .unwrap_or(&Ended::Failed),
+            congestion: self.text()?,
+            limits: Limits {
+                busy: Duration::from_nanos(self.number()?),
+                receive_window: Duration::from_nanos(self.number()?),
+                send_buffer: Duration::from_nanos(self.number()?),
+            },
+            samples: Vec::new(),
+        };
+        let samples = self.count(*room)?;
+        *room -= samples;
+        let mut before = [0u64; COLUMNS];
+        for _ in 0..samples {
+            let head = self.number()?;
+            let mut row = [None; COLUMNS];
+            for (i, (cell, last)) in row.iter_mut().zip(&mut before).enumerate() {
+                if head >> (2 + i) & 1 != 0 {
+                    *last = last.wrapping_add(self.signed()? as u64);
+                    *cell = Some(*last);
+                }
+            }
+            report
+                .samples
+                .push(from_columns(head & 3, row).ok_or(ControlError::Malformed {
+                    what: "a sample without its columns",
+                })?);
+        }
+        Ok(report)
+    }
+    fn end(&self) -> Result<(), ControlError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(ControlError::Malformed {
+                what: "bytes after its end",
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+use super::*;
+use proptest::prelude::*;
+
+const NONCE: [u8; 16] = [7; 16];
+
+fn read_request(bytes: &[u8], key: Option<&[u8]>) -> Result<Option<Request>, ControlError> {
+    RequestReader::new(NONCE, key.map(<[u8]>::to_vec)).pushed(bytes)
+}
+
+impl RequestReader {
+    /// Feeds as a socket would: never more than is wanted.
+    fn pushed(&mut self, mut bytes: &[u8]) -> Result<Option<Request>, ControlError> {
+        while !bytes.is_empty() {
+            let n = self.wants().min(bytes.len());
+            if let Some(r) = self.push(&bytes[..n])? {
+                return Ok(Some(r));
+            }
+            bytes = &bytes[n..];
+        }
+        Ok(None)
+    }
+}
+
+fn read_response(mut bytes: &[u8]) -> Result<Option<Response>, ControlError> {
+    let mut reader = ResponseReader::default();
+    while !bytes.is_empty() {
+        let n = reader.wants().min(bytes.len());
+        if let Some(r) = reader.push(&bytes[..n])? {
+            assert_eq!(bytes.len(), n, "it wanted more than belongs to it");
+            return Ok(Some(r));
+        }
+        bytes = &bytes[n..];
+    }
+    Ok(None)
+}
+
+fn spec() -> impl Strategy<Value = FlowSpec> {
+    (any::<[u8; 16]>(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(s, flow, d, i)| {
+        FlowSpec {
+            session: SessionId(s),
+            flow,
+            duration: Duration::from_nanos(d),
+            sample: Duration::from_nanos(i),
+        }
+    })
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    prop_oneof![Just(Direction::Up), Just(Direction::Down)]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        Just(Request::Info),
+        Just(Request::Ping),
+        spec().prop_map(|spec| Request::Upload { spec }),
+        (spec(), "[a-z]{0,16}")
+            .prop_map(|(spec, congestion)| Request::Download { spec, congestion }),
+        (spec(), direction(), any::<u64>(), any::<u16>()).prop_map(
+            |(spec, direction, r, payload_bytes)| {
+                Request::Datagrams {
+                    spec,
+                    direction,
+                    rate: BitsPerSec::new(r),
+                    payload_bytes,
+                }
+            }
+        ),
+        any::<[u8; 16]>().prop_map(|s| Request::Report {
+            session: SessionId(s)
+        }),
+    ]
+}
+
+fn detail() -> impl Strategy<Value = Detail> {
+    let o = || any::<Option<u64>>();
+    let n = any::<u64>;
+    prop_oneof![
+        Just(Detail::Receiver),
+        (n(), o(), o(), o(), o(), n(), o(), n()).prop_map(|(c, th, s, v, m, r, d, mss)| {
+            Detail::Sender(SenderState {
+                cwnd_bytes: c,
+                ssthresh_bytes: th,
+                srtt_ns: s,
+                rttvar_ns: v,
+                min_rtt_ns: m,
+                retransmits: r,
+                delivery_rate_bps: d,
+                mss_bytes: mss,
+            })
+        }),
+        (n(), n(), n()).prop_map(|(received, expected, reordered)| {
+            Detail::Datagrams(DatagramCount {
+                received,
+                expected,
+                reordered,
+            })
+        }),
+    ]
+}
+
+fn flow() -> impl Strategy<Value = FlowReport> {
+    let samples = prop::collection::vec(
+        (any::<u64>(), any::<u64>(), detail()).prop_map(|(at, bytes, detail)| Sample {
+            at: Duration::from_nanos(at),
+            bytes,
+            detail,
+        }),
+        0..20,
+    );
+    (
+        any::<u32>(),
+        direction(),
+        any::<i64>(),
+        0..ENDS.len(),
+        "[a-z]{0,8}",
+        any::<[u64; 3]>(),
+        samples,
+    )
+        .prop_map(
+            |(flow, direction, start_ns, e, congestion, l, samples)| FlowReport {
+                flow,
+                direction,
+                start_ns,
+                ended: ENDS[e],
+                congestion,
+                limits: Limits {
+                    busy: Duration::from_nanos(l[0]),
+                    receive_window: Duration::from_nanos(l[1]),
+                    send_buffer: Duration::from_nanos(l[2]),
+                },
+                samples,
+            },
+        )
+}
+
+fn response() -> impl Strategy<Value = Response> {
+    let accepted = (any::<i64>(), any::<[u64; 3]>(), "[a-z]{0,8}", any::<u16>()).prop_map(
+        |(server_ns, [d, s, udp_token], congestion, udp_port)| {
+            Response::Accepted(Accepted {
+                server_ns,
+                duration: Duration::from_nanos(d),
+                sample: Duration::from_nanos(s),
+                congestion,
+                udp_port,
+                udp_token,
+            })
+        },
+    );
+    let info = (
+        ".{0,9}",
+        prop::collection::vec("[a-z]{1,9}", 0..9),
+        any::<u32>(),
+        any::<u64>(),
+    )
+        .prop_map(|(release, congestion, max_flows, d)| {
+            Response::Info(ServerInfo {
+                release,
+                congestion,
+                max_flows,
+                max_duration: Duration::from_nanos(d),
+            })
+        });
+    prop_oneof![
+        Just(Response::Pong),
+        accepted,
+        (0..REFUSALS.len(), ".{0,80}").prop_map(|(r, text)| Response::Refused {
+            why: REFUSALS[r],
+            text
+        }),
+        info,
+        prop::collection::vec(flow(), 0..5).prop_map(Response::Report),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_request_reads_back_the_same(r in request(), key in any::<Option<[u8; 8]>>()) {
+        let key = key.as_ref().map(|k| &k[..]);
+        prop_assert_eq!(read_request(&r.encode(&NONCE, key), key), Ok(Some(r)));
+    }
+
+    #[test]
+    fn every_response_reads_back_the_same(r in response()) {
+        prop_assert_eq!(read_response(&r.encode()), Ok(Some(r)));
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..8) {
+        let _ = read_request(&bytes, None);
+        let mut framed = MAGIC.to_vec();
+        framed.extend([VERSION, kind, 0, 0, bytes.len() as u8]);
+        framed.extend(&bytes);
+        let _ = read_request(&framed, None);
+        let _ = Response::parse(kind, &bytes);
+    }
+
+    #[test]
+    fn a_signed_request_with_any_bit_changed_is_not_taken(r in request(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
+        let mut bytes = r.encode(&NONCE, Some(b"key"));
+        let i = at.index(bytes.len());
+        bytes[i] ^= 1 << bit;
+        prop_assert!(!matches!(read_request(&bytes, Some(b"key")), Ok(Some(_))));
+    }
+}
+
+#[test]
+fn the_wrong_key_no_key_and_another_nonce_are_told_apart() {
+    let signed = Request::Info.encode(&NONCE, Some(b"right"));
+    assert_eq!(
+        read_request(&signed, Some(b"right")),
+        Ok(Some(Request::Info))
+    );
+    assert_eq!(
+        read_request(&signed, Some(b"wrong")),
+        Err(ControlError::WrongKey)
+    );
+    assert_eq!(
+        read_request(&Request::Info.encode(&NONCE, None), Some(b"right")),
+        Err(ControlError::KeyNeeded)
+    );
+    let replayed = Request::Info.encode(&[8; 16], Some(b"right"));
+    assert_eq!(
+        read_request(&replayed, Some(b"right")),
+        Err(ControlError::WrongKey)
+    );
+    // A server without a key takes who brings one.
+    assert_eq!(read_request(&signed, None), Ok(Some(Request::Info)));
+}
+
+#[test]
+fn the_hmac_is_the_one_of_rfc_4231() {
+    // RFC 4231 section 4.3, test case 2; the message is split where the nonce ends.
+    let mut nonce = [0; 16];
+    nonce.copy_from_slice(b"what do ya want ");
+    let tag = mac(b"Jefe", &nonce, b"for nothing?")
+        .finalize()
+        .into_bytes();
+    let hex: String = tag.iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(
+        hex,
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+    );
+}
+
+#[test]
+fn a_message_that_announces_too_much_is_refused_before_it_is_read() {
+    assert_eq!(
+        read_response(&[3, 0xff, 0xff, 0xff, 0xff]),
+        Err(ControlError::TooLong {
+            bytes: u32::MAX as usize,
+            limit: MAX_RESPONSE_BODY
+        })
+    );
+    let mut header = MAGIC.to_vec();
+    header.extend([VERSION, 0, 0, 0xff, 0xff]);
+    assert_eq!(
+        RequestReader::new(NONCE, None).push(&header),
+        Err(ControlError::TooLong {
+            bytes: 0xffff,
+            limit: MAX_REQUEST_BODY
+        })
+    );
+    // A report of 2^60 samples in a few bytes.
+    let mut w = Writer::default();
+    w.number(1);
+    w.flow(&FlowReport {
+        flow: 0,
+        direction: Direction::Up,
+        start_ns: 0,
+        ended: Ended::TimeUp,
+        congestion: String::new(),
+        limits: Limits::default(),
+        samples: Vec::new(),
+    });
+    w.0.pop();
+    w.number(1 << 60);
+    assert!(matches!(
+        Response::parse(4, &w.0),
+        Err(ControlError::Malformed { .. })
+    ));
+}
+
+#[test]
+fn another_service_and_another_version_are_told_apart() {
+    let mut ssh = [0; GREETING_LEN];
+    ssh.copy_from_slice(b"SSH-2.0-OpenSSH_9.2p1");
+    assert_eq!(Greeting::decode(&ssh), Err(ControlError::NotTailback));
+    let greeting = Greeting {
+        key_needed: true,
+        nonce: NONCE,
+    };
+    let mut bytes = greeting.encode();
+    assert_eq!(Greeting::decode(&bytes), Ok(greeting));
+    bytes[3] = 9;
+    assert_eq!(
+        Greeting::decode(&bytes),
+        Err(ControlError::Version { theirs: 9 })
+    );
+}
+
+#[test]
+fn a_report_is_small_enough_for_a_slow_line() {
+    // 30 s at 20 samples a second, as a bulk flow on 700 kbit/s looks.
+    let samples = (0..600u64)
+        .map(|i| Sample {
+            at: Duration::from_nanos(i * 50_000_000 + i * 7919 % 90_000),
+            bytes: i * 4344,
+            detail: Detail::Sender(SenderState {
+                cwnd_bytes: 40_000 + i % 7 * 1448,
+                ssthresh_bytes: Some(28_960),
+                srtt_ns: Some(430_000_000 + i * 104_729 % 9_000_000 * 1000),
+                rttvar_ns: Some(9_000_000 + i * 7919 % 900_000 * 1000),
+                min_rtt_ns: Some(19_000_000),
+                retransmits: i / 50,
+                delivery_rate_bps: Some(690_000 + i * 31 % 9_000),
+                mss_bytes: 1448,
+            }),
+        })
+        .collect();
+    let report = Response::Report(vec![FlowReport {
+        flow: 0,
+        direction: Direction::Down,
+        start_ns: 1_700_000_000_000_000_000,
+        ended: Ended::TimeUp,
+        congestion: "cubic".into(),
+        limits: Limits::default(),
+        samples,
+    }]);
+    let bytes = report.encode().len();
+    assert!(bytes < 600 * 32, "{bytes} bytes for 600 samples");
+}
