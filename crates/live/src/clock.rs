@@ -38,7 +38,10 @@ pub fn wall_minus_mono_ns() -> i64 {
 impl Clock {
     #[allow(clippy::new_without_default)]
     pub fn new() -> Clock {
-        Clock { origin_unix_ns: wall_minus_mono_ns(), start_mono_ns: mono_ns() }
+        Clock {
+            origin_unix_ns: wall_minus_mono_ns(),
+            start_mono_ns: mono_ns(),
+        }
     }
 
     /// Now, as recordings write it.

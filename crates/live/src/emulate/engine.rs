@@ -1,0 +1,239 @@
+//! The one thread that carries packets: both directions, from port to port.
+//!
+//! The links compute with the instants at which packets arrived (the kernel's stamps) and at which
+//! they were due, never with the instant at which this thread happened to run. A late thread thus
+//! delivers late, and says so in its lateness, but bends neither rate nor queue.
+
+use super::EmulateError;
+use super::port::Port;
+use super::summary::{Carried, DirectionSummary, Lateness, Summary};
+use super::way::Way;
+use crate::clock::{Clock, mono_ns, wall_minus_mono_ns};
+use base::record::Row;
+use base::{Bytes, Duration, Time};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use std::io::PipeReader;
+use std::os::fd::AsFd;
+use std::sync::mpsc::Sender;
+
+/// A busy emulator looks this often, and what falls due in between leaves together. It costs at most
+/// this much lateness, a tenth of what is promised, and saves most system calls at high rates.
+const TOGETHER: Duration = Duration::from_micros(50);
+/// How long a mapping from wall to monotonic time is good for.
+const REMAP: Duration = Duration::from_millis(100);
+/// Of the real-time classes the lowest will do: anything there goes before all ordinary threads.
+const PRIORITY: libc::c_int = 1;
+
+pub(super) struct Engine {
+    pub clock: Clock,
+    /// Up and down.
+    pub ways: [Way; 2],
+    /// Near and far: packets of way `i` come in at port `i` and leave at the other.
+    pub ports: [Port; 2],
+    pub rows: Option<Sender<Row>>,
+    pub sample_every: Duration,
+}
+
+impl Engine {
+    /// Until the other end of `stop` is closed.
+    pub(super) fn run(mut self, stop: &PipeReader) -> Result<Summary, EmulateError> {
+        let real_time = become_urgent();
+        let mut wall = WallClock::new(self.clock);
+        let mut carried = [Carried::default(), Carried::default()];
+        let mut lateness = Lateness::default();
+        let started = self.clock.now();
+        let mut next_sample = started;
+        // No frame that is still unseen can have arrived before this.
+        let mut looked = started;
+        let mut busy_before = false;
+        loop {
+            let round = self.clock.now();
+            wall.refresh(round);
+            for ((way, port), carried) in
+                self.ways.iter_mut().zip(&mut self.ports).zip(&mut carried)
+            {
+                port.receive(|frame, stamp| {
+                    // Later than now it cannot have come either: a wall clock that stepped is caught here.
+                    let at = wall.time_of(stamp).clamp(looked, self.clock.now());
+                    carried.arrived(frame.len());
+                    way.arrive(at, frame);
+                });
+            }
+            looked = round;
+            let now = self.clock.now();
+            let mut moved = false;
+            for (i, way) in self.ways.iter_mut().enumerate() {
+                way.advance(now);
+                if !way.has_departures() {
+                    continue;
+                }
+                moved = true;
+                self.ports[1 - i].send(way.departures().map(|(_, frame)| frame));
+                let sent = self.clock.now();
+                for (departure, frame) in way.departures() {
+                    lateness.record(sent.saturating_since(departure.due));
+                    carried[i].delivered(departure.due.saturating_since(started), frame.len());
+                }
+                way.clear();
+            }
+            if now >= next_sample {
+                self.sample(now);
+                next_sample = now + self.sample_every;
+            }
+            let busy = moved && busy_before;
+            busy_before = moved;
+            if busy {
+                // Not until the next packet, but until a handful have come.
+                sleep_until(self.clock.mono_of(round + TOGETHER));
+                if is_closed(stop) {
+                    break;
+                }
+            } else if self.wait(next_sample, stop) {
+                break;
+            }
+        }
+        let ended = self.clock.now();
+        let [near, far] = [self.ports[0].losses()?, self.ports[1].losses()?];
+        let [up, down] = &self.ways;
+        let [carried_up, carried_down] = carried;
+        Ok(Summary {
+            up: DirectionSummary::new(
+                up,
+                carried_up,
+                near.ring_full + near.oversized + far.not_sent,
+            ),
+            down: DirectionSummary::new(
+                down,
+                carried_down,
+                far.ring_full + far.oversized + near.not_sent,
+            ),
+            lateness_p50_ns: lateness.quantile(0.5),
+            lateness_p99_ns: lateness.quantile(0.99),
+            lateness_max_ns: lateness.quantile(1.0),
+            real_time,
+            cpu_ns: cpu_time().as_nanos(),
+            duration_ns: (ended - started).as_nanos(),
+        })
+    }
+
+    /// Sleeps until something arrives, falls due or is to be sampled. True when it is time to stop.
+    fn wait(&self, next_sample: Time, stop: &PipeReader) -> bool {
+        if self.ports.iter().any(Port::has_frames) {
+            return is_closed(stop);
+        }
+        let due = self
+            .ways
+            .iter()
+            .filter_map(Way::next_wakeup)
+            .fold(next_sample, Time::min);
+        let left = due.saturating_since(self.clock.now());
+        if left.is_zero() {
+            return is_closed(stop);
+        }
+        let [near, far] = &self.ports;
+        let mut fds = [
+            PollFd::new(near.as_fd(), PollFlags::POLLIN),
+            PollFd::new(far.as_fd(), PollFlags::POLLIN),
+            PollFd::new(stop.as_fd(), PollFlags::POLLIN),
+        ];
+        // An interrupted wait is an early round, which does no harm.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left.to_std())), None);
+        fds[2].any().unwrap_or(false)
+    }
+
+    fn sample(&mut self, now: Time) {
+        let t_ns = self.clock.from_mono_ns(self.clock.mono_of(now));
+        let rows = self
+            .ways
+            .iter()
+            .flat_map(Way::hops)
+            .map(|hop| hop.stats().row(t_ns, hop.name.clone()));
+        if let Some(sender) = &self.rows {
+            for row in rows {
+                if sender.send(row.into()).is_err() {
+                    // Nobody listens any more; the emulation goes on for those who use it.
+                    self.rows = None;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What the kernel stamps frames with, on our clock.
+struct WallClock {
+    clock: Clock,
+    wall_minus_mono_ns: i64,
+    /// Monotonic time of the run's time zero.
+    zero_ns: i64,
+    read: Time,
+}
+
+impl WallClock {
+    fn new(clock: Clock) -> WallClock {
+        WallClock {
+            clock,
+            wall_minus_mono_ns: wall_minus_mono_ns(),
+            zero_ns: clock.mono_of(Time::ZERO),
+            read: clock.now(),
+        }
+    }
+
+    fn refresh(&mut self, now: Time) {
+        if now.saturating_since(self.read) > REMAP {
+            *self = WallClock::new(self.clock);
+        }
+    }
+
+    fn time_of(&self, wall_ns: i64) -> Time {
+        Time::from_nanos((wall_ns - self.wall_minus_mono_ns - self.zero_ns).max(0) as u64)
+    }
+}
+
+fn is_closed(stop: &PipeReader) -> bool {
+    let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None).is_ok_and(|n| n > 0)
+}
+
+fn sleep_until(mono: i64) {
+    if mono > mono_ns() {
+        let until = TimeSpec::new(mono / 1_000_000_000, mono % 1_000_000_000);
+        // Woken early by a signal: an early round does no harm.
+        let _ = clock_nanosleep(
+            ClockId::CLOCK_MONOTONIC,
+            ClockNanosleepFlags::TIMER_ABSTIME,
+            &until,
+        );
+    }
+}
+
+/// Asks to go before ordinary threads and to be woken on time. Whether the former was granted.
+fn become_urgent() -> bool {
+    // Every kernel that this builds for has timer slack; a coarser wake-up shows in the lateness.
+    let _ = nix::sys::prctl::set_timerslack(1);
+    let priority = libc::sched_param {
+        sched_priority: PRIORITY,
+    };
+    // SAFETY: the structure is read only and lives across the call; 0 is the calling thread.
+    unsafe {
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const priority,
+        ) == 0
+    }
+}
+
+/// Processor time of the calling thread so far.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, |t| {
+        Duration::from_nanos(t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+    })
+}
+
+/// Bytes of the IP packet in a frame.
+pub(super) fn ip_len(frame: usize) -> Bytes {
+    Bytes::new(frame.saturating_sub(super::header::ETHERNET) as u64)
+}

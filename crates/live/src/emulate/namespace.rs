@@ -1,0 +1,135 @@
+//! A network namespace that only this process holds: a file descriptor without a name, so that it
+//! vanishes with the last process in it, whatever becomes of us.
+
+use super::EmulateError;
+use nix::sched::{CloneFlags, setns, unshare};
+use std::fs::File;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+/// The namespace of the thread that opens it.
+const OWN: &str = "/proc/thread-self/ns/net";
+
+/// A handle; clones are the same namespace.
+#[derive(Clone, Debug)]
+pub struct NetNs {
+    fd: Arc<OwnedFd>,
+    name: &'static str,
+}
+
+/// Takes the thread back to where it was when dropped.
+#[must_use = "the thread leaves the namespace when this is dropped"]
+pub struct Entered {
+    before: OwnedFd,
+    /// Namespaces belong to a thread, so this must not leave it.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        // The way back was open when we came; without it the thread must not go on in the wrong place.
+        setns(&self.before, CloneFlags::CLONE_NEWNET)
+            .expect("a thread returns to the namespace it came from");
+    }
+}
+
+impl NetNs {
+    /// A fresh namespace. The calling thread stays where it is.
+    pub(super) fn create(name: &'static str) -> Result<NetNs, EmulateError> {
+        let fd = thread::scope(|s| {
+            s.spawn(|| {
+                unshare(CloneFlags::CLONE_NEWNET).map_err(EmulateError::errno(format!(
+                    "make the network namespace \"{name}\""
+                )))?;
+                own().map_err(EmulateError::kernel(format!(
+                    "open the network namespace \"{name}\""
+                )))
+            })
+            .join()
+            .expect("making a namespace does not panic")
+        })?;
+        Ok(NetNs {
+            fd: Arc::new(fd),
+            name,
+        })
+    }
+
+    /// `near` or `far`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Moves the calling thread into the namespace until the answer is dropped. Sockets stay in the
+    /// namespace in which they were opened.
+    ///
+    /// # Errors
+    /// Where this thread lacks the rights; see [`super::prepare`].
+    pub fn enter(&self) -> Result<Entered, EmulateError> {
+        let before = own().map_err(EmulateError::kernel("open this thread's network namespace"))?;
+        setns(&*self.fd, CloneFlags::CLONE_NEWNET).map_err(EmulateError::errno(format!(
+            "enter the network namespace \"{}\"",
+            self.name
+        )))?;
+        Ok(Entered {
+            before,
+            _thread: PhantomData,
+        })
+    }
+
+    /// Runs `f` inside.
+    ///
+    /// # Errors
+    /// Those of [`NetNs::enter`].
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, EmulateError> {
+        let _inside = self.enter()?;
+        Ok(f())
+    }
+
+    /// Starts a thread that lives inside.
+    ///
+    /// # Errors
+    /// Those of [`NetNs::enter`], and where no thread can be started.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<thread::JoinHandle<T>, EmulateError> {
+        // A new thread inherits the namespace of its parent: nothing can fail inside it.
+        let _inside = self.enter()?;
+        thread::Builder::new()
+            .name(name.to_string())
+            .spawn(f)
+            .map_err(EmulateError::kernel(format!("start the thread \"{name}\"")))
+    }
+
+    /// Lets `command` run inside, and die with the thread that starts it. For programs that are part of
+    /// a measurement; [`super::run_command`] is the way for a user's.
+    pub fn command<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        let ns = self.clone();
+        let enter = move || {
+            setns(&*ns.fd, CloneFlags::CLONE_NEWNET)?;
+            nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec the closure makes two system calls and touches no lock and no heap.
+        unsafe { command.pre_exec(enter) }
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for NetNs {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn own() -> std::io::Result<OwnedFd> {
+    File::open(OWN).map(OwnedFd::from)
+}

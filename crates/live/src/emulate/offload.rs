@@ -1,0 +1,100 @@
+//! Offload switched off at the two ends, so that each IP packet that reaches the emulator is one real
+//! packet with its checksum in place. The kernel still builds large segments and cuts them up itself
+//! (software GSO) just before the wire.
+
+use super::EmulateError;
+use super::wire::{control_socket, interface_request, raw};
+use std::io;
+
+// linux/ethtool.h
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETH_SS_FEATURES: u32 = 4;
+const STRING_LEN: usize = 32;
+
+/// Sending in the kernel's own pieces is not an offload: the pieces are cut before the device.
+const KEPT: &str = "tx-generic-segmentation";
+
+/// Whether a device feature would let a packet reach the wire unfinished.
+fn leaves_work(feature: &str) -> bool {
+    feature.starts_with("tx-")
+        && feature != KEPT
+        && (feature.contains("segmentation")
+            || feature.contains("checksum")
+            || feature == "tx-gso-list")
+}
+
+/// For the interface of that name in the calling thread's namespace.
+pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
+    let failed = || EmulateError::kernel(format!("switch off the offloads of {interface}"));
+    let socket = control_socket()?;
+    let ask = |words: &mut Vec<u32>| ethtool(raw(&socket), interface, words).map_err(failed());
+
+    // struct ethtool_sset_info: command, reserved, mask (64 bits), then a count for each bit of the mask.
+    let mut info = vec![ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+    ask(&mut info)?;
+    let count = info[4] as usize;
+
+    // struct ethtool_gstrings: command, which set, count, then the strings.
+    let mut names = vec![0u32; 3 + count * STRING_LEN / 4];
+    names[..3].copy_from_slice(&[ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32]);
+    ask(&mut names)?;
+    let bytes: Vec<u8> = names[3..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+
+    // struct ethtool_sfeatures: command, number of blocks, then (which are meant, which of them on) a block of 32.
+    let blocks = count.div_ceil(32);
+    let mut set = vec![0u32; 2 + blocks * 2];
+    set[..2].copy_from_slice(&[ETHTOOL_SFEATURES, blocks as u32]);
+    for (i, name) in bytes.chunks_exact(STRING_LEN).enumerate() {
+        let name = std::str::from_utf8(name)
+            .unwrap_or_default()
+            .trim_end_matches('\0');
+        if leaves_work(name) {
+            set[2 + i / 32 * 2] |= 1 << (i % 32);
+        }
+    }
+    // Features that the device can never change are reported, not refused: none of them leaves work.
+    ask(&mut set)
+}
+
+fn ethtool(socket: libc::c_int, interface: &str, words: &mut Vec<u32>) -> io::Result<()> {
+    let mut request = interface_request(interface);
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: the kernel reads and writes `words` within the length that its own header states, which
+    // `switch_off` has made it long enough for, and both live across the call.
+    let done = unsafe { libc::ioctl(socket, libc::SIOCETHTOOL as _, &raw mut request) };
+    if done < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_and_all_kinds_of_segmentation_are_done_before_the_wire() {
+        for name in [
+            "tx-checksum-ip-generic",
+            "tx-tcp-segmentation",
+            "tx-tcp6-segmentation",
+            "tx-udp-segmentation",
+            "tx-sctp-segmentation",
+            "tx-gso-list",
+        ] {
+            assert!(leaves_work(name), "{name}");
+        }
+        for name in [
+            "tx-generic-segmentation",
+            "tx-scatter-gather",
+            "rx-checksum",
+            "rx-gro",
+            "tx-nocache-copy",
+        ] {
+            assert!(!leaves_work(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Any program behind a link.
+
+use super::keeper::{self, Plan};
+use super::{EmulateError, Emulation, NetNs, Options, Summary};
+use link::LinkSpec;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill, sigprocmask};
+use nix::unistd::Pid;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is sent to us and meant for the command.
+const PASSED_ON: [Signal; 6] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+];
+/// How often the command is looked after where its end is not announced.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long the far program may take to finish after it was asked to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What to run: each a program and its arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Programs {
+    /// On the user's side. When it ends, all ends.
+    pub near: Vec<OsString>,
+    /// On the network's side, if anything: started first, without input, ended with the near one.
+    pub far: Option<Vec<OsString>>,
+}
+
+/// How a run behind a link ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The near program's exit code; 128 and the signal's number where a signal ended it.
+    pub code: i32,
+    /// Where the far program ended by itself with something else than success.
+    pub far_failed: Option<ExitStatus>,
+    pub summary: Summary,
+}
+
+/// Runs programs behind the chain of links. `near` and `far` are names of the two ends there.
+///
+/// Signals sent to this process are passed on, and whatever the programs leave running ends with them.
+/// Call it on a thread that lives until it returns, before other threads are started.
+///
+/// # Errors
+/// Those of [`Emulation::start`], and where a program cannot be started.
+pub fn run_command(
+    hops: &[LinkSpec],
+    programs: &Programs,
+    options: Options,
+) -> Result<Outcome, EmulateError> {
+    // Before any thread is started, so that all of them leave the signals to us.
+    let mut ours = SigSet::from_iter(PASSED_ON);
+    ours.add(Signal::SIGCHLD);
+    let mut before = SigSet::empty();
+    sigprocmask(SigmaskHow::SIG_BLOCK, Some(&ours), Some(&mut before))
+        .map_err(EmulateError::errno("block signals"))?;
+    let outcome = run_blocked(hops, programs, options, &ours);
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&before), None)
+        .map_err(EmulateError::errno("unblock signals"))?;
+    outcome
+}
+
+fn run_blocked(
+    hops: &[LinkSpec],
+    programs: &Programs,
+    options: Options,
+    ours: &SigSet,
+) -> Result<Outcome, EmulateError> {
+    let emulation = Emulation::start(hops, options)?;
+    let mut far = match &programs.far {
+        Some(argv) => Some(Guarded(start(argv, emulation.far(), Stdio::null())?)),
+        None => None,
+    };
+    let mut near = Guarded(start(&programs.near, emulation.near(), Stdio::inherit())?);
+    let status = near.wait_passing_on(ours)?;
+    let far_failed = match &mut far {
+        Some(far) => far.end()?,
+        None => None,
+    };
+    // The keeper's own code is the command's; a signal hit the keeper itself only where someone killed it.
+    let code = status
+        .code()
+        .or_else(|| std::os::unix::process::ExitStatusExt::signal(&status).map(|s| 128 + s))
+        .unwrap_or(1);
+    Ok(Outcome {
+        code,
+        far_failed,
+        summary: emulation.stop()?,
+    })
+}
+
+/// Killed when dropped, and with it all that it started.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        // Both fail only where it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Guarded {
+    fn wait_passing_on(&mut self, ours: &SigSet) -> Result<ExitStatus, EmulateError> {
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if let Some(signal) = next_signal(ours) {
+                self.send(signal)?;
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Result<Option<ExitStatus>, EmulateError> {
+        self.0
+            .try_wait()
+            .map_err(EmulateError::kernel("wait for the command behind the link"))
+    }
+
+    fn send(&self, signal: Signal) -> Result<(), EmulateError> {
+        kill(Pid::from_raw(self.0.id() as i32), signal).map_err(EmulateError::errno(format!(
+            "pass {signal} on to the command"
+        )))
+    }
+
+    /// Asks it to finish, then makes it. Its status, where it had failed before.
+    fn end(&mut self) -> Result<Option<ExitStatus>, EmulateError> {
+        if let Some(status) = self.ended()? {
+            return Ok(Some(status).filter(|s| !s.success()));
+        }
+        self.send(Signal::SIGTERM)?;
+        let asked = Instant::now();
+        while asked.elapsed() < GRACE && self.ended()?.is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(None)
+    }
+}
+
+fn start(argv: &[OsString], ns: &NetNs, input: Stdio) -> Result<Child, EmulateError> {
+    let (program, arguments) = argv.split_first().ok_or(EmulateError::NoCommand)?;
+    let plan = Plan::new(keeper::hosts(
+        &std::fs::read_to_string("/etc/hosts").unwrap_or_default(),
+    ));
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(input);
+    let ns = ns.clone();
+    // SAFETY: between fork and exec `isolate` makes system calls only, on what was made ready here.
+    unsafe { command.pre_exec(move || keeper::isolate(&plan, ns.as_fd())) };
+    command.spawn().map_err(|source| EmulateError::Command {
+        program: program.to_string_lossy().into_owned(),
+        source,
+    })
+}
+
+/// Waits a moment for a signal that somebody sent to this process alone. One of the terminal's goes to
+/// the command as well by itself.
+fn next_signal(ours: &SigSet) -> Option<Signal> {
+    let timeout = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: LOOK.as_nanos() as libc::c_long,
+    };
+    // SAFETY: zeroes are a value of this type, and all three live across the call.
+    let (signal, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (
+            libc::sigtimedwait(ours.as_ref(), &raw mut info, &raw const timeout),
+            info,
+        )
+    };
+    Signal::try_from(signal)
+        .ok()
+        .filter(|s| *s != Signal::SIGCHLD && info.si_code != libc::SI_KERNEL)
+}

@@ -1,0 +1,270 @@
+//! The bench that an emulation stands on: three namespaces, two veth pairs between them, addresses,
+//! and the kernel settings that make a packet on the wire a real one and an idle wire silent.
+//!
+//! ```text
+//!   near                    (emulator's own)                     far
+//!   link0 10.77.0.1  ─veth─  near ═ emulator ═ far  ─veth─  link0 10.77.0.2
+//!         fd77::1                                                  fd77::2
+//! ```
+//! Both ends called `link0` have the same hardware address and resolve none: each frame is addressed
+//! to its sender's own address, which is the receiver's too. So a frame crosses unchanged, whatever
+//! IP address it is for, and no ARP or neighbour discovery ever waits in the queue under test. At the
+//! emulator's ends it is somebody else's frame, which the kernel there leaves alone.
+
+use super::{EmulateError, NetNs};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
+
+pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1);
+pub const FAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2);
+/// The interface of near and of far.
+pub const INTERFACE: &str = "link0";
+
+/// A local unicast address; the last bytes spell "TB".
+const HARDWARE: [u8; 6] = [0x02, 0, 0, 0, 0x54, 0x42];
+
+/// Kernel settings of near and far. The key is below /proc/sys/net.
+const END_SETTINGS: &[(&str, &str)] = &[
+    ("ipv6/conf/all/disable_ipv6", "0"),
+    ("ipv6/conf/default/disable_ipv6", "0"),
+    // An idle link is silent: no duplicate detection, no link-local address, nobody asked for a router.
+    ("ipv6/conf/default/accept_dad", "0"),
+    ("ipv6/conf/default/accept_ra", "0"),
+    ("ipv6/conf/default/addr_gen_mode", "1"),
+    ("ipv6/conf/default/router_solicitations", "0"),
+    // What one connection learned of the path must not help the next one.
+    ("ipv4/tcp_no_metrics_save", "1"),
+    // Enough for a large window over a fast long path with a deep queue; memory is used only as it fills.
+    ("ipv4/tcp_rmem", "4096 131072 134217728"),
+    ("ipv4/tcp_wmem", "4096 131072 134217728"),
+];
+
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub near: NetNs,
+    pub middle: NetNs,
+    pub far: NetNs,
+}
+
+impl Bench {
+    pub(super) fn build(mtu: u32) -> Result<Bench, EmulateError> {
+        let bench = Bench {
+            near: NetNs::create("near")?,
+            middle: NetNs::create("middle")?,
+            far: NetNs::create("far")?,
+        };
+        inside(&bench.middle, |_| async {
+            setting("ipv6/conf/all/disable_ipv6", "1")?;
+            setting("ipv6/conf/default/disable_ipv6", "1")
+        })?;
+        bench.end(&bench.near, [IpAddr::V4(NEAR_V4), IpAddr::V6(NEAR_V6)], mtu)?;
+        bench.end(&bench.far, [IpAddr::V4(FAR_V4), IpAddr::V6(FAR_V6)], mtu)?;
+        inside(&bench.middle, |net| async move {
+            for name in ["near", "far"] {
+                let up = LinkUnspec::new_with_name(name)
+                    .mtu(mtu)
+                    .arp(false)
+                    .up()
+                    .build();
+                net.link().set(up).execute().await.map_err(netlink(format!(
+                    "set up the emulator's interface \"{name}\""
+                )))?;
+            }
+            Ok(())
+        })?;
+        Ok(bench)
+    }
+
+    /// One end: its veth pair, of which the other half goes to the middle under the end's name.
+    fn end(&self, ns: &NetNs, addresses: [IpAddr; 2], mtu: u32) -> Result<(), EmulateError> {
+        let (name, middle) = (ns.name(), self.middle.raw());
+        inside(ns, |net| async move {
+            for (key, value) in END_SETTINGS {
+                setting(key, value)?;
+            }
+            // So that `ping` works without privileges; only the user's own group is known in a user namespace.
+            let gid = nix::unistd::getegid();
+            setting("ipv4/ping_group_range", &format!("{gid}\t{gid}"))?;
+            let lo = LinkUnspec::new_with_name("lo").up().build();
+            net.link()
+                .set(lo)
+                .execute()
+                .await
+                .map_err(netlink(format!("set up lo in \"{name}\"")))?;
+            let pair = LinkVeth::new(INTERFACE, name)
+                .address(HARDWARE.to_vec())
+                .mtu(mtu)
+                .arp(false)
+                .build();
+            net.link()
+                .add(pair)
+                .execute()
+                .await
+                .map_err(netlink(format!(
+                    "make a veth pair in \"{name}\" (the kernel needs CONFIG_VETH)"
+                )))?;
+            let give = LinkUnspec::new_with_name(name).setns_by_fd(middle).build();
+            net.link()
+                .set(give)
+                .execute()
+                .await
+                .map_err(netlink(format!(
+                    "hand one end of the veth pair of \"{name}\" to the emulator"
+                )))?;
+            super::offload::switch_off(INTERFACE)?;
+            let index = nix::net::if_::if_nametoindex(INTERFACE).map_err(EmulateError::errno(
+                format!("find {INTERFACE} in \"{name}\""),
+            ))?;
+            for address in addresses {
+                // RFC 8200 section 5: a link of IPv6 carries 1280 bytes. The kernel refuses it on less.
+                if address.is_ipv6() && mtu < 1280 {
+                    continue;
+                }
+                let length = if address.is_ipv4() { 24 } else { 64 };
+                net.address()
+                    .add(index, address, length)
+                    .execute()
+                    .await
+                    .map_err(netlink(format!(
+                        "give {INTERFACE} in \"{name}\" the address {address}/{length}"
+                    )))?;
+            }
+            let up = LinkUnspec::new_with_name(INTERFACE).arp(false).up().build();
+            net.link()
+                .set(up)
+                .execute()
+                .await
+                .map_err(netlink(format!("set up {INTERFACE} in \"{name}\"")))
+        })
+    }
+}
+
+/// Packets that the kernel's interface of that name in `ns` could not hand to its peer: a fault of the
+/// host, and none of the link's. Null where the kernel does not say.
+pub(super) fn interface_losses(ns: &NetNs, interface: &str) -> Result<Option<u64>, EmulateError> {
+    let table = ns
+        .run(|| fs::read_to_string("/proc/thread-self/net/dev"))?
+        .map_err(EmulateError::kernel(format!(
+            "read the interface counters of \"{}\"",
+            ns.name()
+        )))?;
+    Ok(losses_in(&table, interface))
+}
+
+/// Columns of /proc/net/dev: 8 of receiving, then 8 of sending, of which the fourth counts drops.
+fn losses_in(table: &str, interface: &str) -> Option<u64> {
+    let (_, counters) = table
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == interface)?;
+    counters.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Runs one piece of netlink work on a thread of its own inside `ns`.
+fn inside<T, F>(ns: &NetNs, work: impl FnOnce(Handle) -> F + Send) -> Result<T, EmulateError>
+where
+    T: Send,
+    F: Future<Output = Result<T, EmulateError>>,
+{
+    thread::scope(|s| {
+        s.spawn(|| {
+            let _inside = ns.enter()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_io()
+                .build()
+                .map_err(EmulateError::kernel(
+                    "start the runtime that speaks netlink",
+                ))?;
+            runtime.block_on(async {
+                let (connection, handle, _) = rtnetlink::new_connection().map_err(
+                    EmulateError::kernel(format!("open netlink in \"{}\"", ns.name())),
+                )?;
+                tokio::spawn(connection);
+                work(handle).await
+            })
+        })
+        .join()
+        .expect("setting up a namespace does not panic")
+    })
+}
+
+fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> EmulateError {
+    move |e| {
+        let source = match &e {
+            rtnetlink::Error::NetlinkError(message) => message.to_io(),
+            other => io::Error::other(other.to_string()),
+        };
+        EmulateError::Kernel { operation, source }
+    }
+}
+
+/// Writes a setting of the calling thread's network namespace. A container may forbid writing what has
+/// the wanted value already.
+fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
+    let path = format!("/proc/sys/net/{key}");
+    fs::write(&path, value)
+        .or_else(|e| {
+            let is: Vec<String> = fs::read_to_string(&path)?
+                .split_whitespace()
+                .map(str::to_string)
+                .collect();
+            if is.iter().map(String::as_str).eq(value.split_whitespace()) {
+                Ok(())
+            } else {
+                Err(e)
+            }
+        })
+        .map_err(EmulateError::kernel(format!("set {path} to \"{value}\"")))
+}
+
+/// Any socket will do to ask about an interface of the calling thread's namespace.
+pub(super) fn control_socket() -> Result<OwnedFd, EmulateError> {
+    socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .map_err(EmulateError::errno("open a control socket"))
+}
+
+/// The request of an interface ioctl, with its name filled in.
+pub(super) fn interface_request(name: &str) -> libc::ifreq {
+    // SAFETY: `ifreq` is plain data, for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request
+        .ifr_name
+        .iter_mut()
+        .take(libc::IFNAMSIZ - 1)
+        .zip(name.bytes())
+    {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+pub(super) fn raw(fd: &OwnedFd) -> libc::c_int {
+    fd.as_raw_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_the_drops_of_sending_on_the_interface_asked_for() {
+        let table = "Inter-|   Receive                                                |  Transmit\n \
+             face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+             lo:       9       9    9    9    0     0          0         0        9       9    9    9    0     0       0          0\n \
+             link0:  1000      10    0    3    0     0          0         0     2000      20    0    4    0     0       0          0\n";
+        assert_eq!(losses_in(table, "link0"), Some(4));
+        assert_eq!(losses_in(table, "link"), None);
+    }
+}

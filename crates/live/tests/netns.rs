@@ -1,0 +1,219 @@
+//! The emulator on real packets: namespaces, veth pairs and the kernel's own UDP and TCP. Needs root or
+//! user namespaces; a skip says why, and TAILBACK_REQUIRE_NETNS=1 turns a skip into a failure.
+//!
+//! Times are compared with margins that a busy host does not break; how exact an idle one is, the
+//! benchmark in `bench/emulate.sh` measures.
+
+use link::LinkSpec;
+use live::clock::{Clock, mono_ns};
+use live::emulate::{
+    self, EmulateError, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary,
+};
+use std::net::{IpAddr, UdpSocket};
+
+/// The emulation, or nothing where this system does not allow one.
+fn start(hops: &[LinkSpec]) -> Option<Emulation> {
+    match Emulation::start(hops, Options::new(Clock::new())) {
+        Ok(emulation) => Some(emulation),
+        Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
+            skip(&e.to_string());
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn skip(why: &str) {
+    assert!(
+        std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
+        "TAILBACK_REQUIRE_NETNS is set, yet: {why}"
+    );
+    eprintln!("skipped: {why}");
+}
+
+/// `direction` is TOML without the table's head.
+fn link(up: &str, down: &str) -> LinkSpec {
+    LinkSpec::parse(&format!(
+        "name = \"test\"\ntitle = \"test\"\n[up]\n{up}\n[down]\n{down}\n"
+    ))
+    .expect("a link")
+}
+
+const FAST: &str = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"";
+
+/// A socket of `from`'s side that has the address of the other as its peer.
+fn udp(ns: &emulate::NetNs, own: IpAddr) -> UdpSocket {
+    let socket = ns
+        .run(|| UdpSocket::bind((own, 0)))
+        .expect("enters")
+        .expect("binds");
+    socket
+        .set_read_timeout(Some(std::time::Duration::from_secs(5)))
+        .expect("a time-out");
+    socket
+}
+
+fn pair(emulation: &Emulation, near: IpAddr, far: IpAddr) -> (UdpSocket, UdpSocket) {
+    let (a, b) = (udp(emulation.near(), near), udp(emulation.far(), far));
+    a.connect(b.local_addr().expect("bound")).expect("connects");
+    b.connect(a.local_addr().expect("bound")).expect("connects");
+    (a, b)
+}
+
+fn checked(summary: &Summary) {
+    for d in [&summary.up, &summary.down] {
+        assert_eq!(
+            d.arrived_packets + d.duplicated_packets,
+            d.delivered_packets + d.dropped_total() + d.waiting_packets,
+            "packets vanish: {d:?}"
+        );
+        assert_eq!(d.host_lost_packets, 0, "{d:?}");
+    }
+}
+
+#[test]
+fn udp_takes_the_links_delay_each_way_over_both_versions_of_ip() {
+    let up = format!("{FAST}\ndelay = \"30 ms\"");
+    let down = format!("{FAST}\ndelay = \"10 ms\"");
+    let Some(emulation) = start(&[link(&up, &down)]) else {
+        return;
+    };
+    for (near, far) in [
+        (IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4)),
+        (IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6)),
+    ] {
+        let (a, b) = pair(&emulation, near, far);
+        let mut smallest = [i64::MAX; 2];
+        for i in 0..20u8 {
+            for (way, (from, to)) in [(&a, &b), (&b, &a)].into_iter().enumerate() {
+                let sent = mono_ns();
+                from.send(&[i; 100]).expect("sends");
+                let mut buffer = [0; 2000];
+                let n = to.recv(&mut buffer).expect("arrives");
+                smallest[way] = smallest[way].min(mono_ns() - sent);
+                assert_eq!(&buffer[..n], &[i; 100]);
+            }
+        }
+        // 128 bytes at 1 Gbit/s are a microsecond; the rest is the host.
+        assert!(
+            (30_000_000..32_000_000).contains(&smallest[0]),
+            "up {smallest:?}"
+        );
+        assert!(
+            (10_000_000..12_000_000).contains(&smallest[1]),
+            "down {smallest:?}"
+        );
+    }
+    let summary = emulation.stop().expect("stops");
+    eprintln!("{summary}");
+    checked(&summary);
+    assert_eq!(
+        (summary.up.arrived_packets, summary.down.arrived_packets),
+        (40, 40)
+    );
+}
+
+#[test]
+fn a_flood_comes_out_at_the_links_rate() {
+    let slow = "rate = \"2 Mbit/s\"\nqueue = \"fifo:packets=20\"";
+    let Some(emulation) = start(&[link(slow, FAST)]) else {
+        return;
+    };
+    let (a, b) = pair(&emulation, IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4));
+    b.set_read_timeout(Some(std::time::Duration::from_millis(500)))
+        .expect("a time-out");
+    let sender = std::thread::spawn(move || {
+        // 1000 bytes with their headers: 4 ms each at 2 Mbit/s. Offered twice as fast, for 1.2 s.
+        for _ in 0..600 {
+            a.send(&[0; 972]).expect("sends");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    });
+    let mut arrivals = Vec::new();
+    let mut buffer = [0; 2000];
+    while b.recv(&mut buffer).is_ok() {
+        arrivals.push(mono_ns());
+    }
+    sender.join().expect("sends all");
+    let summary = emulation.stop().expect("stops");
+    checked(&summary);
+    assert_eq!(summary.up.arrived_packets, 600);
+    assert!(
+        summary.up.dropped_packets.contains_key("overlimit"),
+        "{summary}"
+    );
+    let (first, last) = (arrivals[0], arrivals[arrivals.len() - 1]);
+    let bps = (arrivals.len() - 1) as f64 * 8000.0 / ((last - first) as f64 / 1e9);
+    assert!((bps / 2e6 - 1.0).abs() < 0.01, "{bps} bit/s");
+}
+
+#[test]
+fn a_queue_of_51_packets_holds_51_and_drops_the_rest() {
+    let slow = "rate = \"2 Mbit/s\"\nqueue = \"fifo:packets=51\"";
+    let Some(emulation) = start(&[link(slow, FAST)]) else {
+        return;
+    };
+    let (a, b) = pair(&emulation, IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6));
+    b.set_read_timeout(Some(std::time::Duration::from_millis(500)))
+        .expect("a time-out");
+    // One is in transmission for 6 ms, 51 wait, the other 48 find no room. A burst this small is sent in far less.
+    let sent = mono_ns();
+    for i in 0..100u8 {
+        a.send(&[i; 1452]).expect("sends");
+    }
+    if mono_ns() - sent > 5_000_000 {
+        // The sender was held up: the line took some before the burst was over. Nothing to be learned.
+        return skip("this host took more than 5 ms to send 100 packets");
+    }
+    let mut got = Vec::new();
+    let mut buffer = [0; 2000];
+    while b.recv(&mut buffer).is_ok() {
+        got.push(buffer[0]);
+    }
+    assert_eq!(got, (0..52).collect::<Vec<u8>>());
+    let summary = emulation.stop().expect("stops");
+    checked(&summary);
+    assert_eq!(summary.up.dropped_packets.get("overlimit"), Some(&48));
+}
+
+#[test]
+fn a_chain_adds_its_delays_and_its_slowest_hop_is_the_bottleneck() {
+    let hop = |rate: &str, ms: u32| {
+        link(
+            &format!("rate = \"{rate}\"\ndelay = \"{ms} ms\""),
+            &format!("rate = \"{rate}\"\ndelay = \"{ms} ms\""),
+        )
+    };
+    let Some(emulation) = start(&[
+        hop("100 Mbit/s", 5),
+        hop("4 Mbit/s", 10),
+        hop("50 Mbit/s", 7),
+    ]) else {
+        return;
+    };
+    let (a, b) = pair(&emulation, IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4));
+    let mut buffer = [0; 2000];
+    for (from, to) in [(&a, &b), (&b, &a)] {
+        let mut first = i64::MAX;
+        let mut gaps = Vec::new();
+        for _ in 0..5 {
+            let sent = mono_ns();
+            for _ in 0..20 {
+                from.send(&[0; 972]).expect("sends");
+            }
+            let arrivals: Vec<i64> = (0..20)
+                .map(|_| {
+                    to.recv(&mut buffer).expect("arrives");
+                    mono_ns()
+                })
+                .collect();
+            first = first.min(arrivals[0] - sent);
+            gaps.push((arrivals[19] - arrivals[0]) as f64 / 19.0);
+        }
+        // Propagation 22 ms; 1000 bytes: 2 ms at 4 Mbit/s, 0.08 and 0.16 at the others.
+        assert!((24_200_000..26_500_000).contains(&first), "{first} ns");
+        gaps.sort_by(f64::total_cmp);
+        assert!((gaps[2] / 2e6 - 1.0).abs() < 0.05, "gaps of {gaps:?} ns");
+    }
+    checked(&emulation.stop().expect("stops"));
+}
