@@ -6,4 +6,5 @@ pub mod emulate;
 pub mod load;
 pub mod probe;
 pub mod serve;
+pub mod timestamp;
 pub mod traffic;

@@ -4,6 +4,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod cadence;
 pub mod clock;
 pub mod control;
 pub mod handshake;

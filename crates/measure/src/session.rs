@@ -321,18 +321,29 @@ impl Session {
         self.unfinished.clear();
     }
 
+    /// Both ends read one clock, whose origins differ by so much: said in the recording.
+    pub fn report_same_clock(&mut self, now: Time, far_ahead_ns: i64) {
+        self.event(
+            now,
+            "clock",
+            "same",
+            format!("{{\"far_ahead_ns\":{far_ahead_ns}}}"),
+        );
+    }
+
     /// The wall clock was set by so much: said in the recording.
     pub fn report_wall_step(&mut self, now: Time, by_ns: i64) {
         self.event(
             now,
             "clock",
+            "near",
             format!("{{\"wall_clock_stepped_by_ns\":{by_ns}}}"),
         );
     }
 
     /// A finding about the server or the path, said in the recording.
     pub fn report_fault(&mut self, now: Time, detail: String) {
-        self.event(now, "fault", detail);
+        self.fault(now, detail);
     }
 
     /// Begins a train of `count` datagrams; they are written by [`Session::train_datagram`].
@@ -423,9 +434,8 @@ impl Session {
             self.next_slot += interval;
         }
         if let Some(more) = missed.checked_sub(MISSED_ROWS).filter(|&n| n > 0) {
-            self.event(
+            self.fault(
                 self.next_slot,
-                "fault",
                 format!(
                     "{{\"slots_missed\":{more},\"interval_ns\":{}}}",
                     interval.as_nanos()
@@ -451,11 +461,7 @@ impl Session {
         if (1..0x8000).contains(&throttled) {
             self.throttled_seen = reply.throttled;
             self.stats.throttled += u64::from(throttled);
-            self.event(
-                now,
-                "fault",
-                format!("{{\"throttled_by_server\":{throttled}}}"),
-            );
+            self.fault(now, format!("{{\"throttled_by_server\":{throttled}}}"));
         }
         let wait = (self.params.interval * 2)
             .max(Duration::from_millis(50))
@@ -548,9 +554,8 @@ impl Session {
             }
             reason => {
                 if self.ended.is_none() {
-                    self.event(
+                    self.fault(
                         now,
-                        "fault",
                         format!("{{\"session_ended_by_server\":\"{reason:?}\"}}"),
                     );
                 }
@@ -616,6 +621,7 @@ impl Session {
                 self.event(
                     answer.arrival.at,
                     "clock",
+                    "far",
                     format!("{{\"far_clock_stepped_by_about_ns\":{by}}}"),
                 );
             }
@@ -678,12 +684,17 @@ impl Session {
         }
     }
 
-    fn event(&mut self, at: Time, kind: &str, detail: String) {
+    fn fault(&mut self, at: Time, detail: String) {
+        let target = self.params.target.clone();
+        self.event(at, "fault", &target, detail);
+    }
+
+    fn event(&mut self, at: Time, kind: &str, subject: &str, detail: String) {
         let t_ns = self.unix_ns(at);
         let event = Event {
             t_ns,
             kind: kind.into(),
-            subject: self.params.target.clone(),
+            subject: subject.into(),
             detail: detail.into(),
         };
         self.rows.push_back(Row::Event(event));

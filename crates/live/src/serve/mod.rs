@@ -5,6 +5,7 @@
 
 mod book;
 mod connection;
+pub mod udp;
 
 pub use book::Budgets;
 

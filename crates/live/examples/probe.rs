@@ -1,0 +1,94 @@
+//! A reflector or a prober by itself, for `bench/probe.py`:
+//! `probe serve ADDR:PORT` and `probe ADDR:PORT INTERVAL_US COUNT`.
+
+use base::Duration;
+use base::record::{Row, Status};
+use live::clock::Clock;
+use live::probe::{ProbePlan, Prober};
+use live::serve::udp;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["serve", addr] => serve(addr.parse()?),
+        [addr, interval_us, count] => probe(addr.parse()?, interval_us.parse()?, count.parse()?),
+        _ => Err("usage: probe serve ADDR:PORT | probe ADDR:PORT INTERVAL_US COUNT".into()),
+    }
+}
+
+fn serve(addr: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+    let clock = Clock::new();
+    let socket = UdpSocket::bind(addr)?;
+    let reflector = udp::reflector(Default::default(), None, clock)?;
+    udp::run(&socket, reflector, clock, &AtomicBool::new(false))?;
+    Ok(())
+}
+
+fn probe(
+    server: SocketAddr,
+    interval_us: u64,
+    count: u64,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let interval = Duration::from_micros(interval_us);
+    let plan = ProbePlan {
+        interval,
+        shortest_interval: interval,
+        ..ProbePlan::new(server)
+    };
+    let clock = Clock::new();
+    let (rows, inbox) = mpsc::channel();
+    let prober = Prober::start(plan, clock, rows)?;
+    std::thread::sleep((interval * count).to_std());
+    let summary = prober.stop();
+    let delays = inbox.try_iter().filter_map(|row| match row {
+        Row::Delay(d) => Some(d),
+        _ => None,
+    });
+    let mut rtts = Vec::new();
+    let mut late = Vec::new();
+    let mut host = Vec::new();
+    for d in delays {
+        rtts.extend(d.rtt_ns.filter(|_| d.status == Status::Ok));
+        late.extend(d.late_send_ns);
+        host.extend(d.host_ns);
+    }
+    let of = |values: &mut Vec<i64>, q: f64| {
+        values.sort_unstable();
+        let at = ((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1));
+        values.get(at).map_or(f64::NAN, |&ns| ns as f64 / 1e3)
+    };
+    let s = summary.session;
+    println!(
+        "sent {} received {} missed_slots {}",
+        s.sent, s.received, s.missed_slots
+    );
+    println!(
+        "rtt_us p50 {:.1} p99 {:.1} max {:.1}",
+        of(&mut rtts, 0.5),
+        of(&mut rtts, 0.99),
+        of(&mut rtts, 1.0)
+    );
+    println!(
+        "late_us p50 {:.1} p99 {:.1} max {:.1}",
+        of(&mut late, 0.5),
+        of(&mut late, 0.99),
+        of(&mut late, 1.0)
+    );
+    println!(
+        "host_us p50 {:.1} p99 {:.1}",
+        of(&mut host, 0.5),
+        of(&mut host, 0.99)
+    );
+    println!(
+        "cpu_ms_per_1000 {:.1} syscalls_per_probe {:.2} realtime {}",
+        summary.cpu.as_millis_f64() * 1e3 / s.sent as f64,
+        summary.system_calls as f64 / s.sent as f64,
+        summary.realtime
+    );
+    println!("{summary:?}");
+    Ok(())
+}
