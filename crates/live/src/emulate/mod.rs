@@ -24,7 +24,7 @@ mod way;
 mod wire;
 
 pub use error::EmulateError;
-pub use namespace::{Entered, NetNs};
+pub use namespace::NetNs;
 pub use prepare::prepare;
 pub use run::{Outcome, Programs, run_command};
 pub use summary::{DirectionSummary, Summary, TRUSTED_LATENESS};

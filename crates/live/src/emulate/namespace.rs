@@ -4,7 +4,6 @@
 use super::EmulateError;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::fs::File;
-use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -19,22 +18,6 @@ const OWN: &str = "/proc/thread-self/ns/net";
 pub struct NetNs {
     fd: Arc<OwnedFd>,
     name: &'static str,
-}
-
-/// Takes the thread back to where it was when dropped.
-#[must_use = "the thread leaves the namespace when this is dropped"]
-pub struct Entered {
-    before: OwnedFd,
-    /// Namespaces belong to a thread, so this must not leave it.
-    _thread: PhantomData<*const ()>,
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        // The way back was open when we came; without it the thread must not go on in the wrong place.
-        setns(&self.before, CloneFlags::CLONE_NEWNET)
-            .expect("a thread returns to the namespace it came from");
-    }
 }
 
 impl NetNs {
@@ -63,30 +46,25 @@ impl NetNs {
         self.name
     }
 
-    /// Moves the calling thread into the namespace until the answer is dropped. Sockets stay in the
-    /// namespace in which they were opened.
+    /// Moves the calling thread into the namespace for good: without root's rights there is no way back
+    /// to the host's. Sockets belong to the namespace in which they were opened.
     ///
     /// # Errors
     /// Where this thread lacks the rights; see [`super::prepare`].
-    pub fn enter(&self) -> Result<Entered, EmulateError> {
-        let before = own().map_err(EmulateError::kernel("open this thread's network namespace"))?;
+    pub fn enter(&self) -> Result<(), EmulateError> {
         setns(&*self.fd, CloneFlags::CLONE_NEWNET).map_err(EmulateError::errno(format!(
             "enter the network namespace \"{}\"",
             self.name
-        )))?;
-        Ok(Entered {
-            before,
-            _thread: PhantomData,
-        })
+        )))
     }
 
-    /// Runs `f` inside.
+    /// Runs `f` inside, on a thread of its own, and waits for it. A panic of `f` goes on in the caller.
     ///
     /// # Errors
     /// Those of [`NetNs::enter`].
-    pub fn run<T>(&self, f: impl FnOnce() -> T) -> Result<T, EmulateError> {
-        let _inside = self.enter()?;
-        Ok(f())
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, EmulateError> {
+        let result = thread::scope(|s| s.spawn(|| self.enter().map(|()| f())).join());
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Starts a thread that lives inside.
@@ -98,11 +76,9 @@ impl NetNs {
         name: &str,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<thread::JoinHandle<T>, EmulateError> {
-        // A new thread inherits the namespace of its parent: nothing can fail inside it.
-        let _inside = self.enter()?;
-        thread::Builder::new()
-            .name(name.to_string())
-            .spawn(f)
+        let start = move || thread::Builder::new().name(name.to_string()).spawn(f);
+        // A new thread is where the thread is that starts it.
+        self.run(start)?
             .map_err(EmulateError::kernel(format!("start the thread \"{name}\"")))
     }
 

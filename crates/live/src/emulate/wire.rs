@@ -18,7 +18,6 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::thread;
 
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
@@ -173,26 +172,21 @@ where
     T: Send,
     F: Future<Output = Result<T, EmulateError>>,
 {
-    thread::scope(|s| {
-        s.spawn(|| {
-            let _inside = ns.enter()?;
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_io()
-                .build()
-                .map_err(EmulateError::kernel(
-                    "start the runtime that speaks netlink",
-                ))?;
-            runtime.block_on(async {
-                let (connection, handle, _) = rtnetlink::new_connection().map_err(
-                    EmulateError::kernel(format!("open netlink in \"{}\"", ns.name())),
-                )?;
-                tokio::spawn(connection);
-                work(handle).await
-            })
+    ns.run(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(EmulateError::kernel(
+                "start the runtime that speaks netlink",
+            ))?;
+        runtime.block_on(async {
+            let (connection, handle, _) = rtnetlink::new_connection().map_err(
+                EmulateError::kernel(format!("open netlink in \"{}\"", ns.name())),
+            )?;
+            tokio::spawn(connection);
+            work(handle).await
         })
-        .join()
-        .expect("setting up a namespace does not panic")
-    })
+    })?
 }
 
 fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> EmulateError {
