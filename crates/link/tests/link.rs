@@ -249,3 +249,201 @@ fn a_trace_with_a_mistake_names_its_line() {
     assert!(e("0\n0\n").contains("last line must be above 0 ms"));
     assert!(e("-1\n").contains("line 1"));
 }
+
+/// `n` packets far enough apart that none waits for another, through a line with 1 s of delay.
+fn spread(toml: &str, n: u64) -> (Vec<Delivery>, Vec<u64>) {
+    let text = format!(
+        "name = \"x\"\ntitle = \"x\"\n[up]\nrate = \"100 Mbit/s\"\ndelay = \"1 s\"\n{toml}\n[down]\nrate = \"1 Gbit/s\""
+    );
+    let p = link::LinkSpec::parse(&text).unwrap().up.params().unwrap();
+    let (mut l, mut fates, mut out) = (link(&p), Fates::default(), Vec::new());
+    for id in 0..n {
+        let now = Time::from_millis(10 * id);
+        while let Some(d) = l.poll(now, &mut fates) {
+            out.push(d);
+        }
+        l.enqueue(now, packet(id, 125), &mut fates);
+    }
+    out.extend(drain(&mut l, &mut fates));
+    (out, fates.list.iter().map(|f| f.0.id.0).collect())
+}
+
+/// How long after its 10 us of transmission and 1 s of propagation a packet came.
+fn added_ns(d: &Delivery) -> f64 {
+    d.at.as_nanos() as f64 - (d.packet.id.0 * 10_000_000 + 10_000 + 1_000_000_000) as f64
+}
+
+fn mean(xs: &[f64]) -> f64 {
+    xs.iter().sum::<f64>() / xs.len() as f64
+}
+
+/// Bounds below are five standard errors: about one false alarm in two million, and the seed is fixed.
+const ERRORS: f64 = 5.0;
+
+#[test]
+fn random_loss_has_its_probability() {
+    let (n, p) = (200_000, 0.02);
+    let (_, lost) = spread("loss = \"random:probability=0.02\"", n);
+    let share = lost.len() as f64 / n as f64;
+    assert!(
+        (share - p).abs() < ERRORS * (p * (1.0 - p) / n as f64).sqrt(),
+        "{share}"
+    );
+}
+
+#[test]
+fn bursty_loss_has_the_share_and_burst_length_of_its_chain() {
+    let (n, p, r) = (400_000, 0.01, 0.25);
+    let (_, lost) = spread("loss = \"gilbert_elliott:p=0.01,r=0.25\"", n);
+    // Stationary share of the bad state p/(p+r); draws are correlated by rho = 1 - p - r, which widens
+    // the variance of their mean by (1 + rho)/(1 - rho).
+    let pi = p / (p + r);
+    let rho: f64 = 1.0 - p - r;
+    let error = (pi * (1.0 - pi) / n as f64 * (1.0 + rho) / (1.0 - rho)).sqrt();
+    let share = lost.len() as f64 / n as f64;
+    assert!(
+        (share - pi).abs() < ERRORS * error,
+        "{share} instead of {pi} +- {error}"
+    );
+    // Bursts are geometric with mean 1/r and variance (1 - r)/r².
+    let bursts = 1 + lost.windows(2).filter(|w| w[1] != w[0] + 1).count();
+    let length = lost.len() as f64 / bursts as f64;
+    let error = ((1.0 - r) / (r * r) / bursts as f64).sqrt();
+    assert!(
+        (length - 1.0 / r).abs() < ERRORS * error,
+        "{length} instead of {} +- {error}",
+        1.0 / r
+    );
+}
+
+#[test]
+fn uniform_jitter_adds_from_nothing_to_its_width() {
+    let n = 50_000;
+    let (out, _) = spread("jitter = \"uniform:width=4 ms\"", n);
+    let added: Vec<f64> = out.iter().map(added_ns).collect();
+    assert!(added.iter().all(|a| (0.0..=4e6).contains(a)));
+    let error = 4e6 / (12.0 * n as f64).sqrt();
+    assert!(
+        (mean(&added) - 2e6).abs() < ERRORS * error,
+        "{}",
+        mean(&added)
+    );
+}
+
+#[test]
+fn normal_jitter_has_its_mean_and_spread_and_no_negative_part() {
+    let n = 50_000;
+    // 6 ms is twelve standard deviations above zero, so nothing is cut off.
+    let (out, _) = spread("jitter = \"normal:mean=6 ms,sd=0.5 ms\"", n);
+    let added: Vec<f64> = out.iter().map(added_ns).collect();
+    let m = mean(&added);
+    let sd = mean(&added.iter().map(|a| (a - m).powi(2)).collect::<Vec<_>>()).sqrt();
+    assert!((m - 6e6).abs() < ERRORS * 5e5 / (n as f64).sqrt(), "{m}");
+    assert!(
+        (sd - 5e5).abs() < ERRORS * 5e5 / (2.0 * n as f64).sqrt(),
+        "{sd}"
+    );
+    // Around zero, half is cut off to exactly zero.
+    let (out, _) = spread("jitter = \"normal:sd=0.5 ms\"", n);
+    let zeros = out.iter().filter(|d| added_ns(d) == 0.0).count() as f64 / n as f64;
+    assert!(
+        (zeros - 0.5).abs() < ERRORS * 0.5 / (n as f64).sqrt(),
+        "{zeros}"
+    );
+}
+
+#[test]
+fn jitter_keeps_order_unless_told_otherwise() {
+    let is_in_order = |out: &[Delivery]| out.windows(2).all(|w| w[0].packet.id < w[1].packet.id);
+    // 40 ms of jitter on packets 10 ms apart.
+    let (kept, _) = spread("jitter = \"uniform:width=40 ms\"", 10_000);
+    let (free, _) = spread("jitter = \"uniform:width=40 ms,overtake=true\"", 10_000);
+    assert!(is_in_order(&kept));
+    assert!(!is_in_order(&free));
+    assert_eq!((kept.len(), free.len()), (10_000, 10_000));
+}
+
+#[test]
+fn packets_held_back_are_overtaken_and_the_others_are_not_delayed() {
+    let n = 50_000;
+    let (out, _) = spread("reorder = \"late:probability=0.1,delay=25 ms\"", n);
+    let late = out.iter().filter(|d| added_ns(d) == 25e6).count();
+    let on_time = out.iter().filter(|d| added_ns(d) == 0.0).count();
+    assert_eq!((late + on_time) as u64, n);
+    let share = late as f64 / n as f64;
+    assert!(
+        (share - 0.1).abs() < ERRORS * (0.09 / n as f64).sqrt(),
+        "{share}"
+    );
+}
+
+#[test]
+fn a_doubled_packet_comes_twice_in_a_row_and_says_so() {
+    let n = 50_000;
+    let (out, _) = spread("duplicate = 0.1", n);
+    let doubled = out.iter().filter(|d| d.again).count();
+    assert_eq!(out.len() as u64, n + doubled as u64);
+    for w in out.windows(2) {
+        assert_eq!(w[0].again, w[0].packet.id == w[1].packet.id);
+    }
+    let share = doubled as f64 / n as f64;
+    assert!(
+        (share - 0.1).abs() < ERRORS * (0.09 / n as f64).sqrt(),
+        "{share}"
+    );
+}
+
+#[test]
+fn adding_an_impairment_leaves_the_draws_of_the_others_as_they_were() {
+    let loss = "loss = \"random:probability=0.1\"";
+    let (_, alone) = spread(loss, 5_000);
+    let (_, together) = spread(
+        &format!("{loss}\njitter = \"uniform\"\nreorder = \"late\"\nduplicate = 0.1"),
+        5_000,
+    );
+    assert_eq!(alone, together);
+}
+
+#[test]
+fn lost_packets_have_used_their_share_of_the_rate() {
+    let p = LinkParams {
+        loss: Some("random:probability=0.5".parse().unwrap()),
+        ..params(fixed(8_000_000))
+    };
+    let (out, l, fates) = burst(&p, 1000, 1000);
+    assert_eq!(out.len() + fates.list.len(), 1000);
+    // Packet k leaves after (k + 1) ms whether or not those before it arrived.
+    assert!(
+        out.iter()
+            .all(|d| d.at == Time::from_millis(d.packet.id.0 + 1))
+    );
+    assert_eq!(
+        l.stats().dropped_for(Reason::LineLoss).packets,
+        fates.list.len() as u64
+    );
+    assert_eq!(l.stats().row(0, "up".into()).drops, 0);
+}
+
+#[test]
+fn a_mark_arrives_with_the_packet_and_is_counted() {
+    let p = LinkParams {
+        queue: "codel:ecn=true".parse().unwrap(),
+        ..params(fixed(1_000_000))
+    };
+    let (mut l, mut fates) = (link(&p), Fates::default());
+    for id in 0..200 {
+        l.enqueue(
+            Time::ZERO,
+            Packet {
+                ecn: Ecn::Ect0,
+                ..packet(id, 1500)
+            },
+            &mut fates,
+        );
+    }
+    let out = drain(&mut l, &mut fates);
+    let marked = out.iter().filter(|d| d.packet.ecn == Ecn::Ce).count();
+    assert!(marked > 5, "{marked}");
+    assert_eq!((l.stats().marked.packets, out.len()), (marked as u64, 200));
+    assert_eq!(l.stats().row(0, "up".into()).marks, marked as i64);
+}

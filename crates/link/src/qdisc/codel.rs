@@ -23,11 +23,11 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Acceptable standing delay. RFC 8289 section 4.3: 5 ms.
+    /// Acceptable standing delay. RFC 8289 section 4.4: 5 ms.
     pub target: Duration,
-    /// About a worst-case round trip. RFC 8289 section 4.2: 100 ms.
+    /// About a worst-case round trip. RFC 8289 section 4.3: 100 ms.
     pub interval: Duration,
-    /// Most packets waiting; section 5.1 leaves the buffer's size to the user. Linux: 1000.
+    /// Most packets waiting; section 5.4 leaves the buffer's size to the user. Linux: 1000.
     pub limit: u64,
     /// Whether ECN-capable packets are marked instead of dropped. RFC 8289 section 5 only drops.
     pub ecn: bool,
@@ -130,7 +130,7 @@ impl CodelLaw {
         self.unscheduled = false;
     }
 
-    /// Section 5.4, `dodeque`.
+    /// Section 5.6, `dodeque`.
     fn ok_to_drop(&mut self, params: &Params, now: Time, sojourn: Duration, behind: Bytes) -> bool {
         if sojourn < params.target || behind <= params.mtu {
             self.first_above_time = None;
@@ -145,7 +145,7 @@ impl CodelLaw {
         }
     }
 
-    /// Section 5.5: t + interval / √count.
+    /// Section 5.6, `control_law`: t + interval / √count.
     fn control_law(&self, params: &Params, t: Time) -> Time {
         let interval = u128::from(params.interval.as_nanos());
         t + Duration::from_nanos(
@@ -205,7 +205,7 @@ impl Qdisc for Codel {
             fates.dropped(packet, Reason::Overlimit);
             return;
         }
-        // Section 5.2: the time stamp is all that enqueue adds.
+        // Section 5.4: the time stamp is all that enqueue adds.
         packet.enqueued = now;
         self.state.bytes += packet.len;
         self.state.queue.push_back(packet);

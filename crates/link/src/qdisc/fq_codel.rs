@@ -2,12 +2,14 @@
 //! turns by bytes. A flow that has just begun, or sends so little that its queue runs empty, goes first.
 //!
 //! **Source**: RFC 8290, "The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm"
-//! (Hoeiland-Joergensen, McKenney, Taht, Gettys, Dumazet, 2018), sections 3, 4 and 5; CoDel itself as in
+//! (Hoeiland-Joergensen, McKenney, Taht, Gettys, Dumazet, 2018), sections 2 to 5; CoDel itself as in
 //! [`super::codel`].
 //!
 //! **Deviations**: the flow queue comes from `Packet::flow`, which the host has hashed from addresses,
 //! protocol and ports, mixed here with a perturbation from a random stream, instead of from the Jenkins
-//! hash. The memory limit counts bytes of IP packets, where Linux counts its buffers.
+//! hash. The memory limit counts bytes of IP packets, where Linux counts its buffers. CoDel's last-packet
+//! rule looks at the flow's own queue (section 2: each queue has its own CoDel), where Linux looks at the
+//! backlog of all; a drop for want of room does not raise the flow's CoDel count, as it does in Linux.
 //!
 //! **Units**: quantum, deficit and limits in bytes of whole IP packets (default quantum 1514, as printed
 //! in section 5.2.4); the rest as in CoDel.

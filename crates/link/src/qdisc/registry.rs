@@ -29,7 +29,7 @@ const TARGET: Parameter = Parameter {
     default: Some("5 ms"),
     min: "1 us",
     max: "10 s",
-    section: "RFC 8289 section 4.3",
+    section: "RFC 8289 section 4.4",
     doc: "acceptable standing delay",
 };
 const INTERVAL: Parameter = Parameter {
@@ -38,7 +38,7 @@ const INTERVAL: Parameter = Parameter {
     default: Some("100 ms"),
     min: "10 us",
     max: "100 s",
-    section: "RFC 8289 section 4.2",
+    section: "RFC 8289 section 4.3",
     doc: "about a worst-case round trip",
 };
 

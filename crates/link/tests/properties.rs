@@ -1,0 +1,417 @@
+//! What must hold for every discipline of the registry under any sequence of operations, and for a
+//! link with any of them. A discipline is tested here from the moment it is listed.
+
+use base::rng::Streams;
+use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use link::qdisc::registry::{AnyQdisc, Limits, QDISCS, QdiscSpec};
+use link::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
+use link::{Delivery, DirectionSpec, Link};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Enqueue { flow: u64, len: u64, ecn: u8 },
+    Dequeue { times: u8 },
+}
+
+/// Operations, each with the time since the one before in microseconds.
+fn ops() -> impl Strategy<Value = Vec<(u64, Op)>> {
+    let enqueue = (0..5u64, prop_oneof![40..100u64, Just(1500)], 0..4u8)
+        .prop_map(|(flow, len, ecn)| Op::Enqueue { flow, len, ecn });
+    let dequeue = (1..4u8).prop_map(|times| Op::Dequeue { times });
+    let gap = prop_oneof![4 => 0..3_000u64, 1 => 0..200_000u64];
+    prop::collection::vec((gap, prop_oneof![3 => enqueue, 2 => dequeue]), 1..400)
+}
+
+/// Each discipline with its defaults, and with each parameter at either bound.
+fn variants() -> Vec<QdiscSpec> {
+    let mut found = Vec::new();
+    for spec in QDISCS {
+        found.push(spec.entry.name.to_string());
+        for p in spec.entry.parameters {
+            for bound in [p.min, p.max] {
+                found.push(format!("{}:{}={bound}", spec.entry.name, p.name));
+            }
+        }
+    }
+    found
+        .iter()
+        .map(|text| text.parse().unwrap_or_else(|e| panic!("{text}: {e}")))
+        .collect()
+}
+
+/// What came of a run, to compare runs with each other.
+type Trace = (Vec<(Time, Packet)>, Vec<(Packet, Fate)>);
+
+/// Runs the operations, drains, and checks all that must hold; says what did not.
+fn check(qdisc: &mut AnyQdisc, limits: Limits, ops: &[(u64, Op)]) -> Result<Trace, String> {
+    let mut inside: BTreeMap<PacketId, Packet> = BTreeMap::new();
+    let mut last_of_flow: BTreeMap<FlowId, PacketId> = BTreeMap::new();
+    let (mut delivered, mut all_fates) = (Vec::new(), Vec::new());
+    let mut fates = Fates::default();
+    let mut now = Time::ZERO;
+    let mut next_id = 0;
+
+    // Draining: at most one dequeue a packet offered, each a millisecond after the one before.
+    let drain = ops.iter().map(|_| (1_000, Op::Dequeue { times: 1 }));
+    for (gap_us, op) in ops.iter().copied().chain(drain) {
+        now += Duration::from_micros(gap_us);
+        let times = match op {
+            Op::Enqueue { flow, len, ecn } => {
+                let packet = Packet {
+                    id: PacketId(next_id),
+                    flow: FlowId(flow),
+                    len: Bytes::new(len),
+                    ecn: Ecn::from_bits(ecn),
+                    enqueued: now,
+                };
+                next_id += 1;
+                inside.insert(packet.id, packet);
+                qdisc.enqueue(
+                    now,
+                    Packet {
+                        enqueued: Time::MAX,
+                        ..packet
+                    },
+                    &mut fates,
+                );
+                0
+            }
+            Op::Dequeue { times } => times,
+        };
+        for i in 0..times.max(1) {
+            let out = if times > 0 {
+                qdisc.dequeue(now, &mut fates)
+            } else {
+                None
+            };
+            let mut marked = Vec::new();
+            for (packet, fate) in &fates.list {
+                match fate {
+                    Fate::Dropped(_) => {
+                        inside
+                            .remove(&packet.id)
+                            .ok_or(format!("{packet:?} dropped but not inside"))?;
+                    }
+                    Fate::Marked(_) => {
+                        let came = inside
+                            .get(&packet.id)
+                            .ok_or(format!("{packet:?} marked but not inside"))?;
+                        if !came.ecn.is_capable() || packet.ecn != Ecn::Ce {
+                            return Err(format!(
+                                "{came:?} must not be marked, or was not: {packet:?}"
+                            ));
+                        }
+                        marked.push(packet.id);
+                    }
+                }
+            }
+            all_fates.append(&mut fates.list);
+            if let Some(packet) = out {
+                let came = inside
+                    .remove(&packet.id)
+                    .ok_or(format!("{packet:?} delivered but not inside"))?;
+                let ecn = if marked.contains(&packet.id) {
+                    Ecn::Ce
+                } else {
+                    came.ecn
+                };
+                if packet != (Packet { ecn, ..came }) {
+                    return Err(format!("went in as {came:?}, came out as {packet:?}"));
+                }
+                if let Some(last) = last_of_flow
+                    .insert(packet.flow, packet.id)
+                    .filter(|last| *last > packet.id)
+                {
+                    return Err(format!(
+                        "{:?} came out after {last:?} of its flow",
+                        packet.id
+                    ));
+                }
+                delivered.push((now, packet));
+            } else if times > 0
+                && !inside.is_empty()
+                && qdisc.next_wakeup().is_none_or(|t| t <= now)
+            {
+                return Err(format!(
+                    "gave nothing at {now} with {} inside and no wake-up ahead",
+                    inside.len()
+                ));
+            }
+            let bytes = inside.values().fold(Bytes::ZERO, |sum, p| sum + p.len);
+            let backlog = Backlog {
+                bytes,
+                packets: inside.len() as u64,
+            };
+            if qdisc.backlog() != backlog {
+                return Err(format!(
+                    "says {:?}, but has {backlog:?} (dequeue {i} at {now})",
+                    qdisc.backlog()
+                ));
+            }
+            if limits.packets.is_some_and(|l| backlog.packets > l)
+                || limits.bytes.is_some_and(|l| backlog.bytes > l)
+            {
+                return Err(format!("{backlog:?} is above {limits:?}"));
+            }
+        }
+    }
+    if !inside.is_empty() {
+        return Err(format!("{} packets never came out", inside.len()));
+    }
+    if qdisc.next_wakeup().is_some_and(|t| t <= now) {
+        return Err(format!(
+            "drained at {now}, yet wants to be woken at {:?}",
+            qdisc.next_wakeup()
+        ));
+    }
+    Ok((delivered, all_fates))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn every_discipline_keeps_its_promises(ops in ops(), seed in any::<u64>()) {
+        for spec in variants() {
+            let run = || check(&mut spec.build(&Streams::new(seed), "test"), spec.limits(), &ops);
+            let once = run();
+            prop_assert!(once.is_ok(), "{spec}: {}", once.unwrap_err());
+            prop_assert_eq!(once, run(), "{}: the same seed must give the same", spec);
+        }
+    }
+
+    #[test]
+    fn a_link_conserves_packets_and_does_not_care_when_it_is_polled(
+        ops in ops(),
+        seed in any::<u64>(),
+        queue in prop::sample::select(variants()),
+        impaired in impairments(),
+        lazy in prop::collection::vec(any::<bool>(), 400),
+    ) {
+        let direction = DirectionSpec { queue, ..impaired };
+        let eager = run_link(&direction, &ops, seed, |_| true)?;
+        let lazy = run_link(&direction, &ops, seed, |i| lazy[i])?;
+        prop_assert_eq!(&eager.0, &lazy.0, "deliveries");
+        prop_assert_eq!(eager.1, lazy.1, "fates");
+        prop_assert!(eager.0.windows(2).all(|w| w[0].at <= w[1].at), "not in order of arrival");
+    }
+}
+
+fn impairments() -> impl Strategy<Value = DirectionSpec> {
+    let rates = [
+        "\"8 Mbit/s\"",
+        "\"333333 bit/s\"",
+        "{ steps = [{ at = \"0\", rate = \"2 Mbit/s\" }, { at = \"7 ms\", rate = \"0 bit/s\" }], repeat = \"9 ms\" }",
+        "{ opportunities_ms = [0, 1, 1, 4, 9] }",
+    ];
+    let extras = [
+        "",
+        "jitter = \"uniform:width=5 ms\"",
+        "jitter = \"normal:sd=2 ms,overtake=true\"\nloss = \"random:probability=0.1\"",
+        "loss = \"gilbert_elliott:p=0.1,r=0.3\"\nduplicate = 0.2",
+        "reorder = \"late:probability=0.3,delay=3 ms\"\nduplicate = 0.2\njitter = \"uniform\"",
+    ];
+    (prop::sample::select(rates.to_vec()), prop::sample::select(extras.to_vec())).prop_map(|(rate, extra)| {
+        let toml = format!("name = \"x\"\ntitle = \"x\"\n[up]\ndelay = \"9 ms\"\nrate = {rate}\n{extra}\n[down]\nrate = \"1 Gbit/s\"");
+        link::LinkSpec::parse(&toml).unwrap().up
+    })
+}
+
+/// Enqueues at the times of the operations; polls at every wake-up, but leaves out those intervals
+/// between two arrivals for which `looks` says no.
+fn run_link(
+    direction: &DirectionSpec,
+    ops: &[(u64, Op)],
+    seed: u64,
+    looks: impl Fn(usize) -> bool,
+) -> Result<(Vec<Delivery>, Vec<(Packet, Fate)>), TestCaseError> {
+    let mut link = Link::new(&direction.params().unwrap(), &Streams::new(seed), "up");
+    let (mut out, mut fates) = (Vec::new(), Fates::default());
+    let mut now = Time::ZERO;
+    // From `start` on, at each wake-up up to `end`; what is overdue by `start` comes all at once.
+    let look =
+        |link: &mut Link, start: Time, end: Time, out: &mut Vec<Delivery>, fates: &mut Fates| {
+            while let Some(t) = link
+                .next_wakeup()
+                .map(|t| t.max(start))
+                .filter(|t| *t <= end)
+            {
+                while let Some(d) = link.poll(t, fates) {
+                    assert!(d.at <= t);
+                    out.push(d);
+                }
+                assert!(
+                    link.next_wakeup().is_none_or(|next| next > t),
+                    "{t}: nothing is left to do at {t}"
+                );
+            }
+        };
+    for (i, (gap_us, op)) in ops.iter().enumerate() {
+        let before = now;
+        now += Duration::from_micros(*gap_us);
+        if looks(i) {
+            look(&mut link, before, now, &mut out, &mut fates);
+        }
+        if let Op::Enqueue { flow, len, ecn } = *op {
+            let packet = Packet {
+                id: PacketId(i as u64),
+                flow: FlowId(flow),
+                len: Bytes::new(len),
+                ecn: Ecn::from_bits(ecn),
+                enqueued: Time::ZERO,
+            };
+            link.enqueue(now, packet, &mut fates);
+        }
+        let s = link.stats();
+        let (drops, line) = (s.dropped_total(), s.on_line);
+        prop_assert_eq!(
+            s.offered.packets + s.duplicated.packets,
+            drops.packets + s.backlog.packets + line.packets + s.delivered.packets
+        );
+        prop_assert_eq!(
+            s.offered.bytes + s.duplicated.bytes,
+            drops.bytes + s.backlog.bytes + line.bytes + s.delivered.bytes
+        );
+    }
+    look(&mut link, now, Time::MAX, &mut out, &mut fates);
+    let s = link.stats();
+    prop_assert_eq!((s.backlog.packets, s.on_line.packets), (0, 0));
+    let dropped = fates
+        .list
+        .iter()
+        .filter(|f| matches!(f.1, Fate::Dropped(_)))
+        .count() as u64;
+    prop_assert_eq!(
+        (s.dropped_total().packets, s.delivered.packets),
+        (dropped, out.len() as u64)
+    );
+    Ok((out, fates.list))
+}
+
+/// A FIFO with a fault, each of a kind that has been shipped somewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    DeliversWhatItDropped,
+    ForgetsWhatDoesNotFit,
+    LastInFirstOut,
+    IgnoresItsLimit,
+    MarksWhatCannotBeMarked,
+    MiscountsBytes,
+    HoldsBackForEver,
+}
+
+struct Broken {
+    fault: Fault,
+    queue: VecDeque<Packet>,
+    bytes: Bytes,
+}
+
+const BROKEN_LIMIT: usize = 10;
+
+impl Qdisc for Broken {
+    fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
+        if self.queue.len() >= BROKEN_LIMIT && self.fault != Fault::IgnoresItsLimit {
+            if self.fault != Fault::ForgetsWhatDoesNotFit {
+                fates.dropped(packet, Reason::Overlimit);
+            }
+            return;
+        }
+        self.bytes += packet.len;
+        self.queue.push_back(Packet {
+            enqueued: now,
+            ..packet
+        });
+    }
+    fn dequeue(&mut self, _: Time, fates: &mut Fates) -> Option<Packet> {
+        if self.fault == Fault::HoldsBackForEver && self.queue.len() == 1 {
+            return None;
+        }
+        let last = self.fault == Fault::LastInFirstOut;
+        let mut packet = if last {
+            self.queue.pop_back()
+        } else {
+            self.queue.pop_front()
+        }?;
+        self.bytes -= if self.fault == Fault::MiscountsBytes {
+            packet.len / 2
+        } else {
+            packet.len
+        };
+        match self.fault {
+            Fault::DeliversWhatItDropped if self.queue.len() > 3 => {
+                fates.dropped(packet, Reason::EarlyDrop)
+            }
+            Fault::MarksWhatCannotBeMarked => {
+                packet.ecn = Ecn::Ce;
+                fates.marked(packet, Reason::EarlyDrop);
+            }
+            _ => {}
+        }
+        Some(packet)
+    }
+    fn backlog(&self) -> Backlog {
+        Backlog {
+            bytes: self.bytes,
+            packets: self.queue.len() as u64,
+        }
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// The canary: if one of these passed, the properties above would prove nothing.
+#[test]
+fn a_broken_discipline_is_caught() {
+    let mut ops = vec![
+        (
+            100,
+            Op::Enqueue {
+                flow: 1,
+                len: 1500,
+                ecn: 0
+            }
+        );
+        12
+    ];
+    ops.extend(vec![(1_000, Op::Dequeue { times: 1 }); 4]);
+    ops.extend(vec![
+        (
+            100,
+            Op::Enqueue {
+                flow: 1,
+                len: 40,
+                ecn: 0
+            }
+        );
+        4
+    ]);
+    let run = |fault| {
+        let broken = Broken {
+            fault,
+            queue: VecDeque::new(),
+            bytes: Bytes::ZERO,
+        };
+        let limits = Limits {
+            packets: Some(BROKEN_LIMIT as u64),
+            bytes: None,
+        };
+        check(&mut AnyQdisc::Custom(Box::new(broken)), limits, &ops).map(|_| ())
+    };
+    assert_eq!(run(Fault::None), Ok(()));
+    for (fault, says) in [
+        (Fault::DeliversWhatItDropped, "delivered but not inside"),
+        (Fault::ForgetsWhatDoesNotFit, "but has Backlog"),
+        (Fault::LastInFirstOut, "of its flow"),
+        (Fault::IgnoresItsLimit, "is above"),
+        (Fault::MarksWhatCannotBeMarked, "must not be marked"),
+        (Fault::MiscountsBytes, "but has Backlog"),
+        (Fault::HoldsBackForEver, "gave nothing"),
+    ] {
+        let said = run(fault).expect_err(&format!("{fault:?} was not noticed"));
+        assert!(said.contains(says), "{fault:?}: {said}");
+    }
+}
