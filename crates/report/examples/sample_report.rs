@@ -37,6 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             out.join(format!("{name}-cdf.svg")),
             report::svg::cdf(&answer, &recording),
         )?;
+        let page = report::html::page(&answer, &recording);
+        std::fs::write(out.join(format!("{name}.html")), page)?;
         println!("{}", report::terminal::line(&answer, style));
     }
     Ok(())

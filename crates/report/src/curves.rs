@@ -48,6 +48,8 @@ pub struct Curves {
     pub phases: Vec<Phase>,
     pub probes: Vec<Point>,
     pub lost_s: Vec<f64>,
+    /// Probes behind `probes` and `lost_s`, before thinning.
+    pub probes_seen: usize,
     pub bins: Bins,
     pub cdf: Vec<Cdf>,
 }
@@ -93,6 +95,7 @@ impl Curves {
                 .filter_map(|p| cdf(&p.name, &probes, p.from_ns, p.to_ns))
                 .collect(),
             phases,
+            probes_seen: points.len(),
             probes: thin(&points, span_s),
             lost_s: one_a_column(&lost, span_s),
             bins: bins(recording, start, span_s),

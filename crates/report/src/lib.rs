@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod curves;
+mod data;
+pub mod html;
 pub mod svg;
 mod tables;
 pub mod terminal;

@@ -81,9 +81,8 @@ pub fn phases(answer: &Answer) -> Table {
             optional(p.in_flow_rtt.as_ref().map(|d| &d.p50_ms), 1.0)
         }),
         over("Loss, %", &|p| plain(&p.loss.percent, 1.0)),
-        over("Lost of sent", &|p| {
-            Cell::Is(format!("{} of {}", p.loss.lost, p.loss.sent))
-        }),
+        over("Probes sent", &|p| Cell::Is(p.loss.sent.to_string())),
+        over("Probes lost", &|p| Cell::Is(p.loss.lost.to_string())),
     ];
     let rates: [(&str, RateOf); 3] = [
         ("Download", |p| p.goodput_down_bps.clone()),

@@ -8,22 +8,30 @@ use base::record::Direction;
 /// what a single sender needs, and measurement adds its own error.
 const FITTING_FACTOR: f64 = 1.5;
 
-/// Plain language, ends with the grade.
+/// What is said of a run that was cut short.
+pub const UNFINISHED: &str =
+    "The run did not go to its planned end, so this rests on what was measured until then.";
+
+/// Plain language; ends with the grade, and with a warning where the run was cut short.
 pub fn verdict(answer: &Answer) -> String {
+    let unfinished = if answer.complete {
+        String::new()
+    } else {
+        format!(" {UNFINISHED}")
+    };
+    format!("{}{unfinished}", sentence(answer))
+}
+
+/// The verdict without that warning.
+pub fn sentence(answer: &Answer) -> String {
     let first = match answer.worst_direction {
         Some(d) => waiting(d, of(answer, d)),
         None => quick(answer),
     };
-    let unfinished = if answer.complete {
-        ""
-    } else {
-        " The run did not go to its planned end, so this rests on what was measured until then."
-    };
-    let grade = match answer.grade.letter.as_str() {
-        "?" => "No grade can be given".to_string(),
-        letter => format!("Grade {letter}"),
-    };
-    format!("{first} {grade}.{unfinished}")
+    match answer.grade.letter.as_str() {
+        "?" => format!("{first} No grade can be given."),
+        letter => format!("{first} Grade {letter}."),
+    }
 }
 
 pub fn of(answer: &Answer, d: Direction) -> &DirectionAnswer {

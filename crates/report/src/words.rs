@@ -23,6 +23,8 @@ pub const SIZE: Unit = Unit(&[("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]
 pub const TIMES: Unit = Unit(&[("times", 1.0)]);
 /// Round trips per minute.
 pub const RPM: Unit = Unit(&[("round trips per minute", 1.0)]);
+/// The same where the words stand beside it.
+pub const RPM_SHORT: Unit = Unit(&[("RPM", 1.0)]);
 pub const PPM: Unit = Unit(&[("ppm", 1.0)]);
 pub const PERCENT: Unit = Unit(&[("%", 1.0)]);
 

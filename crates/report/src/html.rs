@@ -1,0 +1,365 @@
+//! One self-contained page: it fetches nothing, works from a file, and shows its figures and static plots
+//! without a script too. The script and the style come from `web/`, which bundles uPlot for the plots.
+
+use crate::curves::Curves;
+use crate::tables::{self, Cell, Notes, Row, Table};
+use crate::verdict::{UNFINISHED, of, sentence};
+use crate::words::{self, DELAY, RATE, RPM_SHORT, SIZE, Unit};
+use crate::{data, svg};
+use analysis::answer::{Answer, DirectionAnswer, Figure, Severity};
+use base::record::{Direction, Origin, Recording};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const SCRIPT: &str = include_str!("../web/dist/page.js");
+const CSS: &str = include_str!("../web/dist/page.css");
+const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
+
+/// Nothing may be loaded, from anywhere; the page's own script and style are inline.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// The whole `report.html`.
+pub fn page(answer: &Answer, recording: &Recording) -> String {
+    let curves = Curves::of(answer, recording);
+    let title = if answer.title.trim().is_empty() {
+        "Tailback report"
+    } else {
+        &answer.title
+    };
+    let json = serde_json::to_string(answer).expect("an answer is plain data");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(recording.meta.writer);
+                title { (title) ": grade " (answer.grade.letter) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    (top(answer, recording, title))
+                    (findings(answer))
+                    (advice(answer))
+                    (over_time(&curves))
+                    (distribution(&curves))
+                    (details(answer))
+                    (instrument(answer, recording))
+                    (raw(&json))
+                }
+                (footer(recording))
+                script type="application/json" id="answer" { (data::inline(&json)) }
+                script type="application/json" id="curves" { (data::inline(&data::curves(&curves).to_string())) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
+    let how = match recording.meta.origin {
+        Origin::Measured => "measured",
+        Origin::Emulated => "over an emulated link",
+        Origin::Simulated => "simulated",
+        Origin::Captured => "from a capture",
+        Origin::Imported => "imported",
+    };
+    let tone = match answer.grade.letter.chars().next() {
+        Some('A') => "good",
+        Some('B' | 'C') => "warning",
+        Some('D' | 'E' | 'F') => "bad",
+        _ => "note",
+    };
+    html! {
+        header {
+            p.meta { b { "Tailback" } " " span { (title) } " " span { (words::moment(answer.started_ns)) } " " span { (DELAY.print(answer.duration_s * 1e3)) ", " (how) } }
+            div.verdict {
+                div.grade.(tone) role="img" aria-label=(format!("Grade {}", answer.grade.letter)) { (answer.grade.letter) }
+                h1 { (sentence(answer)) }
+            }
+            @if !answer.complete || !answer.instrument.doubts.is_empty() {
+                div.doubts role="note" {
+                    b { "Doubts about this run" }
+                    ul {
+                        @if !answer.complete { li { (UNFINISHED) } }
+                        @for doubt in &answer.instrument.doubts { li { (doubt) } }
+                    }
+                }
+            }
+            dl.key {
+                (key("Base round trip", DELAY, &answer.base_rtt_ms))
+                (key("Download", RATE, &answer.down.goodput_bps))
+                (key("Upload", RATE, &answer.up.goodput_bps))
+                (key("Download adds, p95", DELAY, &answer.down.added.p95_ms))
+                (key("Upload adds, p95", DELAY, &answer.up.added.p95_ms))
+                (key("Responsiveness", RPM_SHORT, &answer.responsiveness.rpm))
+            }
+        }
+    }
+}
+
+fn key(name: &str, unit: Unit, figure: &Figure) -> Markup {
+    html! {
+        div {
+            dt { (name) }
+            @match figure {
+                Figure::Is { value, .. } => {
+                    @let text = unit.print(*value);
+                    @let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+                    dd { b { (number) } " " span { (unit) } }
+                }
+                Figure::CannotTell { cannot_tell } => dd.unknown { "cannot tell: " (cannot_tell) }
+            }
+        }
+    }
+}
+
+fn findings(answer: &Answer) -> Markup {
+    html! {
+        @if !answer.findings.is_empty() {
+            section aria-labelledby="findings" {
+                h2 id="findings" { "What was found" }
+                ul.findings {
+                    @for f in &answer.findings {
+                        @let word = match f.severity { Severity::Bad => "bad", Severity::Warning => "warning", Severity::Note => "note", Severity::Good => "good" };
+                        li {
+                            span.tag.(word) { (word) }
+                            div {
+                                p { (f.says) }
+                                @for e in &f.evidence { p.evidence { (e) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn advice(answer: &Answer) -> Markup {
+    html! {
+        @if !answer.advice.is_empty() {
+            section aria-labelledby="advice" {
+                h2 id="advice" { "What to set" }
+                @for a in &answer.advice {
+                    div.advice {
+                        p { (a.what) " " span.tag { (a.on) } }
+                        @if !a.commands.is_empty() {
+                            div.commands { pre tabindex="0" { code { (a.commands.join("\n")) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn over_time(curves: &Curves) -> Markup {
+    let thinned = curves.probes_seen > curves.probes.len();
+    html! {
+        section aria-labelledby="time" {
+            h2 id="time" { "Over time" }
+            @if curves.probes_seen == 0 {
+                p.unknown { "This recording holds no probes to draw." }
+            } @else {
+                figure id="over-time" {
+                    div.static { (svg::over_time(curves)) }
+                    div.live hidden {}
+                    figcaption {
+                        "Round trips of the probes, which travel in their own flow, above the payload rate of the load. Red ticks at the top are lost probes. "
+                        @if thinned { (curves.probes_seen) " probes are drawn as the smallest and the largest of each of 6000 steps of time. " }
+                        span.with-script { "Drag across a plot to zoom in, double-click to see all; the arrow keys move the cursor." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn distribution(curves: &Curves) -> Markup {
+    html! {
+        @if !curves.cdf.is_empty() {
+            section aria-labelledby="within" {
+                h2 id="within" { "Answered within" }
+                figure id="distribution" {
+                    div.static { (svg::distribution(curves)) }
+                    div.live hidden {}
+                    figcaption { "Share of the probes answered within a time, each phase whole. A lost probe was never answered: such a curve ends below 100\u{a0}%." }
+                }
+            }
+        }
+    }
+}
+
+fn details(answer: &Answer) -> Markup {
+    let queues = tables::queues(answer);
+    let unsettled = tables::unsettled(answer);
+    html! {
+        section aria-labelledby="phases" {
+            h2 id="phases" { "Phase by phase" }
+            (grid(&tables::phases(answer), "phase"))
+            @for sentence in &unsettled { p.evidence { (sentence) } }
+        }
+        section aria-labelledby="queues" {
+            h2 id="queues" { "The queues" }
+            div.cards {
+                (card(&queues, 1, Direction::Up, of(answer, Direction::Up)))
+                (card(&queues, 2, Direction::Down, of(answer, Direction::Down)))
+            }
+            p.evidence { (tables::INTERVALS) }
+        }
+        section aria-labelledby="reliability" {
+            h2 id="reliability" { "Answered in time" }
+            p.evidence { "Share of all probes that were answered within each limit; a lost one counts as not answered." }
+            (grid(&tables::reliability(answer), "limit"))
+        }
+        section aria-labelledby="responsiveness" {
+            h2 id="responsiveness" { "Responsiveness and grade" }
+            (list(&tables::responsiveness(answer).rows, 0, "rpm"))
+            p.evidence { (answer.responsiveness.formula) }
+            p {
+                "Grade " b { (answer.grade.letter) }
+                @match &answer.grade.added_ms {
+                    Figure::Is { value, .. } => { ", decided by " (DELAY.print(*value)) " of added delay." }
+                    Figure::CannotTell { cannot_tell } => { ": the added delay cannot be told: " (cannot_tell) "." }
+                }
+            }
+            p.evidence { (answer.grade.scale) }
+        }
+    }
+}
+
+fn card(table: &Table, column: usize, direction: Direction, d: &DirectionAnswer) -> Markup {
+    let id = words::direction(direction);
+    html! {
+        article.card.(id) aria-labelledby=(format!("queue-{id}")) {
+            h3 id=(format!("queue-{id}")) { (table.columns[column]) }
+            (bars(d))
+            (list(&table.rows, column - 1, id))
+            @if !d.discipline.evidence.is_empty() {
+                h4 { "How the kind shows" }
+                ul { @for e in &d.discipline.evidence { li { (e) } } }
+            }
+        }
+    }
+}
+
+/// What the queue holds against what the line needs, to scale.
+fn bars(d: &DirectionAnswer) -> Markup {
+    let (Some(holds), Some(needs)) = (d.queue_bytes.value(), d.bdp_bytes.value()) else {
+        return html! {};
+    };
+    let top = holds.max(needs).max(1.0);
+    html! {
+        div.bars aria-hidden="true" {
+            @for (name, value) in [("holds", holds), ("needs", needs)] {
+                div { span.label { (name) } span.bar { span.(name) style=(format!("width:{:.1}%", (100.0 * value / top).max(0.5))) {} } span.size { (SIZE.print(value)) } }
+            }
+        }
+    }
+}
+
+fn instrument(answer: &Answer, recording: &Recording) -> Markup {
+    let meta = &recording.meta;
+    let plan = serde_json::to_string_pretty(&meta.plan).expect("a plan is JSON already");
+    let host = [
+        ("Kernel", meta.host.kernel.clone()),
+        ("Processors", meta.host.cpus.to_string()),
+        ("Clock", meta.host.clock_source.clone()),
+    ];
+    html! {
+        section aria-labelledby="instrument" {
+            h2 id="instrument" { "The instrument" }
+            (list(&tables::instrument(answer).rows, 0, "instrument"))
+            @if !meta.exclusions.is_empty() {
+                h3 { "Left out" }
+                ul { @for e in &meta.exclusions { li { (DELAY.print((e.to_ns - e.from_ns) as f64 / 1e6)) ": " (e.reason) } } }
+            }
+            @if !meta.host.kernel.is_empty() {
+                details { summary { "Host" } dl.list {
+                    @for (name, value) in host.iter().map(|(n, v)| (*n, v)).chain(meta.host.facts.iter().map(|(n, v)| (n.as_str(), v))) {
+                        div { dt { (name) } dd { (value) } }
+                    }
+                } }
+            }
+            @if !meta.plan.is_null() {
+                details { summary { "Plan of the run" } pre tabindex="0" { (plan) } }
+            }
+            @if let Some(link) = &meta.known_link {
+                details { summary { "Known link" } pre tabindex="0" { (serde_json::to_string_pretty(link).expect("it is JSON already")) } }
+            }
+        }
+    }
+}
+
+fn raw(json: &str) -> Markup {
+    html! {
+        section aria-labelledby="raw" {
+            h2 id="raw" { "For machines" }
+            p { "The whole answer is in this page as JSON, in the element with the id " code { "answer" } ", " (SIZE.print(json.len() as f64)) "." span.with-script { " " a id="download" href="#raw" download="answer.json" { "Download answer.json" } } }
+        }
+    }
+}
+
+fn footer(recording: &Recording) -> Markup {
+    html! {
+        footer {
+            p { "Written by " (recording.meta.writer) ". This page fetches nothing." }
+            details { summary { "Licence of uPlot, which draws the plots" } pre tabindex="0" { (UPLOT_LICENCE) } }
+        }
+    }
+}
+
+/// A table with its reasons below it.
+fn grid(table: &Table, id: &str) -> Markup {
+    let mut notes = Notes::default();
+    let rows: Vec<Vec<Markup>> = table
+        .rows
+        .iter()
+        .map(|r| r.cells.iter().map(|c| cell(c, id, &mut notes)).collect())
+        .collect();
+    html! {
+        div.scroll role="region" tabindex="0" aria-label=(table.title) {
+            table {
+                thead { tr { th scope="col" { (table.columns[0]) span.hidden { (table.title) } } @for c in &table.columns[1..] { th scope="col" { (c) } } } }
+                tbody { @for (row, cells) in table.rows.iter().zip(&rows) { tr { th scope="row" { (row.label) } @for c in cells { td { (c) } } } } }
+            }
+        }
+        (reasons(&notes, id))
+    }
+}
+
+/// One column of a table as names with values.
+fn list(rows: &[Row], column: usize, id: &str) -> Markup {
+    let mut notes = Notes::default();
+    let values: Vec<Markup> = rows
+        .iter()
+        .map(|r| cell(&r.cells[column], id, &mut notes))
+        .collect();
+    html! {
+        dl.list { @for (row, value) in rows.iter().zip(&values) { div { dt { (row.label) } dd { (value) } } } }
+        (reasons(&notes, id))
+    }
+}
+
+fn cell(cell: &Cell, id: &str, notes: &mut Notes) -> Markup {
+    match cell {
+        Cell::Is(text) => html! { (text) },
+        Cell::Absent => html! { span.absent { "–" span.hidden { "does not apply" } } },
+        Cell::CannotTell(reason) => {
+            let number = notes.number(reason);
+            html! { a.unknown href=(format!("#why-{id}-{number}")) title=(reason) { "?" sup { (number) } span.hidden { " cannot tell" } } }
+        }
+    }
+}
+
+fn reasons(notes: &Notes, id: &str) -> Markup {
+    html! {
+        @if !notes.0.is_empty() {
+            ol.reasons { @for (i, reason) in notes.0.iter().enumerate() { li id=(format!("why-{id}-{}", i + 1)) { "Cannot tell: " (reason) "." } } }
+        }
+    }
+}

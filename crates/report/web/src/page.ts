@@ -1,0 +1,440 @@
+// The script of report.html: turns the static plots into ones that can be read point by point. The page is
+// complete without it.
+import uPlot from "uplot";
+
+/** Shape of the element with the id `curves`; written by `data.rs`. Null where nothing was measured. */
+interface Curves {
+  span_s: number;
+  phases: { name: string; label: string; from_s: number; to_s: number }[];
+  probes: { t_s: number[]; rtt_ms: (number | null)[] };
+  lost_s: number[];
+  bins: {
+    step_s: number;
+    down_bps: (number | null)[];
+    up_bps: (number | null)[];
+    in_flow_down_ms: (number | null)[];
+    in_flow_up_ms: (number | null)[];
+  };
+  cdf: { ms: number[]; phases: { name: string; label: string; percent: number[] }[] };
+}
+
+type Column = (number | null | undefined)[];
+
+/** Samples further apart than this are not joined by a line, as in the static plot. */
+const JOINED_S = 1.5;
+const DASHES: Record<string, number[]> = { idle: [2, 3], up: [8, 3], both: [8, 3, 2, 3] };
+const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
+
+const byId = (id: string): HTMLElement | null => document.getElementById(id);
+const embedded = (id: string): string => byId(id)?.textContent ?? "null";
+const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const known = (phase: string): string => (["idle", "down", "up", "both"].includes(phase) ? phase : "idle");
+
+/** Three significant digits, as everywhere in the report. */
+function digits(value: number): string {
+  if (value === 0) return "0";
+  const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return String(Number(value.toFixed(Math.min(places, 12))));
+}
+
+function element<K extends keyof HTMLElementTagNameMap>(tag: K, className: string, text = ""): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** Index of the last value that is at most `x` in a rising list; -1 where there is none. */
+function lastUpTo(xs: number[], x: number): number {
+  let low = 0;
+  let high = xs.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((xs[middle] as number) <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Index of the value nearest to `x` in a rising list; -1 where it is empty. */
+function nearest(xs: number[], x: number): number {
+  const before = lastUpTo(xs, x);
+  const [a, b] = [xs[before], xs[before + 1]];
+  return b !== undefined && (a === undefined || b - x < x - a) ? before + 1 : before;
+}
+
+/** 1, 2 and 5 of each power of ten within the range, or five even steps where it is too narrow for three of those. */
+function logMarks(low: number, high: number): number[] {
+  const marks: number[] = [];
+  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
+    for (const m of [1, 2, 5]) marks.push(Number((m * 10 ** e).toPrecision(1)));
+  }
+  const inside = marks.filter((v) => v >= low && v <= high);
+  return inside.length >= 3 ? inside : [0, 1, 2, 3, 4].map((i) => low + ((high - low) * i) / 4);
+}
+
+function axis(over: Partial<uPlot.Axis>): uPlot.Axis {
+  const rule = { stroke: colour("rule"), width: 1 };
+  return { stroke: colour("muted"), font: FONT, labelFont: FONT, labelSize: 20, grid: rule, ticks: { ...rule, size: 5 }, values: (_, splits) => splits.map((v) => (v == null ? "" : digits(v))), ...over };
+}
+
+const logarithmic: Partial<uPlot.Axis> = {
+  splits: (_u, _axis, min, max) => logMarks(min, max),
+  filter: (_u, splits) => splits,
+};
+
+/** A button that is pressed or not; `act` is told which. */
+function toggle(text: string, pressed: boolean, act: (pressed: boolean) => void, swatch?: string): HTMLButtonElement {
+  const button = element("button", "");
+  button.type = "button";
+  if (swatch) {
+    const mark = element("span", "swatch");
+    mark.style.color = `var(--${swatch})`;
+    button.append(mark);
+  }
+  button.append(text);
+  button.setAttribute("aria-pressed", String(pressed));
+  button.addEventListener("click", () => {
+    const now = button.getAttribute("aria-pressed") !== "true";
+    button.setAttribute("aria-pressed", String(now));
+    act(now);
+  });
+  return button;
+}
+
+/** Everything that is drawn is drawn again when its width or the colours change. */
+class Plots {
+  private made: uPlot[] = [];
+  private width = 0;
+  constructor(private readonly within: HTMLElement, private readonly build: (width: number) => uPlot[]) {
+    new ResizeObserver(() => {
+      const width = this.within.clientWidth;
+      if (width > 0 && width !== this.width) {
+        this.width = width;
+        if (this.made.length === 0) this.again();
+        for (const plot of this.made) plot.setSize({ width, height: plot.height });
+      }
+    }).observe(within);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.again());
+  }
+  again(): void {
+    for (const plot of this.made) plot.destroy();
+    this.made = this.width > 0 ? this.build(this.width) : [];
+  }
+  get all(): readonly uPlot[] {
+    return this.made;
+  }
+}
+
+/** Arrow keys move the cursor, so that every value can be read without a pointer. */
+function movable(box: HTMLElement, what: string, plot: () => uPlot | undefined): void {
+  box.tabIndex = 0;
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", `${what}. The arrow keys move the cursor.`);
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const u = plot();
+    if (step === undefined || !u) return;
+    event.preventDefault();
+    const width = u.bbox.width / devicePixelRatio;
+    const from = u.cursor.left !== undefined && u.cursor.left >= 0 ? u.cursor.left : width / 2;
+    const left = Math.min(width, Math.max(0, from + step * (event.shiftKey ? 20 : 2)));
+    u.setCursor({ left, top: u.cursor.top !== undefined && u.cursor.top >= 0 ? u.cursor.top : 20 });
+  });
+}
+
+function live(figure: HTMLElement): HTMLElement {
+  const box = figure.querySelector<HTMLElement>(".live");
+  if (!box) throw new Error(`the figure ${figure.id} has no place for its plot`);
+  box.hidden = false;
+  figure.classList.add("is-live");
+  return box;
+}
+
+function overTime(figure: HTMLElement, c: Curves): void {
+  const box = live(figure);
+  const show = { probe: true, flow: true, loss: true, log: false };
+  const centre = c.bins.down_bps.map((_, i) => (i + 0.5) * c.bins.step_s);
+  // A null interrupts a line, what is missing does not: one null stands for a whole gap.
+  const reach = Math.ceil(JOINED_S / c.bins.step_s);
+  const bridged = (series: (number | null)[]): [number[], (number | null)[]] => {
+    const xs: number[] = [];
+    const ys: (number | null)[] = [];
+    let last = 0;
+    series.forEach((v, i) => {
+      if (v !== null) last = i;
+      if (v !== null || i === last + reach) {
+        xs.push(centre[i] as number);
+        ys.push(v);
+      }
+    });
+    return [xs, ys];
+  };
+  const ends = [[0, c.span_s]] as unknown as uPlot.AlignedData;
+  const delays = uPlot.join(
+    // In-flow lines lie under the probes: they come first.
+    [bridged(c.bins.in_flow_down_ms), bridged(c.bins.in_flow_up_ms), [c.probes.t_s, c.probes.rtt_ms], ends],
+    // 2: a null reaches to the next value of its own series, over the instants of the others.
+    [[0, 2], [0, 2], [0, 2], [0]],
+  );
+  const top = Math.max(...[...c.bins.down_bps, ...c.bins.up_bps].map((v) => v ?? 0));
+  const [unit, size] = ([["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3]] as [string, number][]).find(([, s]) => top >= s) ?? ["bit/s", 1];
+  const scaled = (series: (number | null)[]): Column => series.map((v) => (v === null ? null : v / size));
+  const rates = uPlot.join([[centre, scaled(c.bins.down_bps), scaled(c.bins.up_bps)] as uPlot.AlignedData, ends]);
+  const hasFlow = [...c.bins.in_flow_down_ms, ...c.bins.in_flow_up_ms].some((v) => v !== null);
+
+  const tools = element("div", "tools");
+  const upper = element("div", "plot");
+  const lower = element("div", "plot");
+  const readout = element("p", "readout");
+  readout.setAttribute("aria-live", "polite");
+
+  const shade = (u: uPlot, labels: boolean): void => {
+    const { ctx, bbox } = u;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    for (const p of c.phases) {
+      const left = u.valToPos(p.from_s, "x", true);
+      const right = u.valToPos(p.to_s, "x", true);
+      ctx.globalAlpha = 0.09;
+      ctx.fillStyle = colour(known(p.name));
+      ctx.fillRect(left, bbox.top, right - left, bbox.height);
+      ctx.globalAlpha = 1;
+      ctx.font = FONT.replace("12px", `${12 * devicePixelRatio}px`);
+      ctx.fillStyle = colour("muted");
+      ctx.textAlign = "center";
+      ctx.textBaseline = "top";
+      const from = Math.max(left, bbox.left);
+      const to = Math.min(right, bbox.left + bbox.width);
+      if (labels && ctx.measureText(p.label).width < to - from) ctx.fillText(p.label, (from + to) / 2, bbox.top + 12 * devicePixelRatio);
+    }
+    ctx.restore();
+  };
+  const losses = (u: uPlot): void => {
+    if (!show.loss) return;
+    const { ctx, bbox } = u;
+    ctx.save();
+    ctx.strokeStyle = colour("loss");
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    ctx.beginPath();
+    for (const t of c.lost_s) {
+      const x = u.valToPos(t, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + 8 * devicePixelRatio);
+    }
+    ctx.stroke();
+    ctx.restore();
+  };
+
+  const say = (t: number | null): void => {
+    readout.replaceChildren();
+    if (t === null) {
+      readout.textContent = matchMedia("(hover: hover)").matches ? "Point at the plot to read values." : "Tap the plot to read values.";
+      return;
+    }
+    const parts: [string, string][] = [["", `${t.toFixed(2)} s`]];
+    const i = nearest(c.probes.t_s, t);
+    const rtt = c.probes.rtt_ms[i];
+    if (i >= 0 && Math.abs((c.probes.t_s[i] as number) - t) < c.span_s / 100) parts.push(["probe", rtt == null ? "lost" : `${digits(rtt)} ms`]);
+    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor(t / c.bins.step_s)));
+    const at = (name: string, series: (number | null)[], scale: number, of: string): void => {
+      const v = series[bin];
+      if (v != null) parts.push([name, `${digits(v / scale)} ${of}`]);
+    };
+    at("download's own packets", c.bins.in_flow_down_ms, 1, "ms");
+    at("upload's own packets", c.bins.in_flow_up_ms, 1, "ms");
+    at("download", c.bins.down_bps, size, unit);
+    at("upload", c.bins.up_bps, size, unit);
+    parts.forEach(([name, value], k) => {
+      if (k > 0) readout.append(" · ");
+      if (name) readout.append(`${name} `);
+      readout.append(element("b", "", value));
+    });
+  };
+
+  const sync = uPlot.sync("tailback-time");
+  let range: [number, number] = [0, c.span_s];
+  const zoomButtons: [HTMLButtonElement, [number, number]][] = [];
+  const zoom = (from: number, to: number): void => {
+    if (from === range[0] && to === range[1]) return;
+    range = [from, to];
+    for (const plot of plots.all) plot.setScale("x", { min: from, max: to });
+    for (const [button, [a, b]] of zoomButtons) button.classList.toggle("chosen", a === from && b === to);
+  };
+  const shared = (width: number, height: number): Pick<uPlot.Options, "width" | "height" | "cursor" | "legend"> => ({
+    width,
+    height,
+    legend: { show: false },
+    cursor: { sync: { key: sync.key, setSeries: false }, y: false, points: { show: false }, drag: { x: true, y: false, dist: 5 } },
+  });
+  const hooks = (labels: boolean): uPlot.Hooks.Arrays => ({
+    drawClear: [(u) => shade(u, labels)],
+    draw: labels ? [losses] : [],
+    setCursor: labels ? [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] : [],
+    setScale: [(u, key) => key === "x" && u.scales["x"]?.min != null && zoom(u.scales["x"].min, u.scales["x"].max as number)],
+  });
+  const x: uPlot.Scale = { time: false, min: 0, max: c.span_s };
+  const fromZero = (_: uPlot, _min: number, max: number): uPlot.Range.MinMax => [0, (max || 1) * 1.12];
+
+  const build = (width: number): uPlot[] => {
+    const narrow = width < 480;
+    const made: uPlot[] = [];
+    const own: uPlot.Series = { stroke: colour("flow"), alpha: 0.55, width: 3, points: { show: false }, show: show.flow };
+    const at = range;
+    made.push(
+      new uPlot(
+        {
+          ...shared(width, narrow ? 240 : 320),
+          scales: {
+            x: { ...x, min: at[0], max: at[1] },
+            y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: fromZero },
+          },
+          axes: [axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: 52, ...(show.log ? logarithmic : {}) })],
+          series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }],
+          hooks: hooks(true),
+        },
+        delays as uPlot.AlignedData,
+        upper,
+      ),
+    );
+    if (top > 0) {
+      const line = (name: string): uPlot.Series => ({ stroke: colour(name), width: 2, points: { show: false } });
+      made.push(
+        new uPlot(
+          {
+            ...shared(width, narrow ? 150 : 170),
+            scales: { x: { ...x, min: at[0], max: at[1] }, y: { range: fromZero } },
+            axes: [axis({ label: "time, s", size: 32 }), axis({ size: 52, space: 26 })],
+            series: [{}, line("down"), line("up")],
+            hooks: hooks(false),
+          },
+          rates as uPlot.AlignedData,
+          lower,
+        ),
+      );
+    }
+    for (const plot of made) sync.sub(plot);
+    return made;
+  };
+  const plots: Plots = new Plots(box, build);
+
+  const choose = (text: string, from: number, to: number): void => {
+    const button = element("button", from === 0 && to === c.span_s ? "chosen" : "", text);
+    button.type = "button";
+    button.addEventListener("click", () => zoom(from, to));
+    zoomButtons.push([button, [from, to]]);
+    tools.append(button);
+  };
+  choose("All", 0, c.span_s);
+  for (const p of c.phases) choose(p.label, p.from_s, p.to_s);
+  tools.append(element("span", "push"));
+  const series = (indices: number[], key: "probe" | "flow") => (on: boolean) => {
+    show[key] = on;
+    for (const i of indices) plots.all[0]?.setSeries(i, { show: on });
+  };
+  tools.append(toggle("Probes", true, series([3], "probe"), "ink"));
+  if (hasFlow) tools.append(toggle("Load's own packets", true, series([1, 2], "flow"), "flow"));
+  if (c.lost_s.length > 0) {
+    tools.append(toggle("Lost", true, (on) => {
+      show.loss = on;
+      plots.all[0]?.redraw();
+    }, "loss"));
+  }
+  tools.append(toggle("Logarithmic", false, (on) => {
+    show.log = on;
+    plots.again();
+  }));
+
+  const legend = element("p", "plot-name", `Throughput, ${unit}: `);
+  for (const [name, text] of [["down", "download"], ["up", "upload"]] as const) {
+    const word = element("span", "", `${text} `);
+    word.style.color = `var(--${name})`;
+    legend.append(word);
+  }
+  box.append(tools, element("p", "plot-name", "Round-trip time, ms"), upper);
+  if (top > 0) box.append(legend, lower);
+  box.append(readout);
+  say(null);
+  movable(upper, "Round-trip time over time", () => plots.all[0]);
+}
+
+function distribution(figure: HTMLElement, c: Curves): void {
+  const box = live(figure);
+  let log = true;
+  const tools = element("div", "tools");
+  const area = element("div", "plot");
+  const readout = element("p", "readout");
+  readout.setAttribute("aria-live", "polite");
+  const say = (ms: number | null): void => {
+    readout.replaceChildren();
+    if (ms === null) return;
+    readout.append(element("b", "", `within ${digits(ms)} ms`));
+    const i = lastUpTo(c.cdf.ms, ms);
+    for (const p of c.cdf.phases) {
+      const share = i < 0 ? 0 : (p.percent[i] as number);
+      readout.append(` · ${p.label} `, element("b", "", `${share > 99 && share < 100 ? String(Math.floor(share * 100) / 100) : digits(share)} %`));
+    }
+  };
+  const build = (width: number): uPlot[] => [
+    new uPlot(
+      {
+        width,
+        height: width < 480 ? 240 : 300,
+        legend: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, dist: 5 } },
+        scales: { x: log ? { time: false, distr: 3, range: (_u, min, max) => [min * 0.97, max * 1.03] } : { time: false }, y: { range: [0, 100] } },
+        axes: [axis({ label: "round-trip time, ms", size: 32, ...(log ? logarithmic : {}) }), axis({ size: 44 })],
+        series: [{}, ...c.cdf.phases.map((p): uPlot.Series => ({ stroke: colour(known(p.name)), width: 2, dash: DASHES[known(p.name)] ?? [], points: { show: false } }))],
+        hooks: { setCursor: [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] },
+      },
+      [c.cdf.ms, ...c.cdf.phases.map((p) => p.percent)] as uPlot.AlignedData,
+      area,
+    ),
+  ];
+  const plots: Plots = new Plots(box, build);
+  c.cdf.phases.forEach((p, i) => tools.append(toggle(p.label, true, (on) => plots.all[0]?.setSeries(i + 1, { show: on }), known(p.name))));
+  tools.append(element("span", "push"), toggle("Logarithmic", true, (on) => {
+    log = on;
+    plots.again();
+  }));
+  box.append(tools, element("p", "plot-name", "Probes answered within, %"), area, readout);
+  movable(area, "Share of probes answered within a time", () => plots.all[0]);
+}
+
+function copyable(): void {
+  for (const commands of document.querySelectorAll<HTMLElement>(".commands")) {
+    const code = commands.querySelector("code");
+    if (!code) continue;
+    const button = element("button", "", "Copy");
+    button.type = "button";
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent ?? "");
+        button.textContent = "Copied";
+      } catch {
+        // Some browsers keep the clipboard from pages opened as files: then the text is selected, ready for Ctrl+C.
+        getSelection()?.selectAllChildren(code);
+        button.textContent = "Selected: press Ctrl+C";
+      }
+      setTimeout(() => (button.textContent = "Copy"), 2500);
+    });
+    commands.append(button);
+  }
+}
+
+function download(): void {
+  const link = byId("download") as HTMLAnchorElement | null;
+  if (link) link.href = URL.createObjectURL(new Blob([embedded("answer")], { type: "application/json" }));
+}
+
+document.documentElement.classList.add("scripted");
+const curves = JSON.parse(embedded("curves")) as Curves;
+const time = byId("over-time");
+const within = byId("distribution");
+if (time) overTime(time, curves);
+if (within) distribution(within, curves);
+copyable();
+download();
