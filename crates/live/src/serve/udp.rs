@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the thread looks at `stop` and at its trains when nothing comes.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(100);
 const BATCH: usize = 32;
 
 /// A reflector with a fresh secret that knows which kernel it runs on.
