@@ -3,8 +3,10 @@
 
 pub mod clock;
 pub mod emulate;
+pub mod host;
 pub mod load;
 pub mod probe;
 pub mod serve;
+mod ticker;
 pub mod timestamp;
 pub mod traffic;

@@ -1,1 +1,439 @@
-//! (being written)
+//! What passes an interface, from the kernel's counters: the traffic beside the measurement.
+//!
+//! The counters are read from `/proc/thread-self/net/dev`, which follows the network namespace of the
+//! thread that opens it; `/sys/class/net` would show the one that its mount belongs to.
+
+use crate::clock::{Clock, mono_ns};
+use crate::ticker::Ticker;
+use base::record::{Event, Row, Text, Traffic};
+use base::{BitsPerSec, Duration};
+use nix::ifaddrs::getifaddrs;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Seek};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::ControlFlow;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Above this others are using the link down, so that a measurement should wait (000 §3.5.1).
+pub const HOLD_OFF_DOWN: BitsPerSec = BitsPerSec::from_kbps(64);
+/// The same, up.
+pub const HOLD_OFF_UP: BitsPerSec = BitsPerSec::from_kbps(32);
+
+/// How far back [`TrafficMonitor::idle_rate`] can look.
+const REMEMBERED: Duration = Duration::from_secs(60);
+const COUNTERS: &str = "/proc/thread-self/net/dev";
+
+#[derive(Debug, thiserror::Error)]
+pub enum TrafficError {
+    #[error("no interface \"{name}\" here. There are: {}", .known.join(", "))]
+    NoInterface { name: String, known: Vec<String> },
+    #[error("no route to {server}: {source}. `ip route get {}` says more; or name the interface", .server.ip())]
+    NoRoute {
+        server: SocketAddr,
+        source: io::Error,
+    },
+    #[error(
+        "no interface has the address {address} that packets to {server} are sent from: name the interface"
+    )]
+    NobodyHas { address: IpAddr, server: SocketAddr },
+    #[error("cannot read the interface counters in {COUNTERS}: {0}")]
+    Counters(#[source] io::Error),
+    #[error("cannot start the thread of the traffic monitor: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// Bytes since the interface came up, link-layer headers included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counters {
+    rx: u64,
+    tx: u64,
+}
+
+/// The counters of each interface, in the kernel's order.
+fn parse(text: &str) -> impl Iterator<Item = (&str, Counters)> {
+    // Two lines of headings; then `name: rx_bytes …8 columns… tx_bytes …`, proc_pid_net(5).
+    text.lines().skip(2).filter_map(|line| {
+        let (name, numbers) = line.rsplit_once(':')?;
+        let mut columns = numbers.split_ascii_whitespace();
+        let rx = columns.next()?.parse().ok()?;
+        let tx = columns.nth(7)?.parse().ok()?;
+        Some((name.trim(), Counters { rx, tx }))
+    })
+}
+
+/// What was counted in between. A counter that went back has wrapped, where it has 32 bits and the
+/// step is one that such an interface can make; otherwise it was reset, and nobody knows.
+fn counted(before: u64, after: u64, interval: Duration) -> Option<u64> {
+    if after >= before {
+        return Some(after - before);
+    }
+    let wrapped = (after + (1 << 32)).checked_sub(before)?;
+    // 10 Gbit/s are 1.25 bytes a nanosecond; nothing as fast has counters of 32 bits.
+    let most = interval.as_nanos().saturating_mul(5) / 4;
+    (before <= u64::from(u32::MAX) && wrapped <= most).then_some(wrapped)
+}
+
+/// The interface that packets to `server` leave by.
+///
+/// # Errors
+/// There is no route, or the source address belongs to no interface.
+pub fn interface_towards(server: SocketAddr) -> Result<String, TrafficError> {
+    let any: SocketAddr = if server.is_ipv4() {
+        ([0u8; 4], 0).into()
+    } else {
+        ([0u16; 8], 0).into()
+    };
+    // Connecting a datagram socket asks the routing table and sends nothing.
+    let address = UdpSocket::bind(any)
+        .and_then(|s| {
+            s.connect(server)?;
+            s.local_addr()
+        })
+        .map_err(|source| TrafficError::NoRoute { server, source })?
+        .ip()
+        .to_canonical();
+    let interfaces: Vec<_> = getifaddrs()
+        .map_err(|e| TrafficError::Counters(e.into()))?
+        .filter_map(|i| {
+            let a = i.address?;
+            let ip: IpAddr = match (a.as_sockaddr_in(), a.as_sockaddr_in6()) {
+                (Some(v4), _) => v4.ip().into(),
+                (_, Some(v6)) => v6.ip().into(),
+                _ => return None,
+            };
+            Some((i.interface_name, ip))
+        })
+        .collect();
+    // What a host sends to itself, by whatever address, passes the loopback interface.
+    let to_itself = interfaces
+        .iter()
+        .any(|(_, ip)| *ip == server.ip().to_canonical());
+    let found = |wanted: IpAddr| {
+        interfaces
+            .iter()
+            .find(|(_, ip)| *ip == wanted)
+            .map(|(name, _)| name.clone())
+    };
+    let loopback = || {
+        interfaces
+            .iter()
+            .find(|(_, ip)| ip.is_loopback())
+            .map(|(name, _)| name.clone())
+    };
+    (if to_itself { loopback() } else { None })
+        .or_else(|| found(address))
+        .ok_or(TrafficError::NobodyHas { address, server })
+}
+
+/// Mean rates over a stretch of time, link-layer headers included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    pub down: BitsPerSec,
+    pub up: BitsPerSec,
+}
+
+impl Rates {
+    /// Whether others use the link too much to measure beside them.
+    pub fn others_use_the_link(&self) -> bool {
+        self.down > HOLD_OFF_DOWN || self.up > HOLD_OFF_UP
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Interval {
+    length: Duration,
+    rx: Option<u64>,
+    tx: Option<u64>,
+}
+
+#[derive(Default)]
+struct Recent(VecDeque<Interval>);
+
+impl Recent {
+    fn push(&mut self, i: Interval) {
+        self.0.push_back(i);
+        let mut kept: Duration = self.0.iter().map(|i| i.length).sum();
+        while kept > REMEMBERED && self.0.len() > 1 {
+            kept = kept.saturating_sub(self.0.pop_front().map_or(Duration::ZERO, |i| i.length));
+        }
+    }
+
+    fn rates(&self, window: Duration) -> Option<Rates> {
+        let (mut time, mut rx, mut tx) = (Duration::ZERO, 0, 0);
+        for i in self.0.iter().rev() {
+            rx += i.rx?;
+            tx += i.tx?;
+            time += i.length;
+            if time >= window {
+                let rate = |bytes: u64| {
+                    BitsPerSec::new((f64::from(8u8) * bytes as f64 / time.as_secs_f64()) as u64)
+                };
+                return Some(Rates {
+                    down: rate(rx),
+                    up: rate(tx),
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Writes a row an interval. Dropping it stops it.
+pub struct TrafficMonitor {
+    interface: Text,
+    recent: Arc<Mutex<Recent>>,
+    ticker: Ticker,
+}
+
+struct Sampler {
+    file: File,
+    text: String,
+    interface: Text,
+    clock: Clock,
+    rows: Sender<Row>,
+    recent: Arc<Mutex<Recent>>,
+    before: Option<Counters>,
+    at: i64,
+    gone: bool,
+}
+
+impl TrafficMonitor {
+    /// Watches `interface`, in the network namespace of the calling thread; without one, the one by which
+    /// packets to `server` leave.
+    ///
+    /// # Errors
+    /// There is no such interface, or no route to the server.
+    pub fn start(
+        interface: Option<&str>,
+        server: SocketAddr,
+        interval: Duration,
+        clock: Clock,
+        rows: Sender<Row>,
+    ) -> Result<TrafficMonitor, TrafficError> {
+        let name = match interface {
+            Some(name) => name.to_string(),
+            None => interface_towards(server)?,
+        };
+        let mut sampler = Sampler {
+            file: File::open(COUNTERS).map_err(TrafficError::Counters)?,
+            text: String::new(),
+            interface: name.as_str().into(),
+            clock,
+            rows,
+            recent: Arc::default(),
+            before: None,
+            at: mono_ns(),
+            gone: false,
+        };
+        sampler.before = sampler.read().map_err(TrafficError::Counters)?;
+        if sampler.before.is_none() {
+            let known = parse(&sampler.text).map(|(n, _)| n.to_string()).collect();
+            return Err(TrafficError::NoInterface { name, known });
+        }
+        let recent = sampler.recent.clone();
+        let interface = sampler.interface.clone();
+        let ticker = Ticker::start("traffic", interval, move |_| sampler.sample())
+            .map_err(TrafficError::Thread)?;
+        Ok(TrafficMonitor {
+            interface,
+            recent,
+            ticker,
+        })
+    }
+
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// Mean rates over the last `window`, up to a minute; null until that long has been watched without
+    /// a reset. Ask it while the measurement itself sends nothing.
+    pub fn idle_rate(&self, window: Duration) -> Option<Rates> {
+        self.recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .rates(window)
+    }
+
+    pub fn stop(self) {
+        self.ticker.stop();
+    }
+}
+
+impl Sampler {
+    fn read(&mut self) -> io::Result<Option<Counters>> {
+        self.text.clear();
+        self.file.rewind()?;
+        self.file.read_to_string(&mut self.text)?;
+        Ok(parse(&self.text)
+            .find(|(n, _)| *n == &*self.interface)
+            .map(|(_, c)| c))
+    }
+
+    fn sample(&mut self) -> ControlFlow<()> {
+        let after = self.read().ok().flatten();
+        let now = mono_ns();
+        let length = Duration::from_nanos((now - self.at).max(0) as u64);
+        let both = self.before.zip(after);
+        let i = Interval {
+            length,
+            rx: both.and_then(|(b, a)| counted(b.rx, a.rx, length)),
+            tx: both.and_then(|(b, a)| counted(b.tx, a.tx, length)),
+        };
+        self.recent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(i);
+        if after.is_none() != std::mem::replace(&mut self.gone, after.is_none()) {
+            let detail = if self.gone {
+                "the interface is gone"
+            } else {
+                "the interface is back"
+            };
+            let _ = self.rows.send(Row::Event(Event {
+                t_ns: self.clock.from_mono_ns(now),
+                kind: "fault".into(),
+                subject: self.interface.clone(),
+                detail: detail.into(),
+            }));
+        }
+        let int = |b: Option<u64>| b.and_then(|b| i64::try_from(b).ok());
+        let row = Traffic {
+            t_ns: self.clock.from_mono_ns(now),
+            interval_ns: now - self.at,
+            interface: self.interface.clone(),
+            rx_bytes: int(i.rx),
+            tx_bytes: int(i.tx),
+        };
+        self.before = after;
+        self.at = now;
+        match self.rows.send(Row::Traffic(row)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    const TENTH: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn counters_are_found_in_the_kernels_table() {
+        let text = "Inter-|   Receive                                                |  Transmit\n \
+            face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
+            lo:    3193      29    0    0    0     0          0         0     3194      29    0    0    0     0       0          0\n\
+            veth:1: 296277007 10975    0    0    0     0          0         0   18446744073709551615    7511    0    0    0     0       0          0\n";
+        let all: Vec<_> = parse(text).collect();
+        assert_eq!(
+            all,
+            [
+                ("lo", Counters { rx: 3193, tx: 3194 }),
+                (
+                    "veth:1",
+                    Counters {
+                        rx: 296_277_007,
+                        tx: u64::MAX
+                    }
+                )
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wrap_is_counted_through_and_a_reset_is_unknown() {
+        assert_eq!(counted(5, 12, TENTH), Some(7));
+        let edge = u64::from(u32::MAX) - 99;
+        assert_eq!(counted(edge, 50, TENTH), Some(150), "32 bits wrapped");
+        assert_eq!(
+            counted(3_000_000_000, 50, TENTH),
+            None,
+            "1.3 GB in 0.1 s: a reset"
+        );
+        assert_eq!(counted(1 << 40, 50, TENTH), None, "no counter of 32 bits");
+        assert_eq!(counted(u64::MAX, 50, TENTH), None);
+    }
+
+    #[test]
+    fn rates_are_known_only_where_all_of_the_window_is() {
+        let mut recent = Recent::default();
+        let i = |rx, tx| Interval {
+            length: TENTH,
+            rx,
+            tx,
+        };
+        for _ in 0..9 {
+            recent.push(i(Some(1000), Some(100)));
+        }
+        assert_eq!(
+            recent.rates(Duration::from_secs(1)),
+            None,
+            "not watched for long enough"
+        );
+        recent.push(i(Some(1000), Some(100)));
+        let rates = recent.rates(Duration::from_secs(1)).unwrap();
+        assert_eq!((rates.down.get(), rates.up.get()), (80_000, 8_000));
+        assert!(rates.others_use_the_link());
+        assert!(
+            !Rates {
+                down: HOLD_OFF_DOWN,
+                up: HOLD_OFF_UP
+            }
+            .others_use_the_link()
+        );
+        recent.push(i(None, Some(100)));
+        assert_eq!(recent.rates(Duration::from_secs(1)), None, "a reset in it");
+        for _ in 0..2000 {
+            recent.push(i(Some(0), Some(0)));
+        }
+        assert!(recent.0.len() <= 601, "{}", recent.0.len());
+    }
+
+    #[test]
+    fn the_loopback_interface_is_watched_with_what_passes_it() {
+        let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = sink.local_addr().unwrap();
+        assert_eq!(interface_towards(server).unwrap(), "lo");
+        let (rows, taken) = channel();
+        let monitor =
+            TrafficMonitor::start(None, server, Duration::from_millis(20), Clock::new(), rows)
+                .unwrap();
+        assert_eq!(monitor.interface(), "lo");
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..50 {
+            sender.send_to(&[0; 1000], server).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        monitor.stop();
+        let rows: Vec<Traffic> = taken
+            .iter()
+            .map(|r| match r {
+                Row::Traffic(t) => t,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert!(rows.iter().map(|r| r.rx_bytes.unwrap()).sum::<i64>() >= 50_000);
+        assert!(rows.iter().all(|r| r.interval_ns > 0));
+        assert!(
+            rows.windows(2)
+                .all(|w| w[1].t_ns - w[1].interval_ns == w[0].t_ns),
+            "no time is left out"
+        );
+    }
+
+    #[test]
+    fn an_unknown_interface_is_answered_with_the_known_ones() {
+        let server = "127.0.0.1:7117".parse().unwrap();
+        let e = TrafficMonitor::start(Some("wlan99"), server, TENTH, Clock::new(), channel().0)
+            .err()
+            .unwrap();
+        assert!(
+            e.to_string().contains("\"wlan99\"") && e.to_string().contains("lo"),
+            "{e}"
+        );
+    }
+}

@@ -13,14 +13,14 @@ use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use book::Book;
+use measure::wire::Key;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct ServeConfig {
     /// Only who has it is served; without one everybody is.
     pub key: Option<Vec<u8>>,
     pub budgets: Budgets,
+    /// The same for probes.
+    pub probe_budget: measure::reflector::Budget,
 }
 
 impl Default for ServeConfig {
@@ -40,6 +42,7 @@ impl Default for ServeConfig {
             listen: vec![(Ipv6Addr::UNSPECIFIED, measure::control::DEFAULT_PORT).into()],
             key: None,
             budgets: Budgets::default(),
+            probe_budget: measure::reflector::Budget::default(),
         }
     }
 }
@@ -72,6 +75,8 @@ pub enum ServeError {
     },
     #[error("no address to listen on was given")]
     Nowhere,
+    #[error("cannot set up the reflector of probes: {0}")]
+    Reflector(#[source] io::Error),
     #[error("cannot start a thread of the server: {0}")]
     Thread(#[source] io::Error),
 }
@@ -111,6 +116,7 @@ pub struct Server {
     addrs: Vec<SocketAddr>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl Server {
@@ -125,24 +131,42 @@ impl Server {
             .iter()
             .map(|addr| bind_pair(*addr))
             .collect::<Result<Vec<_>, _>>()?;
+        let clock = Clock::new();
+        let key = config.key.as_deref().map(Key::new);
         let mut server = Server {
             addrs: Vec::new(),
             shared: Arc::new(Shared {
                 key: config.key,
-                clock: Clock::new(),
+                clock,
                 stop: Arc::default(),
                 book: Book::new(config.budgets),
                 counters: Counters::default(),
                 payload: OnceLock::new(),
             }),
             threads: Vec::new(),
+            trouble: Arc::default(),
         };
-        for (addr, tcp, _udp) in pairs {
+        for (addr, tcp, udp) in pairs {
             server.addrs.push(addr);
             let shared = server.shared.clone();
             let thread = std::thread::Builder::new()
                 .name("serve-tcp".into())
                 .spawn(move || accept(&tcp, &shared))
+                .map_err(ServeError::Thread)?;
+            server.threads.push(thread);
+            let reflector = udp::reflector(config.probe_budget.clone(), key.clone(), clock)
+                .map_err(ServeError::Reflector)?;
+            let stop = server.shared.stop.clone();
+            let trouble = server.trouble.clone();
+            let thread = std::thread::Builder::new()
+                .name("serve-udp".into())
+                .spawn(move || {
+                    if let Err(e) = udp::run(&udp, reflector, clock, &stop) {
+                        let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
+                        *trouble =
+                            Some(format!("the reflector of probes on {addr} has failed: {e}"));
+                    }
+                })
                 .map_err(ServeError::Thread)?;
             server.threads.push(thread);
         }
@@ -170,7 +194,15 @@ impl Server {
         }
     }
 
-    /// Ends every flow and thread, within about a tenth of a second.
+    /// What has gone wrong with the server as a whole, if anything; it serves on as far as it can.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Ends every flow and thread, within about a quarter of a second.
     pub fn stop(mut self) {
         self.end();
     }

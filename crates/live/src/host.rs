@@ -1,0 +1,240 @@
+//! What kind of machine this is, and how busy: facts that a reader needs in order to judge figures.
+
+use crate::clock::Clock;
+use crate::load::CongestionControls;
+use crate::ticker::Ticker;
+use base::Duration;
+use base::record::{Host, HostLoad, Row};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::sync::mpsc::Sender;
+
+fn line(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_string())
+}
+
+/// The facts of this host as the calling thread's network namespace sees them; what cannot be learnt is
+/// left out.
+pub fn facts(interface: Option<&str>) -> Host {
+    let mut facts = BTreeMap::new();
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(v) = value {
+            facts.insert(name.to_string(), v);
+        }
+    };
+    let sysctl = |name: &str| line(&format!("/proc/sys/net/{name}"));
+    add(
+        "congestion control by default",
+        sysctl("ipv4/tcp_congestion_control"),
+    );
+    let controls = CongestionControls::read().available;
+    add(
+        "congestion controls",
+        (!controls.is_empty()).then(|| controls.join(" ")),
+    );
+    add("queue discipline by default", sysctl("core/default_qdisc"));
+    add("tcp_rmem", sysctl("ipv4/tcp_rmem"));
+    add("tcp_wmem", sysctl("ipv4/tcp_wmem"));
+    add("processor", processor());
+    if let Some(name) = interface {
+        add("interface", Some(name.to_string()));
+        add("queue discipline", discipline(name));
+        let offloads = offload::of(name);
+        add(
+            "offloads",
+            (!offloads.is_empty()).then(|| offloads.join(" ")),
+        );
+    }
+    Host {
+        kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+            .unwrap_or_default(),
+        facts,
+    }
+}
+
+fn processor() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let model = info.lines().find(|l| l.starts_with("model name"))?;
+    Some(model.split_once(':')?.1.trim().to_string())
+}
+
+/// The root discipline with its parameters, as `tc` of iproute2 prints it; none where that is missing.
+fn discipline(interface: &str) -> Option<String> {
+    let out = Command::new("tc")
+        .args(["qdisc", "show", "dev", interface, "root"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    let first = text.lines().next()?.strip_prefix("qdisc ")?;
+    Some(first.trim().to_string())
+}
+
+/// Which offloads an interface has on: they decide how large the packets are that a queue sees.
+mod offload {
+    use std::os::fd::AsRawFd;
+
+    /// `struct ethtool_value`, linux/ethtool.h.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+
+    /// ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO, linux/ethtool.h.
+    const ASKED: [(u32, &str); 3] = [(0x1e, "tso"), (0x23, "gso"), (0x2b, "gro")];
+
+    pub fn of(interface: &str) -> Vec<String> {
+        let Ok(socket) = std::net::UdpSocket::bind("0.0.0.0:0") else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for (command, name) in ASKED {
+            let mut value = Value { command, data: 0 };
+            // SAFETY: ifreq is a plain C struct for which all zeroes is a valid value.
+            let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+            if interface.len() >= request.ifr_name.len() {
+                return Vec::new();
+            }
+            for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+                *to = from as libc::c_char;
+            }
+            request.ifr_ifru.ifru_data = (&raw mut value).cast();
+            // SAFETY: the request is filled in as netdevice(7) asks, `value` outlives the call, and these
+            // commands write at most a struct ethtool_value.
+            let failed = unsafe {
+                libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
+            };
+            if failed == 0 {
+                found.push(format!(
+                    "{name}={}",
+                    if value.data != 0 { "on" } else { "off" }
+                ));
+            }
+        }
+        found
+    }
+}
+
+/// Processor time since boot, in ticks, over all processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    all: u64,
+}
+
+/// The first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest
+/// time, which comes after, is in user time already.
+fn parse(stat: &str) -> Option<Ticks> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let t: Vec<u64> = line
+        .split_ascii_whitespace()
+        .take(8)
+        .map_while(|n| n.parse().ok())
+        .collect();
+    let idle = t.get(3)? + t.get(4).unwrap_or(&0);
+    let all: u64 = t.iter().sum();
+    Some(Ticks {
+        busy: all.checked_sub(idle)?,
+        all,
+    })
+}
+
+/// The share of processors that was busy in between, waiting for others' virtual machines included.
+fn share(before: Ticks, after: Ticks) -> Option<f64> {
+    let all = after.all.checked_sub(before.all).filter(|n| *n > 0)?;
+    // Idle time can run backwards by a tick (proc_stat(5)).
+    let busy = after.busy.saturating_sub(before.busy).min(all);
+    Some(busy as f64 / all as f64)
+}
+
+/// Writes the host's load each interval. Dropping it stops it.
+pub struct CpuSampler(Ticker);
+
+impl CpuSampler {
+    /// # Errors
+    /// The thread could not be started.
+    pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
+        let read = || {
+            std::fs::read_to_string("/proc/stat")
+                .ok()
+                .as_deref()
+                .and_then(parse)
+        };
+        let mut before = read();
+        Ticker::start("host-load", interval, move |now| {
+            let after = read();
+            let cpu = before.zip(after).and_then(|(b, a)| share(b, a));
+            before = after;
+            match rows.send(Row::HostLoad(HostLoad {
+                t_ns: clock.from_mono_ns(now),
+                cpu,
+            })) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        })
+        .map(CpuSampler)
+    }
+
+    pub fn stop(self) {
+        self.0.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_disk_is_idle_and_stolen_time_is_busy() {
+        let before = parse("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3 4\n").unwrap();
+        assert_eq!(
+            before,
+            Ticks {
+                busy: 150,
+                all: 1000
+            }
+        );
+        let after = parse("cpu  110 0 50 850 80 0 0 10 99 99\n").unwrap();
+        // 20 of 100 ticks: 10 user, 10 stolen; 50 idle and 30 waiting are not.
+        assert_eq!(share(before, after), Some(0.2));
+        assert_eq!(share(before, before), None, "no time has passed");
+        assert_eq!(parse("intr 5"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn this_host_is_described() {
+        let host = facts(Some("lo"));
+        assert!(!host.kernel.is_empty() && host.cpus > 0);
+        assert!(
+            host.facts.contains_key("congestion control by default"),
+            "{host:?}"
+        );
+        assert!(
+            host.facts
+                .get("offloads")
+                .is_some_and(|o| o.contains("gso=")),
+            "{host:?}"
+        );
+        let nowhere = facts(Some("no-such-interface-of-any-host"));
+        assert!(!nowhere.facts.contains_key("offloads"));
+    }
+
+    #[test]
+    fn the_load_of_this_host_is_a_share() {
+        let (rows, taken) = std::sync::mpsc::channel();
+        let sampler = CpuSampler::start(Duration::from_millis(60), Clock::new(), rows).unwrap();
+        let Row::HostLoad(row) = taken.recv().unwrap() else {
+            panic!("another row")
+        };
+        sampler.stop();
+        assert!(row.cpu.is_none_or(|c| (0.0..=1.0).contains(&c)), "{row:?}");
+    }
+}
