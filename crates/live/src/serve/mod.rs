@@ -154,7 +154,7 @@ impl Server {
                 .spawn(move || accept(&tcp, &shared))
                 .map_err(ServeError::Thread)?;
             server.threads.push(thread);
-            let reflector = udp::reflector(config.probe_budget.clone(), key.clone(), clock)
+            let reflector = udp::reflector(config.probe_budget, key.clone(), clock)
                 .map_err(ServeError::Reflector)?;
             let stop = server.shared.stop.clone();
             let trouble = server.trouble.clone();
