@@ -29,12 +29,17 @@ pub struct Carried {
 }
 
 pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Option<Carried> {
+    // Both ends count, and the two run apart by what is under way: mixed they would make a zigzag. What
+    // has arrived is what counts; of an upload, which has arrived at the far end, the acknowledgements
+    // tell it on our own clock.
+    let rows = phases::flows(rec, direction, range);
+    let sender = direction == Direction::Up && rows.iter().any(|f| f.bytes_acked.is_some());
     let mut series: BTreeMap<i64, Vec<(i64, f64)>> = BTreeMap::new();
-    for f in phases::flows(rec, direction, range) {
-        let bytes = match direction {
-            Direction::Up => f.bytes_acked.or(f.bytes_received),
-            // What the receiver counted; its rows and the sender's are never mixed, see below.
-            Direction::Down => f.bytes_received,
+    for f in rows {
+        let bytes = if sender {
+            f.bytes_acked
+        } else {
+            f.bytes_received
         };
         if let Some(bytes) = bytes.filter(|b| *b >= 0) {
             series
@@ -42,9 +47,6 @@ pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Opti
                 .or_default()
                 .push((f.t_ns, bytes as f64));
         }
-    }
-    if direction == Direction::Down && series.is_empty() {
-        return None;
     }
     series.values_mut().for_each(|s| undo_resets(s));
     let from = series

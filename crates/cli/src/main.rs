@@ -1,1 +1,76 @@
-fn main() {}
+//! `tailback`: finds where packets wait on an Internet link. One thin file per verb: typed arguments
+//! become a validated plan, one library call carries it out, `report` tells the result.
+
+mod cmd;
+mod link_arg;
+mod recorder;
+mod watch;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(
+    name = "tailback",
+    version,
+    about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it",
+    long_about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it.\n\n\
+        Start `tailback serve` on a machine beyond the line you suspect, then `tailback test THAT-MACHINE` on this side of it. \
+        Without a second machine, `tailback test` shows the whole job over an emulated line.",
+    after_help = "Exit codes: 0 done, 1 a finding is above the threshold you set, 2 wrong usage, 3 could not measure."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Test(cmd::test::Args),
+    Serve(cmd::serve::Args),
+    Emulate(cmd::emulate::Args),
+    Analyse(cmd::analyse::Args),
+    Report(cmd::report::Args),
+    List(cmd::list::Args),
+}
+
+/// How a verb ended, for scripts.
+pub enum Outcome {
+    Done,
+    /// A finding is above the threshold that the user stated.
+    Above,
+    CouldNotMeasure,
+    /// The exit status of the program that ran behind the link.
+    Child(u8),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        Verb::Test(args) => cmd::test::run(args),
+        Verb::Serve(args) => cmd::serve::run(args),
+        Verb::Emulate(args) => cmd::emulate::run(args),
+        Verb::Analyse(args) => cmd::analyse::run(args),
+        Verb::Report(args) => cmd::report::run(args),
+        Verb::List(args) => cmd::list::run(args),
+    };
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Above) => ExitCode::from(1),
+        Ok(Outcome::CouldNotMeasure) => ExitCode::from(3),
+        Ok(Outcome::Child(code)) => ExitCode::from(code),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tailback: {error:#}");
+            ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
+        }
+    }
+}
+
+/// A reader that has seen enough, such as `head`, is no failure.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<std::io::Error>())
+        .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}

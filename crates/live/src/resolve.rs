@@ -5,9 +5,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error("cannot find \"{name}\": {source}. Check the spelling, or give the address itself")]
-    Unknown { name: String, source: std::io::Error },
+    Unknown {
+        name: String,
+        source: std::io::Error,
+    },
     #[error("\"{name}\" has no IPv{version} address; it has {has}. Leave out -{version}")]
-    NoSuchFamily { name: String, version: u8, has: String },
+    NoSuchFamily {
+        name: String,
+        version: u8,
+        has: String,
+    },
     #[error("\"{name}\": the port after the colon must be a number from 1 to 65535")]
     BadPort { name: String },
 }
@@ -16,22 +23,43 @@ pub enum ResolveError {
 ///
 /// # Errors
 /// The name is unknown, or has no address of the family asked for.
-pub fn server(name: &str, default_port: u16, only_v4: bool, only_v6: bool) -> Result<SocketAddr, ResolveError> {
+pub fn server(
+    name: &str,
+    default_port: u16,
+    only_v4: bool,
+    only_v6: bool,
+) -> Result<SocketAddr, ResolveError> {
     let (host, port) = split(name, default_port)?;
     let found: Vec<SocketAddr> = (host.as_str(), port)
         .to_socket_addrs()
-        .map_err(|source| ResolveError::Unknown { name: name.into(), source })?
+        .map_err(|source| ResolveError::Unknown {
+            name: name.into(),
+            source,
+        })?
         .collect();
     let wanted = |a: &&SocketAddr| !(only_v4 && a.is_ipv6() || only_v6 && a.is_ipv4());
-    found.iter().find(wanted).copied().ok_or_else(|| ResolveError::NoSuchFamily {
-        name: name.into(),
-        version: if only_v4 { 4 } else { 6 },
-        has: found.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>().join(", "),
-    })
+    found
+        .iter()
+        .find(wanted)
+        .copied()
+        .ok_or_else(|| ResolveError::NoSuchFamily {
+            name: name.into(),
+            version: if only_v4 { 4 } else { 6 },
+            has: found
+                .iter()
+                .map(|a| a.ip().to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
 }
 
 fn split(name: &str, default_port: u16) -> Result<(String, u16), ResolveError> {
-    let port = |text: &str| text.parse().ok().filter(|p| *p > 0).ok_or_else(|| ResolveError::BadPort { name: name.into() });
+    let port = |text: &str| {
+        text.parse()
+            .ok()
+            .filter(|p| *p > 0)
+            .ok_or_else(|| ResolveError::BadPort { name: name.into() })
+    };
     if let Some(rest) = name.strip_prefix('[') {
         return match rest.split_once(']') {
             Some((host, "")) => Ok((host.into(), default_port)),
@@ -64,6 +92,9 @@ mod tests {
     #[test]
     fn says_which_family_a_name_lacks() {
         let e = server("127.0.0.1", 7117, false, true).unwrap_err();
-        assert!(e.to_string().contains("no IPv6 address; it has 127.0.0.1"), "{e}");
+        assert!(
+            e.to_string().contains("no IPv6 address; it has 127.0.0.1"),
+            "{e}"
+        );
     }
 }

@@ -11,7 +11,11 @@ extern "C" fn note(_: i32) {
 
 /// From now on SIGINT and SIGTERM set a flag; a second one has its usual effect.
 pub fn catch_interrupt() {
-    let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART | SaFlags::SA_RESETHAND, SigSet::empty());
+    let action = SigAction::new(
+        SigHandler::Handler(note),
+        SaFlags::SA_RESTART | SaFlags::SA_RESETHAND,
+        SigSet::empty(),
+    );
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
         unsafe { sigaction(signal, &action) }.expect("SIGINT and SIGTERM can be caught");

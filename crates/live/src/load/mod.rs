@@ -278,6 +278,10 @@ impl Load {
         Ok(load)
     }
 
+    pub fn direction(&self) -> Direction {
+        self.plan.direction
+    }
+
     pub fn progress(&self) -> Progress {
         let now = mono_ns();
         let bytes = self

@@ -1,0 +1,72 @@
+//! `tailback emulate`: any program behind a link.
+
+use super::usage;
+use crate::{Outcome, link_arg};
+use live::clock::Clock;
+use live::emulate::{self, Options, Programs};
+use std::ffi::OsString;
+
+#[derive(clap::Args)]
+#[command(
+    about = "Run any program behind an emulated link",
+    long_about = "Runs a program behind an emulated link: its own network namespace, real kernel TCP, both directions apart. \
+        The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a program there. \
+        Several links are chained in the order given. Nothing is left behind, however it ends.",
+    after_help = "Examples:\n  tailback emulate adsl -- ping -c 5 far\n  \
+        tailback emulate adsl --far 'iperf3 -s -1' -- iperf3 -c far\n  \
+        tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program"
+)]
+pub struct Args {
+    /// Links by name (see `tailback list links`) or TOML file, near end first
+    #[arg(required = true, value_name = "LINK")]
+    links: Vec<String>,
+    /// Change one value of every link, such as up.queue=codel
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Shell command to run at the far end meanwhile
+    #[arg(long, value_name = "COMMAND")]
+    far: Option<String>,
+    /// Seed of losses and jitter: the same seed, the same draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// No summary at the end
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let hops = args
+        .links
+        .iter()
+        .map(|name| link_arg::parse(name, &args.set))
+        .collect::<Result<Vec<_>, _>>()?;
+    if hops.is_empty() {
+        return Err(usage("no link given"));
+    }
+    emulate::prepare()?;
+    let far = args
+        .far
+        .map(|command| ["sh", "-c", &command].map(OsString::from).to_vec());
+    let programs = Programs {
+        near: args.command,
+        far,
+    };
+    let options = Options {
+        seed: args.seed,
+        ..Options::new(Clock::new())
+    };
+    let outcome = emulate::run_command(&hops, &programs, options)?;
+    if let Some(status) = outcome.far_failed {
+        eprintln!("tailback: the program at the far end ended by itself: {status}");
+    }
+    if !args.quiet {
+        eprintln!("{}", outcome.summary);
+    }
+    if let Some(doubt) = outcome.summary.doubt() {
+        eprintln!("tailback: {doubt}");
+    }
+    Ok(Outcome::Child(outcome.code.clamp(0, 255) as u8))
+}

@@ -1,0 +1,87 @@
+//! The verbs.
+
+pub mod analyse;
+pub mod emulate;
+pub mod list;
+pub mod report;
+pub mod serve;
+pub mod test;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The user asked for something that cannot be: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+/// Writes to standard output, where data goes; narration goes to standard error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+pub fn stdout_style() -> ::report::terminal::Style {
+    use std::io::IsTerminal;
+    let terminal = std::io::stdout().is_terminal();
+    let width = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|c| c.parse().ok())
+        .unwrap_or(100);
+    ::report::terminal::Style {
+        width: width.clamp(60, 140),
+        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+        unicode: !matches!(
+            std::env::var("LC_ALL")
+                .or_else(|_| std::env::var("LANG"))
+                .as_deref(),
+            Ok("C" | "POSIX")
+        ),
+    }
+}
+
+/// Where the key of an authenticated server comes from.
+#[derive(clap::Args, Clone)]
+pub struct KeyArg {
+    /// File with the key shared by both ends (any text; or set TAILBACK_KEY)
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+impl KeyArg {
+    pub fn read(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let text = match &self.key_file {
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|e| usage(format!("cannot read the key file {}: {e}", path.display())))?,
+            None => match std::env::var("TAILBACK_KEY") {
+                Ok(text) => text,
+                Err(_) => return Ok(None),
+            },
+        };
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(usage(
+                "the key is empty: write some text into the key file, the same on both ends",
+            ));
+        }
+        Ok(Some(text.as_bytes().to_vec()))
+    }
+}
+
+/// Writes a file whole or not at all.
+pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    let part = path.with_extension("part");
+    let write = || -> std::io::Result<()> {
+        let mut file = std::fs::File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
+}

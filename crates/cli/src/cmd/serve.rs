@@ -1,0 +1,51 @@
+//! `tailback serve`: the far end.
+
+use super::KeyArg;
+use crate::Outcome;
+use live::serve::{ServeConfig, Server};
+use std::net::SocketAddr;
+
+#[derive(clap::Args)]
+#[command(
+    about = "Be the far end of a test: answer probes, take uploads, give downloads",
+    long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
+        address before it gets anything, no answer is larger than its question, and each client has a budget, \
+        so that the server is of no use to anybody who spoofs addresses. With a key, strangers get nothing at all.",
+    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve --key-file key.txt     for those with the key\n\n\
+        Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
+)]
+pub struct Args {
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Vec<SocketAddr>,
+    #[command(flatten)]
+    key: KeyArg,
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    live::signal::catch_interrupt();
+    let mut config = ServeConfig {
+        key: args.key.read()?,
+        ..ServeConfig::default()
+    };
+    if !args.listen.is_empty() {
+        config.listen = args.listen;
+    }
+    let open = config.key.is_none();
+    let server = Server::start(config)?;
+    for address in server.local_addrs() {
+        eprintln!(
+            "listening on {address}, UDP and TCP{}",
+            if open {
+                "; open to anybody, within budgets"
+            } else {
+                "; with a key"
+            }
+        );
+    }
+    while !live::signal::interrupted() {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    server.stop();
+    Ok(Outcome::Done)
+}

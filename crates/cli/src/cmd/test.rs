@@ -1,0 +1,394 @@
+//! `tailback test`: the main job.
+
+use super::{KeyArg, print, stdout_style, usage, write_file};
+use crate::recorder::Recorder;
+use crate::watch::Terminal;
+use crate::{Outcome, link_arg};
+use analysis::answer::Answer;
+use anyhow::Context;
+use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
+use base::{BitsPerSec, Duration};
+use link::LinkSpec;
+use live::clock::Clock;
+use live::emulate::{self, Emulation};
+use live::serve::{ServeConfig, Server};
+use live::test::{Phase, TestError, TestPlan};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(
+    about = "Find where packets wait on this line: idle, download, upload, both",
+    long_about = "Finds where packets wait on this line. Probes it at rest, then while a download, an upload and both fill it, \
+        and says: the round trip at rest, the rates, the delay under load, where the queue is, how large (in ms and bytes), \
+        which kind, how reliable the line is for delays you care about, a grade, and what to set.\n\n\
+        With a SERVER (a machine running `tailback serve`) it measures the real line to it. Without, it runs the whole job \
+        on this machine over an emulated line.",
+    after_help = "Examples:\n  tailback test far.example                     the line to far.example\n  \
+        tailback test far.example --contract 50mbit/10mbit   against what was bought\n  \
+        tailback test                                 an emulated ADSL line\n  \
+        tailback test --link cable --set up.queue=fq_codel   the same line, cured"
+)]
+pub struct Args {
+    /// The far end: a name or address, with :PORT if it is not the usual one
+    server: Option<String>,
+    /// Without a server: the emulated line, by name (see `tailback list links`) or TOML file
+    #[arg(
+        long,
+        default_value = "adsl",
+        conflicts_with = "server",
+        value_name = "NAME|FILE"
+    )]
+    link: String,
+    /// Change one value of the emulated line, such as up.queue=codel or down.rate="20 Mbit/s"
+    #[arg(long, conflicts_with = "server", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    key: KeyArg,
+    /// Use IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// Which phases to run
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "idle,down,up,both",
+        value_name = "LIST"
+    )]
+    phases: Vec<String>,
+    /// TCP connections in each direction [default: 2 below 10 Mbit/s, else 4]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    flows: Option<u32>,
+    /// Congestion control of the load
+    #[arg(long, default_value = "cubic", value_name = "NAME")]
+    congestion: String,
+    /// Load with UDP at this rate instead of TCP
+    #[arg(long, value_name = "RATE")]
+    udp: Option<BitsPerSec>,
+    /// Time between probes [default: by the line's rate, 10 ms at the fastest]
+    #[arg(long, value_name = "TIME")]
+    interval: Option<Duration>,
+    /// Longest a loaded phase may take before it says "not stable"
+    #[arg(long, default_value = "15 s", value_name = "TIME")]
+    longest: Duration,
+    /// Interface whose counters show what others send [default: the one that leads to the server]
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Wait for others to leave the line before starting, at most this long
+    #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
+    hold_off: Option<Duration>,
+    /// What the contract promises, DOWN/UP, such as 50mbit/10mbit
+    #[arg(long, value_name = "DOWN/UP")]
+    contract: Option<String>,
+    /// Exit with 1 if a direction's p95 of added delay is above this
+    #[arg(long, value_name = "TIME")]
+    fail_above: Option<Duration>,
+    /// Name of the run in its report
+    #[arg(long)]
+    title: Option<String>,
+    /// Where the recording goes [default: tailback-DATE-TIME.rec here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the answer as JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// No live view, plain lines only
+    #[arg(long)]
+    plain: bool,
+    /// Print the plan as JSON and stop
+    #[arg(long)]
+    print_plan: bool,
+}
+
+/// A validated request; nothing is open yet.
+struct Plan {
+    test: TestPlan,
+    link: Option<LinkSpec>,
+    contract: Option<(BitsPerSec, BitsPerSec)>,
+    title: String,
+}
+
+fn plan(args: &Args) -> anyhow::Result<Plan> {
+    let link = match &args.server {
+        Some(_) => None,
+        None => Some(link_arg::parse(&args.link, &args.set)?),
+    };
+    let phases = args
+        .phases
+        .iter()
+        .map(|name| match name.as_str() {
+            "idle" => Ok(Phase::Idle),
+            "down" => Ok(Phase::Down),
+            "up" => Ok(Phase::Up),
+            "both" => Ok(Phase::Both),
+            other => Err(usage(format!(
+                "no phase \"{other}\". Known: idle, down, up, both"
+            ))),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    if phases.first() != Some(&Phase::Idle) {
+        return Err(usage(
+            "the first phase must be idle: everything else is compared with it",
+        ));
+    }
+    if args
+        .interval
+        .is_some_and(|i| i < Duration::from_micros(200))
+    {
+        return Err(usage(
+            "--interval below 0.2 ms is more than a probe can do: use 1 ms or more",
+        ));
+    }
+    let contract = args.contract.as_deref().map(parse_contract).transpose()?;
+    let title = args
+        .title
+        .clone()
+        .unwrap_or_else(|| match (&args.server, &link) {
+            (Some(server), _) => format!("The line to {server}"),
+            (None, Some(link)) => format!("Emulated link {}", link.name),
+            (None, None) => unreachable!("a plan has a server or a link"),
+        });
+    let test = TestPlan {
+        server: args.server.clone().unwrap_or_else(|| "embedded".into()),
+        phases,
+        loaded_max: args.longest,
+        loaded_min: TestPlan::default().loaded_min.min(args.longest),
+        flows: args.flows,
+        congestion: args.congestion.clone(),
+        udp_rate: args.udp,
+        probe_interval: args.interval,
+        interface: args.interface.clone(),
+        hold_off: args.hold_off,
+        ..TestPlan::default()
+    };
+    Ok(Plan {
+        test,
+        link,
+        contract,
+        title,
+    })
+}
+
+fn parse_contract(text: &str) -> anyhow::Result<(BitsPerSec, BitsPerSec)> {
+    // "50 Mbit/s/10 Mbit/s" has slashes of its own: try each one.
+    let cuts = text
+        .match_indices('/')
+        .map(|(at, _)| (&text[..at], &text[at + 1..]));
+    let rates = |(down, up): (&str, &str)| Some((down.parse().ok()?, up.parse().ok()?));
+    cuts.filter_map(rates).next().ok_or_else(|| {
+        usage(format!(
+            "--contract {text}: write DOWN/UP, such as 50mbit/10mbit"
+        ))
+    })
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let plan = plan(&args)?;
+    let key = args.key.read()?;
+    if args.print_plan {
+        print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(
+                &serde_json::json!({ "test": plan.test, "link": plan.link })
+            )?
+        ))?;
+        return Ok(Outcome::Done);
+    }
+    if plan.link.is_some() {
+        // Namespaces must be entered while this process has a single thread.
+        live::emulate::prepare()?;
+    }
+    let server = match &args.server {
+        Some(name) => Some(live::resolve::server(
+            name,
+            measure::control::DEFAULT_PORT,
+            args.ipv4,
+            args.ipv6,
+        )?),
+        None => None,
+    };
+    live::signal::catch_interrupt();
+    let clock = Clock::new();
+    let path = args.output.clone().unwrap_or_else(default_path);
+    let meta = meta(&plan, clock)?;
+    let writer = store::Writer::create(&path, meta.clone())?;
+    let recorder = Recorder::start(
+        writer,
+        Recording {
+            meta: meta.clone(),
+            ..Recording::default()
+        },
+        clock,
+    );
+    let mut terminal = Terminal::new(
+        recorder.shared.clone(),
+        recorder.failure(),
+        args.plain,
+        args.json,
+    );
+
+    let result = match (&plan.link, server) {
+        (Some(link), _) => embedded(&plan.test, link, key, clock, &recorder, &mut terminal),
+        (None, Some(server)) => live::test::run(
+            &plan.test,
+            server,
+            key,
+            clock,
+            recorder.rows.clone(),
+            &mut terminal,
+        )
+        .map_err(anyhow::Error::from),
+        (None, None) => unreachable!("a plan has a server or a link"),
+    };
+    terminal.done();
+
+    let (mut recording, writer, written) = recorder.finish();
+    recording.meta.complete = result.is_ok() && written.is_ok();
+    recording.meta.ended_ns = Some(clock.unix_ns());
+    let closed = writer.close(recording.meta.clone());
+    conclude(
+        &args,
+        &recording,
+        &path,
+        result,
+        written.and(closed.map(|_| ())),
+    )
+}
+
+/// Both ends on this machine, in two network namespaces with the emulated link between them.
+fn embedded(
+    test: &TestPlan,
+    link: &LinkSpec,
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    recorder: &Recorder,
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
+    let options = emulate::Options {
+        rows: Some(recorder.rows.clone()),
+        ..emulate::Options::new(clock)
+    };
+    let emulation = Emulation::start(std::slice::from_ref(link), options)?;
+    let config = ServeConfig {
+        key: key.clone(),
+        ..ServeConfig::default()
+    };
+    let server = emulation.far().run(|| Server::start(config))??;
+    let address = SocketAddr::new(emulate::FAR_V4.into(), server.local_addr().port());
+    let rows = recorder.rows.clone();
+    let result = emulation
+        .near()
+        .run(|| live::test::run(test, address, key, clock, rows, terminal))?;
+    server.stop();
+    let summary = emulation.stop()?;
+    // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.
+    if let Some(doubt) = summary.doubt() {
+        let event = Event {
+            t_ns: clock.unix_ns(),
+            kind: "doubt".into(),
+            subject: "emulator".into(),
+            detail: doubt.as_str().into(),
+        };
+        let _ = recorder.rows.send(event.into());
+        eprintln!("tailback: {doubt}");
+    }
+    Ok(result?)
+}
+
+/// Tells what was found, also when the run ended early.
+fn conclude(
+    args: &Args,
+    recording: &Recording,
+    path: &Path,
+    result: anyhow::Result<()>,
+    closed: Result<(), store::StoreError>,
+) -> anyhow::Result<Outcome> {
+    let interrupted = result
+        .as_ref()
+        .err()
+        .and_then(|e| e.downcast_ref::<TestError>())
+        .is_some_and(|e| matches!(e, TestError::Interrupted));
+    let answer = match analysis::analyse_test(recording, &analysis::Options::default()) {
+        Ok(answer) => answer,
+        Err(nothing) => {
+            // Not one probe was answered: the first error is the one to read.
+            closed?;
+            return Err(result.err().unwrap_or_else(|| nothing.into()));
+        }
+    };
+    if args.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
+    } else {
+        print(&report::terminal::text(&answer, recording, stdout_style()))?;
+    }
+    match closed {
+        Ok(()) => {
+            let page = path.join("report.html");
+            write_file(&page, &report::html::page(&answer, recording))?;
+            eprintln!("Report: {}", page.display());
+            eprintln!("Recording: {}", path.display());
+        }
+        Err(e) => {
+            return Err(anyhow::Error::from(e)
+                .context("the figures above are whole, but the recording is not"));
+        }
+    }
+    match result {
+        Err(e) if interrupted => {
+            eprintln!("tailback: {e}; what was measured until then is above and in the recording");
+            Ok(Outcome::CouldNotMeasure)
+        }
+        Err(e) => Err(e.context(
+            "the test ended early; what was measured until then is above and in the recording",
+        )),
+        Ok(()) => Ok(verdict(&answer, args.fail_above)),
+    }
+}
+
+fn verdict(answer: &Answer, limit: Option<Duration>) -> Outcome {
+    let added = [&answer.up, &answer.down]
+        .into_iter()
+        .filter_map(|d| d.added.p95_ms.value())
+        .fold(0.0, f64::max);
+    match limit {
+        Some(limit) if added > limit.as_millis_f64() => Outcome::Above,
+        _ => Outcome::Done,
+    }
+}
+
+fn default_path() -> PathBuf {
+    format!(
+        "tailback-{}.rec",
+        jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")
+    )
+    .into()
+}
+
+fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
+    let known_link = match (&plan.link, plan.contract) {
+        (Some(link), _) => Some(serde_json::to_value(link).context("the link's definition")?),
+        (None, Some((down, up))) => {
+            Some(serde_json::json!({ "contract": { "down": down, "up": up } }))
+        }
+        (None, None) => None,
+    };
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: if plan.link.is_some() {
+            Origin::Emulated
+        } else {
+            Origin::Measured
+        },
+        verb: "test".into(),
+        title: plan.title.clone(),
+        started_ns: clock.unix_ns(),
+        plan: serde_json::to_value(&plan.test).context("the plan")?,
+        known_link,
+        host: live::host::facts(plan.test.interface.as_deref()),
+        ..Meta::default()
+    })
+}

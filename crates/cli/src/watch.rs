@@ -1,0 +1,130 @@
+//! What a person sees while a test runs, and the answers that its orchestrator asks for.
+
+use crate::recorder::Shared;
+use base::Duration;
+use base::record::Status;
+use indicatif::{ProgressBar, ProgressStyle};
+use live::test::{Phase, Progress, Watch};
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex};
+
+pub struct Terminal {
+    shared: Shared,
+    disk: Arc<Mutex<Option<String>>>,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+    phase: &'static str,
+}
+
+impl Terminal {
+    pub fn new(
+        shared: Shared,
+        disk: Arc<Mutex<Option<String>>>,
+        plain: bool,
+        quiet: bool,
+    ) -> Terminal {
+        let live = !plain && !quiet && std::io::stderr().is_terminal();
+        let bar = live.then(|| {
+            let bar = ProgressBar::new(1000);
+            let style = ProgressStyle::with_template("{prefix:>9} [{bar:24}] {msg}")
+                .expect("the template is valid");
+            bar.set_style(style.progress_chars("=> "));
+            bar
+        });
+        Terminal {
+            shared,
+            disk,
+            bar,
+            quiet,
+            phase: "",
+        }
+    }
+
+    pub fn done(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None if !self.quiet => eprintln!("{line}"),
+            None => {}
+        }
+    }
+}
+
+impl Watch for Terminal {
+    fn stable(&mut self, phase: Phase, now_ns: i64) -> (bool, String) {
+        let recording = self.shared.lock().expect("no holder panicked");
+        let verdict = analysis::stable(&recording, phase.name(), now_ns);
+        (verdict.stable, verdict.why)
+    }
+
+    fn rtt_now(&mut self) -> Option<Duration> {
+        let recording = self.shared.lock().expect("no holder panicked");
+        let latest = recording
+            .delay
+            .iter()
+            .rev()
+            .take(50)
+            .find(|d| d.status == Status::Ok && &*d.target == "udp");
+        latest
+            .and_then(|d| d.rtt_ns)
+            .map(|ns| Duration::from_nanos(ns.max(0) as u64))
+    }
+
+    fn base_rtt(&mut self) -> Option<Duration> {
+        let recording = self.shared.lock().expect("no holder panicked");
+        let answered = recording
+            .delay
+            .iter()
+            .filter(|d| d.status == Status::Ok && &*d.target == "udp");
+        answered
+            .filter_map(|d| d.rtt_ns)
+            .min()
+            .map(|ns| Duration::from_nanos(ns.max(0) as u64))
+    }
+
+    fn progress(&mut self, p: Progress) {
+        if p.phase != self.phase {
+            self.phase = p.phase;
+            let what = match p.phase {
+                "idle" => "the line at rest",
+                "down" => "a download fills the line",
+                "up" => "an upload fills the line",
+                "both" => "both at once",
+                _ => "waiting for a quiet line",
+            };
+            if self.bar.is_none() {
+                self.say(&format!("{}: {what}", p.phase));
+            }
+        }
+        let rtt = self
+            .rtt_now()
+            .map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
+        if let Some(bar) = &self.bar {
+            let total = p.elapsed + p.at_most;
+            bar.set_prefix(p.phase);
+            bar.set_position(
+                (p.elapsed.as_secs_f64() / total.as_secs_f64().max(1e-3) * 1000.0) as u64,
+            );
+            let mut parts = vec![rtt];
+            parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
+            parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
+            parts.push(format!(
+                "at most {:.0} s more in this phase",
+                p.at_most.as_secs_f64()
+            ));
+            if !p.note.is_empty() {
+                parts.push(p.note);
+            }
+            bar.set_message(parts.join(" · "));
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        live::signal::interrupted() || self.disk.lock().expect("no holder panicked").is_some()
+    }
+}

@@ -1,0 +1,535 @@
+//! The phases of `tailback test`: idle, download, upload, both. This room runs them and hands every
+//! row to the recorder; whether the figures are good enough to go on is asked of a [`Watch`].
+
+use crate::clock::Clock;
+use crate::host::CpuSampler;
+use crate::load::{ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
+use crate::probe::{ProbeError, ProbePlan, Prober};
+use crate::traffic::{TrafficError, TrafficMonitor};
+use base::record::{Direction, Event, Row};
+use base::{BitsPerSec, Bytes, Duration};
+use measure::cadence;
+use measure::wire::Key;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
+
+/// Everything that decides how a test runs; kept in the recording, so that it can be run again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestPlan {
+    /// The far end as the user named it, or `embedded`.
+    pub server: String,
+    pub phases: Vec<Phase>,
+    /// An idle phase lasts at least and at most this long.
+    pub idle_min: Duration,
+    pub idle_max: Duration,
+    /// A loaded phase lasts at least this long after its warm-up.
+    pub loaded_min: Duration,
+    /// A loaded phase lasts at most this long, or 40 round trips under load where that is more.
+    pub loaded_max: Duration,
+    /// No phase outlasts this, however slow the line.
+    pub phase_cap: Duration,
+    /// TCP connections in each direction; by the line's rate where not given.
+    pub flows: Option<u32>,
+    pub congestion: String,
+    /// UDP at this rate instead of TCP.
+    pub udp_rate: Option<BitsPerSec>,
+    /// Time between probes; by the line's rate where not given.
+    pub probe_interval: Option<Duration>,
+    /// Interface whose counters show other traffic; the one that leads to the server where not given.
+    pub interface: Option<String>,
+    /// Wait this long for others to leave the line before the test begins.
+    pub hold_off: Option<Duration>,
+}
+
+impl Default for TestPlan {
+    fn default() -> TestPlan {
+        TestPlan {
+            server: "embedded".into(),
+            phases: vec![Phase::Idle, Phase::Down, Phase::Up, Phase::Both],
+            idle_min: Duration::from_secs(5),
+            idle_max: Duration::from_secs(10),
+            loaded_min: Duration::from_secs(8),
+            loaded_max: Duration::from_secs(15),
+            phase_cap: Duration::from_secs(90),
+            flows: None,
+            congestion: "cubic".into(),
+            udp_rate: None,
+            probe_interval: None,
+            interface: None,
+            hold_off: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Idle,
+    Down,
+    Up,
+    Both,
+}
+
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Idle => "idle",
+            Phase::Down => "down",
+            Phase::Up => "up",
+            Phase::Both => "both",
+        }
+    }
+
+    fn loads(self) -> &'static [Direction] {
+        match self {
+            Phase::Idle => &[],
+            Phase::Down => &[Direction::Down],
+            Phase::Up => &[Direction::Up],
+            Phase::Both => &[Direction::Down, Direction::Up],
+        }
+    }
+}
+
+/// What the orchestrator must know of the rows so far, and what it tells of its progress.
+pub trait Watch {
+    /// Whether the figures of the running phase are settled, and in words why or why not.
+    fn stable(&mut self, phase: Phase, now_ns: i64) -> (bool, String);
+    /// Round trip of the latest answered probe.
+    fn rtt_now(&mut self) -> Option<Duration>;
+    /// Smallest round trip so far.
+    fn base_rtt(&mut self) -> Option<Duration>;
+    fn progress(&mut self, progress: Progress);
+    /// Whether the user asked to stop.
+    fn interrupted(&mut self) -> bool;
+}
+
+#[derive(Clone, Debug)]
+pub struct Progress {
+    pub phase: &'static str,
+    pub elapsed: Duration,
+    /// The longest that the phase can last from now, as far as is known.
+    pub at_most: Duration,
+    pub rate_down: Option<BitsPerSec>,
+    pub rate_up: Option<BitsPerSec>,
+    pub note: String,
+}
+
+/// Why a test ended early. What was measured so far is in the recording.
+#[derive(Debug, thiserror::Error)]
+pub enum TestError {
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    #[error(
+        "others kept using the line for {waited:.3}: {down:.3} down, {up:.3} up. Wait for them to finish, or leave out --hold-off: the report shows their share"
+    )]
+    LineBusy {
+        waited: Duration,
+        down: BitsPerSec,
+        up: BitsPerSec,
+    },
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] std::io::Error),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+const TICK: Duration = Duration::from_millis(200);
+struct Run<'a> {
+    plan: &'a TestPlan,
+    server: SocketAddr,
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    rows: Sender<Row>,
+    watch: &'a mut (dyn Watch + Send),
+    prober: Prober,
+    probe_size: Bytes,
+    rate_down: Option<BitsPerSec>,
+    rate_up: Option<BitsPerSec>,
+    next_flow: i64,
+}
+
+/// Runs all phases from the calling thread's network namespace.
+///
+/// # Errors
+/// The first thing that made going on pointless; rows up to then were sent.
+pub fn run(
+    plan: &TestPlan,
+    server: SocketAddr,
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    rows: Sender<Row>,
+    watch: &mut (dyn Watch + Send),
+) -> Result<(), TestError> {
+    let traffic = TrafficMonitor::start(
+        plan.interface.as_deref(),
+        server,
+        Duration::from_millis(100),
+        clock,
+        rows.clone(),
+    )?;
+    let cpu = CpuSampler::start(Duration::from_secs(1), clock, rows.clone())
+        .map_err(TestError::Thread)?;
+    if let Some(longest) = plan.hold_off {
+        hold_off(&traffic, longest, watch)?;
+    }
+    let first = plan.probe_interval.unwrap_or(cadence::UNKNOWN);
+    let probe = ProbePlan {
+        interval: first,
+        shortest_interval: first.min(cadence::FASTEST),
+        key: key.as_deref().map(Key::new),
+        ..ProbePlan::new(server)
+    };
+    let probe_size = probe.ip_size();
+    let prober = Prober::start(probe, clock, rows.clone())?;
+    let mut run = Run {
+        plan,
+        server,
+        key,
+        clock,
+        rows,
+        watch,
+        prober,
+        probe_size,
+        rate_down: None,
+        rate_up: None,
+        next_flow: 0,
+    };
+    run.event(
+        "probe",
+        "udp",
+        serde_json::json!({ "ip_bytes": probe_size.get() }).to_string(),
+    );
+    let result = run.phases();
+    run.prober.stop();
+    traffic.stop();
+    cpu.stop();
+    result
+}
+
+fn hold_off(
+    traffic: &TrafficMonitor,
+    longest: Duration,
+    watch: &mut (dyn Watch + Send),
+) -> Result<(), TestError> {
+    const WINDOW: Duration = Duration::from_secs(2);
+    let mut waited = Duration::ZERO;
+    loop {
+        std::thread::sleep(TICK.to_std());
+        waited += TICK;
+        if watch.interrupted() {
+            return Err(TestError::Interrupted);
+        }
+        let Some(rates) = traffic.idle_rate(WINDOW) else {
+            continue;
+        };
+        if !rates.others_use_the_link() {
+            return Ok(());
+        }
+        if waited >= longest {
+            return Err(TestError::LineBusy {
+                waited,
+                down: rates.down,
+                up: rates.up,
+            });
+        }
+        watch.progress(Progress {
+            phase: "hold off",
+            elapsed: waited,
+            at_most: longest.saturating_sub(waited),
+            rate_down: Some(rates.down),
+            rate_up: Some(rates.up),
+            note: "others use the line".into(),
+        });
+    }
+}
+
+impl Run<'_> {
+    fn phases(&mut self) -> Result<(), TestError> {
+        // A rough rate first, so that the probes do not become the load. A train that got no answer
+        // leaves the careful cadence in place.
+        if let Some(train) = self.prober.train(8, Bytes::new(1200))? {
+            self.rate_down = Some(train.down);
+            self.rate_up = Some(train.up);
+        }
+        for &phase in &self.plan.phases {
+            match phase {
+                Phase::Idle => self.idle()?,
+                loaded => self.loaded(loaded)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&self, kind: &str, subject: &str, detail: String) {
+        let event = Event {
+            t_ns: self.clock.unix_ns(),
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        };
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.rows.send(event.into());
+    }
+
+    fn tick(&mut self) -> Result<(), TestError> {
+        std::thread::sleep(TICK.to_std());
+        if self.watch.interrupted() {
+            return Err(TestError::Interrupted);
+        }
+        self.prober.health()?;
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Result<(), TestError> {
+        let slowest = self.rate_down.into_iter().chain(self.rate_up).min();
+        self.prober.set_interval(
+            self.plan
+                .probe_interval
+                .unwrap_or_else(|| cadence::idle_interval(slowest, self.probe_size)),
+        );
+        self.event("phase", "idle", String::new());
+        self.event("warmup_end", "idle", String::new());
+        let result = self.settle(Phase::Idle, self.plan.idle_min, self.plan.idle_max, &[]);
+        self.end_phase(Phase::Idle, &result);
+        result.map(|_| ())
+    }
+
+    fn loaded(&mut self, phase: Phase) -> Result<(), TestError> {
+        let directions = phase.loads();
+        self.pace(directions);
+        self.event("phase", phase.name(), String::new());
+        let loads = self.start_loads(directions)?;
+        let foreign = ForeignPlan {
+            peer: self.peer(),
+            interval: self.foreign_interval(directions),
+            at_once: 4,
+        };
+        let foreign = ForeignProbe::start(foreign, self.clock, self.rows.clone())
+            .map_err(TestError::Thread)?;
+        let result = self.warm_up(phase, &loads).and_then(|()| {
+            for load in &loads {
+                let rate = load.progress().rate;
+                match load.direction() {
+                    Direction::Down => self.rate_down = rate.or(self.rate_down),
+                    Direction::Up => self.rate_up = rate.or(self.rate_up),
+                }
+            }
+            self.pace(directions);
+            let rtt = self.watch.rtt_now().unwrap_or_default();
+            let longest = self.plan.loaded_max.max(rtt * 40).min(self.plan.phase_cap);
+            self.settle(
+                phase,
+                self.plan.loaded_min.max(rtt * 8).min(longest),
+                longest,
+                &loads,
+            )
+        });
+        self.end_phase(phase, &result);
+        foreign.stop();
+        let stopped: Vec<Stopped> = loads.into_iter().map(Load::stop).collect();
+        let drained = result.and_then(|_| self.drain());
+        for load in stopped {
+            self.collect(load, phase);
+        }
+        drained
+    }
+
+    fn peer(&self) -> Peer {
+        Peer {
+            server: self.server,
+            key: self.key.clone(),
+            patience: Duration::from_secs(10),
+        }
+    }
+
+    fn start_loads(&mut self, directions: &[Direction]) -> Result<Vec<Load>, TestError> {
+        let mut loads = Vec::new();
+        for &direction in directions {
+            let plan = LoadPlan {
+                peer: self.peer(),
+                direction,
+                flows: self
+                    .plan
+                    .flows
+                    .unwrap_or_else(|| flows_for(self.rate(direction))),
+                first_flow: self.next_flow,
+                congestion: Some(self.plan.congestion.clone()),
+                duration: self.plan.phase_cap + self.plan.phase_cap,
+                sample: Duration::from_millis(50),
+            };
+            self.next_flow += i64::from(plan.flows);
+            loads.push(Load::start(plan, self.clock, self.rows.clone())?);
+        }
+        Ok(loads)
+    }
+
+    /// Fetches what the far end saw of a load, and tells what went wrong with it.
+    fn collect(&self, load: Stopped, phase: Phase) {
+        let outcome = load.collect(Duration::from_secs(10));
+        let failed = outcome.flows.iter().filter_map(|f| f.error.as_ref());
+        for error in failed.chain(&outcome.report_error) {
+            self.event("fault", phase.name(), error.to_string());
+        }
+    }
+
+    /// Leaves the start of the transfers out: slow start, its overshoot, and the recovery from it.
+    fn warm_up(&mut self, phase: Phase, loads: &[Load]) -> Result<(), TestError> {
+        let began = self.clock.now();
+        loop {
+            self.tick()?;
+            let elapsed = self.clock.now() - began;
+            let rtt = self.watch.rtt_now().unwrap_or_default();
+            let needed = Duration::from_secs(2)
+                .max(rtt * 4)
+                .min(self.plan.phase_cap / 3);
+            self.tell(
+                phase.name(),
+                elapsed,
+                needed.saturating_sub(elapsed) + self.plan.loaded_max,
+                loads,
+                "warming up",
+            );
+            if elapsed >= needed {
+                break;
+            }
+        }
+        self.event("warmup_end", phase.name(), String::new());
+        Ok(())
+    }
+
+    /// Goes on until the figures are stable or the time is up; says which.
+    fn settle(
+        &mut self,
+        phase: Phase,
+        shortest: Duration,
+        longest: Duration,
+        loads: &[Load],
+    ) -> Result<(bool, String), TestError> {
+        let began = self.clock.now();
+        let mut asked = began;
+        let mut answer = (false, String::new());
+        loop {
+            self.tick()?;
+            if let Some(load) = loads.iter().find(|l| l.progress().alive == 0) {
+                // Its flows say why when they are collected; without any the phase means nothing.
+                let why = format!("the {} load ended before it was told to", load.direction());
+                return Ok((false, why));
+            }
+            let now = self.clock.now();
+            let elapsed = now - began;
+            if now - asked >= Duration::from_secs(1) {
+                asked = now;
+                answer = self.watch.stable(phase, self.clock.unix_ns());
+            }
+            self.tell(
+                phase.name(),
+                elapsed,
+                longest.saturating_sub(elapsed),
+                loads,
+                &answer.1,
+            );
+            if answer.0 && elapsed >= shortest || elapsed >= longest {
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn end_phase(&mut self, phase: Phase, result: &Result<(bool, String), TestError>) {
+        let (stable, why) = match result {
+            Ok((stable, why)) => (*stable, why.clone()),
+            Err(e) => (false, format!("ended early: {e}")),
+        };
+        self.event(
+            "phase_end",
+            phase.name(),
+            serde_json::json!({ "stable": stable, "why": why }).to_string(),
+        );
+    }
+
+    /// Waits until what the load left in the queue has gone, so that the next phase starts clean.
+    fn drain(&mut self) -> Result<(), TestError> {
+        self.event("phase", "drain", String::new());
+        let began = self.clock.now();
+        loop {
+            self.tick()?;
+            let elapsed = self.clock.now() - began;
+            let (rtt, base) = (self.watch.rtt_now(), self.watch.base_rtt());
+            let quiet = matches!((rtt, base), (Some(r), Some(b)) if r <= b + (b / 4).max(Duration::from_millis(5)));
+            if quiet && elapsed >= Duration::from_millis(600) || elapsed >= Duration::from_secs(10)
+            {
+                break;
+            }
+        }
+        self.event("phase_end", "drain", String::new());
+        Ok(())
+    }
+
+    fn rate(&self, direction: Direction) -> Option<BitsPerSec> {
+        match direction {
+            Direction::Down => self.rate_down,
+            Direction::Up => self.rate_up,
+        }
+    }
+
+    /// Sets the probes' cadence for a phase that loads `directions`.
+    fn pace(&mut self, directions: &[Direction]) {
+        let interval = self.plan.probe_interval.unwrap_or_else(|| {
+            let loaded = directions.iter().filter_map(|d| self.rate(*d)).min();
+            let slowest = self.rate_down.into_iter().chain(self.rate_up).min();
+            cadence::loaded_interval(loaded, self.probe_size)
+                .max(cadence::idle_interval(slowest, self.probe_size))
+        });
+        self.prober.set_interval(interval);
+    }
+
+    /// A fresh connection costs seven small packets: keep it a fiftieth of the slowest loaded direction.
+    fn foreign_interval(&self, directions: &[Direction]) -> Duration {
+        let slowest = directions
+            .iter()
+            .filter_map(|d| self.rate(*d))
+            .min()
+            .unwrap_or(BitsPerSec::from_kbps(500));
+        let cost = base::Bytes::new(7 * 60).serialization_delay_ceil(slowest);
+        (cost * 50).clamp(Duration::from_millis(250), Duration::from_secs(3))
+    }
+
+    fn tell(
+        &mut self,
+        phase: &'static str,
+        elapsed: Duration,
+        at_most: Duration,
+        loads: &[Load],
+        note: &str,
+    ) {
+        let rate = |wanted| {
+            loads
+                .iter()
+                .find(|l| l.direction() == wanted)
+                .and_then(|l| l.progress().rate)
+        };
+        let (rate_down, rate_up) = (rate(Direction::Down), rate(Direction::Up));
+        self.watch.progress(Progress {
+            phase,
+            elapsed,
+            at_most,
+            rate_down,
+            rate_up,
+            note: note.to_string(),
+        });
+    }
+}
+
+/// Enough flows to fill the line and to see whether they are kept apart, few enough that each has a
+/// window to speak of: at 700 kbit/s a flow's smallest window of two packets is already 34 ms of queue.
+fn flows_for(rate: Option<BitsPerSec>) -> u32 {
+    match rate {
+        Some(r) if r < BitsPerSec::from_mbps(10) => 2,
+        _ => 4,
+    }
+}
