@@ -4,12 +4,18 @@
 //! Times are compared with margins that a busy host does not break; how exact an idle one is, the
 //! benchmark in `bench/emulate.sh` measures.
 
+use base::record::Row;
 use link::LinkSpec;
 use live::clock::{Clock, mono_ns};
 use live::emulate::{
     self, EmulateError, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary,
 };
-use std::net::{IpAddr, UdpSocket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage};
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::time::Instant;
 
 /// The emulation, or nothing where this system does not allow one.
 fn start(hops: &[LinkSpec]) -> Option<Emulation> {
@@ -216,4 +222,245 @@ fn a_chain_adds_its_delays_and_its_slowest_hop_is_the_bottleneck() {
         assert!((gaps[2] / 2e6 - 1.0).abs() < 0.05, "gaps of {gaps:?} ns");
     }
     checked(&emulation.stop().expect("stops"));
+}
+
+#[test]
+fn a_mark_reaches_the_receiver_in_the_real_header() {
+    let slow = "rate = \"2 Mbit/s\"\nqueue = \"codel:target=1ms,interval=20ms,ecn=true\"";
+    let Some(emulation) = start(&[link(slow, slow)]) else {
+        return;
+    };
+    for (near, far) in [
+        (IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4)),
+        (IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6)),
+    ] {
+        let (a, b) = pair(&emulation, near, far);
+        let ect0 = 2i32;
+        let (level, send, receive) = if near.is_ipv4() {
+            (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_RECVTOS)
+        } else {
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_RECVTCLASS)
+        };
+        set_option(&a, level, send, ect0);
+        set_option(&b, level, receive, 1);
+        for _ in 0..60 {
+            a.send(&[0; 972]).expect("sends");
+        }
+        let seen: Vec<u8> = (0..60).map(|_| receive_tos(&b) & 3).collect();
+        let marks = seen.iter().filter(|ecn| **ecn == 3).count();
+        assert!(
+            marks > 0 && seen.iter().all(|ecn| *ecn >= 2),
+            "{near}: {seen:?}"
+        );
+    }
+    let summary = emulation.stop().expect("stops");
+    checked(&summary);
+    // A wrong checksum would have lost the marked packets on the way to the receiver.
+    assert_eq!(
+        (summary.up.delivered_packets, summary.up.dropped_total()),
+        (120, 0)
+    );
+    assert!(summary.up.marked_packets > 0);
+}
+
+fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) {
+    // SAFETY: the kernel reads an integer that lives across the call.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            4,
+        )
+    };
+    assert_eq!(
+        done,
+        0,
+        "option {option}: {}",
+        std::io::Error::last_os_error()
+    );
+}
+
+/// The TOS or traffic class of the next datagram.
+fn receive_tos(socket: &UdpSocket) -> u8 {
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+    let mut buffer = [0; 2000];
+    let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
+    let mut space = nix::cmsg_space!(i32);
+    let message = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(&mut space),
+        MsgFlags::empty(),
+    )
+    .expect("arrives");
+    for control in message.cmsgs().expect("control messages") {
+        match control {
+            ControlMessageOwned::Ipv4Tos(tos) => return tos,
+            ControlMessageOwned::Ipv6TClass(class) => return class as u8,
+            _ => {}
+        }
+    }
+    panic!("no TOS came with the datagram");
+}
+
+#[test]
+fn each_fragment_and_each_piece_of_a_large_send_is_a_packet_of_its_own() {
+    let Some(emulation) = start(&[link(FAST, FAST)]) else {
+        return;
+    };
+    let mut buffer = [0; 9000];
+    for (near, far) in [
+        (IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4)),
+        (IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6)),
+    ] {
+        let (a, b) = pair(&emulation, near, far);
+        let datagram: Vec<u8> = (0..4000).map(|i| i as u8).collect();
+        a.send(&datagram).expect("sends");
+        let n = b.recv(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..n], &datagram[..]);
+        // UDP segmentation offload: one call, eight datagrams.
+        const UDP_SEGMENT: i32 = 103;
+        set_option(&a, libc::SOL_UDP, UDP_SEGMENT, 1000);
+        a.send(&[7; 8000]).expect("sends");
+        for _ in 0..8 {
+            assert_eq!(b.recv(&mut buffer).expect("arrives"), 1000);
+        }
+    }
+    let summary = emulation.stop().expect("stops");
+    checked(&summary);
+    // Three fragments and eight datagrams, over each version of IP.
+    assert_eq!(
+        (summary.up.arrived_packets, summary.up.delivered_packets),
+        (22, 22)
+    );
+}
+
+#[test]
+fn tcp_fills_the_rate_and_the_queue() {
+    let slow = "rate = \"20 Mbit/s\"\ndelay = \"10 ms\"\nqueue = \"fifo:bytes=100kB\"";
+    let (rows, written) = std::sync::mpsc::channel();
+    let options = Options {
+        rows: Some(rows),
+        ..Options::new(Clock::new())
+    };
+    let emulation = match Emulation::start(&[link(slow, slow)], options) {
+        Ok(emulation) => emulation,
+        Err(e) => return skip(&e.to_string()),
+    };
+    let listener = emulation
+        .far()
+        .run(|| TcpListener::bind((FAR_V4, 0)))
+        .expect("enters")
+        .expect("binds");
+    let to = listener.local_addr().expect("bound");
+    let sender = emulation
+        .near()
+        .spawn("sender", move || {
+            let socket = nix::sys::socket::socket(
+                AddressFamily::Inet,
+                SockType::Stream,
+                SockFlag::empty(),
+                None,
+            )
+            .expect("a socket");
+            // The host's default may keep the queue short, as BBR does. Reno is in every kernel.
+            nix::sys::socket::setsockopt(
+                &socket,
+                nix::sys::socket::sockopt::TcpCongestion,
+                &std::ffi::OsString::from("reno"),
+            )
+            .expect("has reno");
+            nix::sys::socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to))
+                .expect("connects");
+            let mut stream = TcpStream::from(socket);
+            let until = Instant::now() + std::time::Duration::from_secs(4);
+            while Instant::now() < until {
+                stream.write_all(&[0; 16384]).expect("sends");
+            }
+        })
+        .expect("starts");
+    let (mut stream, _) = listener.accept().expect("accepts");
+    let began = Instant::now();
+    let mut buffer = vec![0; 1 << 16];
+    let (mut measured, mut from) = (0, None);
+    loop {
+        let n = stream.read(&mut buffer).expect("receives");
+        if n == 0 {
+            break;
+        }
+        // The first two seconds are slow start and its losses.
+        if began.elapsed() > std::time::Duration::from_secs(2) {
+            from.get_or_insert_with(Instant::now);
+            measured += n;
+        }
+    }
+    let bps = measured as f64 * 8.0 / from.expect("it took longer").elapsed().as_secs_f64();
+    sender.join().expect("sends all");
+    let summary = emulation.stop().expect("stops");
+    checked(&summary);
+    // 1448 bytes of each 1500 are payload.
+    assert!(
+        (bps / (20e6 * 1448.0 / 1500.0) - 1.0).abs() < 0.03,
+        "{bps} bit/s; {summary}"
+    );
+    let queue: Vec<_> = written
+        .iter()
+        .filter_map(|row| match row {
+            Row::Queue(q) if &*q.queue == "up" => Some(q),
+            _ => None,
+        })
+        .collect();
+    let fullest = queue
+        .iter()
+        .map(|q| q.backlog_bytes)
+        .max()
+        .expect("samples");
+    assert!((90_000..=100_000).contains(&fullest), "{fullest} bytes");
+    assert!(queue.len() > 100, "{} samples in 4 s", queue.len());
+    assert!(
+        queue
+            .windows(2)
+            .all(|w| w[0].t_ns < w[1].t_ns && w[0].delivered_bytes <= w[1].delivered_bytes)
+    );
+    assert_eq!(
+        summary.up.dropped_total(),
+        queue.last().expect("samples").drops as u64
+    );
+}
+
+#[test]
+fn an_idle_link_is_silent() {
+    let Some(emulation) = start(&[link(FAST, FAST)]) else {
+        return;
+    };
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let summary = emulation.stop().expect("stops");
+    assert_eq!(
+        (summary.up.arrived_packets, summary.down.arrived_packets),
+        (0, 0)
+    );
+    assert_eq!(
+        (summary.lateness_p99_ns, summary.up.busiest_second_bps),
+        (None, None)
+    );
+}
+
+#[test]
+fn a_program_of_a_measurement_runs_inside() {
+    let Some(emulation) = start(&[link(FAST, FAST)]) else {
+        return;
+    };
+    let mut command = Command::new("cat");
+    let output = emulation
+        .far()
+        .command(command.arg("/proc/net/fib_trie"))
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains(&FAR_V4.to_string()) && !text.contains(&NEAR_V4.to_string()),
+        "{text}"
+    );
 }

@@ -23,6 +23,8 @@ pub(super) struct Plan {
     /// Said where the names could not be set up.
     pub no_names: Vec<u8>,
     pub parent: libc::pid_t,
+    /// Whether the command is to have the network's rights, though it is not root.
+    pub hand_on_rights: bool,
 }
 
 impl Plan {
@@ -31,6 +33,7 @@ impl Plan {
             hosts: hosts.into_bytes(),
             no_names: b"warning: the names \"near\" and \"far\" are not known behind the link (/etc/hosts could not be replaced there); use 10.77.0.1 and 10.77.0.2\n".to_vec(),
             parent: nix::unistd::getpid().as_raw(),
+            hand_on_rights: super::prepare::rights_are_confined(),
         }
     }
 }
@@ -79,6 +82,9 @@ pub(super) fn isolate(plan: &Plan, net: BorrowedFd) -> io::Result<()> {
     match fork()? {
         0 => {}
         command => keep(command, true),
+    }
+    if plan.hand_on_rights {
+        hand_on_rights()?;
     }
     // SAFETY: the set is one that the kernel filled in.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
@@ -181,6 +187,36 @@ fn mount(
 fn die_with_parent() -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) }).map(drop)
+}
+
+/// capabilities(7): a program started by another user than root has the ambient capabilities, and only
+/// those that are inheritable can be ambient.
+fn hand_on_rights() -> io::Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    /// CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW.
+    const RIGHTS: [u32; 3] = [10, 12, 13];
+    let header = [VERSION_3, 0];
+    // Effective, permitted and inheritable of the first 32 capabilities, then of the others.
+    let mut sets = [0u32; 6];
+    // SAFETY: the kernel fills in the sets, whose number goes with the version, and reads them again.
+    unsafe {
+        check(libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) as libc::c_int)?;
+        sets[2] |= RIGHTS.iter().fold(0, |set, right| set | 1 << right);
+        check(libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) as libc::c_int)?;
+    }
+    for right in RIGHTS {
+        // SAFETY: no pointers.
+        check(unsafe {
+            libc::prctl(
+                libc::PR_CAP_AMBIENT,
+                libc::PR_CAP_AMBIENT_RAISE,
+                right,
+                0,
+                0,
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// Blocks every signal and gives the set that was blocked before.

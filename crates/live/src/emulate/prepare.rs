@@ -5,14 +5,25 @@ use super::EmulateError;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, as bits of `CapEff`.
 const NEEDED: u64 = 1 << 12 | 1 << 13 | 1 << 21;
 
+/// Whether [`prepare`] made the user namespace that this process is in.
+static OWN_USER_NAMESPACE: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process's rights end at a user namespace of its own, so that handing them on is harmless.
+pub(super) fn rights_are_confined() -> bool {
+    OWN_USER_NAMESPACE.load(Ordering::Relaxed)
+}
+
 /// Gets this process the right to emulate. Call it first thing in `main`, for the kernel moves only a
 /// process of one thread into a user namespace. Does nothing with root's rights, or when called again.
 ///
-/// The user keeps their own uid and gid, so files that a command writes behind the link are theirs.
+/// The user keeps their own uid and gid, so files that a command writes behind the link are theirs. In
+/// exchange the command is given the network's rights, which are worth something in its own network
+/// namespaces only: to choose any congestion control, to capture, to bind a low port.
 ///
 /// # Errors
 /// Says which setting of this system forbids user namespaces, and the command that allows them.
@@ -34,6 +45,7 @@ pub fn prepare() -> Result<(), EmulateError> {
             )
         })
     };
+    OWN_USER_NAMESPACE.store(true, Ordering::Relaxed);
     // user_namespaces(7): a gid map may be written without privileges only once setgroups is denied.
     map("setgroups", "deny".into())?;
     map("uid_map", format!("{uid} {uid} 1"))?;
