@@ -42,20 +42,35 @@ fn probe(
     let clock = Clock::new();
     let (rows, inbox) = mpsc::channel();
     let prober = Prober::start(plan, clock, rows)?;
-    std::thread::sleep((interval * count).to_std());
-    let summary = prober.stop();
-    let delays = inbox.try_iter().filter_map(|row| match row {
-        Row::Delay(d) => Some(d),
-        _ => None,
-    });
     let mut rtts = Vec::new();
     let mut late = Vec::new();
     let mut host = Vec::new();
-    for d in delays {
-        rtts.extend(d.rtt_ns.filter(|_| d.status == Status::Ok));
-        late.extend(d.late_send_ns);
-        host.extend(d.host_ns);
+    let mut gaps = Vec::new();
+    let mut previous: Option<(i64, i64)> = None;
+    let mut take = || {
+        for row in inbox.try_iter() {
+            if let Row::Delay(d) = row {
+                rtts.extend(d.rtt_ns.filter(|_| d.status == Status::Ok));
+                late.extend(d.late_send_ns);
+                host.extend(d.host_ns);
+                if let Some((seq, sent_ns)) = previous
+                    && d.seq == seq + 1
+                    && d.status != Status::NotSent
+                {
+                    gaps.push((d.sent_ns - sent_ns - interval.as_nanos() as i64).abs());
+                }
+                previous = (d.status != Status::NotSent).then_some((d.seq, d.sent_ns));
+            }
+        }
+    };
+    let until = clock.now() + interval * count;
+    while clock.now() < until {
+        let rest = until.saturating_since(clock.now());
+        std::thread::sleep(rest.min(Duration::from_millis(250)).to_std());
+        take();
     }
+    let summary = prober.stop();
+    take();
     let of = |values: &mut Vec<i64>, q: f64| {
         values.sort_unstable();
         let at = ((values.len() as f64 * q) as usize).min(values.len().saturating_sub(1));
@@ -89,6 +104,17 @@ fn probe(
         summary.system_calls as f64 / s.sent as f64,
         summary.realtime
     );
+    println!("largest_memory_kb {}", largest_memory_kb()?);
     println!("{summary:?}");
     Ok(())
+}
+
+/// Peak resident memory of this process.
+fn largest_memory_kb() -> Result<u64, Box<dyn std::error::Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .ok_or("no VmHWM in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
 }

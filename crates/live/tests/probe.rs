@@ -31,8 +31,13 @@ impl Far {
         let clock = Clock::new();
         let reflector = udp::reflector(budget, key.map(|k| Key::new(k.as_bytes())), clock).unwrap();
         let flag = stop.clone();
-        let thread = std::thread::spawn(move || udp::run(&socket, reflector, clock, &flag).unwrap());
-        Far { addr, stop, thread: Some(thread) }
+        let thread =
+            std::thread::spawn(move || udp::run(&socket, reflector, clock, &flag).unwrap());
+        Far {
+            addr,
+            stop,
+            thread: Some(thread),
+        }
     }
 
     fn stop(&mut self) -> ServeSummary {
@@ -50,7 +55,10 @@ impl Drop for Far {
 }
 
 fn plan(server: SocketAddr) -> ProbePlan {
-    ProbePlan { patience: Duration::from_millis(1_200), ..ProbePlan::new(server) }
+    ProbePlan {
+        patience: Duration::from_millis(1_200),
+        ..ProbePlan::new(server)
+    }
 }
 
 fn delays(rows: &mpsc::Receiver<Row>) -> Vec<Delay> {
@@ -78,32 +86,73 @@ fn probe_and_check(server: SocketAddr, key: Option<&str>, tos: u8) -> Vec<Delay>
     let clock = Clock::new();
     let began = clock.unix_ns();
     let (rows, inbox) = mpsc::channel();
-    let plan = ProbePlan { key: key.map(|k| Key::new(k.as_bytes())), tos, ..plan(server) };
+    let plan = ProbePlan {
+        key: key.map(|k| Key::new(k.as_bytes())),
+        tos,
+        ..plan(server)
+    };
     let prober = Prober::start(plan, clock, rows).unwrap();
     sleep_ms(500);
     prober.health().unwrap();
     let summary = prober.stop();
     let all: Vec<Row> = inbox.try_iter().collect();
     // Both ends are on this kernel, and found out.
-    assert!(all.iter().any(|r| matches!(r, Row::Event(e) if &*e.kind == "clock" && &*e.subject == "same")));
-    let delays: Vec<Delay> = all.into_iter().filter_map(|r| if let Row::Delay(d) = r { Some(d) } else { None }).collect();
-    let slots: Vec<i64> = delays.iter().filter(|d| d.status != Status::Duplicate).map(|d| d.seq).collect();
+    assert!(
+        all.iter()
+            .any(|r| matches!(r, Row::Event(e) if &*e.kind == "clock" && &*e.subject == "same"))
+    );
+    let delays: Vec<Delay> = all
+        .into_iter()
+        .filter_map(|r| if let Row::Delay(d) = r { Some(d) } else { None })
+        .collect();
+    let slots: Vec<i64> = delays
+        .iter()
+        .filter(|d| d.status != Status::Duplicate)
+        .map(|d| d.seq)
+        .collect();
     let mut sorted = slots.clone();
     sorted.sort_unstable();
-    assert_eq!(sorted, (0..slots.len() as i64).collect::<Vec<_>>(), "one row a slot");
-    assert_eq!(slots.len() as u64, summary.session.sent + summary.session.missed_slots);
+    assert_eq!(
+        sorted,
+        (0..slots.len() as i64).collect::<Vec<_>>(),
+        "one row a slot"
+    );
+    assert_eq!(
+        slots.len() as u64,
+        summary.session.sent + summary.session.missed_slots
+    );
     assert!(summary.session.received > 5, "{summary:?}");
-    assert_eq!(summary.session.received, summary.session.sent, "{summary:?}");
+    assert_eq!(
+        summary.session.received, summary.session.sent,
+        "{summary:?}"
+    );
     for d in delays.iter().filter(|d| d.status == Status::Ok) {
         let rtt = d.rtt_ns.unwrap();
-        assert!(rtt > 0 && d.sent_ns >= began && d.sent_ns <= clock.unix_ns(), "{d:?}");
+        assert!(
+            rtt > 0 && d.sent_ns >= began && d.sent_ns <= clock.unix_ns(),
+            "{d:?}"
+        );
         assert!(d.remote_tx_ns.unwrap() >= d.remote_rx_ns.unwrap(), "{d:?}");
         assert!(d.host_ns.unwrap() > 0, "{d:?}");
-        assert_eq!((d.dscp, d.ecn), (Some(i64::from(tos >> 2)), Some(i64::from(tos & 3))), "{d:?}");
+        assert_eq!(
+            (d.dscp, d.ecn),
+            (Some(i64::from(tos >> 2)), Some(i64::from(tos & 3))),
+            "{d:?}"
+        );
     }
-    let stamped = summary.session.received - summary.session.without_rx_stamp.min(summary.session.received);
-    assert!(stamped * 10 >= summary.session.received * 9, "kernel receive times: {summary:?}");
-    assert!(summary.session.without_tx_stamp * 10 <= summary.session.sent, "kernel transmit times: {summary:?}");
+    let stamped = summary.session.received
+        - summary
+            .session
+            .without_rx_stamp
+            .min(summary.session.received);
+    assert!(
+        stamped * 10 >= summary.session.received * 9,
+        "kernel receive times: {summary:?}"
+    );
+    assert!(
+        summary.session.without_tx_stamp * 10 <= summary.session.sent,
+        "kernel transmit times: {summary:?}"
+    );
     delays
 }
 
@@ -113,7 +162,10 @@ fn probes_come_back_with_kernel_times_over_ipv4_and_ipv6() {
         let mut far = Far::start(listen, None);
         probe_and_check(far.addr, None, 0);
         let served = far.stop();
-        assert!(served.reflector.without_tx_stamp * 10 <= served.reflector.answered, "{served:?}");
+        assert!(
+            served.reflector.without_tx_stamp * 10 <= served.reflector.answered,
+            "{served:?}"
+        );
         assert_eq!(served.reflector.opened, 1);
     }
 }
@@ -131,30 +183,55 @@ fn a_server_on_all_addresses_answers_ipv4_clients_with_key_and_marks() {
 #[test]
 fn a_wrong_key_is_called_a_wrong_key() {
     let far = Far::start("127.0.0.1:0", Some("right"));
-    let wrong = |key: Option<&str>| refused(ProbePlan { key: key.map(|k| Key::new(k.as_bytes())), ..plan(far.addr) });
+    let wrong = |key: Option<&str>| {
+        refused(ProbePlan {
+            key: key.map(|k| Key::new(k.as_bytes())),
+            ..plan(far.addr)
+        })
+    };
     assert!(matches!(wrong(Some("wrong")), ProbeError::WrongKey { .. }));
     assert!(matches!(wrong(None), ProbeError::WrongKey { .. }));
     let open = Far::start("127.0.0.1:0", None);
-    let error = refused(ProbePlan { key: Some(Key::new(b"any")), ..plan(open.addr) });
+    let error = refused(ProbePlan {
+        key: Some(Key::new(b"any")),
+        ..plan(open.addr)
+    });
     assert!(matches!(error, ProbeError::NoKeyThere { .. }), "{error}");
 }
 
 #[test]
 fn a_closed_port_and_a_silent_one_are_told_apart() {
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(matches!(refused(plan(closed)), ProbeError::PortClosed { .. }));
+    let closed = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    assert!(matches!(
+        refused(plan(closed)),
+        ProbeError::PortClosed { .. }
+    ));
     let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
     let error = refused(plan(mute.local_addr().unwrap()));
-    assert!(matches!(error, ProbeError::Silent { sent: 2.., .. }), "{error}");
+    assert!(
+        matches!(error, ProbeError::Silent { sent: 2.., .. }),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_budget_that_does_not_allow_the_interval_is_named() {
-    let budget = Budget { min_interval: Duration::from_millis(50), ..Budget::default() };
+    let budget = Budget {
+        min_interval: Duration::from_millis(50),
+        ..Budget::default()
+    };
     let far = Far::with("127.0.0.1:0", None, budget);
     let error = refused(plan(far.addr));
-    let ProbeError::TooFast { allowed, asked, .. } = error else { panic!("{error}") };
-    assert_eq!((allowed, asked), (Duration::from_millis(50), Duration::from_millis(10)));
+    let ProbeError::TooFast { allowed, asked, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (allowed, asked),
+        (Duration::from_millis(50), Duration::from_millis(10))
+    );
 }
 
 #[test]
@@ -170,11 +247,18 @@ fn a_server_that_goes_away_is_noticed_and_what_was_measured_is_kept() {
         sleep_ms(50);
         waited += 50;
     }
-    assert!(matches!(prober.health(), Err(ProbeError::PortClosed { .. })), "{:?}", prober.health());
+    assert!(
+        matches!(prober.health(), Err(ProbeError::PortClosed { .. })),
+        "{:?}",
+        prober.health()
+    );
     prober.stop();
     let all: Vec<Row> = inbox.try_iter().collect();
     assert!(all.iter().any(|r| matches!(r, Row::Event(e) if &*e.kind == "fault" && e.detail.contains("nothing listens"))));
-    assert!(all.iter().any(|r| matches!(r, Row::Delay(d) if d.status == Status::Ok)));
+    assert!(
+        all.iter()
+            .any(|r| matches!(r, Row::Delay(d) if d.status == Status::Ok))
+    );
 }
 
 #[test]
@@ -190,7 +274,11 @@ fn a_server_that_was_restarted_does_not_know_the_session() {
         sleep_ms(50);
         waited += 50;
     }
-    assert!(matches!(prober.health(), Err(ProbeError::SessionLost { .. })), "{:?}", prober.health());
+    assert!(
+        matches!(prober.health(), Err(ProbeError::SessionLost { .. })),
+        "{:?}",
+        prober.health()
+    );
     drop((prober, again));
 }
 
@@ -205,8 +293,14 @@ fn the_interval_changes_while_probing_and_rows_are_fresh_at_long_ones() {
     sleep_ms(1_900);
     let before = delays(&inbox);
     let last = before.last().expect("rows of the first two seconds");
-    assert!(Clock::new().unix_ns() - last.sent_ns < 1_800_000_000, "the last row is old");
-    assert_eq!(prober.set_interval(Duration::from_nanos(1)), Budget::default().min_interval);
+    assert!(
+        Clock::new().unix_ns() - last.sent_ns < 1_800_000_000,
+        "the last row is old"
+    );
+    assert_eq!(
+        prober.set_interval(Duration::from_nanos(1)),
+        Budget::default().min_interval
+    );
     prober.stop();
 }
 
@@ -215,6 +309,12 @@ fn a_train_over_a_fast_path_gives_two_rates() {
     let far = Far::start("127.0.0.1:0", None);
     let (rows, _inbox) = mpsc::channel();
     let prober = Prober::start(plan(far.addr), Clock::new(), rows).unwrap();
-    let estimate = prober.train(8, Bytes::new(1_200)).unwrap().expect("eight datagrams over loopback");
-    assert!(estimate.up.get() > 1_000_000 && estimate.down.get() > 1_000_000, "{estimate:?}");
+    let estimate = prober
+        .train(8, Bytes::new(1_200))
+        .unwrap()
+        .expect("eight datagrams over loopback");
+    assert!(
+        estimate.up.get() > 1_000_000 && estimate.down.get() > 1_000_000,
+        "{estimate:?}"
+    );
 }

@@ -87,6 +87,8 @@ pub struct Reflector {
     origin_unix_ns: i64,
     sessions: BTreeMap<u64, Session>,
     opened: u64,
+    /// No train is to be released before; [`Time::MAX`] where none is held.
+    next_release: Time,
     stateless: Bucket,
     out: VecDeque<Pending>,
     next_id: u32,
@@ -205,6 +207,7 @@ impl Reflector {
             origin_unix_ns,
             sessions: BTreeMap::new(),
             opened: 0,
+            next_release: Time::MAX,
             stateless: Bucket::new(strangers, strangers, Time::ZERO),
             out: VecDeque::new(),
             next_id: 0,
@@ -367,13 +370,20 @@ impl Reflector {
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        let due: Vec<u64> = self
-            .sessions
-            .iter()
-            .filter(|(_, s)| s.train.as_ref().is_some_and(|t| now >= t.release))
-            .map(|(&t, _)| t)
-            .collect();
-        due.into_iter().for_each(|token| self.release(token));
+        if now >= self.next_release {
+            let due: Vec<u64> = self
+                .sessions
+                .iter()
+                .filter(|(_, s)| s.train.as_ref().is_some_and(|t| now >= t.release))
+                .map(|(&t, _)| t)
+                .collect();
+            due.into_iter().for_each(|token| self.release(token));
+            let held = self
+                .sessions
+                .values()
+                .filter_map(|s| s.train.as_ref().map(|t| t.release));
+            self.next_release = held.min().unwrap_or(Time::MAX);
+        }
         if now >= self.next_sweep {
             let idle = self.budget.idle;
             self.sessions.retain(|_, s| {
@@ -384,11 +394,7 @@ impl Reflector {
     }
 
     pub fn next_wakeup(&self) -> Option<Time> {
-        let trains = self
-            .sessions
-            .values()
-            .filter_map(|s| s.train.as_ref().map(|t| t.release))
-            .min();
+        let trains = (self.next_release < Time::MAX).then_some(self.next_release);
         let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);
         [trains, sweep].into_iter().flatten().min()
     }
@@ -661,6 +667,7 @@ impl Reflector {
             held: Vec::new(),
         });
         train.release = now + TRAIN_PATIENCE;
+        self.next_release = self.next_release.min(train.release);
         train.held.push((index, arrival.rx_ns, len));
         // A path may reorder or duplicate; the count is what matters.
         if train.held.len() >= usize::from(train.count) {

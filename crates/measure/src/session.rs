@@ -55,6 +55,8 @@ pub struct Stats {
     pub missed_slots: u64,
     pub without_tx_stamp: u64,
     pub without_rx_stamp: u64,
+    /// Answers whose receive time at the far end is its program's, not its kernel's.
+    pub far_without_rx_stamp: u64,
     /// Answers to probes we know nothing of, and datagrams that are not ours.
     pub stray: u64,
     /// Probes that the server would not answer because we were over its budget.
@@ -484,6 +486,7 @@ impl Session {
                 self.unfinished.push_back(seq);
                 self.stats.received += 1;
                 self.stats.marked_up += u64::from(marked);
+                self.stats.far_without_rx_stamp += u64::from(reply.flags & Reply::KERNEL_RX == 0);
                 self.handle_timeout(now);
             }
             Some(State::Answered(_) | State::Done) => {

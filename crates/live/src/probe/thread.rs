@@ -288,6 +288,8 @@ impl Driver {
             }
             match refused {
                 Some(e) if e.errno == libc::ECONNREFUSED => self.closed(),
+                // A train's datagram too long for some link: it is lost, probes are not.
+                Some(e) if e.errno == libc::EMSGSIZE => {}
                 Some(e) => self.unreachable(&io::Error::from_raw_os_error(e.errno)),
                 None => {}
             }
@@ -330,7 +332,7 @@ impl Driver {
                 server,
                 self.session.interval().as_nanos(),
             ));
-        } else if silent >= self.plan.silent_after {
+        } else if silent >= self.plan.silent_after.max(self.session.interval() * 3) {
             self.set_trouble(ProbeError::Vanished { server, silent });
         } else if self.trouble.is_some() && heard > self.trouble_at {
             self.trouble = None;
