@@ -1,7 +1,9 @@
 //! What the plots draw, taken from a recording: thinned so that no peak is lost, in seconds since the start.
 
-use analysis::answer::Answer;
-use base::record::{Delay, Direction, Recording, Status};
+use analysis::answer::{Answer, PhaseAnswer};
+use analysis::phases;
+use base::record::{Delay, Direction, Recording, Status, Text};
+use std::collections::BTreeMap;
 
 /// Points of a curve beyond which it is thinned to the extremes of each column: twice the pixels of a wide screen, for zooming in.
 const MAX_POINTS: usize = 12_000;
@@ -9,7 +11,7 @@ const MAX_POINTS: usize = 12_000;
 const MAX_BINS: usize = 1_200;
 const FINEST_BIN_S: f64 = 0.1;
 /// Samples further apart than this are not joined by a line.
-pub const JOINED_S: f64 = 1.5;
+const JOINED_S: f64 = 1.5;
 /// Steps of a distribution's curve.
 const CDF_STEPS: usize = 200;
 
@@ -26,14 +28,12 @@ pub struct Phase {
     pub to_s: f64,
 }
 
-/// Means over equal steps of time; `None` where nothing was sampled.
+/// Payload rates, means over equal steps of time; `None` where nothing was sampled.
 #[derive(Default)]
 pub struct Bins {
     pub step_s: f64,
     pub down_bps: Vec<Option<f64>>,
     pub up_bps: Vec<Option<f64>>,
-    pub in_flow_down_ms: Vec<Option<f64>>,
-    pub in_flow_up_ms: Vec<Option<f64>>,
 }
 
 /// Share of the probes of one phase that were answered within a time.
@@ -51,14 +51,18 @@ pub struct Curves {
     /// Probes behind `probes` and `lost_s`, before thinning.
     pub probes_seen: usize,
     pub bins: Bins,
+    pub in_flow_down: Vec<Point>,
+    pub in_flow_up: Vec<Point>,
     pub cdf: Vec<Cdf>,
 }
 
 impl Curves {
     pub fn of(answer: &Answer, recording: &Recording) -> Curves {
         let start = answer.started_ns;
-        let mut probes: Vec<&Delay> = main_target(recording);
-        probes.retain(|d| d.sent_ns >= start);
+        let target = main_name(recording);
+        let drawn =
+            |d: &&Delay| Some(&d.target) == target && of_the_link(d.status) && d.sent_ns >= start;
+        let mut probes: Vec<&Delay> = recording.delay.iter().filter(drawn).collect();
         probes.sort_by_key(|d| d.sent_ns);
         let phases: Vec<Phase> = answer
             .phases
@@ -82,6 +86,9 @@ impl Curves {
             .map(|p| p.to_s)
             .fold(answer.duration_s.max(last), f64::max)
             .max(1e-3);
+        let count = ((span_s / FINEST_BIN_S).ceil() as usize).clamp(1, MAX_BINS);
+        let step_s = span_s / count as f64;
+        let rate = |d| throughput(recording, d, start, step_s, count);
         let lost: Vec<f64> = points
             .iter()
             .filter(|p| p.ms.is_none())
@@ -89,33 +96,29 @@ impl Curves {
             .collect();
         Curves {
             span_s,
-            cdf: answer
-                .phases
-                .iter()
-                .filter_map(|p| cdf(&p.name, &probes, p.from_ns, p.to_ns))
-                .collect(),
+            cdf: cdfs(answer, recording),
+            in_flow_down: in_flow(recording, Direction::Down, start, step_s, &phases),
+            in_flow_up: in_flow(recording, Direction::Up, start, step_s, &phases),
             phases,
             probes_seen: points.len(),
             probes: thin(&points, span_s),
             lost_s: one_a_column(&lost, span_s),
-            bins: bins(recording, start, span_s),
+            bins: Bins {
+                step_s,
+                down_bps: rate(Direction::Down),
+                up_bps: rate(Direction::Up),
+            },
         }
     }
 
     /// The largest round trip that is drawn, ms.
     pub fn top_ms(&self) -> f64 {
-        let in_flow = self
-            .bins
-            .in_flow_up_ms
+        let all = self
+            .probes
             .iter()
-            .chain(&self.bins.in_flow_down_ms)
-            .flatten()
-            .copied();
-        self.probes
-            .iter()
-            .filter_map(|p| p.ms)
-            .chain(in_flow)
-            .fold(0.0, f64::max)
+            .chain(&self.in_flow_down)
+            .chain(&self.in_flow_up);
+        all.filter_map(|p| p.ms).fold(0.0, f64::max)
     }
     pub fn top_bps(&self) -> f64 {
         self.bins
@@ -132,29 +135,22 @@ fn seconds(ns: i64, start: i64) -> f64 {
     (ns - start) as f64 / 1e9
 }
 
-/// The rows of the one target that the curves show: `udp`, our own probes, or else the first that was probed.
-/// Rows that say nothing about the link (slots not sent, duplicates, invalid times) are left out.
-fn main_target(recording: &Recording) -> Vec<&Delay> {
-    let name = match recording
-        .delay
-        .iter()
-        .find(|d| &*d.target == "udp")
-        .or(recording.delay.first())
-    {
-        Some(d) => &d.target,
-        None => return Vec::new(),
-    };
-    let counts = |s: Status| {
-        matches!(
-            s,
-            Status::Ok | Status::Late | Status::LostUp | Status::LostDown | Status::Lost
-        )
-    };
+/// The one target that the curves show: `udp`, our own probes, or else the first that was probed.
+fn main_name(recording: &Recording) -> Option<&Text> {
     recording
         .delay
         .iter()
-        .filter(|d| d.target == *name && counts(d.status))
-        .collect()
+        .map(|d| &d.target)
+        .find(|t| &***t == "udp")
+        .or(recording.delay.first().map(|d| &d.target))
+}
+
+/// Rows that say nothing about the link (slots not sent, duplicates, invalid times) are not drawn.
+fn of_the_link(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Ok | Status::Late | Status::LostUp | Status::LostDown | Status::Lost
+    )
 }
 
 /// A late answer has a delay; a lost probe has none.
@@ -215,11 +211,29 @@ fn column_of(t_s: f64, span_s: f64, columns: usize) -> usize {
     ((t_s / span_s * columns as f64) as usize).min(columns - 1)
 }
 
-fn cdf(phase: &str, probes: &[&Delay], from_ns: i64, to_ns: i64) -> Option<Cdf> {
-    let begin = probes.partition_point(|d| d.sent_ns < from_ns);
-    let end = probes.partition_point(|d| d.sent_ns < to_ns);
-    let all = probes.get(begin..end)?;
-    let mut ms: Vec<f64> = all.iter().filter_map(|d| round_trip_ms(d)).collect();
+/// Over the probes that the answer's figures rest on: warm-up and exclusions left out.
+fn cdfs(answer: &Answer, recording: &Recording) -> Vec<Cdf> {
+    let Some(target) = main_name(recording) else {
+        return Vec::new();
+    };
+    let known = phases::phases(recording, None);
+    let of = |p: &PhaseAnswer| {
+        let steady = known
+            .iter()
+            .find(|k| k.name == p.name)
+            .map_or(p.from_ns..p.to_ns, phases::Phase::steady);
+        let probes = phases::probes(recording, target, steady);
+        cdf(
+            &p.name,
+            probes.into_iter().filter(|d| of_the_link(d.status)),
+        )
+    };
+    answer.phases.iter().filter_map(of).collect()
+}
+
+fn cdf<'a>(phase: &str, probes: impl Iterator<Item = &'a Delay>) -> Option<Cdf> {
+    let all: Vec<Option<f64>> = probes.map(round_trip_ms).collect();
+    let mut ms: Vec<f64> = all.iter().flatten().copied().collect();
     if ms.is_empty() {
         return None;
     }
@@ -243,41 +257,47 @@ fn cdf(phase: &str, probes: &[&Delay], from_ns: i64, to_ns: i64) -> Option<Cdf> 
     })
 }
 
-fn bins(recording: &Recording, start: i64, span_s: f64) -> Bins {
-    let count = ((span_s / FINEST_BIN_S).ceil() as usize).clamp(1, MAX_BINS);
-    let step_s = span_s / count as f64;
-    let mut bins = Bins {
-        step_s,
-        ..Bins::default()
-    };
-    for (direction, rate, in_flow) in [
-        (
-            Direction::Down,
-            &mut bins.down_bps,
-            &mut bins.in_flow_down_ms,
-        ),
-        (Direction::Up, &mut bins.up_bps, &mut bins.in_flow_up_ms),
-    ] {
-        *rate = throughput(recording, direction, start, step_s, count);
-        let (mut sum, mut n) = (vec![0.0; count], vec![0u32; count]);
-        for f in recording
-            .flow
-            .iter()
-            .filter(|f| f.direction == direction && f.t_ns >= start)
-        {
-            if let Some(srtt) = f.srtt_ns {
-                let at = ((seconds(f.t_ns, start) / step_s) as usize).min(count - 1);
-                sum[at] += srtt as f64 / 1e6;
-                n[at] += 1;
+/// What the load's own packets saw: means over equal steps of time, over all flows of one direction. The line is
+/// interrupted between phases, and where samples are further apart than `JOINED_S`.
+fn in_flow(
+    recording: &Recording,
+    direction: Direction,
+    start: i64,
+    step_s: f64,
+    phases: &[Phase],
+) -> Vec<Point> {
+    let mut steps: BTreeMap<usize, (f64, u32)> = BTreeMap::new();
+    for f in recording
+        .flow
+        .iter()
+        .filter(|f| f.direction == direction && f.t_ns >= start)
+    {
+        if let Some(srtt) = f.srtt_ns {
+            let (sum, n) = steps
+                .entry((seconds(f.t_ns, start) / step_s) as usize)
+                .or_default();
+            *sum += srtt as f64 / 1e6;
+            *n += 1;
+        }
+    }
+    let mut points: Vec<Point> = Vec::with_capacity(steps.len());
+    for (at, (sum, n)) in steps {
+        let t_s = (at as f64 + 0.5) * step_s;
+        if let Some(last) = points.last().map(|p| p.t_s) {
+            let between = |edge: f64| last < edge && edge <= t_s;
+            if t_s - last > JOINED_S || phases.iter().any(|p| between(p.from_s)) {
+                points.push(Point {
+                    t_s: (last + t_s) / 2.0,
+                    ms: None,
+                });
             }
         }
-        *in_flow = sum
-            .iter()
-            .zip(&n)
-            .map(|(s, n)| (*n > 0).then(|| s / f64::from(*n)))
-            .collect();
+        points.push(Point {
+            t_s,
+            ms: Some(sum / f64::from(n)),
+        });
     }
-    bins
+    points
 }
 
 /// Payload rate of all flows of one direction. Each flow's count of bytes is a line through its samples; a bin
@@ -377,9 +397,8 @@ mod tests {
         assert!(kept.iter().any(|p| p.ms.is_none()));
     }
 
-    #[test]
-    fn throughput_is_what_the_counters_rose_in_each_step() {
-        let sample = |flow, t_s: f64, bytes| Flow {
+    fn sample(flow: i64, t_s: f64, bytes: i64) -> Flow {
+        Flow {
             t_ns: (t_s * 1e9) as i64,
             flow,
             direction: Direction::Up,
@@ -393,7 +412,11 @@ mod tests {
             retransmits: None,
             delivery_rate_bps: None,
             mss_bytes: None,
-        };
+        }
+    }
+
+    #[test]
+    fn throughput_is_what_the_counters_rose_in_each_step() {
         // Two flows, samples out of step with the bins: 1 000 and 3 000 bytes a second.
         let flow = vec![
             sample(1, 0.25, 0),
@@ -422,6 +445,42 @@ mod tests {
                 .iter()
                 .all(Option::is_none)
         );
-        assert_eq!(bins(&recording, 0, 4.0).in_flow_up_ms[0], Some(40.0));
+    }
+
+    #[test]
+    fn in_flow_lines_end_with_their_phase_and_bridge_slow_sampling() {
+        let at = |t_s: f64| Flow {
+            srtt_ns: Some(40_000_000),
+            ..sample(1, t_s, 0)
+        };
+        let flow = [1.0, 2.0, 3.0, 5.5, 6.0, 6.4].map(at).to_vec();
+        let recording = Recording {
+            flow,
+            ..Recording::default()
+        };
+        let phase = |name: &str, from_s, to_s| Phase {
+            name: name.into(),
+            from_s,
+            to_s,
+        };
+        let points = in_flow(
+            &recording,
+            Direction::Up,
+            0,
+            0.1,
+            &[phase("up", 0.0, 6.1), phase("both", 6.2, 9.0)],
+        );
+        let drawn: String = points
+            .iter()
+            .map(|p| if p.ms.is_some() { '-' } else { ' ' })
+            .collect();
+        assert_eq!(drawn, "--- -- -");
+        assert_eq!(
+            points[0],
+            Point {
+                t_s: 1.05,
+                ms: Some(40.0)
+            }
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The curves as compact JSON for the page's script. `web/src/page.ts` declares the same shape.
 
-use crate::curves::{Cdf, Curves};
+use crate::curves::{Cdf, Curves, Point};
 use crate::words::phase;
 use maud::{Markup, PreEscaped};
 use serde_json::{Value, json};
@@ -14,17 +14,14 @@ pub fn curves(c: &Curves) -> Value {
     json!({
         "span_s": c.span_s,
         "phases": c.phases.iter().map(|p| json!({ "name": p.name, "label": phase(&p.name), "from_s": p.from_s, "to_s": p.to_s })).collect::<Vec<_>>(),
-        "probes": {
-            "t_s": c.probes.iter().map(|p| rounded(p.t_s, 1e4)).collect::<Vec<_>>(),
-            "rtt_ms": c.probes.iter().map(|p| p.ms.map(|v| rounded(v, 1e3))).collect::<Vec<_>>(),
-        },
+        "probes": line(&c.probes),
+        "in_flow_down": line(&c.in_flow_down),
+        "in_flow_up": line(&c.in_flow_up),
         "lost_s": c.lost_s.iter().map(|t| rounded(*t, 1e4)).collect::<Vec<_>>(),
         "bins": {
             "step_s": c.bins.step_s,
-            "down_bps": series(&c.bins.down_bps, 1.0),
-            "up_bps": series(&c.bins.up_bps, 1.0),
-            "in_flow_down_ms": series(&c.bins.in_flow_down_ms, 1e2),
-            "in_flow_up_ms": series(&c.bins.in_flow_up_ms, 1e2),
+            "down_bps": whole(&c.bins.down_bps),
+            "up_bps": whole(&c.bins.up_bps),
         },
         "cdf": cdf(&c.cdf),
     })
@@ -51,11 +48,15 @@ fn cdf(phases: &[Cdf]) -> Value {
     json!({ "ms": ms, "phases": phases.iter().map(|c| json!({ "name": c.phase, "label": phase(&c.phase), "percent": shares(c) })).collect::<Vec<_>>() })
 }
 
-fn series(values: &[Option<f64>], parts: f64) -> Vec<Option<f64>> {
-    values
-        .iter()
-        .map(|v| v.map(|v| rounded(v, parts)))
-        .collect()
+fn line(points: &[Point]) -> Value {
+    json!({
+        "t_s": points.iter().map(|p| rounded(p.t_s, 1e4)).collect::<Vec<_>>(),
+        "ms": points.iter().map(|p| p.ms.map(|v| rounded(v, 1e3))).collect::<Vec<_>>(),
+    })
+}
+
+fn whole(values: &[Option<f64>]) -> Vec<Option<i64>> {
+    values.iter().map(|v| v.map(|v| v.round() as i64)).collect()
 }
 
 /// To one of `parts` parts of the unit: digits that no plot shows would only make the page larger.

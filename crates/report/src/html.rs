@@ -93,8 +93,8 @@ fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
                 (key("Base round trip", DELAY, &answer.base_rtt_ms))
                 (key("Download", RATE, &answer.down.goodput_bps))
                 (key("Upload", RATE, &answer.up.goodput_bps))
-                (key("Download adds, p95", DELAY, &answer.down.added.p95_ms))
-                (key("Upload adds, p95", DELAY, &answer.up.added.p95_ms))
+                (key("Download adds p95", DELAY, &answer.down.added.p95_ms))
+                (key("Upload adds p95", DELAY, &answer.up.added.p95_ms))
                 (key("Responsiveness", RPM_SHORT, &answer.responsiveness.rpm))
             }
         }
@@ -187,7 +187,7 @@ fn distribution(curves: &Curves) -> Markup {
                 figure id="distribution" {
                     div.static { (svg::distribution(curves)) }
                     div.live hidden {}
-                    figcaption { "Share of the probes answered within a time, each phase whole. A lost probe was never answered: such a curve ends below 100\u{a0}%." }
+                    figcaption { "Share of the probes answered within a time, the warm-up of each phase left out. A lost probe was never answered: such a curve ends below 100\u{a0}%." }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Static plots as SVG: for a README, for files, and for the page where no script runs. Written by hand rather
 //! than with a plotting crate so that colours follow the reader's light or dark mode and text stays text.
 
-use crate::curves::{Curves, JOINED_S};
+use crate::curves::{Curves, Point};
 use crate::words::{RATE, number, phase};
 use analysis::answer::Answer;
 use base::record::Recording;
@@ -89,8 +89,10 @@ pub(crate) fn over_time(curves: &Curves) -> Markup {
     let height = last.top + last.height + 52.0;
     let x = |t_s: f64| LEFT + INNER * (t_s / curves.span_s).clamp(0.0, 1.0);
     let bin = |i: usize| x((i as f64 + 0.5) * curves.bins.step_s);
-    let flow = [&curves.bins.in_flow_down_ms, &curves.bins.in_flow_up_ms];
-    let has_flow = flow.iter().any(|f| f.iter().any(Option::is_some));
+    let delays =
+        |points: &[Point]| path(points.iter().map(|p| (x(p.t_s), p.ms.map(|v| delay.y(v)))));
+    let flow = [&curves.in_flow_down, &curves.in_flow_up];
+    let has_flow = flow.iter().any(|f| !f.is_empty());
     let mut keys = vec![("probe", "probes")];
     if has_flow {
         keys.push(("flow", "the load's own packets (smoothed)"));
@@ -109,9 +111,9 @@ pub(crate) fn over_time(curves: &Curves) -> Markup {
             (delay.frame("Round-trip time, ms", number))
             (key(&keys, 20.0))
             @for series in flow {
-            path.flow d=(path(bridged(series, curves.bins.step_s).map(|(i, v)| (bin(i), v.map(|v| delay.y(v)))))) {}
+            path.flow d=(delays(series)) {}
         }
-        path.probe d=(path(curves.probes.iter().map(|p| (x(p.t_s), p.ms.map(|v| delay.y(v)))))) {}
+        path.probe d=(delays(&curves.probes)) {}
         path.loss d=(curves.lost_s.iter().map(|t| format!("M{} {}v7", short(x(*t)), delay.top)).collect::<String>()) {}
             @if has_rate {
                 (rate.frame(&format!("Throughput, {unit}"), |v| number(v / size)))
@@ -171,15 +173,16 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
     )
 }
 
-/// 1, 2 and 5 of each power of ten, or tenths of the range where it is too narrow for three of those.
+/// 1, 2 and 5 of each power of ten, or even steps where it is too narrow for three of those.
 fn log_marks(low: f64, high: f64) -> Vec<f64> {
     let mut marks: Vec<f64> = (low.log10().floor() as i32..=high.log10().ceil() as i32)
         .flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)))
         .filter(|v| (low..=high).contains(v))
         .collect();
     if marks.len() < 3 {
-        marks = (0..=4)
-            .map(|i| low + (high - low) * f64::from(i) / 4.0)
+        let step = nice_top((high - low) / 5.0);
+        marks = ((low / step).ceil() as i64..=(high / step).floor() as i64)
+            .map(|i| i as f64 * step)
             .collect();
     }
     marks
@@ -282,16 +285,6 @@ fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     out
 }
 
-/// The bins that hold a value, and one empty one where they are too far apart to be joined.
-fn bridged(series: &[Option<f64>], step_s: f64) -> impl Iterator<Item = (usize, Option<f64>)> {
-    let reach = (JOINED_S / step_s).ceil() as usize;
-    let mut last = 0;
-    series.iter().enumerate().filter_map(move |(i, v)| {
-        last = if v.is_some() { i } else { last };
-        (v.is_some() || i == last + reach).then_some((i, *v))
-    })
-}
-
 fn joined(points: impl Iterator<Item = (f64, f64)>) -> String {
     path(points.map(|(x, y)| (x, Some(y))))
 }
@@ -333,7 +326,11 @@ mod tests {
 
     #[test]
     fn a_narrow_range_still_has_marks() {
-        assert!(log_marks(19.0, 19.8).len() >= 3);
+        let marks: Vec<String> = log_marks(19.0, 19.8).into_iter().map(number).collect();
+        assert_eq!(
+            marks,
+            ["19", "19.2", "19.4", "19.5", "19.7"].map(String::from)
+        );
         assert_eq!(
             log_marks(10.0, 500.0),
             vec![10.0, 20.0, 50.0, 100.0, 200.0, 500.0]

@@ -1,7 +1,7 @@
 //! Recordings and answers for tests and examples: curves as TCP draws them, figures computed from those curves.
 
 use analysis::answer::*;
-use base::record::{Delay, Direction, Flow, Host, Meta, Origin, Recording, Status};
+use base::record::{Delay, Direction, Event, Flow, Host, Meta, Origin, Recording, Status};
 use base::rng::{Rng, Streams, uniform};
 
 /// Round trip, added up and added down, ms.
@@ -247,6 +247,17 @@ impl Line {
             (Direction::Up, &self.up, "up"),
         ] {
             self.transfers(&mut rec, &mut rng, direction, way, name);
+        }
+        for (name, from, to) in &self.phases {
+            for (kind, t_s) in [("phase", from), ("warmup_end", from), ("phase_end", to)] {
+                let t_ns = START_NS + (t_s * 1e9) as i64;
+                rec.event.push(Event {
+                    t_ns,
+                    kind: kind.into(),
+                    subject: (*name).into(),
+                    detail: "".into(),
+                });
+            }
         }
         (self.answer(&added, end_s), rec)
     }

@@ -2,26 +2,30 @@
 // complete without it.
 import uPlot from "uplot";
 
+/** A null interrupts the line. */
+interface Line {
+  t_s: number[];
+  ms: (number | null)[];
+}
+
 /** Shape of the element with the id `curves`; written by `data.rs`. Null where nothing was measured. */
 interface Curves {
   span_s: number;
   phases: { name: string; label: string; from_s: number; to_s: number }[];
-  probes: { t_s: number[]; rtt_ms: (number | null)[] };
+  probes: Line;
+  in_flow_down: Line;
+  in_flow_up: Line;
   lost_s: number[];
   bins: {
     step_s: number;
     down_bps: (number | null)[];
     up_bps: (number | null)[];
-    in_flow_down_ms: (number | null)[];
-    in_flow_up_ms: (number | null)[];
   };
   cdf: { ms: number[]; phases: { name: string; label: string; percent: number[] }[] };
 }
 
 type Column = (number | null | undefined)[];
 
-/** Samples further apart than this are not joined by a line, as in the static plot. */
-const JOINED_S = 1.5;
 const DASHES: Record<string, number[]> = { idle: [2, 3], up: [8, 3], both: [8, 3, 2, 3] };
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
 
@@ -63,14 +67,19 @@ function nearest(xs: number[], x: number): number {
   return b !== undefined && (a === undefined || b - x < x - a) ? before + 1 : before;
 }
 
-/** 1, 2 and 5 of each power of ten within the range, or five even steps where it is too narrow for three of those. */
+/** 1, 2 and 5 of each power of ten within the range, or even round steps where it is too narrow for three of those. */
 function logMarks(low: number, high: number): number[] {
   const marks: number[] = [];
   for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
     for (const m of [1, 2, 5]) marks.push(Number((m * 10 ** e).toPrecision(1)));
   }
   const inside = marks.filter((v) => v >= low && v <= high);
-  return inside.length >= 3 ? inside : [0, 1, 2, 3, 4].map((i) => low + ((high - low) * i) / 4);
+  if (inside.length >= 3 || high <= low) return inside;
+  const power = 10 ** Math.floor(Math.log10((high - low) / 4));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= (high - low) / 6) as number;
+  const even: number[] = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) even.push(Number((i * step).toPrecision(12)));
+  return even;
 }
 
 function axis(over: Partial<uPlot.Axis>): uPlot.Axis {
@@ -126,6 +135,8 @@ class Plots {
   }
 }
 
+const hint = (): string => (matchMedia("(hover: hover)").matches ? "Point at the plot to read values." : "Tap the plot to read values.");
+
 /** Arrow keys move the cursor, so that every value can be read without a pointer. */
 function movable(box: HTMLElement, what: string, plot: () => uPlot | undefined): void {
   box.tabIndex = 0;
@@ -155,25 +166,10 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
   const show = { probe: true, flow: true, loss: true, log: false };
   const centre = c.bins.down_bps.map((_, i) => (i + 0.5) * c.bins.step_s);
-  // A null interrupts a line, what is missing does not: one null stands for a whole gap.
-  const reach = Math.ceil(JOINED_S / c.bins.step_s);
-  const bridged = (series: (number | null)[]): [number[], (number | null)[]] => {
-    const xs: number[] = [];
-    const ys: (number | null)[] = [];
-    let last = 0;
-    series.forEach((v, i) => {
-      if (v !== null) last = i;
-      if (v !== null || i === last + reach) {
-        xs.push(centre[i] as number);
-        ys.push(v);
-      }
-    });
-    return [xs, ys];
-  };
   const ends = [[0, c.span_s]] as unknown as uPlot.AlignedData;
   const delays = uPlot.join(
     // In-flow lines lie under the probes: they come first.
-    [bridged(c.bins.in_flow_down_ms), bridged(c.bins.in_flow_up_ms), [c.probes.t_s, c.probes.rtt_ms], ends],
+    [...[c.in_flow_down, c.in_flow_up, c.probes].map((l): uPlot.AlignedData => [l.t_s, l.ms]), ends],
     // 2: a null reaches to the next value of its own series, over the instants of the others.
     [[0, 2], [0, 2], [0, 2], [0]],
   );
@@ -181,7 +177,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const [unit, size] = ([["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3]] as [string, number][]).find(([, s]) => top >= s) ?? ["bit/s", 1];
   const scaled = (series: (number | null)[]): Column => series.map((v) => (v === null ? null : v / size));
   const rates = uPlot.join([[centre, scaled(c.bins.down_bps), scaled(c.bins.up_bps)] as uPlot.AlignedData, ends]);
-  const hasFlow = [...c.bins.in_flow_down_ms, ...c.bins.in_flow_up_ms].some((v) => v !== null);
+  const hasFlow = c.in_flow_down.t_s.length + c.in_flow_up.t_s.length > 0;
 
   const tools = element("div", "tools");
   const upper = element("div", "plot");
@@ -201,14 +197,18 @@ function overTime(figure: HTMLElement, c: Curves): void {
       ctx.globalAlpha = 0.09;
       ctx.fillStyle = colour(known(p.name));
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      ctx.globalAlpha = 1;
-      ctx.font = FONT.replace("12px", `${12 * devicePixelRatio}px`);
-      ctx.fillStyle = colour("muted");
-      ctx.textAlign = "center";
-      ctx.textBaseline = "top";
-      const from = Math.max(left, bbox.left);
-      const to = Math.min(right, bbox.left + bbox.width);
-      if (labels && ctx.measureText(p.label).width < to - from) ctx.fillText(p.label, (from + to) / 2, bbox.top + 12 * devicePixelRatio);
+    }
+    ctx.restore();
+    if (!labels) return;
+    ctx.save();
+    ctx.font = FONT.replace("12px", `${12 * devicePixelRatio}px`);
+    ctx.fillStyle = colour("muted");
+    ctx.textAlign = "center";
+    ctx.textBaseline = "bottom";
+    for (const p of c.phases) {
+      const from = Math.max(u.valToPos(p.from_s, "x", true), bbox.left);
+      const to = Math.min(u.valToPos(p.to_s, "x", true), bbox.left + bbox.width);
+      if (ctx.measureText(p.label).width < to - from) ctx.fillText(p.label, (from + to) / 2, bbox.top - 4 * devicePixelRatio);
     }
     ctx.restore();
   };
@@ -232,22 +232,27 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const say = (t: number | null): void => {
     readout.replaceChildren();
     if (t === null) {
-      readout.textContent = matchMedia("(hover: hover)").matches ? "Point at the plot to read values." : "Tap the plot to read values.";
+      readout.textContent = hint();
       return;
     }
     const parts: [string, string][] = [["", `${t.toFixed(2)} s`]];
-    const i = nearest(c.probes.t_s, t);
-    const rtt = c.probes.rtt_ms[i];
-    if (i >= 0 && Math.abs((c.probes.t_s[i] as number) - t) < c.span_s / 100) parts.push(["probe", rtt == null ? "lost" : `${digits(rtt)} ms`]);
-    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor(t / c.bins.step_s)));
-    const at = (name: string, series: (number | null)[], scale: number, of: string): void => {
-      const v = series[bin];
-      if (v != null) parts.push([name, `${digits(v / scale)} ${of}`]);
+    const near = (name: string, line: Line): void => {
+      const i = nearest(line.t_s, t);
+      if (i < 0 || Math.abs((line.t_s[i] as number) - t) > c.span_s / 100) return;
+      const ms = line.ms[i];
+      if (ms != null) parts.push([name, `${digits(ms)} ms`]);
+      else if (line === c.probes) parts.push([name, "lost"]);
     };
-    at("download's own packets", c.bins.in_flow_down_ms, 1, "ms");
-    at("upload's own packets", c.bins.in_flow_up_ms, 1, "ms");
-    at("download", c.bins.down_bps, size, unit);
-    at("upload", c.bins.up_bps, size, unit);
+    near("probe", c.probes);
+    near("download's own packets", c.in_flow_down);
+    near("upload's own packets", c.in_flow_up);
+    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor(t / c.bins.step_s)));
+    const at = (name: string, series: (number | null)[]): void => {
+      const v = series[bin];
+      if (v != null) parts.push([name, `${digits(v / size)} ${unit}`]);
+    };
+    at("download", c.bins.down_bps);
+    at("upload", c.bins.up_bps);
     parts.forEach(([name, value], k) => {
       if (k > 0) readout.append(" · ");
       if (name) readout.append(`${name} `);
@@ -288,6 +293,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
       new uPlot(
         {
           ...shared(width, narrow ? 240 : 320),
+          padding: [22, null, null, null],
           scales: {
             x: { ...x, min: at[0], max: at[1] },
             y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: fromZero },
@@ -370,7 +376,10 @@ function distribution(figure: HTMLElement, c: Curves): void {
   readout.setAttribute("aria-live", "polite");
   const say = (ms: number | null): void => {
     readout.replaceChildren();
-    if (ms === null) return;
+    if (ms === null) {
+      readout.textContent = hint();
+      return;
+    }
     readout.append(element("b", "", `within ${digits(ms)} ms`));
     const i = lastUpTo(c.cdf.ms, ms);
     for (const p of c.cdf.phases) {
@@ -401,6 +410,7 @@ function distribution(figure: HTMLElement, c: Curves): void {
     plots.again();
   }));
   box.append(tools, element("p", "plot-name", "Probes answered within, %"), area, readout);
+  say(null);
   movable(area, "Share of probes answered within a time", () => plots.all[0]);
 }
 
