@@ -78,7 +78,7 @@ fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
             p.meta { b { "Tailback" } " " span { (title) } " " span { (words::moment(answer.started_ns)) } " " span { (DELAY.print(answer.duration_s * 1e3)) ", " (how) } }
             div.verdict {
                 div.grade.(tone) role="img" aria-label=(format!("Grade {}", answer.grade.letter)) { (answer.grade.letter) }
-                h1 { (sentence(answer)) }
+                h1 { (firm(&sentence(answer))) }
             }
             @if !answer.complete || !answer.instrument.doubts.is_empty() {
                 div.doubts role="note" {
@@ -99,6 +99,27 @@ fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
             }
         }
     }
+}
+
+/// No line ends between a number and its unit.
+fn firm(text: &str) -> String {
+    const UNITS: [&str; 11] = [
+        "%", "times", "s", "ms", "B", "kB", "MB", "bit/s", "kbit/s", "Mbit/s", "Gbit/s",
+    ];
+    let mut out = String::with_capacity(text.len() + 8);
+    for word in text.split(' ') {
+        let unit = word.trim_end_matches(['.', ',', ':', ';', ')']);
+        let number = out.ends_with(|c: char| c.is_ascii_digit());
+        if !out.is_empty() {
+            out.push(if number && UNITS.contains(&unit) {
+                '\u{a0}'
+            } else {
+                ' '
+            });
+        }
+        out.push_str(word);
+    }
+    out
 }
 
 fn key(name: &str, unit: Unit, figure: &Figure) -> Markup {
@@ -128,8 +149,8 @@ fn findings(answer: &Answer) -> Markup {
                         li {
                             span.tag.(word) { (word) }
                             div {
-                                p { (f.says) }
-                                @for e in &f.evidence { p.evidence { (e) } }
+                                p { (firm(&f.says)) }
+                                @for e in &f.evidence { p.evidence { (firm(e)) } }
                             }
                         }
                     }
@@ -144,10 +165,12 @@ fn advice(answer: &Answer) -> Markup {
         @if !answer.advice.is_empty() {
             section aria-labelledby="advice" {
                 h2 id="advice" { "What to set" }
-                @for a in &answer.advice {
-                    div.advice {
-                        p { (a.what) " " span.tag { (a.on) } }
-                        @if !a.commands.is_empty() {
+                @for (i, a) in answer.advice.iter().enumerate() {
+                    @if a.commands.is_empty() {
+                        p.advice { (a.what) " " span.tag { (a.on) } }
+                    } @else {
+                        details.advice open[i == 0] {
+                            summary { (a.what) " " span.tag { (a.on) } }
                             div.commands { pre tabindex="0" { code { (a.commands.join("\n")) } } }
                         }
                     }
@@ -196,12 +219,16 @@ fn distribution(curves: &Curves) -> Markup {
 
 fn details(answer: &Answer) -> Markup {
     let queues = tables::queues(answer);
-    let unsettled = tables::unsettled(answer);
     html! {
         section aria-labelledby="phases" {
             h2 id="phases" { "Phase by phase" }
             (grid(&tables::phases(answer), "phase"))
-            @for sentence in &unsettled { p.evidence { (sentence) } }
+            @if !answer.phases.is_empty() {
+                details {
+                    summary { "Whether the figures had settled" }
+                    dl.list { @for p in &answer.phases { div { dt { (words::phase(&p.name)) } dd { @if p.stable { "yes: " } @else { "no: " } (p.stability) } } } }
+                }
+            }
         }
         section aria-labelledby="queues" {
             h2 id="queues" { "The queues" }
@@ -361,5 +388,22 @@ fn reasons(notes: &Notes, id: &str) -> Markup {
         @if !notes.0.is_empty() {
             ol.reasons { @for (i, reason) in notes.0.iter().enumerate() { li id=(format!("why-{id}-{}", i + 1)) { "Cannot tell: " (reason) "." } } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_stays_with_its_unit_and_nothing_else_is_bound() {
+        assert_eq!(
+            firm("wait 430 ms, in 22 s or"),
+            "wait 430\u{a0}ms, in 22\u{a0}s or"
+        );
+        assert_eq!(
+            firm("4 queues of 9 kB. The s is"),
+            "4 queues of 9\u{a0}kB. The s is"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use crate::words::{
     DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, discipline, number, percent, phase,
 };
-use analysis::answer::{Answer, Delays, Discipline, Figure, PhaseAnswer, QueueIs};
+use analysis::answer::{Answer, Delays, Discipline, Figure, PhaseAnswer, QueueIs, Reliability};
 
 /// What stands in one place of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,20 +117,6 @@ pub fn phases(answer: &Answer) -> Table {
     }
 }
 
-/// One sentence for each phase that ended before its figures were stable.
-pub fn unsettled(answer: &Answer) -> Vec<String> {
-    let moving = answer.phases.iter().filter(|p| !p.stable);
-    moving
-        .map(|p| {
-            format!(
-                "{} had not settled when it ended: {}.",
-                phase(&p.name),
-                p.stability.trim_end_matches('.')
-            )
-        })
-        .collect()
-}
-
 /// What stands in brackets behind a figure.
 pub const INTERVALS: &str = "In brackets: the interval that holds the figure with 95 % confidence.";
 
@@ -210,30 +196,39 @@ pub fn reliability(answer: &Answer) -> Table {
         .collect();
     limits.sort_by(f64::total_cmp);
     limits.dedup();
-    let rows = limits
+    let share =
+        |p: &PhaseAnswer, limit: f64| match p.reliability.iter().find(|r| r.limit_ms == limit) {
+            Some(Reliability {
+                share: Figure::Is { value, .. },
+                ..
+            }) => Cell::Is(format!("{} %", percent(*value))),
+            Some(Reliability {
+                share: Figure::CannotTell { cannot_tell },
+                ..
+            }) => Cell::CannotTell(cannot_tell.clone()),
+            None => Cell::Absent,
+        };
+    let row = |limit: f64| -> Vec<Cell> { answer.phases.iter().map(|p| share(p, limit)).collect() };
+    // The limits at the end that all read alike are one row.
+    let alike = limits
         .iter()
-        .map(|limit| Row {
-            label: format!("within {}", DELAY.print(*limit)),
-            cells: answer
-                .phases
-                .iter()
-                .map(|p| {
-                    match p
-                        .reliability
-                        .iter()
-                        .find(|r| r.limit_ms == *limit)
-                        .map(|r| &r.share)
-                    {
-                        Some(Figure::Is { value, .. }) => {
-                            Cell::Is(format!("{} %", percent(*value)))
-                        }
-                        Some(Figure::CannotTell { cannot_tell }) => {
-                            Cell::CannotTell(cannot_tell.clone())
-                        }
-                        None => Cell::Absent,
-                    }
-                })
-                .collect(),
+        .rev()
+        .take_while(|l| row(**l) == row(limits[limits.len() - 1]))
+        .count();
+    let single = limits.len() - alike.saturating_sub(1);
+    let rows = limits[..single]
+        .iter()
+        .enumerate()
+        .map(|(i, limit)| {
+            let to = if alike > 1 && i + 1 == single {
+                format!(" to {}", DELAY.print(limits[limits.len() - 1]))
+            } else {
+                String::new()
+            };
+            Row {
+                label: format!("within {}{to}", DELAY.print(*limit)),
+                cells: row(*limit),
+            }
         })
         .collect();
     Table {

@@ -68,10 +68,6 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
 
     let mut notes = Notes::default();
     page.table(&tables::phases(answer), &mut notes);
-    for unsettled in tables::unsettled(answer) {
-        page.paragraph(&unsettled, 2, Some(Paint::Yellow));
-    }
-    page.gap();
     page.table(&tables::queues(answer), &mut notes);
     page.paragraph(tables::INTERVALS, 2, Some(Paint::Faint));
     for (name, d) in [("Upload", &answer.up), ("Download", &answer.down)] {

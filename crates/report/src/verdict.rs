@@ -48,7 +48,7 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         Discipline::Aqm => "a queue under active queue management (AQM)",
         Discipline::FairQueueing => "a fair queue",
         Discipline::FairQueueingAqm => "a fair queue under active queue management (AQM)",
-        Discipline::CannotTell => "a queue of unknown kind",
+        Discipline::CannotTell => "a queue",
     };
     let bound = match a.queue_is {
         QueueIs::Size => "",
@@ -72,12 +72,17 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         .value()
         .map_or(String::new(), |b| format!(" of {bound}{}", SIZE.print(b)));
     let factor = match a.factor_too_large.value() {
-        Some(f) if f > FITTING_FACTOR => format!(", {} what the line needs", TIMES.print(f)),
-        Some(_) => ", no more than the line needs".to_string(),
-        None => String::new(),
+        Some(f) if f > FITTING_FACTOR => format!(", {bound}{} what the line needs", TIMES.print(f)),
+        // Of a queue that was never seen full nobody knows that it is small.
+        Some(_) if a.queue_is != QueueIs::AtLeast => ", no more than the line needs".to_string(),
+        _ => String::new(),
+    };
+    let unknown = match a.discipline.is {
+        Discipline::CannotTell => " Which kind of queue it is did not show.",
+        _ => "",
     };
     format!(
-        "When this line {loads}s, packets wait {bound}{} in {queue}{size}{factor}.",
+        "When this line {loads}s, packets wait {bound}{} in {queue}{size}{factor}.{unknown}",
         DELAY.print(ms)
     )
 }

@@ -156,7 +156,8 @@ pub fn partial() -> (Answer, Recording) {
         silent_from_s: 14.0,
         seed: 3,
     };
-    let (mut answer, recording) = line.run();
+    let (mut answer, mut recording) = line.run();
+    recording.meta.complete = false;
     let gone = "the server stopped answering 6 s into the download, before anything was uploaded";
     let why = || Figure::cannot_tell(gone);
     let up = &mut answer.up;

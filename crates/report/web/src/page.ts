@@ -298,7 +298,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
             x: { ...x, min: at[0], max: at[1] },
             y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: fromZero },
           },
-          axes: [axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: 52, ...(show.log ? logarithmic : {}) })],
+          axes: [axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
           series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }],
           hooks: hooks(true),
         },
@@ -313,7 +313,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
           {
             ...shared(width, narrow ? 150 : 170),
             scales: { x: { ...x, min: at[0], max: at[1] }, y: { range: fromZero } },
-            axes: [axis({ label: "time, s", size: 32 }), axis({ size: 52, space: 26 })],
+            axes: [axis({ label: "time, s", size: 32 }), axis({ size: narrow ? 44 : 52, space: 26 })],
             series: [{}, line("down"), line("up")],
             hooks: hooks(false),
           },
