@@ -272,11 +272,11 @@ impl Scale {
         let decimal = |size: u64| {
             size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000)
         };
-        let units = self.units.iter().filter(|(_, size)| decimal(*size));
+        let mut units = self.units.iter().filter(|(_, size)| decimal(*size));
         let (name, size) = units
             .clone()
             .find(|(_, size)| value >= *size)
-            .or_else(|| units.last())
+            .or_else(|| units.next_back())
             .expect("a scale has units");
         let (whole, rest) = (value / size, value % size);
         let text = if rest == 0 {
@@ -347,7 +347,7 @@ macro_rules! textual {
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({
                     "type": "string",
-                    "description": concat!("A number with its unit."),
+                    "description": "A number with its unit.",
                     "examples": [$scale.example],
                 })
             }

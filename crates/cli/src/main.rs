@@ -26,7 +26,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    Test(cmd::test::Args),
+    Test(Box<cmd::test::Args>),
     Serve(cmd::serve::Args),
     Emulate(cmd::emulate::Args),
     Analyse(cmd::analyse::Args),
@@ -47,7 +47,7 @@ pub enum Outcome {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
-        Verb::Test(args) => cmd::test::run(args),
+        Verb::Test(args) => cmd::test::run(*args),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Emulate(args) => cmd::emulate::run(args),
         Verb::Analyse(args) => cmd::analyse::run(args),
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Child(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tailback: {error:#}");
+            eprintln!("tailback: {}", told(&error));
             ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
         }
     }
@@ -73,4 +73,16 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|e| e.downcast_ref::<std::io::Error>())
         .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+/// The error and its causes in one line; a cause that the message above it tells already is left out.
+fn told(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .map(ToString::to_string)
+        .fold(String::new(), |told, cause| match told.as_str() {
+            "" => cause,
+            _ if told.contains(&cause) => told,
+            _ => format!("{told}: {cause}"),
+        })
 }

@@ -32,7 +32,8 @@ pub struct TestPlan {
     pub phase_cap: Duration,
     /// TCP connections in each direction; by the line's rate where not given.
     pub flows: Option<u32>,
-    pub congestion: String,
+    /// CUBIC where the kernel lets us, if not given.
+    pub congestion: Option<String>,
     /// UDP at this rate instead of TCP.
     pub udp_rate: Option<BitsPerSec>,
     /// Time between probes; by the line's rate where not given.
@@ -54,7 +55,7 @@ impl Default for TestPlan {
             loaded_max: Duration::from_secs(15),
             phase_cap: Duration::from_secs(90),
             flows: None,
-            congestion: "cubic".into(),
+            congestion: None,
             udp_rate: None,
             probe_interval: None,
             interface: None,
@@ -359,7 +360,7 @@ impl Run<'_> {
                     .flows
                     .unwrap_or_else(|| flows_for(self.rate(direction))),
                 first_flow: self.next_flow,
-                congestion: Some(self.plan.congestion.clone()),
+                congestion: self.plan.congestion.clone(),
                 duration: self.plan.phase_cap + self.plan.phase_cap,
                 sample: Duration::from_millis(50),
             };

@@ -11,6 +11,7 @@ use base::{BitsPerSec, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{self, Emulation};
+use live::load::CongestionControls;
 use live::serve::{ServeConfig, Server};
 use live::test::{Phase, TestError, TestPlan};
 use std::net::SocketAddr;
@@ -62,9 +63,9 @@ pub struct Args {
     /// TCP connections in each direction [default: 2 below 10 Mbit/s, else 4]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
     flows: Option<u32>,
-    /// Congestion control of the load
-    #[arg(long, default_value = "cubic", value_name = "NAME")]
-    congestion: String,
+    /// Congestion control of the load [default: cubic where the kernel allows it]
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
     /// Load with UDP at this rate instead of TCP
     #[arg(long, value_name = "RATE")]
     udp: Option<BitsPerSec>,
@@ -141,6 +142,15 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         return Err(usage(
             "--interval below 0.2 ms is more than a probe can do: use 1 ms or more",
         ));
+    }
+    if let Some(name) = &args.congestion {
+        let here = CongestionControls::read().available;
+        if !here.contains(name) {
+            return Err(usage(format!(
+                "no congestion control \"{name}\" in this kernel. Known: {}",
+                here.join(", ")
+            )));
+        }
     }
     let contract = args.contract.as_deref().map(parse_contract).transpose()?;
     let title = args
@@ -314,8 +324,13 @@ fn conclude(
     let answer = match analysis::analyse_test(recording, &analysis::Options::default()) {
         Ok(answer) => answer,
         Err(nothing) => {
-            // Not one probe was answered: the first error is the one to read.
+            // Not one probe was sent: the first error is the one to read, and there is nothing to keep.
             closed?;
+            if recording.delay.is_empty() {
+                std::fs::remove_dir_all(path).with_context(|| {
+                    format!("cannot remove the empty recording {}", path.display())
+                })?;
+            }
             return Err(result.err().unwrap_or_else(|| nothing.into()));
         }
     };
