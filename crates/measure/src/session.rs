@@ -11,6 +11,7 @@ use crate::wire::{ClientMessage, Grant, Key, Refusal, Reply, ServerMessage, UNKN
 use base::record::{Delay, Event, Row, Status, Text};
 use base::{Duration, Time};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 #[derive(Clone, Debug)]
 pub struct Params {
@@ -71,20 +72,34 @@ pub struct TrainResult {
     pub arrivals: Vec<(u8, i64, i64)>,
 }
 
+/// Kept small: at 1 kHz fifteen thousand of them are remembered.
 struct Probe {
     planned: Time,
+    /// When the sending call began.
     before: Time,
-    after: Time,
-    kernel_tx: Option<Time>,
+    /// How long it took.
+    call_ns: u32,
+    /// The kernel's transmit time, from `before`.
+    kernel_tx_ns: Option<i32>,
     seen: Option<bool>,
     state: State,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     NotSent,
     Waiting,
-    Answered(Answer),
+    /// Its answer is among the unfinished.
+    Answered,
     Done,
+}
+
+impl Probe {
+    /// When it left, as well as we know.
+    fn sent(&self) -> Time {
+        let before = self.before.as_nanos();
+        Time::from_nanos(before.saturating_add_signed(self.kernel_tx_ns.unwrap_or(0).into()))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -102,14 +117,16 @@ pub struct Session {
     /// Number of the probe at the front of `probes`.
     first: u64,
     next_slot: Time,
-    /// Answered probes that wait for the far kernel's transmit time, in order of arrival.
-    unfinished: VecDeque<u64>,
+    /// Answers that wait for the far kernel's transmit time, in order of arrival.
+    unfinished: VecDeque<(u64, Answer)>,
     rows: VecDeque<Row>,
     stats: Stats,
     far: FarClock,
     last_heard: Time,
     largest_rtt: Duration,
     throttled_seen: u16,
+    /// Probes that the server may have dropped because we were over its budget.
+    maybe_throttled: Range<u64>,
     ended: Option<Refusal>,
     train: Option<(u16, TrainResult)>,
     trains: u16,
@@ -122,7 +139,7 @@ const REORDER_PACKETS: u64 = 16;
 /// Slots reported one by one after a long standstill (a suspended computer); the rest as one event.
 const MISSED_ROWS: u64 = 10_000;
 /// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
-const STAMP_SLACK: Duration = Duration::from_micros(20);
+const STAMP_SLACK_NS: i64 = 20_000;
 /// Rows wait for the far kernel's transmit time at most this long.
 const MAX_WAIT: Duration = Duration::from_millis(700);
 
@@ -142,6 +159,7 @@ impl Session {
             last_heard: first_slot,
             largest_rtt: Duration::ZERO,
             throttled_seen: 0,
+            maybe_throttled: 0..0,
             ended: None,
             train: None,
             trains: 0,
@@ -168,9 +186,7 @@ impl Session {
 
     /// Whether probes are still unanswered that may yet be.
     pub fn is_waiting(&self) -> bool {
-        self.probes
-            .iter()
-            .any(|p| matches!(p.state, State::Waiting))
+        self.probes.iter().any(|p| p.state == State::Waiting)
     }
 
     /// By how much the far clock is ahead and within which bound; see [`FarClock::ahead_ns`].
@@ -197,13 +213,7 @@ impl Session {
 
     pub fn next_wakeup(&self) -> Option<Time> {
         let retired = self.probes.front().map(|p| p.planned + self.retention());
-        let unfinished = self
-            .unfinished
-            .front()
-            .and_then(|&seq| match self.probe(seq)?.state {
-                State::Answered(a) => Some(a.complete_by),
-                _ => None,
-            });
+        let unfinished = self.unfinished.front().map(|(_, a)| a.complete_by);
         [self.next_slot(), retired, unfinished]
             .into_iter()
             .flatten()
@@ -236,7 +246,9 @@ impl Session {
     pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
         self.stats.sent += 1;
         if let Some(p) = self.probe_mut(seq) {
-            (p.before, p.after) = (before, after);
+            p.before = before;
+            let call = after.saturating_since(before).as_nanos();
+            p.call_ns = u32::try_from(call).unwrap_or(u32::MAX);
         }
     }
 
@@ -253,11 +265,10 @@ impl Session {
     /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
     /// another datagram's, or a clock was set: it is not used.
     pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
-        if let Some(p) = self.probe_mut(seq)
-            && at + STAMP_SLACK >= p.before
-            && at <= p.after + STAMP_SLACK
-        {
-            p.kernel_tx = Some(at);
+        let Some(p) = self.probe_mut(seq) else { return };
+        let from_call = at.signed_since(p.before).as_nanos();
+        if (-STAMP_SLACK_NS..=i64::from(p.call_ns) + STAMP_SLACK_NS).contains(&from_call) {
+            p.kernel_tx_ns = i32::try_from(from_call).ok();
         }
     }
 
@@ -295,15 +306,10 @@ impl Session {
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some(&seq) = self.unfinished.front() {
-            match self.probe(seq).map(|p| &p.state) {
-                Some(State::Answered(a)) if a.kernel_hold_ns.is_none() && now < a.complete_by => {
-                    break;
-                }
-                Some(State::Answered(_)) => self.finish_answered(seq),
-                _ => {}
-            }
-            self.unfinished.pop_front();
+        while let Some((_, a)) = self.unfinished.front()
+            && (a.kernel_hold_ns.is_some() || now >= a.complete_by)
+        {
+            self.finish_answered();
         }
         let retention = self.retention();
         while self
@@ -320,7 +326,6 @@ impl Session {
         while !self.probes.is_empty() {
             self.retire();
         }
-        self.unfinished.clear();
     }
 
     /// Both ends read one clock, whose origins differ by so much: said in the recording.
@@ -416,8 +421,8 @@ impl Session {
         self.probes.push_back(Probe {
             planned,
             before: now,
-            after: now,
-            kernel_tx: None,
+            call_ns: 0,
+            kernel_tx_ns: None,
             seen: None,
             state,
         });
@@ -463,6 +468,13 @@ impl Session {
         if (1..0x8000).contains(&throttled) {
             self.throttled_seen = reply.throttled;
             self.stats.throttled += u64::from(throttled);
+            let latest = self.first + self.probes.len() as u64;
+            let from = self.maybe_throttled.start.max(self.first);
+            self.maybe_throttled = if self.maybe_throttled.end < self.first {
+                self.first
+            } else {
+                from
+            }..latest;
             self.fault(now, format!("{{\"throttled_by_server\":{throttled}}}"));
         }
         let wait = (self.params.interval * 2)
@@ -482,14 +494,14 @@ impl Session {
         let marked = reply.flags & Reply::TOS_KNOWN != 0 && reply.tos & 3 == 3;
         match self.probe_mut(seq).map(|p| &mut p.state) {
             Some(state @ State::Waiting) => {
-                *state = State::Answered(answer);
-                self.unfinished.push_back(seq);
+                *state = State::Answered;
+                self.unfinished.push_back((seq, answer));
                 self.stats.received += 1;
                 self.stats.marked_up += u64::from(marked);
                 self.stats.far_without_rx_stamp += u64::from(reply.flags & Reply::KERNEL_RX == 0);
                 self.handle_timeout(now);
             }
-            Some(State::Answered(_) | State::Done) => {
+            Some(State::Answered | State::Done) => {
                 self.stats.duplicates += 1;
                 let row = self.answered_row(seq, answer, Status::Duplicate);
                 self.rows.extend(row.map(Row::Delay));
@@ -513,7 +525,7 @@ impl Session {
             let Some(p) = self.probe_mut(seq) else {
                 continue;
             };
-            if !matches!(p.state, State::Waiting) {
+            if p.state != State::Waiting {
                 continue;
             }
             let overtaken = highest - seq >= REORDER_PACKETS
@@ -534,7 +546,7 @@ impl Session {
         let Some(seq) = self.unwrap_seq(reply.earlier_seq) else {
             return;
         };
-        if let Some(State::Answered(a)) = self.probe_mut(seq).map(|p| &mut p.state) {
+        if let Some((_, a)) = self.unfinished.iter_mut().find(|(s, _)| *s == seq) {
             let hold = i64::from(reply.earlier_hold_ns);
             // The kernel sends after the program does; anything else is about another copy of the probe.
             a.kernel_hold_ns = a.hold_ns.filter(|&user| hold >= user).map(|_| hold);
@@ -547,7 +559,7 @@ impl Session {
             Refusal::Rate(_) => {
                 if let Some(seq) = probe
                     && let Some(p) = self.probe_mut(seq)
-                    && matches!(p.state, State::Waiting)
+                    && p.state == State::Waiting
                 {
                     p.state = State::Done;
                     self.stats.invalid += 1;
@@ -570,13 +582,21 @@ impl Session {
     /// Lets the oldest probe go, and writes what is known of it.
     fn retire(&mut self) {
         let seq = self.first;
-        match self.probes.front().map(|p| &p.state) {
-            Some(State::Answered(_)) => self.finish_answered(seq),
-            Some(State::Waiting) => {
-                let status = match self.probes.front().and_then(|p| p.seen) {
+        match self.probes.front().map(|p| (p.state, p.seen)) {
+            Some((State::Answered, _)) => {
+                while self
+                    .probes
+                    .front()
+                    .is_some_and(|p| p.state == State::Answered)
+                {
+                    self.finish_answered();
+                }
+            }
+            Some((State::Waiting, seen)) => {
+                let status = match seen {
                     Some(true) => Status::LostDown,
-                    Some(false) => Status::LostUp,
-                    None => Status::Lost,
+                    Some(false) if !self.maybe_throttled.contains(&seq) => Status::LostUp,
+                    _ => Status::Lost,
                 };
                 *match status {
                     Status::LostDown => &mut self.stats.lost_down,
@@ -592,12 +612,13 @@ impl Session {
         self.first += 1;
     }
 
-    fn finish_answered(&mut self, seq: u64) {
+    /// Writes the oldest answer.
+    fn finish_answered(&mut self) {
         let lost_after = self.params.lost_after;
-        let Some(p) = self.probe_mut(seq) else { return };
-        let State::Answered(answer) = p.state else {
+        let Some((seq, answer)) = self.unfinished.pop_front() else {
             return;
         };
+        let Some(p) = self.probe_mut(seq) else { return };
         p.state = State::Done;
         let late = answer.arrival.at.saturating_since(p.before) > lost_after;
         let Some(row) =
@@ -635,10 +656,11 @@ impl Session {
     /// The row of an answer. Where its times cannot be trusted it is invalid and has no delay.
     fn answered_row(&mut self, seq: u64, a: Answer, status: Status) -> Option<Delay> {
         let p = self.probe(seq)?;
-        let sent = p.kernel_tx.unwrap_or(p.before);
-        let (has_tx, before) = (p.kernel_tx.is_some(), p.before);
-        self.stats.without_tx_stamp += u64::from(!has_tx);
-        self.stats.without_rx_stamp += u64::from(!a.arrival.kernel);
+        let (sent, before, has_tx) = (p.sent(), p.before, p.kernel_tx_ns.is_some());
+        if status != Status::Duplicate {
+            self.stats.without_tx_stamp += u64::from(!has_tx);
+            self.stats.without_rx_stamp += u64::from(!a.arrival.kernel);
+        }
         let mut row = self.unanswered_row(seq, status)?;
         let hold = a.kernel_hold_ns.or(a.hold_ns);
         let rtt = hold.map(|hold| a.arrival.at.signed_since(sent).as_nanos() - hold);
@@ -651,7 +673,7 @@ impl Session {
             row.remote_tx_ns = hold.and_then(|hold| a.remote_rx_ns.checked_add(hold));
             // Our way from kernel to program is not counted: nobody waits there, see `live::probe`.
             row.host_ns = hold.map(|hold| hold + sent.signed_since(before).as_nanos().max(0));
-        } else {
+        } else if status != Status::Duplicate {
             row.status = Status::Invalid;
         }
         Some(row)
@@ -659,7 +681,7 @@ impl Session {
 
     fn unanswered_row(&self, seq: u64, status: Status) -> Option<Delay> {
         let p = self.probe(seq)?;
-        let sent = p.kernel_tx.unwrap_or(p.before);
+        let sent = p.sent();
         let mut row = self.blank_row(seq, sent, status);
         row.late_send_ns = Some(sent.signed_since(p.planned).as_nanos());
         Some(row)

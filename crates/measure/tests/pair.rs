@@ -50,6 +50,8 @@ struct Pair {
     rows: Vec<Row>,
     /// Whether the near wall clock ran through since the datagrams before.
     steady: bool,
+    /// Probes before which somebody uses up the session's budget.
+    throttle: std::ops::Range<u32>,
 }
 
 fn client() -> SocketAddr {
@@ -138,6 +140,7 @@ impl Pair {
             ups: BTreeMap::new(),
             rows: Vec::new(),
             steady: true,
+            throttle: 0..0,
         }
     }
 
@@ -191,6 +194,7 @@ impl Pair {
     fn arrive_up(&mut self, now: Time, bytes: &[u8]) {
         let base = vec![Duration::ZERO];
         let far = |t: Time| ORIGIN + FAR_AHEAD + t.as_nanos() as i64;
+        self.use_up_budget(now, bytes);
         self.reflector
             .handle_datagram(now, arrival(client(), far(now)), bytes);
         let mut out = [0u8; MAX_LEN];
@@ -204,27 +208,52 @@ impl Pair {
             let left = now + FAR_HOLD + FAR_SEND;
             self.reflector.handle_tx_stamp(o.id, far(left));
             let message = ServerMessage::decode(&out[..o.len], None);
-            let Ok(ServerMessage::Reply { reply, .. }) = message else {
-                panic!("{message:?}")
-            };
-            self.truth
-                .get_mut(&i64::from(reply.seq))
-                .unwrap()
-                .arrived_up += 1;
+            match message {
+                Ok(ServerMessage::Reply { reply, .. }) => {
+                    let truth = self.truth.get_mut(&i64::from(reply.seq));
+                    truth.unwrap().arrived_up += 1;
+                }
+                Ok(ServerMessage::Refused { .. }) => {}
+                other => panic!("{other:?}"),
+            }
             for delay in self.down.pop_front().unwrap_or_else(|| base.clone()) {
                 self.launch(left + delay, Flight::Down(out[..o.len].to_vec()));
             }
         }
     }
 
-    fn arrive_down(&mut self, now: Time, bytes: &[u8]) {
-        let Ok(ServerMessage::Reply { reply, .. }) = ServerMessage::decode(bytes, None) else {
+    fn use_up_budget(&mut self, now: Time, bytes: &[u8]) {
+        let Ok(ClientMessage::Request { token, seq, .. }) = ClientMessage::decode(bytes, None)
+        else {
             return;
         };
-        self.truth
-            .get_mut(&i64::from(reply.seq))
-            .unwrap()
-            .arrived_down += 1;
+        let mut buf = [0u8; MAX_LEN];
+        while self.throttle.contains(&seq) {
+            let request = ClientMessage::Request {
+                token,
+                seq: 0,
+                sent_ns: 0,
+            };
+            let len = request.encode(&mut buf, 0, None);
+            self.reflector
+                .handle_datagram(now, arrival(client(), 0), &buf[..len]);
+            let answered = answers(&mut self.reflector).into_iter().any(|(_, bytes)| {
+                matches!(
+                    ServerMessage::decode(&bytes, None),
+                    Ok(ServerMessage::Reply { .. })
+                )
+            });
+            if !answered {
+                return;
+            }
+        }
+    }
+
+    fn arrive_down(&mut self, now: Time, bytes: &[u8]) {
+        if let Ok(ServerMessage::Reply { reply, .. }) = ServerMessage::decode(bytes, None) {
+            let truth = self.truth.get_mut(&i64::from(reply.seq));
+            truth.unwrap().arrived_down += 1;
+        }
         let arrival = session::Arrival {
             at: now,
             kernel: true,
@@ -625,6 +654,27 @@ fn who_sends_more_than_granted_is_told_and_not_answered() {
     assert!((3_900..4_200).contains(&answered), "{answered}");
     assert!((1..=11).contains(&told), "{told}");
     assert!(last_count > 1_000, "{last_count}");
+}
+
+#[test]
+fn a_probe_that_the_server_would_not_answer_is_not_called_lost_on_the_way() {
+    let mut pair = Pair::new(ms(1), ms(500));
+    // What it was granted is used up by somebody else's datagrams in this session.
+    pair.throttle = 200..300;
+    pair.run(Time::from_millis(400), Time::from_secs(3));
+    let rows = pair.finish();
+    let fates = |range: std::ops::Range<i64>| -> Vec<Status> {
+        range.map(|seq| rows[&seq][0].status).collect()
+    };
+    let throttled = fates(210..290);
+    assert!(
+        throttled
+            .iter()
+            .all(|s| matches!(s, Status::Lost | Status::Invalid)),
+        "{throttled:?}"
+    );
+    assert!(fates(0..190).iter().all(|&s| s == Status::Ok));
+    assert!(pair.session.stats().throttled >= 80);
 }
 
 #[test]
