@@ -13,7 +13,7 @@
 use crate::answer::Figure;
 use crate::phases;
 use crate::stats;
-use base::record::{Direction, Recording};
+use base::record::{Direction, Flow, Recording};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -29,24 +29,9 @@ pub struct Carried {
 }
 
 pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Option<Carried> {
-    // Both ends count, and the two run apart by what is under way: mixed they would make a zigzag. What
-    // has arrived is what counts; of an upload, which has arrived at the far end, the acknowledgements
-    // tell it on our own clock.
-    let rows = phases::flows(rec, direction, range);
-    let sender = direction == Direction::Up && rows.iter().any(|f| f.bytes_acked.is_some());
     let mut series: BTreeMap<i64, Vec<(i64, f64)>> = BTreeMap::new();
-    for f in rows {
-        let bytes = if sender {
-            f.bytes_acked
-        } else {
-            f.bytes_received
-        };
-        if let Some(bytes) = bytes.filter(|b| *b >= 0) {
-            series
-                .entry(f.flow)
-                .or_default()
-                .push((f.t_ns, bytes as f64));
-        }
+    for (flow, t_ns, bytes) in counted(&phases::flows(rec, direction, range), direction) {
+        series.entry(flow).or_default().push((t_ns, bytes));
     }
     series.values_mut().for_each(|s| undo_resets(s));
     let from = series
@@ -84,6 +69,25 @@ pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Opti
         grid,
         flows: series.len(),
     })
+}
+
+/// Payload counted so far: (flow, t_ns, bytes) of each row that tells it. Both ends count, and the two run
+/// apart by what is under way: mixed they would make a zigzag. What has arrived is what counts; of an
+/// upload, which has arrived at the far end, the acknowledgements tell it on our own clock.
+pub fn counted(rows: &[&Flow], direction: Direction) -> Vec<(i64, i64, f64)> {
+    let sender = match direction {
+        Direction::Up => rows.iter().any(|f| f.bytes_acked.is_some()),
+        Direction::Down => !rows.iter().any(|f| f.bytes_received.is_some()),
+    };
+    let bytes = |f: &Flow| {
+        if sender {
+            f.bytes_acked
+        } else {
+            f.bytes_received
+        }
+    };
+    let told = |f: &&Flow| Some((f.flow, f.t_ns, bytes(f).filter(|b| *b >= 0)? as f64));
+    rows.iter().filter_map(told).collect()
 }
 
 /// A counter that falls began anew with a new connection: what was counted before stays counted.

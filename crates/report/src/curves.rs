@@ -323,17 +323,14 @@ fn throughput(
             }
         }
     };
-    let mut flows: Vec<_> = recording
+    let rows: Vec<_> = recording
         .flow
         .iter()
         .filter(|f| f.direction == direction)
-        .filter_map(|f| {
-            Some((
-                f.flow,
-                seconds(f.t_ns, start),
-                f.bytes_received.or(f.bytes_acked)? as f64,
-            ))
-        })
+        .collect();
+    let mut flows: Vec<_> = analysis::rate::counted(&rows, direction)
+        .into_iter()
+        .map(|(flow, t_ns, bytes)| (flow, seconds(t_ns, start), bytes))
         .collect();
     flows.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     for pair in flows.windows(2) {
