@@ -368,6 +368,7 @@ impl Run<'_> {
                 congestion: self.plan.congestion.clone(),
                 duration: self.plan.phase_cap + self.plan.phase_cap,
                 sample: Duration::from_millis(50),
+                udp_rate: None,
             };
             self.next_flow += i64::from(plan.flows);
             loads.push(Load::start(plan, self.clock, self.rows.clone())?);

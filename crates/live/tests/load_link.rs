@@ -66,6 +66,7 @@ fn plan(peer: &Peer, direction: Direction) -> LoadPlan {
         congestion: None,
         duration: Duration::from_secs(20),
         sample: Duration::from_millis(50),
+        udp_rate: None,
     }
 }
 

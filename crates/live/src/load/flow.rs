@@ -2,13 +2,16 @@
 
 use super::exchange::Turn;
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};
+use super::paced::{Paced, payload_for};
 use super::pump::{End, Payload, Pump};
-use super::{FlowOutcome, LoadError, LoadPlan, event};
+use super::{DatagramOutcome, FlowOutcome, LoadError, LoadPlan, event};
 use crate::clock::{Clock, mono_ns};
-use base::Duration;
 use base::record::{Direction, Flow, Row};
-use measure::control::{ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId};
-use std::net::TcpStream;
+use base::{BitsPerSec, Duration};
+use measure::control::{
+    Accepted, ControlError, FlowSpec, Limits, Request, Response, SenderState, SessionId,
+};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -56,6 +59,14 @@ pub struct Worker {
     pub ready: Sender<(i64, Result<(), LoadError>)>,
 }
 
+/// What an accepted flow begins with.
+struct Started {
+    stream: TcpStream,
+    turn: Turn,
+    accepted: Accepted,
+    congestion: String,
+}
+
 /// A row with nothing known but what it is about.
 pub fn row(t_ns: i64, flow: i64, direction: Direction) -> Flow {
     Flow {
@@ -92,6 +103,11 @@ impl Worker {
         self.plan.first_flow + i64::from(self.index)
     }
 
+    /// Its share of the rate of datagrams.
+    fn rate(&self) -> Option<BitsPerSec> {
+        self.plan.udp_rate.map(|r| r / u64::from(self.plan.flows))
+    }
+
     pub fn run(self) -> Done {
         let begun = self.begin();
         let (result, started) = match begun {
@@ -106,21 +122,43 @@ impl Worker {
                 flow: self.flow(),
                 bytes: 0,
                 congestion: String::new(),
+                datagrams: None,
                 error: None,
             },
             began: None,
             limits: Limits::default(),
         };
-        if let Some((stream, turn, server_ns, congestion)) = started {
-            done.began = Some((turn, server_ns));
+        if let Some(Started {
+            stream,
+            turn,
+            accepted,
+            congestion,
+        }) = started
+        {
+            done.began = Some((turn, accepted.server_ns));
             done.outcome.congestion = congestion;
-            self.carry(stream, &mut done);
+            let end = match self.rate() {
+                None => self.carry(&stream, &mut done),
+                Some(rate) => self.carry_datagrams(&stream, &accepted, rate, &mut done),
+            };
+            done.outcome.bytes = self.meter.bytes.load(Ordering::Relaxed);
+            done.outcome.error = self.verdict(end, &stream, done.outcome.bytes);
+            if let Some(e) = &done.outcome.error {
+                event(
+                    &self.clock,
+                    &self.rows,
+                    "fault",
+                    &format!("flow {}", self.flow()),
+                    &e.to_string(),
+                );
+            }
+            close_abruptly(&stream);
         }
         self.meter.alive.store(false, Ordering::Relaxed);
         done
     }
 
-    fn begin(&self) -> Result<(TcpStream, Turn, i64, String), LoadError> {
+    fn begin(&self) -> Result<Started, LoadError> {
         let plan = &self.plan;
         let wanted = plan.congestion.as_deref();
         let up = plan.direction == Direction::Up;
@@ -133,6 +171,15 @@ impl Worker {
             sample: plan.sample,
         };
         let request = match plan.direction {
+            direction if plan.udp_rate.is_some() => {
+                let rate = self.rate().unwrap_or_default();
+                Request::Datagrams {
+                    spec,
+                    direction,
+                    rate,
+                    payload_bytes: payload_for(rate),
+                }
+            }
             Direction::Up => Request::Upload { spec },
             Direction::Down => Request::Download {
                 spec,
@@ -148,10 +195,10 @@ impl Worker {
                 },
             });
         };
-        let congestion = if up {
-            congestion_of(&stream)
-        } else {
-            accepted.congestion
+        let congestion = match up {
+            _ if plan.udp_rate.is_some() => String::new(),
+            true => congestion_of(&stream),
+            false => accepted.congestion.clone(),
         };
         let detail = serde_json::json!({ "direction": plan.direction, "congestion": congestion });
         event(
@@ -161,22 +208,27 @@ impl Worker {
             &format!("flow {}", self.flow()),
             &detail.to_string(),
         );
-        Ok((stream, turn, accepted.server_ns, congestion))
+        Ok(Started {
+            stream,
+            turn,
+            accepted,
+            congestion,
+        })
     }
 
-    fn carry(&self, stream: TcpStream, done: &mut Done) {
+    fn carry(&self, stream: &TcpStream, done: &mut Done) -> End {
         let began = mono_ns();
         let pump = Pump {
-            socket: &stream,
+            socket: stream,
             until: began + self.plan.duration.as_nanos() as i64,
             sample: self.plan.sample,
             patience: VANISHED_AFTER,
             stop: &self.stop,
         };
-        let end = match &self.payload {
+        match &self.payload {
             Some(payload) => {
                 // What the exchange before the flow has had acknowledged is no payload.
-                let before = TcpInfo::read(&stream)
+                let before = TcpInfo::read(stream)
                     .ok()
                     .and_then(|i| i.bytes_acked())
                     .unwrap_or(0);
@@ -196,19 +248,57 @@ impl Worker {
                 self.meter.set(now, bytes);
                 self.keep(row)
             }),
-        };
-        done.outcome.bytes = self.meter.bytes.load(Ordering::Relaxed);
-        done.outcome.error = self.verdict(end, &stream, done.outcome.bytes);
-        if let Some(e) = &done.outcome.error {
-            event(
-                &self.clock,
-                &self.rows,
-                "fault",
-                &format!("flow {}", self.flow()),
-                &e.to_string(),
-            );
         }
-        close_abruptly(&stream);
+    }
+
+    fn carry_datagrams(
+        &self,
+        stream: &TcpStream,
+        accepted: &Accepted,
+        rate: BitsPerSec,
+        done: &mut Done,
+    ) -> End {
+        let to = SocketAddr::new(self.plan.peer.server.ip(), accepted.udp_port);
+        let any: SocketAddr = if to.is_ipv4() {
+            ([0u8; 4], 0).into()
+        } else {
+            ([0u16; 8], 0).into()
+        };
+        let socket = match UdpSocket::bind(any).and_then(|s| s.connect(to).map(|()| s)) {
+            Ok(s) => s,
+            Err(e) => return End::Failed(e),
+        };
+        let began = mono_ns();
+        let paced = Paced {
+            socket: &socket,
+            control: stream,
+            token: accepted.udp_token,
+            until: began + self.plan.duration.as_nanos() as i64,
+            sample: self.plan.sample,
+            patience: VANISHED_AFTER,
+            stop: &self.stop,
+        };
+        let mut outcome = DatagramOutcome::default();
+        let end = match &self.payload {
+            Some(filling) => {
+                let size = payload_for(rate);
+                paced.send(None, rate, size, filling, &mut |now, sent| {
+                    outcome.sent = Some(sent);
+                    self.meter.set(now, sent * u64::from(size));
+                    ControlFlow::Continue(())
+                })
+            }
+            None => paced.receive(&mut |now, bytes, count| {
+                outcome.received = Some(count.received);
+                outcome.reordered = Some(count.reordered);
+                let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
+                row.bytes_received = i64::try_from(bytes).ok();
+                self.meter.set(now, bytes);
+                self.keep(row)
+            }),
+        };
+        done.outcome.datagrams = Some(outcome);
+        end
     }
 
     fn keep(&self, row: Flow) -> ControlFlow<()> {

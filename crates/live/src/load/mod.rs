@@ -7,6 +7,7 @@ mod exchange;
 mod flow;
 mod foreign;
 pub(crate) mod kernel;
+pub(crate) mod paced;
 pub(crate) mod pump;
 
 pub use exchange::Peer;
@@ -18,7 +19,7 @@ use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Duration};
 use flow::{Done, Meter, Worker};
 use measure::control::{
-    ControlError, Detail, FlowReport, Limits, Refusal, Request, Response, SessionId,
+    ControlError, DatagramCount, Detail, FlowReport, Limits, Refusal, Request, Response, SessionId,
 };
 use pump::Payload;
 use std::collections::VecDeque;
@@ -49,6 +50,8 @@ pub struct LoadPlan {
     pub duration: Duration,
     /// How often each flow is sampled, at both ends.
     pub sample: Duration,
+    /// Datagrams at this rate of whole IP packets, shared by the flows, instead of TCP.
+    pub udp_rate: Option<BitsPerSec>,
 }
 
 /// Why there is no load, or no more of it.
@@ -127,8 +130,21 @@ pub struct FlowOutcome {
     pub bytes: u64,
     /// What its sender used.
     pub congestion: String,
+    /// For datagrams; what the far end has counted is null where it did not report.
+    pub datagrams: Option<DatagramOutcome>,
     /// Why it ended before it was told to; null where it did not.
     pub error: Option<LoadError>,
+}
+
+/// What became of the datagrams of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct DatagramOutcome {
+    pub sent: Option<u64>,
+    pub received: Option<u64>,
+    /// Came after one with a higher number.
+    pub reordered: Option<u64>,
+    /// Sent and never received. A few may have been on their way when the flow ended.
+    pub lost: Option<u64>,
 }
 
 /// What became of a load.
@@ -249,6 +265,7 @@ impl Load {
                     flow,
                     bytes: 0,
                     congestion: String::new(),
+                    datagrams: None,
                     error: Some(e),
                 }),
             }
@@ -355,6 +372,13 @@ impl Drop for Load {
     }
 }
 
+fn last_count(report: &FlowReport) -> Option<DatagramCount> {
+    match report.samples.last()?.detail {
+        Detail::Datagrams(count) => Some(count),
+        _ => None,
+    }
+}
+
 impl Stopped {
     /// Asks the far end what it saw, for at most `limit`, and writes it as rows on our clock.
     ///
@@ -430,6 +454,29 @@ impl Stopped {
             if let Some(r) = sent_by_them.filter(|r| r.direction == Direction::Down) {
                 f.congestion.clone_from(&r.congestion);
             }
+            if let Some(ours) = &mut f.datagrams {
+                if let Some(theirs) = sent_by_them.and_then(last_count) {
+                    match self.plan.direction {
+                        Direction::Up => {
+                            ours.received = Some(theirs.received);
+                            ours.reordered = Some(theirs.reordered);
+                        }
+                        Direction::Down => ours.sent = Some(theirs.expected),
+                    }
+                }
+                ours.lost = ours
+                    .sent
+                    .zip(ours.received)
+                    .map(|(s, r)| s.saturating_sub(r));
+                let detail = serde_json::to_string(ours).unwrap_or_default();
+                event(
+                    &self.clock,
+                    &self.rows,
+                    "datagrams",
+                    &format!("flow {}", f.flow),
+                    &detail,
+                );
+            }
         }
         LoadOutcome {
             flows,
@@ -454,6 +501,8 @@ impl Stopped {
                     row.bytes_acked = bytes;
                     flow::fill(&mut row, state);
                 }
+                // What a sender of datagrams has sent is neither acknowledged nor received.
+                Detail::Datagrams(_) if report.direction == Direction::Down => continue,
                 Detail::Receiver | Detail::Datagrams(_) => row.bytes_received = bytes,
             }
             let _ = self.rows.send(Row::Flow(row));

@@ -25,7 +25,7 @@ const TICK_NS: i64 = 50_000_000;
 /// and bounds what is forgotten on close.
 const UNSENT_NS: u128 = 50_000_000;
 /// The far end has closed its side: whoever only sends learns it by this.
-const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
+pub const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
 const UNSENT_MIN: u64 = 16 << 10;
 const UNSENT_MAX: u64 = 8 << 20;
 
@@ -45,7 +45,7 @@ impl Payload {
         Payload(bytes.into())
     }
 
-    fn chunk(&self, at: usize) -> &[u8] {
+    pub fn chunk(&self, at: usize) -> &[u8] {
         // Steps of an odd size over a span that they do not divide.
         &self.0[at % (Payload::LEN - CHUNK)..][..CHUNK]
     }
@@ -77,7 +77,7 @@ pub struct Pump<'a> {
     pub stop: &'a AtomicBool,
 }
 
-fn wait(socket: &TcpStream, events: PollFlags, ns: i64) -> PollFlags {
+pub fn wait(socket: &impl AsFd, events: PollFlags, ns: i64) -> PollFlags {
     let mut fds = [PollFd::new(socket.as_fd(), events)];
     let timeout = TimeSpec::new(0, ns.clamp(0, TICK_NS));
     match ppoll(&mut fds, Some(timeout), None) {

@@ -2,21 +2,23 @@
 
 use super::Shared;
 use super::book::{FlowPermit, Permit, settle};
+use super::datagrams::Carrier;
 use crate::clock::mono_ns;
 use crate::load::kernel::{
     CongestionControls, TcpInfo, choose_congestion, close_abruptly, congestion_of,
     lift_send_buffer, random_bytes,
 };
 use crate::load::pump::{End, Payload, Pump};
-use base::Duration;
 use base::record::Direction;
+use base::{BitsPerSec, Duration};
+use measure::control::datagram::{HEADER_LEN, MAX_LEN};
 use measure::control::{
     Accepted, ControlError, Detail, Ended, FlowSpec, Greeting, Refusal, Request, RequestReader,
     Response, Sample, ServerInfo,
 };
 use socket2::SockRef;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
@@ -25,7 +27,7 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(20);
 /// A report has to be taken by then, even over GPRS.
 const REPORT_WITHIN: Duration = Duration::from_secs(120);
 /// A flow that moves nothing for this long ends.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Says that there is no room, without a thread of its own and without ever waiting.
@@ -53,13 +55,13 @@ fn refusal(why: Refusal, text: &str) -> Vec<u8> {
 }
 
 /// Serves it to its end, whatever the client does.
-pub fn serve(stream: &TcpStream, permit: Permit, shared: &Shared) {
+pub fn serve(stream: &TcpStream, permit: Permit, udp: &UdpSocket, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     // An error here is the client's silence or its hanging up: there is nobody to tell.
-    let _ = talk(stream, &permit, shared);
+    let _ = talk(stream, &permit, udp, shared);
 }
 
-fn talk(stream: &TcpStream, permit: &Permit, shared: &Shared) -> io::Result<()> {
+fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -> io::Result<()> {
     let nonce = random_bytes();
     let greeting = Greeting {
         key_needed: shared.key.is_some(),
@@ -97,9 +99,21 @@ fn talk(stream: &TcpStream, permit: &Permit, shared: &Shared) -> io::Result<()> 
         Request::Download { spec, congestion } => {
             return download(stream, permit, &spec, &congestion, shared);
         }
-        Request::Datagrams { .. } => {
-            let text = "this server sends and counts no datagrams".to_string();
-            return refuse(stream, (Refusal::Failed, text), shared);
+        Request::Datagrams {
+            spec,
+            direction,
+            rate,
+            payload_bytes,
+        } => {
+            let carrier = Carrier {
+                stream,
+                socket: udp,
+                shared,
+                client: stream.peer_addr()?.ip(),
+                rate,
+                payload_bytes,
+            };
+            return datagrams(&carrier, permit, &spec, direction);
         }
     };
     let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
@@ -187,6 +201,7 @@ fn accept(
     stream: &TcpStream,
     flow: &FlowPermit,
     congestion: &str,
+    udp_token: u64,
     shared: &Shared,
 ) -> io::Result<(i64, u64)> {
     shared.counters.flows.fetch_add(1, Ordering::Relaxed);
@@ -201,8 +216,8 @@ fn accept(
         duration: flow.duration,
         sample: flow.sample,
         congestion: congestion.to_string(),
-        udp_port: 0,
-        udp_token: 0,
+        udp_port: stream.local_addr()?.port(),
+        udp_token,
     })
     .encode();
     write_all(
@@ -233,7 +248,7 @@ fn upload(stream: &TcpStream, permit: &Permit, spec: &FlowSpec, shared: &Shared)
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
-    let (began, _) = accept(stream, &flow, "", shared)?;
+    let (began, _) = accept(stream, &flow, "", 0, shared)?;
     let mut counted = 0;
     let end = pump(stream, &flow, began, shared).receive(&mut |now, bytes| {
         flow.with_report(|r| {
@@ -281,7 +296,7 @@ fn download(
     lift_send_buffer(stream);
     let payload = shared.payload.get_or_init(Payload::new);
     let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
-    let (began, answer) = accept(stream, &flow, &congestion_of(stream), shared)?;
+    let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
     let mut counted = 0;
     let end = pump(stream, &flow, began, shared).send(payload, &mut |now, info| {
         let bytes = info
@@ -306,6 +321,38 @@ fn download(
         } else {
             ControlFlow::Break(())
         }
+    });
+    finish(stream, &flow, &end, shared)
+}
+
+fn datagrams(
+    carrier: &Carrier,
+    permit: &Permit,
+    spec: &FlowSpec,
+    direction: Direction,
+) -> io::Result<()> {
+    let Carrier { stream, shared, .. } = *carrier;
+    let size = usize::from(carrier.payload_bytes);
+    if carrier.rate == BitsPerSec::ZERO || !(HEADER_LEN..=MAX_LEN).contains(&size) {
+        let text = format!(
+            "datagrams need a rate above zero and a payload of {HEADER_LEN} to {MAX_LEN} bytes, not {} and {size}",
+            carrier.rate
+        );
+        return refuse(stream, (Refusal::Malformed, text), shared);
+    }
+    let mut flow = match shared.book.flow(permit, spec, direction) {
+        Ok(f) => f,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let end = carrier.carry(&mut flow, direction, |flow, token| {
+        accept(stream, flow, "", token, shared).map(|(began, _)| began)
+    })?;
+    let counter = match direction {
+        Direction::Up => &shared.counters.bytes_received,
+        Direction::Down => &shared.counters.bytes_sent,
+    };
+    flow.with_report(|r| {
+        counter.fetch_add(r.samples.last().map_or(0, |s| s.bytes), Ordering::Relaxed);
     });
     finish(stream, &flow, &end, shared)
 }

@@ -5,6 +5,7 @@
 
 mod book;
 mod connection;
+mod datagrams;
 pub mod udp;
 
 pub use book::Budgets;
@@ -13,6 +14,7 @@ use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use book::Book;
+use datagrams::Inboxes;
 use measure::wire::Key;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -107,6 +109,7 @@ struct Shared {
     stop: Arc<AtomicBool>,
     book: Book,
     counters: Counters,
+    datagrams: Inboxes,
     /// Made for the first download.
     payload: OnceLock<Payload>,
 }
@@ -126,10 +129,10 @@ impl Server {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);
         }
-        let pairs = config
+        let ports = config
             .listen
             .iter()
-            .map(|addr| bind_pair(*addr))
+            .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
         let clock = Clock::new();
         let key = config.key.as_deref().map(Key::new);
@@ -141,36 +144,59 @@ impl Server {
                 stop: Arc::default(),
                 book: Book::new(config.budgets),
                 counters: Counters::default(),
+                datagrams: Inboxes::default(),
                 payload: OnceLock::new(),
             }),
             threads: Vec::new(),
             trouble: Arc::default(),
         };
-        for (addr, tcp, udp) in pairs {
+        for port in ports {
+            let Port {
+                addr,
+                tcp,
+                probes,
+                load,
+            } = port;
             server.addrs.push(addr);
-            let shared = server.shared.clone();
-            let thread = std::thread::Builder::new()
-                .name("serve-tcp".into())
-                .spawn(move || accept(&tcp, &shared))
-                .map_err(ServeError::Thread)?;
-            server.threads.push(thread);
             let reflector = udp::reflector(config.probe_budget, key.clone(), clock)
                 .map_err(ServeError::Reflector)?;
-            let stop = server.shared.stop.clone();
-            let trouble = server.trouble.clone();
-            let thread = std::thread::Builder::new()
-                .name("serve-udp".into())
-                .spawn(move || {
-                    if let Err(e) = udp::run(&udp, reflector, clock, &stop) {
-                        let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
-                        *trouble =
-                            Some(format!("the reflector of probes on {addr} has failed: {e}"));
-                    }
-                })
-                .map_err(ServeError::Thread)?;
-            server.threads.push(thread);
+            let load = Arc::new(load);
+            let (shared, socket) = (server.shared.clone(), load.clone());
+            server.thread("serve-tcp", move || {
+                accept(&tcp, &socket, &shared);
+                Ok(())
+            })?;
+            let shared = server.shared.clone();
+            server.thread("serve-udp", move || {
+                udp::run(&probes, reflector, clock, &shared.stop)
+                    .map(drop)
+                    .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
+            })?;
+            let shared = server.shared.clone();
+            server.thread("serve-load", move || {
+                datagrams::receive(&load, &shared.datagrams, &shared.stop)
+                    .map_err(|e| format!("the receiver of UDP load on {addr} has failed: {e}"))
+            })?;
         }
         Ok(server)
+    }
+
+    fn thread(
+        &mut self,
+        name: &str,
+        run: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Result<(), ServeError> {
+        let trouble = self.trouble.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.into())
+            .spawn(move || {
+                if let Err(e) = run() {
+                    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                }
+            })
+            .map_err(ServeError::Thread)?;
+        self.threads.push(thread);
+        Ok(())
     }
 
     /// The first address it listens on; `0` in the plan has become a port here.
@@ -221,17 +247,34 @@ impl Drop for Server {
     }
 }
 
-/// TCP and UDP on the same port. Where any port will do, one that is free in both.
-fn bind_pair(addr: SocketAddr) -> Result<(SocketAddr, TcpListener, UdpSocket), ServeError> {
+/// The sockets of one port: TCP, and UDP twice, which the kernel divides between.
+struct Port {
+    addr: SocketAddr,
+    tcp: TcpListener,
+    probes: UdpSocket,
+    load: UdpSocket,
+}
+
+/// Where any port will do, one that is free in both protocols.
+fn bind_port(addr: SocketAddr) -> Result<Port, ServeError> {
     let mut tries = if addr.port() == 0 { 20 } else { 1 };
     loop {
         tries -= 1;
         let tcp = TcpListener::from(bind(addr, Type::STREAM)?);
         let bound = tcp.local_addr().map_err(|e| listen_error(addr, "TCP", e))?;
-        match bind(bound, Type::DGRAM) {
-            Err(ServeError::InUse { .. }) if tries > 0 => {}
-            udp => return Ok((bound, tcp, UdpSocket::from(udp?))),
-        }
+        // The filter counts sockets in the order in which they were bound.
+        let probes = match bind(bound, Type::DGRAM) {
+            Err(ServeError::InUse { .. }) if tries > 0 => continue,
+            udp => UdpSocket::from(udp?),
+        };
+        let load = UdpSocket::from(bind(bound, Type::DGRAM)?);
+        datagrams::divide_port(&load).map_err(|e| listen_error(addr, "UDP", e))?;
+        return Ok(Port {
+            addr: bound,
+            tcp,
+            probes,
+            load,
+        });
     }
 }
 
@@ -250,6 +293,9 @@ fn bind(addr: SocketAddr, kind: Type) -> Result<Socket, ServeError> {
             // Accepted sockets inherit it; one that changes later would keep the pacing of the one before.
             let _ = choose_congestion(SockRef::from(&socket), None);
             socket.set_nonblocking(true)?;
+        } else {
+            // Nobody else can come in between: the TCP port is ours alone.
+            socket.set_reuse_port(true)?;
         }
         socket.bind(&addr.into())?;
         if tcp {
@@ -283,7 +329,7 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
     }
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Ordering::Relaxed) {
         let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
@@ -302,11 +348,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             connection::turn_away(&stream);
             continue;
         };
-        let its = shared.clone();
+        let (its, udp) = (shared.clone(), udp.clone());
         let thread = std::thread::Builder::new()
             .name("serve-flow".into())
             .stack_size(256 << 10)
-            .spawn(move || connection::serve(&stream, permit, &its));
+            .spawn(move || connection::serve(&stream, permit, &udp, &its));
         threads.extend(thread);
     }
     for t in threads {

@@ -34,6 +34,7 @@ fn plan(server: &Server, direction: Direction) -> LoadPlan {
         congestion: None,
         duration: Duration::from_secs(10),
         sample: Duration::from_millis(20),
+        udp_rate: None,
     }
 }
 
@@ -555,4 +556,161 @@ fn a_load_stops_at_once_though_much_is_queued() {
     assert!(began.elapsed().as_millis() < 1000, "{:?}", began.elapsed());
     drop(held);
     drop(stopped);
+}
+
+#[test]
+fn datagrams_keep_their_rate_and_are_counted_at_both_ends() {
+    let server = Server::start(config()).unwrap();
+    for direction in [Direction::Up, Direction::Down] {
+        let plan = LoadPlan {
+            // 1 200 bytes of payload are 1 228 on the wire: 1 000 a second in two flows.
+            udp_rate: Some(base::BitsPerSec::new(9_824_000)),
+            ..plan(&server, direction)
+        };
+        let (outcome, flows, events) = run(plan, 400);
+        assert!(outcome.report_error.is_none(), "{:?}", outcome.report_error);
+        for f in &outcome.flows {
+            assert!(f.error.is_none(), "{f:?}");
+            let d = f.datagrams.unwrap();
+            let (sent, received) = (d.sent.unwrap(), d.received.unwrap());
+            // On a busy host the schedule shifts rather than bursts: never too many, seldom too few.
+            assert!((50..=450).contains(&sent), "{direction}: {d:?}");
+            assert!(received > 40 && received <= sent, "{direction}: {d:?}");
+            assert_eq!(d.reordered, Some(0));
+            assert_eq!(d.lost, Some(sent - received));
+            let rows = flows.iter().filter(|r| r.flow == f.flow);
+            let most = rows.filter_map(|r| r.bytes_received).max().unwrap();
+            assert_eq!(most, received as i64 * 1200, "{direction}");
+        }
+        assert_eq!(events.iter().filter(|e| &*e.kind == "datagrams").count(), 2);
+    }
+}
+
+#[test]
+fn a_source_that_tcp_has_not_let_in_gets_no_datagram() {
+    use measure::control::datagram::{HELLO, Header};
+    let server = Server::start(ServeConfig {
+        listen: vec!["0.0.0.0:0".parse().unwrap()],
+        ..config()
+    })
+    .unwrap();
+    let port = server.local_addr().port();
+    let there = Peer {
+        server: ([127, 0, 0, 1], port).into(),
+        ..peer(&server)
+    };
+    let stream = there.connect(None).unwrap();
+    let request = Request::Datagrams {
+        spec: measure::control::FlowSpec {
+            session: measure::control::SessionId([1; 16]),
+            flow: 0,
+            duration: Duration::from_secs(5),
+            sample: Duration::from_millis(20),
+        },
+        direction: Direction::Down,
+        rate: base::BitsPerSec::from_mbps(1),
+        payload_bytes: 500,
+    };
+    let (answer, _) = there
+        .ask(&stream, &request, &AtomicBool::new(false))
+        .unwrap();
+    let Response::Accepted(accepted) = answer else {
+        panic!("{answer:?}")
+    };
+    let gets = |from: &str, token: u64| {
+        let socket = UdpSocket::bind((from, 0)).unwrap();
+        socket
+            .set_read_timeout(Some(std::time::Duration::from_millis(150)))
+            .unwrap();
+        let hello = Header { token, seq: HELLO }.encode();
+        socket.send_to(&hello, ("127.0.0.1", port)).unwrap();
+        socket.recv_from(&mut [0; 2000]).is_ok()
+    };
+    assert!(
+        !gets("127.0.0.1", accepted.udp_token ^ 1),
+        "a guessed token"
+    );
+    assert!(
+        !gets("127.0.0.2", accepted.udp_token),
+        "another address than that of the TCP connection"
+    );
+    assert!(gets("127.0.0.1", accepted.udp_token));
+    let refused = Request::Datagrams {
+        spec: measure::control::FlowSpec {
+            session: measure::control::SessionId([1; 16]),
+            flow: 1,
+            duration: Duration::from_secs(5),
+            sample: Duration::from_millis(20),
+        },
+        direction: Direction::Down,
+        rate: base::BitsPerSec::ZERO,
+        payload_bytes: 9000,
+    };
+    let stream = there.connect(None).unwrap();
+    let e = there
+        .ask(&stream, &refused, &AtomicBool::new(false))
+        .unwrap_err();
+    assert!(e.to_string().contains("9000"), "{e}");
+}
+
+#[test]
+fn fresh_connections_are_timed_and_none_is_sent_when_too_many_wait() {
+    use crate::load::{ForeignPlan, ForeignProbe};
+    use base::record::{Delay, Status};
+    let probe = |server: SocketAddr, key: Option<&[u8]>, ms: u64| {
+        let (rows, taken) = channel();
+        let plan = ForeignPlan {
+            peer: Peer {
+                server,
+                key: key.map(<[u8]>::to_vec),
+                patience: Duration::from_millis(100),
+            },
+            interval: Duration::from_millis(10),
+            at_once: 2,
+        };
+        let probe = ForeignProbe::start(plan, Clock::new(), rows).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        probe.stop();
+        let (mut delays, mut events) = (Vec::<Delay>::new(), 0);
+        for row in taken {
+            match row {
+                Row::Delay(d) => delays.push(d),
+                Row::Event(_) => events += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        (delays, events)
+    };
+    let count = |rows: &[Delay], target: &str, status| {
+        rows.iter()
+            .filter(|d| &*d.target == target && d.status == status)
+            .count()
+    };
+    let server = Server::start(ServeConfig {
+        key: Some(b"k".to_vec()),
+        ..config()
+    })
+    .unwrap();
+    let (rows, events) = probe(server.local_addr(), Some(b"k"), 300);
+    assert_eq!(events, 0);
+    assert!(
+        count(&rows, "tcp-connect", Status::Ok) > 3 && count(&rows, "tcp-request", Status::Ok) > 3,
+        "{rows:?}"
+    );
+    assert!(rows.iter().filter_map(|d| d.rtt_ns).all(|ns| ns > 0));
+    // A key that does not fit is said once, not with every probe.
+    let (rows, events) = probe(server.local_addr(), Some(b"x"), 300);
+    assert_eq!((count(&rows, "tcp-request", Status::Ok), events), (0, 1));
+    assert!(count(&rows, "tcp-request", Status::Lost) > 3);
+    // One that takes connections and says nothing: two wait until their time is over, the others are not sent.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (rows, _) = probe(silent.local_addr().unwrap(), None, 350);
+    let (lost, unsent) = (
+        count(&rows, "tcp-request", Status::Lost),
+        count(&rows, "tcp-connect", Status::NotSent),
+    );
+    assert!(
+        (2..=8).contains(&lost) && unsent > 5,
+        "{lost} lost, {unsent} not sent"
+    );
 }

@@ -1,0 +1,233 @@
+//! Datagrams at a rate: sent at absolute deadlines, numbered, counted where they arrive.
+
+use super::pump::{End, PEER_DONE, Payload, wait};
+use crate::clock::mono_ns;
+use base::{BitsPerSec, Bytes, Duration};
+use measure::control::DatagramCount;
+use measure::control::datagram::{HEADER_LEN, HELLO, Header, MAX_LEN};
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recv, send, sendto};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whoever is behind its schedule by more than this shifts it: a burst to catch up would be another load.
+const MOST_BEHIND_NS: i64 = 10_000_000;
+/// Shortest sleep: what comes due within it leaves together.
+const BATCH_NS: i64 = 200_000;
+/// Longest wait before the stop flag is looked at.
+const TICK_NS: i64 = 50_000_000;
+
+/// How poll tells that the TCP connection of a flow is over.
+const GONE: PollFlags = PEER_DONE
+    .union(PollFlags::POLLHUP)
+    .union(PollFlags::POLLERR);
+
+/// IP and UDP headers of a datagram.
+pub fn headers(to: SocketAddr) -> u64 {
+    if to.ip().to_canonical().is_ipv4() {
+        28
+    } else {
+        48
+    }
+}
+
+/// Payload that makes a rate of whole IP packets smooth: 20 ms apart at most, as far as size allows.
+pub fn payload_for(rate: BitsPerSec) -> u16 {
+    let in_20_ms = rate.bytes_in_floor(Duration::from_millis(20)).get();
+    in_20_ms.clamp(100, MAX_LEN as u64) as u16
+}
+
+/// What one flow of datagrams needs at either end.
+pub struct Paced<'a> {
+    pub socket: &'a UdpSocket,
+    /// The TCP connection that the flow was allowed over: when it goes, so does the flow.
+    pub control: &'a TcpStream,
+    pub token: u64,
+    /// Monotonic time at which to end.
+    pub until: i64,
+    pub sample: Duration,
+    pub patience: Duration,
+    pub stop: &'a AtomicBool,
+}
+
+impl Paced<'_> {
+    fn must_end(&self, now: i64) -> Option<End> {
+        if self.stop.load(Ordering::Relaxed) {
+            Some(End::Stopped)
+        } else if now >= self.until {
+            Some(End::TimeUp)
+        } else {
+            None
+        }
+    }
+
+    fn next_after(&self, due: i64, now: i64) -> i64 {
+        let step = self.sample.as_nanos().max(1_000_000) as i64;
+        due + ((now - due) / step + 1) * step
+    }
+
+    fn control_gone(&self) -> bool {
+        wait(self.control, PEER_DONE, 0).intersects(GONE)
+    }
+
+    /// Waits until something ends it, sampling what others count.
+    pub fn idle(&self, on_sample: &mut dyn FnMut(i64) -> ControlFlow<()>) -> End {
+        let mut due = mono_ns();
+        let end = loop {
+            let now = mono_ns();
+            if let Some(end) = self.must_end(now) {
+                break end;
+            }
+            if now >= due {
+                due = self.next_after(due, now);
+                if on_sample(now).is_break() {
+                    return End::Enough;
+                }
+            }
+            let seen = wait(self.control, PEER_DONE, due.min(self.until) - now);
+            if seen.intersects(GONE) {
+                break End::PeerClosed;
+            }
+        };
+        let _ = on_sample(mono_ns());
+        end
+    }
+
+    /// Sends at `rate` of whole IP packets, to where the socket is connected unless told; `on_sample` gets the monotonic time and how many were sent.
+    pub fn send(
+        &self,
+        to: Option<SocketAddr>,
+        rate: BitsPerSec,
+        payload_bytes: u16,
+        filling: &Payload,
+        on_sample: &mut dyn FnMut(i64, u64) -> ControlFlow<()>,
+    ) -> End {
+        let far = to.map_or_else(|| self.socket.peer_addr(), Ok);
+        let far = match far {
+            Ok(a) => a,
+            Err(e) => return End::Failed(e),
+        };
+        let packet = Bytes::new(u64::from(payload_bytes) + headers(far));
+        let gap = packet
+            .serialization_delay_ceil(rate)
+            .as_nanos()
+            .clamp(1, i64::MAX as u64 / 4) as i64;
+        let address = to.map(SockaddrStorage::from);
+        let mut bytes = filling.chunk(0)[..usize::from(payload_bytes).max(HEADER_LEN)].to_vec();
+        let mut sample_due = mono_ns();
+        let mut due = sample_due;
+        let mut sent = 0u64;
+        let end = loop {
+            let now = mono_ns();
+            if let Some(end) = self.must_end(now) {
+                break end;
+            }
+            if now >= sample_due {
+                sample_due = self.next_after(sample_due, now);
+                if on_sample(now, sent).is_break() {
+                    break End::Enough;
+                }
+                if self.control_gone() {
+                    break End::PeerClosed;
+                }
+            }
+            if now < due {
+                let sleep = (due - now).max(BATCH_NS).min(sample_due - now).min(TICK_NS);
+                std::thread::sleep(Duration::from_nanos(sleep.max(0) as u64).to_std());
+                continue;
+            }
+            if now - due > MOST_BEHIND_NS {
+                due = now;
+            }
+            let header = Header {
+                token: self.token,
+                seq: sent,
+            };
+            bytes[..HEADER_LEN].copy_from_slice(&header.encode());
+            let fd = self.socket.as_raw_fd();
+            let done = match &address {
+                Some(a) => sendto(fd, &bytes, a, MsgFlags::MSG_DONTWAIT),
+                None => send(fd, &bytes, MsgFlags::MSG_DONTWAIT),
+            };
+            match done {
+                Ok(_) => {
+                    sent += 1;
+                    due += gap;
+                }
+                // This host's own queue is full: it is the bottleneck, and what was not sent has no number.
+                Err(Errno::EAGAIN | Errno::ENOBUFS) => due = now + gap.max(1_000_000),
+                Err(Errno::EINTR) => {}
+                // The answer to an earlier datagram: nobody listens there any more.
+                Err(Errno::ECONNREFUSED) => break End::PeerClosed,
+                Err(e) => break End::Failed(e.into()),
+            }
+        };
+        let _ = on_sample(mono_ns(), sent);
+        end
+    }
+
+    /// Receives on a connected socket; `on_sample` gets the monotonic time, the payload bytes so far and
+    /// the count. Until the first one comes it shows the far end the way.
+    pub fn receive(
+        &self,
+        on_sample: &mut dyn FnMut(i64, u64, &DatagramCount) -> ControlFlow<()>,
+    ) -> End {
+        let hello = Header {
+            token: self.token,
+            seq: HELLO,
+        }
+        .encode();
+        let mut buf = [0u8; HEADER_LEN];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
+        let mut count = DatagramCount::default();
+        let mut total = 0u64;
+        let mut due = mono_ns();
+        let mut moved = due;
+        let mut hello_due = due;
+        let end = loop {
+            let now = mono_ns();
+            if let Some(end) = self.must_end(now) {
+                break end;
+            }
+            if now - moved > self.patience.as_nanos() as i64 {
+                break End::Stalled;
+            }
+            if now >= due {
+                due = self.next_after(due, now);
+                if on_sample(now, total, &count).is_break() {
+                    break End::Enough;
+                }
+                if self.control_gone() {
+                    break End::PeerClosed;
+                }
+            }
+            if count.received == 0 && now >= hello_due {
+                hello_due = now + 100_000_000;
+                // Lost or refused, the next one will tell.
+                let _ = self.socket.send(&hello);
+            }
+            // With MSG_TRUNC the length is that of the datagram, and no more of it than fits is copied.
+            match recv(self.socket.as_raw_fd(), &mut buf, flags) {
+                Ok(n) => {
+                    if let Some(h) =
+                        Header::decode(&buf[..n.min(HEADER_LEN)]).filter(|h| h.token == self.token)
+                    {
+                        count.count(h.seq);
+                        total += n as u64;
+                        moved = now;
+                    }
+                }
+                Err(Errno::EAGAIN) => {
+                    wait(self.socket, PollFlags::POLLIN, due.min(self.until) - now);
+                }
+                Err(Errno::EINTR | Errno::ECONNREFUSED) => {}
+                Err(e) => break End::Failed(e.into()),
+            }
+        };
+        let _ = on_sample(mono_ns(), total, &count);
+        end
+    }
+}

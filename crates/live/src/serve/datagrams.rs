@@ -1,0 +1,259 @@
+//! UDP load at the server's end. It shares the port with the probes: a filter in the kernel tells the two
+//! apart by their first bytes, so that neither waits behind the other.
+//!
+//! Only a flow that was let in over TCP has a token, and datagrams go to no other address than the one
+//! that TCP connection comes from, which a handshake has proven: a forged source gets nothing.
+
+use super::Shared;
+use super::book::FlowPermit;
+use crate::load::kernel::random_bytes;
+use crate::load::paced::Paced;
+use crate::load::pump::{End, Payload};
+use base::record::Direction;
+use base::{BitsPerSec, Duration};
+use measure::control::datagram::{HELLO, Header, MAGIC};
+use measure::control::{DatagramCount, Detail, Sample};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a download waits for the datagram that shows it the way.
+const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
+
+/// What has come for one flow.
+pub struct Inbox {
+    from: IpAddr,
+    state: Mutex<Came>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Came {
+    address: Option<SocketAddr>,
+    count: DatagramCount,
+    bytes: u64,
+}
+
+#[derive(Clone, Default)]
+pub struct Inboxes(Arc<Mutex<BTreeMap<u64, Arc<Inbox>>>>);
+
+fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An inbox that is open for as long as this lives.
+struct Open<'a> {
+    inboxes: &'a Inboxes,
+    token: u64,
+    inbox: Arc<Inbox>,
+}
+
+impl Inboxes {
+    fn open(&self, from: IpAddr) -> Open<'_> {
+        let token = u64::from_ne_bytes(random_bytes());
+        let inbox = Arc::new(Inbox {
+            from: from.to_canonical(),
+            state: Mutex::default(),
+        });
+        lock(&self.0).insert(token, inbox.clone());
+        Open {
+            inboxes: self,
+            token,
+            inbox,
+        }
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        lock(&self.inboxes.0).remove(&self.token);
+    }
+}
+
+/// Lets the kernel give datagrams of load to the second socket of a port, and all others to the first.
+///
+/// # Errors
+/// The kernel takes no such filter (before 4.6).
+pub fn divide_port(second: &UdpSocket) -> io::Result<()> {
+    // linux/bpf_common.h; the offset is into the UDP payload, and a load beyond its end gives 0.
+    let statement = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            u32::from_be_bytes(MAGIC),
+        ),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to
+    // outlive the call, which copies them.
+    let failed = unsafe {
+        libc::setsockopt(
+            second.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Receives for all flows of a port until `stop` is set.
+pub fn receive(socket: &UdpSocket, inboxes: &Inboxes, stop: &AtomicBool) -> io::Result<()> {
+    socket.set_read_timeout(Some(std::time::Duration::from_millis(100)))?;
+    let mut buf = [0u8; 2048];
+    while !stop.load(Ordering::Relaxed) {
+        let (n, from) = match socket.recv_from(&mut buf) {
+            Ok(came) => came,
+            // A time-out, or an ICMP error about an answer of ours.
+            Err(e) if is_passing(&e) => continue,
+            Err(e) => return Err(e),
+        };
+        let Some(header) = Header::decode(&buf[..n]) else {
+            continue;
+        };
+        let Some(inbox) = lock(&inboxes.0).get(&header.token).cloned() else {
+            continue;
+        };
+        if from.ip().to_canonical() != inbox.from {
+            continue;
+        }
+        let mut came = lock(&inbox.state);
+        came.address = Some(from);
+        if header.seq != HELLO {
+            came.count.count(header.seq);
+            came.bytes += n as u64;
+        }
+    }
+    Ok(())
+}
+
+fn is_passing(e: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, Interrupted, NetworkUnreachable, TimedOut, WouldBlock,
+    };
+    matches!(
+        e.kind(),
+        ConnectionRefused
+            | HostUnreachable
+            | Interrupted
+            | NetworkUnreachable
+            | TimedOut
+            | WouldBlock
+    )
+}
+
+/// One flow of datagrams, from what was asked for to its end.
+pub struct Carrier<'a> {
+    pub stream: &'a TcpStream,
+    pub socket: &'a UdpSocket,
+    pub shared: &'a Shared,
+    pub client: IpAddr,
+    pub rate: BitsPerSec,
+    pub payload_bytes: u16,
+}
+
+impl Carrier<'_> {
+    /// `accept` tells the client the token and gives the flow's beginning.
+    pub fn carry(
+        &self,
+        flow: &mut FlowPermit,
+        direction: Direction,
+        accept: impl FnOnce(&FlowPermit, u64) -> io::Result<i64>,
+    ) -> io::Result<End> {
+        let open = self.shared.datagrams.open(self.client);
+        let began = accept(flow, open.token)?;
+        let paced = Paced {
+            socket: self.socket,
+            control: self.stream,
+            token: open.token,
+            until: began + flow.duration.as_nanos() as i64,
+            sample: flow.sample,
+            patience: super::connection::PATIENCE,
+            stop: &self.shared.stop,
+        };
+        let came = || *lock(&open.inbox.state);
+        let end = match direction {
+            Direction::Up => paced.idle(&mut |now| {
+                let came = came();
+                record(flow, began, now, came.bytes, came.count);
+                if flow.spend(came.bytes) {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            }),
+            Direction::Down => {
+                let mut to = None;
+                let shown = paced.idle(&mut |now| {
+                    to = came().address;
+                    if to.is_some() || now - began > SHOWN_WITHIN_NS {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                });
+                match to {
+                    None => match shown {
+                        // Nobody has shown the way in time: UDP does not get through.
+                        End::Enough => End::Stalled,
+                        end => end,
+                    },
+                    Some(to) => {
+                        let filling = self.shared.payload.get_or_init(Payload::new);
+                        paced.send(
+                            Some(to),
+                            self.rate,
+                            self.payload_bytes,
+                            filling,
+                            &mut |now, sent| {
+                                let bytes = sent * u64::from(self.payload_bytes);
+                                let count = DatagramCount {
+                                    expected: sent,
+                                    ..DatagramCount::default()
+                                };
+                                record(flow, began, now, bytes, count);
+                                if flow.spend(bytes) {
+                                    ControlFlow::Continue(())
+                                } else {
+                                    ControlFlow::Break(())
+                                }
+                            },
+                        )
+                    }
+                }
+            }
+        };
+        Ok(end)
+    }
+}
+
+fn record(flow: &FlowPermit, began: i64, now: i64, bytes: u64, count: DatagramCount) {
+    flow.with_report(|r| {
+        r.samples.push(Sample {
+            at: Duration::from_nanos((now - began).max(0) as u64),
+            bytes,
+            detail: Detail::Datagrams(count),
+        });
+    });
+}
