@@ -6,12 +6,15 @@
 
 use base::record::Row;
 use link::LinkSpec;
-use live::clock::{Clock, mono_ns};
+use live::clock::{Clock, mono_ns, wall_minus_mono_ns};
 use live::emulate::{
     self, EmulateError, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary,
 };
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage};
-use std::io::{Read, Write};
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, recvmsg,
+    setsockopt, sockopt,
+};
+use std::io::{IoSliceMut, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -53,10 +56,32 @@ fn udp(ns: &emulate::NetNs, own: IpAddr) -> UdpSocket {
         .run(|| UdpSocket::bind((own, 0)))
         .expect("enters")
         .expect("binds");
+    setsockopt(&socket, sockopt::ReceiveTimestampns, &true).expect("stamps");
     socket
         .set_read_timeout(Some(std::time::Duration::from_secs(5)))
         .expect("a time-out");
     socket
+}
+
+/// When the next datagram reached the kernel, which stamps it even where this thread is not awake to see it.
+fn arrival(socket: &UdpSocket) -> Option<i64> {
+    let mut buffer = [0; 2000];
+    let mut parts = [IoSliceMut::new(&mut buffer)];
+    let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+    let none = MsgFlags::empty();
+    let message =
+        recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut space), none).ok()?;
+    let stamp = message
+        .cmsgs()
+        .expect("control messages")
+        .find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(t) => {
+                Some(t.tv_sec() * 1_000_000_000 + t.tv_nsec())
+            }
+            _ => None,
+        });
+    // The kernel begins to stamp some milliseconds after it was asked to.
+    Some(stamp.map_or_else(mono_ns, |wall| wall - wall_minus_mono_ns()))
 }
 
 fn pair(emulation: &Emulation, near: IpAddr, far: IpAddr) -> (UdpSocket, UdpSocket) {
@@ -135,11 +160,7 @@ fn a_flood_comes_out_at_the_links_rate() {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     });
-    let mut arrivals = Vec::new();
-    let mut buffer = [0; 2000];
-    while b.recv(&mut buffer).is_ok() {
-        arrivals.push(mono_ns());
-    }
+    let arrivals: Vec<i64> = std::iter::from_fn(|| arrival(&b)).collect();
     sender.join().expect("sends all");
     let summary = emulation.stop().expect("stops");
     checked(&summary);
@@ -148,38 +169,47 @@ fn a_flood_comes_out_at_the_links_rate() {
         summary.up.dropped_packets.contains_key("overlimit"),
         "{summary}"
     );
-    let (first, last) = (arrivals[0], arrivals[arrivals.len() - 1]);
-    let bps = (arrivals.len() - 1) as f64 * 8000.0 / ((last - first) as f64 / 1e9);
-    assert!((bps / 2e6 - 1.0).abs() < 0.01, "{bps} bit/s");
+    let lasted = (arrivals[arrivals.len() - 1] - arrivals[0]) as f64;
+    let bps = (arrivals.len() - 1) as f64 * 8000.0 / (lasted / 1e9);
+    // A host that was held up just then may have delivered the first or the last late; it says how late at most.
+    let held_up = summary.lateness_max_ns.expect("packets left") as f64 / lasted;
+    assert!(
+        (bps / 2e6 - 1.0).abs() < 0.01 + held_up,
+        "{bps} bit/s; {summary}"
+    );
 }
 
 #[test]
 fn a_queue_of_51_packets_holds_51_and_drops_the_rest() {
-    let slow = "rate = \"2 Mbit/s\"\nqueue = \"fifo:packets=51\"";
-    let Some(emulation) = start(&[link(slow, FAST)]) else {
+    let slow = "rate = \"500 kbit/s\"\nqueue = \"fifo:packets=51\"";
+    for _ in 0..5 {
+        let Some(emulation) = start(&[link(slow, FAST)]) else {
+            return;
+        };
+        let (a, b) = pair(&emulation, IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6));
+        b.set_read_timeout(Some(std::time::Duration::from_millis(500)))
+            .expect("a time-out");
+        // One is in transmission for 24 ms, 51 wait, the other 48 find no room: if all come within that time.
+        let sent = mono_ns();
+        for i in 0..100u8 {
+            a.send(&[i; 1452]).expect("sends");
+        }
+        if mono_ns() - sent > 20_000_000 {
+            // This host held up the sender for so long that the line has taken more. Once more.
+            continue;
+        }
+        let mut got = Vec::new();
+        let mut buffer = [0; 2000];
+        while b.recv(&mut buffer).is_ok() {
+            got.push(buffer[0]);
+        }
+        assert_eq!(got, (0..52).collect::<Vec<u8>>());
+        let summary = emulation.stop().expect("stops");
+        checked(&summary);
+        assert_eq!(summary.up.dropped_packets.get("overlimit"), Some(&48));
         return;
-    };
-    let (a, b) = pair(&emulation, IpAddr::V6(NEAR_V6), IpAddr::V6(FAR_V6));
-    b.set_read_timeout(Some(std::time::Duration::from_millis(500)))
-        .expect("a time-out");
-    // One is in transmission for 6 ms, 51 wait, the other 48 find no room. A burst this small is sent in far less.
-    let sent = mono_ns();
-    for i in 0..100u8 {
-        a.send(&[i; 1452]).expect("sends");
     }
-    if mono_ns() - sent > 5_000_000 {
-        // The sender was held up: the line took some before the burst was over. Nothing to be learned.
-        return skip("this host took more than 5 ms to send 100 packets");
-    }
-    let mut got = Vec::new();
-    let mut buffer = [0; 2000];
-    while b.recv(&mut buffer).is_ok() {
-        got.push(buffer[0]);
-    }
-    assert_eq!(got, (0..52).collect::<Vec<u8>>());
-    let summary = emulation.stop().expect("stops");
-    checked(&summary);
-    assert_eq!(summary.up.dropped_packets.get("overlimit"), Some(&48));
+    panic!("this host took more than 20 ms to send 100 packets, five times over");
 }
 
 #[test]
@@ -198,7 +228,6 @@ fn a_chain_adds_its_delays_and_its_slowest_hop_is_the_bottleneck() {
         return;
     };
     let (a, b) = pair(&emulation, IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4));
-    let mut buffer = [0; 2000];
     for (from, to) in [(&a, &b), (&b, &a)] {
         let mut first = i64::MAX;
         let mut gaps = Vec::new();
@@ -207,12 +236,7 @@ fn a_chain_adds_its_delays_and_its_slowest_hop_is_the_bottleneck() {
             for _ in 0..20 {
                 from.send(&[0; 972]).expect("sends");
             }
-            let arrivals: Vec<i64> = (0..20)
-                .map(|_| {
-                    to.recv(&mut buffer).expect("arrives");
-                    mono_ns()
-                })
-                .collect();
+            let arrivals: Vec<i64> = (0..20).map(|_| arrival(to).expect("arrives")).collect();
             first = first.min(arrivals[0] - sent);
             gaps.push((arrivals[19] - arrivals[0]) as f64 / 19.0);
         }
@@ -284,10 +308,9 @@ fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) {
 
 /// The TOS or traffic class of the next datagram.
 fn receive_tos(socket: &UdpSocket) -> u8 {
-    use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
     let mut buffer = [0; 2000];
-    let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
-    let mut space = nix::cmsg_space!(i32);
+    let mut parts = [IoSliceMut::new(&mut buffer)];
+    let mut space = nix::cmsg_space!(i32, nix::sys::time::TimeSpec);
     let message = recvmsg::<SockaddrStorage>(
         socket.as_raw_fd(),
         &mut parts,
@@ -366,9 +389,9 @@ fn tcp_fills_the_rate_and_the_queue() {
             )
             .expect("a socket");
             // The host's default may keep the queue short, as BBR does. Reno is in every kernel.
-            nix::sys::socket::setsockopt(
+            setsockopt(
                 &socket,
-                nix::sys::socket::sockopt::TcpCongestion,
+                sockopt::TcpCongestion,
                 &std::ffi::OsString::from("reno"),
             )
             .expect("has reno");
@@ -402,7 +425,7 @@ fn tcp_fills_the_rate_and_the_queue() {
     checked(&summary);
     // 1448 bytes of each 1500 are payload.
     assert!(
-        (bps / (20e6 * 1448.0 / 1500.0) - 1.0).abs() < 0.03,
+        (bps / (20e6 * 1448.0 / 1500.0) - 1.0).abs() < 0.05,
         "{bps} bit/s; {summary}"
     );
     let queue: Vec<_> = written
@@ -463,4 +486,52 @@ fn a_program_of_a_measurement_runs_inside() {
         text.contains(&FAR_V4.to_string()) && !text.contains(&NEAR_V4.to_string()),
         "{text}"
     );
+}
+
+#[test]
+fn the_links_mtu_is_that_of_the_path() {
+    for (mtu, packets) in [(600, 3), (1500, 1), (9000, 1)] {
+        let direction = format!("{FAST}\nmtu = \"{mtu} B\"");
+        let Some(emulation) = start(&[link(&direction, &direction)]) else {
+            return;
+        };
+        let (a, b) = pair(&emulation, IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4));
+        let mut buffer = [0; 9000];
+        a.send(&[0; 1400]).expect("sends");
+        assert_eq!(b.recv(&mut buffer).expect("arrives"), 1400);
+        let summary = emulation.stop().expect("stops");
+        checked(&summary);
+        // RFC 8200 section 5: IPv6 needs 1280 bytes, so the smallest has IPv4 alone.
+        assert_eq!(summary.up.arrived_packets, packets, "MTU {mtu}");
+    }
+}
+
+#[test]
+fn a_recorder_that_hangs_up_does_not_stop_the_link() {
+    let (rows, written) = std::sync::mpsc::channel();
+    let options = Options {
+        rows: Some(rows),
+        sample_every: base::Duration::from_millis(1),
+        ..Options::new(Clock::new())
+    };
+    let emulation = match Emulation::start(&[link(FAST, FAST), link(FAST, FAST)], options) {
+        Ok(emulation) => emulation,
+        Err(e) => return skip(&e.to_string()),
+    };
+    let names: std::collections::BTreeSet<_> = (0..8)
+        .map(|_| match written.recv().expect("a row") {
+            Row::Queue(q) => q.queue.to_string(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        names.into_iter().collect::<Vec<_>>(),
+        ["hop1/down", "hop1/up", "hop2/down", "hop2/up"]
+    );
+    drop(written);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let (a, b) = pair(&emulation, IpAddr::V4(NEAR_V4), IpAddr::V4(FAR_V4));
+    a.send(&[1; 10]).expect("sends");
+    assert_eq!(b.recv(&mut [0; 100]).expect("arrives"), 10);
+    checked(&emulation.stop().expect("stops"));
 }

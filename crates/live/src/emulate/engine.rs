@@ -44,7 +44,11 @@ impl Engine {
         let mut carried = [Carried::default(), Carried::default()];
         let mut lateness = Lateness::default();
         let started = self.clock.now();
-        let mut next_sample = started;
+        let mut next_sample = if self.rows.is_some() {
+            started
+        } else {
+            Time::MAX
+        };
         // No frame that is still unseen can have arrived before this.
         let mut looked = started;
         let mut busy_before = false;
@@ -80,7 +84,10 @@ impl Engine {
             }
             if now >= next_sample {
                 self.sample(now);
-                next_sample = now + self.sample_every;
+                // On a grid, of which a host that was held up misses some.
+                let missed =
+                    now.saturating_since(next_sample).as_nanos() / self.sample_every.as_nanos();
+                next_sample += self.sample_every * (missed + 1);
             }
             let busy = moved && busy_before;
             busy_before = moved;

@@ -53,7 +53,7 @@ pub struct Options {
     pub seed: u64,
     /// Where the state of the queues is written, if anywhere.
     pub rows: Option<Sender<Row>>,
-    /// How often.
+    /// How often; at most a thousand times a second.
     pub sample_every: Duration,
 }
 
@@ -123,7 +123,7 @@ impl Emulation {
                 ways,
                 ports,
                 rows: options.rows,
-                sample_every: options.sample_every,
+                sample_every: options.sample_every.max(Duration::from_millis(1)),
             };
             let _ = tell.send(Ok(()));
             engine.run(&stopped)
