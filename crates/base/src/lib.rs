@@ -8,6 +8,7 @@ pub mod record;
 pub mod rng;
 pub mod time;
 pub mod units;
+pub mod words;
 
 pub use packet::{Ecn, FlowId, Packet, PacketId};
 pub use time::{Duration, SignedDuration, Time};

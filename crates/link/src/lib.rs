@@ -31,7 +31,7 @@ mod line;
 pub mod qdisc;
 pub mod rate;
 mod spec;
-pub mod words;
 
+pub use base::words;
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
 pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, SpecError};

@@ -1,7 +1,8 @@
 //! The small language in which a person names one of several things with its parameters, such as
-//! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table of this room.
+//! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table: disciplines,
+//! controllers, impairments.
 
-use base::{Bytes, Duration};
+use crate::{Bytes, Duration, ParseUnitError};
 use std::fmt;
 
 /// What a parameter is measured in.
@@ -14,8 +15,12 @@ pub enum Unit {
     Count,
     /// A number from 0 to 1.
     Probability,
+    /// A plain number.
+    Number,
     /// `true` or `false`.
     Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
 }
 
 /// One parameter of an entry. `default`, `min` and `max` are written as a person would write them.
@@ -48,6 +53,7 @@ pub enum Value {
     Count(u64),
     Real(f64),
     Switch(bool),
+    Choice(&'static str),
 }
 
 /// An entry with a value, given or default, for each of its parameters.
@@ -215,6 +221,12 @@ impl Words {
             other => panic!("{}: {key} is {other:?}, not a switch", self.entry.name),
         }
     }
+    pub fn choice(&self, key: &str) -> &'static str {
+        match self.get(key) {
+            Some(Value::Choice(c)) => c,
+            other => panic!("{}: {key} is {other:?}, not a choice", self.entry.name),
+        }
+    }
     pub fn bytes_if_set(&self, key: &str) -> Option<Bytes> {
         self.get(key).map(|v| match v {
             Value::Bytes(b) => b,
@@ -269,7 +281,8 @@ impl Parameter {
                 .read(text)
                 .expect("the bounds of a table are well formed")
         };
-        if value.below(bound(self.min)) || bound(self.max).below(value) {
+        let bounded = !matches!(self.unit, Unit::Choice(_) | Unit::Switch);
+        if bounded && (value.below(bound(self.min)) || bound(self.max).below(value)) {
             return Err(WordsError::OutOfRange {
                 kind,
                 name,
@@ -289,18 +302,18 @@ impl Unit {
             Unit::Duration => text
                 .parse()
                 .map(Value::Duration)
-                .map_err(|e: base::ParseUnitError| e.to_string()),
+                .map_err(|e: ParseUnitError| e.to_string()),
             // A parameter that is measured in bytes may be given as their plain number.
             Unit::Bytes if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
                 format!("{text} B")
                     .parse()
                     .map(Value::Bytes)
-                    .map_err(|e: base::ParseUnitError| e.to_string())
+                    .map_err(|e: ParseUnitError| e.to_string())
             }
             Unit::Bytes => text
                 .parse()
                 .map(Value::Bytes)
-                .map_err(|e: base::ParseUnitError| e.to_string()),
+                .map_err(|e: ParseUnitError| e.to_string()),
             Unit::Packets | Unit::Count => text
                 .parse()
                 .map(Value::Count)
@@ -316,6 +329,21 @@ impl Unit {
                 "false" | "no" | "off" => Ok(Value::Switch(false)),
                 _ => Err(format!("\"{text}\" is neither true nor false")),
             },
+            Unit::Number => match text.parse::<f64>() {
+                Ok(n) if n.is_finite() => Ok(Value::Real(n)),
+                _ => Err(format!("\"{text}\" is not a number, such as \"0.5\"")),
+            },
+            Unit::Choice(known) => known
+                .iter()
+                .find(|k| **k == text)
+                .map(|k| Value::Choice(k))
+                .ok_or_else(|| {
+                    format!(
+                        "\"{text}\" is none of {}.{}",
+                        known.join(", "),
+                        hint(text, known)
+                    )
+                }),
         }
     }
 }
@@ -340,6 +368,7 @@ impl fmt::Display for Value {
             Value::Count(n) => n.fmt(f),
             Value::Real(r) => r.fmt(f),
             Value::Switch(b) => b.fmt(f),
+            Value::Choice(c) => c.fmt(f),
         }
     }
 }
@@ -383,6 +412,8 @@ fn slips(a: &str, b: &str) -> usize {
 }
 
 /// Makes a public type of one table: it reads and prints as words, in TOML and JSON as a string.
+/// The room that uses it depends on serde.
+#[macro_export]
 macro_rules! worded {
     ($(#[$meta:meta])* $name:ident, $kind:literal, $table:expr) => {
         $(#[$meta])*
@@ -417,7 +448,7 @@ macro_rules! worded {
         }
     };
 }
-pub(crate) use worded;
+pub use worded;
 
 #[cfg(test)]
 mod tests {
@@ -432,5 +463,50 @@ mod tests {
         assert_eq!(nearest("red", &known), None);
         assert_eq!(slips("codle", "codel"), 1);
         assert_eq!(slips("", "abc"), 3);
+    }
+
+    #[test]
+    fn a_choice_and_a_plain_number_read_and_print() {
+        const ENTRY: Entry = Entry {
+            name: "thing",
+            summary: "",
+            sources: &[],
+            parameters: &[
+                Parameter {
+                    name: "gain",
+                    unit: Unit::Number,
+                    default: Some("2.5"),
+                    min: "-1",
+                    max: "10",
+                    section: "",
+                    doc: "",
+                },
+                Parameter {
+                    name: "mode",
+                    unit: Unit::Choice(&["off", "classic"]),
+                    default: Some("off"),
+                    min: "off",
+                    max: "classic",
+                    section: "",
+                    doc: "",
+                },
+            ],
+        };
+        let read = |text| Words::parse("thing", [&ENTRY].into_iter(), text);
+        let words = read("thing:mode=classic,gain=-0.5").unwrap();
+        assert_eq!(
+            (words.real("gain"), words.choice("mode")),
+            (-0.5, "classic")
+        );
+        assert_eq!(words.to_string(), "thing:gain=-0.5,mode=classic");
+        assert_eq!(read("thing:mode=off").unwrap().to_string(), "thing");
+        assert!(
+            read("thing:mode=clasic")
+                .unwrap_err()
+                .to_string()
+                .ends_with("\"clasic\" is none of off, classic. Did you mean \"classic\"?")
+        );
+        assert!(read("thing:gain=11").is_err());
+        assert!(read("thing:gain=NaN").is_err());
     }
 }
