@@ -41,6 +41,7 @@ fn main() {
                 congestion: None,
                 duration: base::Duration::from_secs(60),
                 sample: base::Duration::from_millis(50),
+                udp_rate: None,
             };
             let (rows, taken) = channel();
             let load = Load::start(plan, Clock::new(), rows).expect("the server is there");
