@@ -127,6 +127,7 @@ pub struct Session {
     throttled_seen: u16,
     /// Probes that the server may have dropped because we were over its budget.
     maybe_throttled: Range<u64>,
+    same_clock_claim: Option<i64>,
     ended: Option<Refusal>,
     train: Option<(u16, TrainResult)>,
     trains: u16,
@@ -140,6 +141,8 @@ const REORDER_PACKETS: u64 = 16;
 const MISSED_ROWS: u64 = 10_000;
 /// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
 const STAMP_SLACK_NS: i64 = 20_000;
+/// Each end's origin is good to the distance of two clock readings.
+const SAME_CLOCK_SLACK_NS: i64 = 20_000;
 /// Rows wait for the far kernel's transmit time at most this long.
 const MAX_WAIT: Duration = Duration::from_millis(700);
 
@@ -160,6 +163,7 @@ impl Session {
             largest_rtt: Duration::ZERO,
             throttled_seen: 0,
             maybe_throttled: 0..0,
+            same_clock_claim: None,
             ended: None,
             train: None,
             trains: 0,
@@ -328,14 +332,11 @@ impl Session {
         }
     }
 
-    /// Both ends read one clock, whose origins differ by so much: said in the recording.
-    pub fn report_same_clock(&mut self, now: Time, far_ahead_ns: i64) {
-        self.event(
-            now,
-            "clock",
-            "same",
-            format!("{{\"far_ahead_ns\":{far_ahead_ns}}}"),
-        );
+    /// The server says that it reads the same clock as we do, with an origin that is ahead by so much. It is
+    /// believed, and said in the recording, if the first answer bears it out: a time namespace or a
+    /// restored virtual machine can have our kernel and another clock.
+    pub fn expect_same_clock(&mut self, far_ahead_ns: i64) {
+        self.same_clock_claim = Some(far_ahead_ns);
     }
 
     /// The wall clock was set by so much: said in the recording.
@@ -637,20 +638,31 @@ impl Session {
             self.largest_rtt = self
                 .largest_rtt
                 .max(Duration::from_nanos(rtt.unsigned_abs()));
-            let received = self.unix_ns(answer.arrival.at);
-            if let Some(by) = self
+            let at = answer.arrival.at;
+            let received = self.unix_ns(at);
+            let step = self
                 .far
-                .observe(row.sent_ns, remote_rx, remote_tx, received)
-            {
-                self.event(
-                    answer.arrival.at,
-                    "clock",
-                    "far",
-                    format!("{{\"far_clock_stepped_by_about_ns\":{by}}}"),
-                );
+                .observe(row.sent_ns, remote_rx, remote_tx, received);
+            if let Some(by) = step {
+                let detail = format!("{{\"far_clock_stepped_by_about_ns\":{by}}}");
+                self.event(at, "clock", "far", detail);
             }
+            self.check_same_clock(at);
         }
         self.rows.push_back(Row::Delay(row));
+    }
+
+    fn check_same_clock(&mut self, at: Time) {
+        let Some(claim) = self.same_clock_claim.take() else {
+            return;
+        };
+        let Some((ahead, plus_minus)) = self.far.ahead_ns() else {
+            return;
+        };
+        if (claim - ahead).abs() <= plus_minus + SAME_CLOCK_SLACK_NS {
+            let detail = format!("{{\"far_ahead_ns\":{claim}}}");
+            self.event(at, "clock", "same", detail);
+        }
     }
 
     /// The row of an answer. Where its times cannot be trusted it is invalid and has no delay.

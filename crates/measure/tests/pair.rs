@@ -460,6 +460,19 @@ fn a_probe_across_a_step_of_the_wall_clock_is_void_and_not_bent() {
 }
 
 #[test]
+fn one_clock_at_both_ends_is_believed_only_if_the_first_answer_bears_it_out() {
+    let says = |claim: i64| {
+        let mut pair = Pair::new(ms(10), Duration::from_secs(10));
+        pair.session.expect_same_clock(claim);
+        pair.run(Time::from_millis(100), Time::from_secs(1));
+        let same =
+            |r: &Row| matches!(r, Row::Event(e) if &*e.kind == "clock" && &*e.subject == "same");
+        pair.rows.iter().filter(|r| same(r)).count()
+    };
+    assert_eq!((says(FAR_AHEAD), says(0)), (1, 0));
+}
+
+#[test]
 fn a_spoofed_source_gets_no_session_and_nothing_that_was_not_smaller() {
     let mut reflector = new_reflector(Budget::default(), None);
     let victim: SocketAddr = "198.51.100.9:53".parse().unwrap();

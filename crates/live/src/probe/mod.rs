@@ -169,7 +169,7 @@ impl Prober {
         };
         let mut session = Session::new(params, clock.now() + Duration::from_millis(1));
         if grant.origin_unix_ns != 0 {
-            session.report_same_clock(clock.now(), grant.origin_unix_ns - clock.from_mono_ns(0));
+            session.expect_same_clock(grant.origin_unix_ns - clock.from_mono_ns(0));
         }
         let (commands, inbox) = mpsc::channel();
         let shared = Arc::new(Mutex::new(Shared::default()));
