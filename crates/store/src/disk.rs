@@ -9,6 +9,8 @@ use std::path::Path;
 pub trait Disk: Send {
     /// Fails where the directory exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Fails where the directory is not empty.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Opens for writing, empty: what stood there is gone.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>>;
     /// Opens an existing file for writing further.
@@ -31,6 +33,9 @@ pub struct RealDisk;
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         std::fs::create_dir(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
     }
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
         Ok(Box::new(File::create(path)?))
@@ -74,7 +79,15 @@ pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<
     out.write_at(bytes, 0)?;
     out.sync()?;
     disk.rename(&part, path)?;
-    disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
+    disk.sync_dir(parent(path))
+}
+
+/// The directory that holds the entry of `path`.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(p) if p != Path::new("") => p,
+        _ => Path::new("."),
+    }
 }
 
 /// Name of a file that is not whole yet; readers skip it.

@@ -2,10 +2,11 @@
 
 use crate::batch::Rows;
 use arrow_array::RecordBatch;
+use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::{IpcWriteOptions, StreamEncoder};
 use arrow_ipc::{MetadataVersion, root_as_message};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -60,6 +61,7 @@ pub fn read(
         left: len,
         frame: Vec::new(),
         at: 0,
+        columns: Vec::new(),
         progress: progress.clone(),
     };
     // Bytes of the batches that were taken; everything after them is the tail.
@@ -82,8 +84,10 @@ pub fn read(
     if let Some(e) = progress.os_error.take() {
         return Err(e);
     }
-    let why = fault
-        .or(progress.torn.take())
+    let why = progress
+        .torn
+        .take()
+        .or(fault)
         .unwrap_or_else(|| "it goes on after its end marker".into());
     Ok(Tail {
         bytes: len - taken,
@@ -106,6 +110,8 @@ struct WholeFrames {
     left: u64,
     frame: Vec<u8>,
     at: usize,
+    /// Types of the columns, once the schema has passed.
+    columns: Vec<DataType>,
     progress: Rc<RefCell<Progress>>,
 }
 
@@ -129,9 +135,8 @@ impl WholeFrames {
         if len == 0 || !self.take(u64::from(len))? {
             return if len == 0 { Ok(true) } else { Ok(false) };
         }
-        let body = match root_as_message(&self.frame[8..]) {
-            Ok(message) => u64::try_from(message.bodyLength()).unwrap_or(u64::MAX),
-            Err(_) => return self.torn("a frame's head does not make sense"),
+        let Some(body) = body_len(&self.frame[8..], &mut self.columns) else {
+            return self.torn("a frame's head does not make sense");
         };
         self.take(body)
     }
@@ -154,6 +159,64 @@ impl WholeFrames {
         self.frame.clear();
         Ok(false)
     }
+}
+
+/// Length of the body that a frame's metadata announces. `None` where the metadata is damaged: arrow-ipc 60 verifies
+/// that it can be parsed, and panics where its figures do not fit the schema, so those are verified here.
+fn body_len(metadata: &[u8], columns: &mut Vec<DataType>) -> Option<u64> {
+    let message = root_as_message(metadata).ok()?;
+    let body = u64::try_from(message.bodyLength()).ok()?;
+    if let Some(schema) = message.header_as_schema() {
+        let schema = try_fb_to_schema(schema).ok()?;
+        *columns = schema
+            .fields()
+            .iter()
+            .map(|f| f.data_type().clone())
+            .collect();
+    } else if let Some(batch) = message.header_as_record_batch() {
+        let rows = u64::try_from(batch.length()).ok()?;
+        let nodes = batch.nodes()?;
+        let mut buffers = batch.buffers()?.iter();
+        // The next buffer, if it lies inside the body and holds at least `n` items of `size` bytes and no part of one.
+        let mut holds = |n: u64, size: u64| {
+            let buffer = buffers.next()?;
+            let (at, len) = (
+                u64::try_from(buffer.offset()).ok()?,
+                u64::try_from(buffer.length()).ok()?,
+            );
+            let fits =
+                at.checked_add(len)? <= body && len % size == 0 && len >= n.checked_mul(size)?;
+            fits.then_some(())
+        };
+        if batch.compression().is_some() || nodes.len() != columns.len() {
+            return None;
+        }
+        for (node, column) in nodes.iter().zip(&*columns) {
+            if u64::try_from(node.length()).ok()? != rows || node.null_count() < 0 {
+                return None;
+            }
+            holds(
+                if node.null_count() > 0 {
+                    rows.div_ceil(8)
+                } else {
+                    0
+                },
+                1,
+            )?;
+            match column {
+                DataType::Int64 | DataType::Float64 => holds(rows, 8)?,
+                DataType::Boolean => holds(rows.div_ceil(8), 1)?,
+                DataType::Utf8 => {
+                    holds(rows.checked_add(1)?, 4)?;
+                    holds(0, 1)?;
+                }
+                _ => return None,
+            }
+        }
+    } else {
+        return None;
+    }
+    Some(body)
 }
 
 impl Read for WholeFrames {

@@ -1,6 +1,6 @@
 use crate::batch::Rows;
 use crate::day::{day_name, day_of};
-use crate::disk::{Disk, Output, RealDisk, replace};
+use crate::disk::{Disk, Output, RealDisk, parent, part_of, replace};
 use crate::stream::Encoder;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file};
 use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
@@ -57,7 +57,7 @@ impl Options {
             complete: false,
             ..meta
         };
-        let writer = Writer {
+        let mut writer = Writer {
             disk,
             path,
             utc_offset_s: self.utc_offset_s,
@@ -65,9 +65,21 @@ impl Options {
             streams: BTreeMap::new(),
             now_ns: meta.started_ns,
             flushed_ns: meta.started_ns,
-            closed: false,
+            closed: true,
         };
-        writer.write_meta(meta)?;
+        let begun = writer.write_meta(meta).and_then(|()| {
+            let entry = writer.disk.sync_dir(parent(&writer.path));
+            entry.map_err(|e| StoreError::io("sync the directory of", &writer.path, 0, e))
+        });
+        if let Err(e) = begun {
+            // The name must be free for the next attempt.
+            for file in [writer.path.join(META), part_of(&writer.path.join(META))] {
+                let _ = writer.disk.remove(&file);
+            }
+            let _ = writer.disk.remove_dir(&writer.path);
+            return Err(e);
+        }
+        writer.closed = false;
         Ok(writer)
     }
 }

@@ -3,8 +3,11 @@
 mod common;
 
 use base::record::{Delay, Event, HostLoad, Meta, Origin, Queue, Row, Status, TableId};
-use common::{NOON, Scratch, files, meta, of, row, rows};
+use common::{NOON, Scratch, meta, of, row, rows};
 use proptest::prelude::*;
+use std::io;
+use std::path::Path;
+use store::disk::{Disk, Output, RealDisk};
 use store::{Name, Options, StoreError, Writer, read, read_noting};
 
 const SECOND: i64 = 1_000_000_000;
@@ -172,7 +175,7 @@ fn what_is_not_a_recording_is_told_so() {
     let dir = Scratch::new("bad");
     let path = dir.join("r.rec");
     Writer::create(&path, meta()).unwrap();
-    let said = |p: &std::path::Path| read(p).unwrap_err().to_string();
+    let said = |p: &Path| read(p).unwrap_err().to_string();
     assert!(said(&dir.join("nowhere")).contains("nowhere is not a recording: it does not exist"));
     assert!(said(&path.join("meta.json")).contains("is not a recording: it is a file"));
     assert!(said(&dir.join("")).contains("is not a recording: there is no meta.json in it"));
@@ -218,6 +221,26 @@ fn a_damaged_parquet_file_is_named() {
         Err(StoreError::Damaged { file: named, .. }) => assert_eq!(named, file),
         other => panic!("{other:?}"),
     }
+}
+
+/// Names of the files of a recording, sorted.
+fn files(path: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            names.extend(
+                files(&entry.path())
+                    .into_iter()
+                    .map(|f| format!("{name}/{f}")),
+            );
+        } else {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names
 }
 
 fn delay() -> impl Strategy<Value = Row> {
@@ -281,6 +304,48 @@ fn any_row() -> impl Strategy<Value = Row> {
     ]
 }
 
+/// Waits for nothing: rows with any time at all make a file each, and it is not durability that is tried here.
+struct Hasty;
+
+impl Disk for Hasty {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        RealDisk.create_dir(path)
+    }
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove_dir(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        RealDisk
+            .create(path)
+            .map(|file| Box::new(HastyOutput(file)) as Box<dyn Output>)
+    }
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Output>> {
+        RealDisk
+            .open(path)
+            .map(|file| Box::new(HastyOutput(file)) as Box<dyn Output>)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        RealDisk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        RealDisk.remove(path)
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct HastyOutput(Box<dyn Output>);
+
+impl Output for HastyOutput {
+    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
@@ -291,7 +356,7 @@ proptest! {
         let dir = Scratch::new("any");
         let path = dir.join("r.rec");
         let simulated = Meta { origin: Origin::Simulated, ..meta() };
-        let mut w = Options { utc_offset_s, ..Options::default() }.create(&path, simulated).unwrap();
+        let mut w = Options { utc_offset_s, ..Options::default() }.create_on(Box::new(Hasty), &path, simulated).unwrap();
         for (row, flush) in &written {
             w.write(row.clone()).unwrap();
             if *flush {

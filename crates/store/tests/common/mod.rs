@@ -1,7 +1,7 @@
 //! What several tests of this room need: a directory that goes away, rows of every table, disks that fail.
 
 use base::record::{Cell, Kind, Meta, Recording, Row, TableId, Text};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// 2026-11-21T12:00:00Z.
@@ -94,24 +94,4 @@ pub fn of(recording: &Recording, table: TableId) -> Vec<Row> {
         .into_iter()
         .filter(|r| r.table() == table)
         .collect()
-}
-
-/// Names of the files of a recording, sorted.
-pub fn files(path: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(path).unwrap() {
-        let entry = entry.unwrap();
-        let name = entry.file_name().into_string().unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            names.extend(
-                files(&entry.path())
-                    .into_iter()
-                    .map(|f| format!("{name}/{f}")),
-            );
-        } else {
-            names.push(name);
-        }
-    }
-    names.sort();
-    names
 }
