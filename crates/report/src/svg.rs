@@ -21,7 +21,7 @@ const STYLE: &str = "
 .tb-plot .idle{stroke:var(--idle)}.tb-plot .down{stroke:var(--down)}.tb-plot .up{stroke:var(--up)}.tb-plot .both{stroke:var(--both)}
 .tb-plot .dash-idle{stroke-dasharray:2 3}.tb-plot .dash-up{stroke-dasharray:8 3}.tb-plot .dash-both{stroke-dasharray:8 3 2 3}
 .tb-plot .shade{stroke:none;opacity:.09}.tb-plot .shade.idle{fill:var(--idle)}.tb-plot .shade.down{fill:var(--down)}.tb-plot .shade.up{fill:var(--up)}.tb-plot .shade.both{fill:var(--both)}
-@media (prefers-color-scheme:dark){.tb-plot{--ink:#e9e7e2;--muted:#a3abb5;--rule:#2c3037;--idle:#9aa3ae;--down:#6db3f2;--up:#f3a45c;--both:#bd9df2;--flow:#4cc9bb;--loss:#ff6f86;--paper:#15171b}}
+@media screen and (prefers-color-scheme:dark){.tb-plot{--ink:#e9e7e2;--muted:#a3abb5;--rule:#2c3037;--idle:#9aa3ae;--down:#6db3f2;--up:#f3a45c;--both:#bd9df2;--flow:#4cc9bb;--loss:#ff6f86;--paper:#15171b}}
 ";
 
 /// Round trips over time with the phases shaded and losses marked, throughput below on the same axis of time.

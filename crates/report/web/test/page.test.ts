@@ -279,9 +279,11 @@ test("without a script the tables, the static plots and the reasons are there", 
   await close(opened);
 });
 
-test("on paper the static plots stand in for the live ones", async () => {
-  const opened = await open("adsl");
+test("on paper the static plots stand in for the live ones, dark on white", async () => {
+  const opened = await open("adsl", { colorScheme: "dark" });
   await opened.page.emulateMedia({ media: "print" });
+  assert.equal(await opened.page.evaluate(() => getComputedStyle(document.body).backgroundColor), "rgb(255, 255, 255)");
+  assert.equal(await opened.page.evaluate(() => getComputedStyle(document.querySelector(".static .paper")!).fill), "rgb(255, 255, 255)");
   assert.equal(await opened.page.locator(".static svg:visible").count(), 2);
   assert.equal(await opened.page.locator("canvas:visible, button:visible").count(), 0);
   await opened.page.pdf({ path: join(out, "adsl.pdf"), format: "A4" });
