@@ -4,7 +4,7 @@
 use crate::curves::Curves;
 use crate::tables::{self, Cell, Notes, Row, Table};
 use crate::verdict::{UNFINISHED, of, sentence};
-use crate::words::{self, DELAY, RATE, RPM_SHORT, SIZE, Unit};
+use crate::words::{self, DELAY, RATE, RPM_SHORT, SIZE, SPAN, Unit};
 use crate::{data, svg};
 use analysis::answer::{Answer, DirectionAnswer, Figure, Severity};
 use base::record::{Direction, Origin, Recording};
@@ -75,7 +75,7 @@ fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
     };
     html! {
         header {
-            p.meta { b { "Tailback" } " " span { (title) } " " span { (words::moment(answer.started_ns)) } " " span { (DELAY.print(answer.duration_s * 1e3)) ", " (how) } }
+            p.meta { b { "Tailback" } " " span { (title) } " " span { (words::moment(answer.started_ns)) } " " span { (SPAN.print(answer.duration_s)) ", " (how) } }
             div.verdict {
                 div.grade.(tone) role="img" aria-label=(format!("Grade {}", answer.grade.letter)) { (answer.grade.letter) }
                 h1 { (firm(&sentence(answer))) }
@@ -303,7 +303,7 @@ fn instrument(answer: &Answer, recording: &Recording) -> Markup {
             (list(&tables::instrument(answer).rows, 0, "instrument"))
             @if !meta.exclusions.is_empty() {
                 h3 { "Left out" }
-                ul { @for e in &meta.exclusions { li { (DELAY.print((e.to_ns - e.from_ns) as f64 / 1e6)) ": " (e.reason) } } }
+                ul { @for e in &meta.exclusions { li { (SPAN.print((e.to_ns - e.from_ns) as f64 / 1e9)) ": " (e.reason) } } }
             }
             @if !meta.host.kernel.is_empty() {
                 details { summary { "Host" } dl.list {

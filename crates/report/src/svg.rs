@@ -53,6 +53,8 @@ struct Panel {
     top: f64,
     height: f64,
     max: f64,
+    /// Where its heading stands.
+    name_y: f64,
 }
 
 impl Panel {
@@ -63,7 +65,7 @@ impl Panel {
     fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
         let marks = (0..=4).map(|i| self.max * f64::from(i) / 4.0);
         html! {
-            text.name x=(LEFT) y=(self.top - 10.0) { (name) }
+            text.name x=(LEFT) y=(self.name_y) { (name) }
             @for v in marks {
                 line class=(if v == 0.0 { "axis" } else { "rule" }) x1=(LEFT) x2=(LEFT + INNER) y1=(short(self.y(v))) y2=(short(self.y(v))) {}
                 text x=(LEFT - 8.0) y=(short(self.y(v) + 5.0)) text-anchor="end" { (label(v)) }
@@ -77,11 +79,13 @@ pub(crate) fn over_time(curves: &Curves) -> Markup {
         top: 56.0,
         height: 236.0,
         max: nice_top(curves.top_ms()),
+        name_y: 20.0,
     };
     let rate = Panel {
         top: 340.0,
         height: 110.0,
         max: nice_top(curves.top_bps()),
+        name_y: 330.0,
     };
     let (unit, size) = RATE.fitting(rate.max);
     let has_rate = curves.top_bps() > 0.0;
@@ -106,7 +110,7 @@ pub(crate) fn over_time(curves: &Curves) -> Markup {
         html! {
             @for p in &curves.phases {
                 rect.shade.(class(&p.name)) x=(short(x(p.from_s))) width=(short(x(p.to_s) - x(p.from_s))) y=(delay.top) height=(last.top + last.height - delay.top) {}
-                text x=(short((x(p.from_s) + x(p.to_s)) / 2.0)) y=(delay.top + 23.0) text-anchor="middle" { (phase(&p.name)) }
+                text x=(short((x(p.from_s) + x(p.to_s)) / 2.0)) y=(delay.top - 7.0) text-anchor="middle" { (phase(&p.name)) }
             }
             (delay.frame("Round-trip time, ms", number))
             (key(&keys, 20.0))
@@ -117,13 +121,12 @@ pub(crate) fn over_time(curves: &Curves) -> Markup {
         path.loss d=(curves.lost_s.iter().map(|t| format!("M{} {}v7", short(x(*t)), delay.top)).collect::<String>()) {}
             @if has_rate {
                 (rate.frame(&format!("Throughput, {unit}"), |v| number(v / size)))
-                (key(&[("down", "download"), ("up", "upload")], rate.top - 14.0))
+                (key(&[("down", "download"), ("up", "upload")], rate.name_y))
                 @for (name, series) in [("down", &curves.bins.down_bps), ("up", &curves.bins.up_bps)] {
                     path.line.(name) d=(path(series.iter().enumerate().map(|(i, v)| (bin(i), v.map(|v| rate.y(v)))))) {}
                 }
             }
-            @for i in 0..=6 {
-                @let t = curves.span_s * f64::from(i) / 6.0;
+            @for t in even_marks(0.0, curves.span_s) {
                 text x=(short(x(t))) y=(height - 28.0) text-anchor="middle" { (number(t)) }
             }
             text x=(LEFT + INNER / 2.0) y=(height - 8.0) text-anchor="middle" { "time, s" }
@@ -136,6 +139,7 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
         top: 56.0,
         height: 260.0,
         max: 100.0,
+        name_y: 46.0,
     };
     let all = || {
         curves
@@ -173,6 +177,19 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
     )
 }
 
+/// Four to eight round numbers within the range.
+fn even_marks(low: f64, high: f64) -> Vec<f64> {
+    let power = 10f64.powf(((high - low) / 8.0).log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|m| m * power)
+        .into_iter()
+        .find(|s| (high - low) / s <= 8.0)
+        .unwrap_or(10.0 * power);
+    ((low / step).ceil() as i64..=(high / step + 1e-9).floor() as i64)
+        .map(|i| i as f64 * step)
+        .collect()
+}
+
 /// 1, 2 and 5 of each power of ten, or even steps where it is too narrow for three of those.
 fn log_marks(low: f64, high: f64) -> Vec<f64> {
     let mut marks: Vec<f64> = (low.log10().floor() as i32..=high.log10().ceil() as i32)
@@ -180,10 +197,7 @@ fn log_marks(low: f64, high: f64) -> Vec<f64> {
         .filter(|v| (low..=high).contains(v))
         .collect();
     if marks.len() < 3 {
-        let step = nice_top((high - low) / 5.0);
-        marks = ((low / step).ceil() as i64..=(high / step).floor() as i64)
-            .map(|i| i as f64 * step)
-            .collect();
+        marks = even_marks(low, high);
     }
     marks
 }
@@ -329,7 +343,7 @@ mod tests {
         let marks: Vec<String> = log_marks(19.0, 19.8).into_iter().map(number).collect();
         assert_eq!(
             marks,
-            ["19", "19.2", "19.4", "19.5", "19.7"].map(String::from)
+            ["19", "19.2", "19.4", "19.6", "19.8"].map(String::from)
         );
         assert_eq!(
             log_marks(10.0, 500.0),

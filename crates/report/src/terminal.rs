@@ -3,7 +3,7 @@
 use crate::curves::Curves;
 use crate::tables::{self, Cell, Notes, Table};
 use crate::verdict::{of, verdict};
-use crate::words::{self, DELAY, RATE, SIZE, number, phase};
+use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, phase};
 use analysis::answer::{Answer, Severity};
 use base::record::{Direction, Recording};
 
@@ -56,7 +56,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
             "{} · {} · {}{origin}",
             title(answer),
             words::moment(answer.started_ns),
-            DELAY.print(answer.duration_s * 1e3)
+            SPAN.print(answer.duration_s)
         ),
         0,
         Some(Paint::Faint),

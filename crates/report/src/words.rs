@@ -10,6 +10,8 @@ pub struct Unit(&'static [(&'static str, f64)]);
 
 /// From milliseconds.
 pub const DELAY: Unit = Unit(&[("s", 10_000.0), ("ms", 1.0)]);
+/// From seconds: how long a run or a stretch of it took.
+pub const SPAN: Unit = Unit(&[("s", 1.0)]);
 /// From bits per second.
 pub const RATE: Unit = Unit(&[
     ("Gbit/s", 1e9),
@@ -35,12 +37,8 @@ impl Unit {
         let (name, size) = *reached
             .or(self.0.last())
             .expect("a unit has at least one size");
-        // Seconds are printed as seconds, though they begin only at ten thousand milliseconds.
-        if name == "s" {
-            (name, 1_000.0)
-        } else {
-            (name, size)
-        }
+        // Delays are printed in seconds, from ten of them on.
+        (name, if size == 10_000.0 { 1_000.0 } else { size })
     }
     pub fn print(self, value: f64) -> String {
         let (name, size) = self.fitting(value);
@@ -160,6 +158,7 @@ mod tests {
         assert_eq!(DELAY.print(429.971), "430 ms");
         assert_eq!(DELAY.print(0.1234), "0.123 ms");
         assert_eq!(DELAY.print(12_340.0), "12.3 s");
+        assert_eq!(SPAN.print(55.1), "55.1 s");
         assert_eq!(DELAY.print(-0.25), "-0.25 ms");
         assert_eq!(RATE.print(700_000.0), "700 kbit/s");
         assert_eq!(SIZE.print(37_625.0), "37.6 kB");

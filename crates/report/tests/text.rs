@@ -196,6 +196,41 @@ fn the_one_line_says_the_main_figures() {
     }
 }
 
+/// Slow lines are probed a few times a second: dots alone would not be read as a curve.
+#[test]
+fn sparse_probes_are_joined_by_lines_and_losses_interrupt_them() {
+    let (answer, mut recording) = sample::bloated_adsl();
+    let plot = |recording: &Recording| -> Vec<String> {
+        let style = Style {
+            unicode: false,
+            ..PLAIN
+        };
+        let out = text(&answer, recording, style);
+        out.lines()
+            .skip_while(|l| !l.starts_with("Round-trip"))
+            .skip(1)
+            .take(8)
+            .map(|l| l.split_once('|').expect("an axis").1.to_string())
+            .collect()
+    };
+    let columns = |rows: &[String]| {
+        (0..80)
+            .filter(|i| rows.iter().any(|r| r.as_bytes().get(*i) == Some(&b'#')))
+            .count()
+    };
+    recording.delay.retain(|d| d.seq % 300 == 0);
+    let joined = columns(&plot(&recording));
+    assert!(joined >= 75, "{joined} of 80 columns are drawn");
+    for d in recording.delay.iter_mut().filter(|d| d.seq >= 3_000) {
+        d.status = base::record::Status::Lost;
+    }
+    let interrupted = columns(&plot(&recording));
+    assert!(
+        (30..45).contains(&interrupted),
+        "{interrupted} of 80 columns are drawn"
+    );
+}
+
 #[test]
 fn an_answer_without_a_recording_still_prints() {
     let (mut answer, _) = sample::bloated_adsl();

@@ -38,18 +38,21 @@ pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
     let mut dots = vec![false; wide * tall];
     let mut lost = vec![false; columns];
     let row_of = |ms: f64| tall - 1 - ((ms / top * tall as f64) as usize).min(tall - 1);
-    let mut extremes: Vec<Option<(f64, f64)>> = vec![None; wide];
-    for (t_s, ms) in curves.probes.iter().filter_map(|p| Some((p.t_s, p.ms?))) {
-        let (low, high) = extremes[at(t_s, curves.span_s, wide)].get_or_insert((ms, ms));
-        *low = low.min(ms);
-        *high = high.max(ms);
-    }
-    for (x, (low, high)) in extremes
-        .iter()
-        .enumerate()
-        .filter_map(|(x, e)| Some((x, (*e)?)))
-    {
-        (row_of(high)..=row_of(low)).for_each(|y| dots[y * wide + x] = true);
+    let mut last: Option<(usize, usize)> = None;
+    for p in &curves.probes {
+        let here = p.ms.map(|ms| (at(p.t_s, curves.span_s, wide), row_of(ms)));
+        if let Some((x, y)) = here {
+            let (from_x, from_y) = last.unwrap_or((x, y));
+            let steps = (x - from_x).max(y.abs_diff(from_y)).max(1);
+            for i in 0..=steps {
+                let part = |a: usize, b: usize| {
+                    (a as f64 + (b as f64 - a as f64) * i as f64 / steps as f64).round() as usize
+                };
+                dots[part(from_y, y) * wide + part(from_x, x)] = true;
+            }
+        }
+        // A lost probe interrupts the line.
+        last = here;
     }
     curves
         .lost_s
