@@ -194,8 +194,8 @@ pub struct NoSuchCongestionControl {
     pub has: CongestionControls,
 }
 
-/// Chooses by name, or CUBIC where the kernel lets us, since that is what most senders on the Internet
-/// run and what fills a queue; a machine's own default may be one that avoids queues.
+/// Chooses by name, or CUBIC, or Reno where the kernel keeps CUBIC from this user: that is what most senders on
+/// the Internet run and what fills a queue; a machine's own default may be one that avoids queues.
 ///
 /// # Errors
 /// A named one that the kernel does not have, or does not let this user choose.
@@ -221,7 +221,10 @@ pub fn choose_congestion(
             refused(name, why)
         }),
         None => {
-            let _ = socket.set_tcp_congestion(b"cubic");
+            // Reno fills a queue too, and every kernel lets everybody choose it.
+            let _ = socket
+                .set_tcp_congestion(b"cubic")
+                .or_else(|_| socket.set_tcp_congestion(b"reno"));
             Ok(())
         }
     }

@@ -44,7 +44,7 @@ pub struct LoadPlan {
     pub flows: u32,
     /// Number of the first flow within the recording; the others follow.
     pub first_flow: i64,
-    /// The kernel's name; without one CUBIC, or the kernel's default where there is no CUBIC.
+    /// The kernel's name; without one CUBIC, or Reno where CUBIC is not to be had.
     pub congestion: Option<String>,
     /// The flows end by themselves after this long.
     pub duration: Duration,
