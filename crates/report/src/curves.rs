@@ -2,7 +2,7 @@
 
 use analysis::answer::{Answer, PhaseAnswer};
 use analysis::phases;
-use base::record::{Delay, Direction, Flow, Recording, Status, Text};
+use base::record::{Delay, Direction, Recording, Status, Text};
 use std::collections::BTreeMap;
 
 /// Points of a curve beyond which it is thinned to the extremes of each column: twice the pixels of a wide screen, for zooming in.
@@ -372,6 +372,7 @@ fn throughput(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::record::Flow;
 
     #[test]
     fn thinning_keeps_every_peak_and_every_floor() {
