@@ -3,9 +3,10 @@
 
 Needs root, irtt, fping, strace, iproute2, and `cargo build --release -p tailback-live --example probe`.
 
-    bench/probe.py --interval-ms 10 --count 500        # about 25 s
-    bench/probe.py --interval-ms 1 --count 3000
+    bench/probe.py --interval-ms 10 --count 200        # about 25 s
+    bench/probe.py --interval-ms 1 --count 2000
 
+The tools take turns, several rounds of them; figures are medians over the rounds, missed slots their sum.
 Every tool runs under SCHED_FIFO 50 (ours asks for it by itself). Processor time and context switches are
 the kernel's account of the finished process; system calls come from a second, shorter run under `strace -c`.
 fping's answers come from the far kernel. irtt's and fping's round trips contain the way from program to
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -98,7 +100,8 @@ def row(name, probes, cpu, switches, calls, p50, p99, missed, slots):
         "cpu_ms_per_1000": round(cpu * 1e3 / probes, 1),
         "switches_per_probe": round(switches / probes, 2),
         "syscalls_per_probe": None if calls is None else round(calls, 2),
-        "missed": f"{missed}/{slots}",
+        "missed": missed,
+        "slots": slots,
     }
 
 
@@ -128,17 +131,32 @@ def measure(interval_ms, count, traced):
     return rows, detail
 
 
-def server_costs(server, before):
+def combine(rounds):
+    """Medians over rounds, sums of counts; system calls were counted in the first round."""
+    rows = []
+    for tool in zip(*rounds):
+        row = dict(tool[0])
+        for key in ("rtt_p50_us", "rtt_p99_us", "cpu_ms_per_1000", "switches_per_probe"):
+            row[key] = statistics.median(r[key] for r in tool)
+        for key in ("missed", "slots"):
+            row[key] = sum(r[key] for r in tool)
+        rows.append(row)
+    return rows
+
+
+def server_costs(server):
+    """Processor time of a running process, ms."""
     fields = Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()
     ticks = int(fields[11]) + int(fields[12])
-    return ticks * 1e3 / os.sysconf("SC_CLK_TCK") - before
+    return ticks * 1e3 / os.sysconf("SC_CLK_TCK")
 
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--interval-ms", type=float, default=10)
-    args.add_argument("--count", type=int, default=500)
-    args.add_argument("--traced", type=int, default=100, help="probes to count system calls by; 0 for none")
+    args.add_argument("--count", type=int, default=200, help="probes of one tool in one round")
+    args.add_argument("--rounds", type=int, default=3)
+    args.add_argument("--traced", type=int, default=50, help="probes to count system calls by; 0 for none")
     args.add_argument("--json", action="store_true")
     args = args.parse_args()
     servers = []
@@ -147,8 +165,12 @@ def main():
         servers.append(subprocess.Popen(in_ns(FAR, OURS, "serve", f"{ADDR}:29111")))
         servers.append(subprocess.Popen(in_ns(FAR, "chrt", "-f", "50", "irtt", "server", "-i", "0"), stdout=subprocess.DEVNULL))
         time.sleep(0.5)
-        rows, detail = measure(args.interval_ms, args.count, args.traced)
-        cpu = server_costs(servers[0], 0) * 1e3 / (args.count + 3 * args.traced)
+        rounds = []
+        for n in range(args.rounds):
+            rows, detail = measure(args.interval_ms, args.count, 0 if n else args.traced)
+            rounds.append(rows)
+        rows = combine(rounds)
+        cpu = server_costs(servers[0]) * 1e3 / (args.rounds * args.count + 3 * args.traced)
     finally:
         for s in servers:
             s.terminate()
@@ -165,13 +187,13 @@ def main():
         print(json.dumps({"interval_ms": args.interval_ms, "count": args.count, "tools": rows, "verdicts": verdicts}, indent=1))
         return
     heads = list(rows[0])
-    print(f"every {args.interval_ms:g} ms, {args.count} probes")
+    print(f"every {args.interval_ms:g} ms, {args.rounds} rounds of {args.count} probes each")
     print("  ".join(f"{h:>18}" for h in heads))
     for r in rows:
         print("  ".join(f"{'-' if r[h] is None else r[h]:>18}" for h in heads))
     for what, value in verdicts.items():
         print(f"{what}: {value}")
-    print("\n" + detail)
+    print("\nours, last round:\n" + detail)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,9 @@ const MISSED_ROWS: u64 = 10_000;
 const STAMP_SLACK_NS: i64 = 20_000;
 /// Each end's origin is good to the distance of two clock readings.
 const SAME_CLOCK_SLACK_NS: i64 = 20_000;
-/// Rows wait for the far kernel's transmit time at most this long.
+/// Rows wait for the far kernel's transmit time two intervals, but within these: it comes with a later
+/// answer, and answers may be read in batches.
+const MIN_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_millis(700);
 
 impl Session {
@@ -478,9 +480,7 @@ impl Session {
             }..latest;
             self.fault(now, format!("{{\"throttled_by_server\":{throttled}}}"));
         }
-        let wait = (self.params.interval * 2)
-            .max(Duration::from_millis(50))
-            .min(MAX_WAIT);
+        let wait = (self.params.interval * 2).max(MIN_WAIT).min(MAX_WAIT);
         let answer = Answer {
             arrival,
             remote_rx_ns: reply.rx_ns,

@@ -80,7 +80,7 @@ impl TxNumbers {
 
 /// Answers are read this long after the last time, or after so many probes, whichever is first: they and
 /// the transmit times must fit the socket's buffer, and rows should be fresh within a second.
-const LOOK: Duration = Duration::from_millis(25);
+const LOOK: Duration = Duration::from_millis(50);
 const LOOK_SENDS: u32 = 32;
 /// And this often where probes are rare.
 const LOOK_AT_LEAST: Duration = Duration::from_millis(250);
@@ -339,6 +339,8 @@ impl Driver {
             self.session
                 .report_fault(now, format!("{server} answers again"));
         }
+        // Reading the thread's processor time is one.
+        self.system_calls += 1;
         let mut shared = lock(&self.shared);
         shared.trouble = self.trouble.clone();
         shared.summary = ProbeSummary {
