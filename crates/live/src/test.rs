@@ -56,7 +56,7 @@ impl Default for TestPlan {
             phase_cap: Duration::from_secs(90),
             flows: None,
             congestion: None,
-            udp_rate: None,
+            udp_rate: self.plan.udp_rate,
             probe_interval: None,
             interface: None,
             hold_off: None,
@@ -368,7 +368,7 @@ impl Run<'_> {
                 congestion: self.plan.congestion.clone(),
                 duration: self.plan.phase_cap + self.plan.phase_cap,
                 sample: Duration::from_millis(50),
-                udp_rate: None,
+                udp_rate: self.plan.udp_rate,
             };
             self.next_flow += i64::from(plan.flows);
             loads.push(Load::start(plan, self.clock, self.rows.clone())?);

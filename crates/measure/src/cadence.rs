@@ -24,10 +24,14 @@ pub fn idle_interval(slowest: Option<BitsPerSec>, probe: Bytes) -> Duration {
 /// bytes and, as the queue may be counted in packets, of its packets. Where that leaves fewer than four
 /// probes a second, bytes alone decide, because otherwise a line of 65 kbit/s would get one in four seconds.
 pub fn loaded_interval(loaded: Option<BitsPerSec>, probe: Bytes) -> Duration {
-    let Some(rate) = loaded else { return SPARSEST_LOADED };
+    let Some(rate) = loaded else {
+        return SPARSEST_LOADED;
+    };
     let by_bytes = share(probe.serialization_delay_ceil(rate), 20);
     let by_packets = share(FULL_PACKET.serialization_delay_ceil(rate), 20);
-    by_bytes.max(by_packets.min(SPARSEST_LOADED)).clamp(FASTEST, Duration::from_secs(1))
+    by_bytes
+        .max(by_packets.min(SPARSEST_LOADED))
+        .clamp(FASTEST, Duration::from_secs(1))
 }
 
 /// Interval at which one packet each takes one part in `parts` of the line.
@@ -47,8 +51,14 @@ mod tests {
 
     #[test]
     fn a_fast_line_gets_the_fastest_cadence() {
-        assert_eq!(loaded_interval(Some(BitsPerSec::from_mbps(60)), PROBE), FASTEST);
-        assert_eq!(idle_interval(Some(BitsPerSec::from_mbps(60)), PROBE), FASTEST);
+        assert_eq!(
+            loaded_interval(Some(BitsPerSec::from_mbps(60)), PROBE),
+            FASTEST
+        );
+        assert_eq!(
+            idle_interval(Some(BitsPerSec::from_mbps(60)), PROBE),
+            FASTEST
+        );
     }
 
     #[test]
@@ -57,11 +67,20 @@ mod tests {
         let shdsl = loaded_interval(Some(BitsPerSec::from_mbps(2)), PROBE);
         assert!((per_second(shdsl) - 8.33).abs() < 0.01, "{shdsl}");
         // 700 kbit/s: 2.9 packets a second would be the twentieth; the floor of four stands.
-        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(700)), PROBE), Duration::from_millis(250));
+        assert_eq!(
+            loaded_interval(Some(BitsPerSec::from_kbps(700)), PROBE),
+            Duration::from_millis(250)
+        );
         // 65 kbit/s: four probes of 100 bytes are 3.2 kbit/s, just under a twentieth.
-        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(65)), PROBE), Duration::from_millis(250));
+        assert_eq!(
+            loaded_interval(Some(BitsPerSec::from_kbps(65)), PROBE),
+            Duration::from_millis(250)
+        );
         // 20 kbit/s: bytes rule.
-        assert_eq!(loaded_interval(Some(BitsPerSec::from_kbps(20)), PROBE), Duration::from_millis(800));
+        assert_eq!(
+            loaded_interval(Some(BitsPerSec::from_kbps(20)), PROBE),
+            Duration::from_millis(800)
+        );
     }
 
     #[test]

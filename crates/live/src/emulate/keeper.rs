@@ -66,7 +66,7 @@ pub(super) fn isolate(plan: &Plan, net: BorrowedFd) -> io::Result<()> {
         Some(c"sysfs"),
         libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC,
     );
-    let before = block_all();
+    block_all();
     match fork()? {
         0 => {}
         init => keep(init, false),
@@ -86,8 +86,7 @@ pub(super) fn isolate(plan: &Plan, net: BorrowedFd) -> io::Result<()> {
     if plan.hand_on_rights {
         hand_on_rights()?;
     }
-    // SAFETY: the set is one that the kernel filled in.
-    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) };
+    unblock_all();
     Ok(())
 }
 
@@ -219,14 +218,22 @@ fn hand_on_rights() -> io::Result<()> {
     Ok(())
 }
 
-/// Blocks every signal and gives the set that was blocked before.
-fn block_all() -> libc::sigset_t {
+fn block_all() {
     // SAFETY: zeroes are a value of this type, and the calls fill in what they are given.
     unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        before
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, ptr::null_mut());
+    }
+}
+
+/// The command gets no blocked signal from us: with SIGTERM blocked, nobody could ask it to end.
+fn unblock_all() {
+    // SAFETY: as above.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
     }
 }
 
