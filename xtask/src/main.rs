@@ -1,1 +1,78 @@
-fn main() {}
+//! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
+
+mod cites;
+mod generate;
+mod layers;
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: cargo xtask VERB
+  check    everything below that can fail: layers, cites, and that generated files are fresh
+  gen      write schema/ and docs/reference/ anew from their sources
+  layers   no room depends on one it must not, and pure rooms say that they are
+  cites    list each RFC that is cited, with its title
+  sample   write data/records/ of the present format version anew";
+
+fn main() -> ExitCode {
+    match run(std::env::args().nth(1).as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Option<&str>) -> Result<()> {
+    let root = root();
+    match verb {
+        Some("check") => {
+            layers::check(&root)?;
+            cites::check(&root)?;
+            generate::check(&root)
+        }
+        Some("gen") => generate::write(&root),
+        Some("layers") => layers::check(&root),
+        Some("cites") => {
+            print!("{}", cites::check(&root)?);
+            Ok(())
+        }
+        Some("sample") => sample(&root),
+        _ => bail!(USAGE),
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask stands in the workspace")
+        .to_owned()
+}
+
+/// The store writes the sample itself, in a process of its own: xtask stays cheap to build.
+fn sample(root: &Path) -> Result<()> {
+    let status = cargo(root)
+        .args([
+            "run",
+            "--release",
+            "--quiet",
+            "--package",
+            "tailback-store",
+            "--example",
+            "sample",
+        ])
+        .status()
+        .context("cannot run cargo")?;
+    if !status.success() {
+        bail!("the sample was not written");
+    }
+    Ok(())
+}
+
+fn cargo(root: &Path) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root);
+    cargo
+}

@@ -29,6 +29,8 @@ pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
     pub nullable: bool,
+    /// The only texts it holds; empty where any may stand.
+    pub words: &'static [&'static str],
     pub doc: &'static str,
 }
 
@@ -57,6 +59,8 @@ pub trait Table: Sized {
 pub trait Field: Sized {
     const KIND: Kind;
     const NULLABLE: bool = false;
+    /// The only texts of a column of this type; empty where any may stand.
+    const WORDS: &'static [&'static str] = &[];
     fn to_cell(&self) -> Cell;
     fn from_cell(cell: Cell) -> Option<Self>;
 }
@@ -85,6 +89,7 @@ field!(Text, Text);
 impl<T: Field> Field for Option<T> {
     const KIND: Kind = T::KIND;
     const NULLABLE: bool = true;
+    const WORDS: &'static [&'static str] = T::WORDS;
     fn to_cell(&self) -> Cell {
         self.as_ref().map_or(Cell::Null, T::to_cell)
     }
@@ -115,6 +120,7 @@ macro_rules! word_enum {
         }
         impl $crate::record::Field for $name {
             const KIND: $crate::record::Kind = $crate::record::Kind::Text;
+            const WORDS: &'static [&'static str] = &[$($word),+];
             fn to_cell(&self) -> $crate::record::Cell {
                 $crate::record::Cell::Text(self.word().into())
             }
@@ -147,6 +153,7 @@ macro_rules! tables {
                         name: stringify!($field),
                         kind: <$t as Field>::KIND,
                         nullable: <$t as Field>::NULLABLE,
+                        words: <$t as Field>::WORDS,
                         doc: concat!($($doc),*),
                     }),+],
                 };
