@@ -71,22 +71,24 @@ pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Opti
     })
 }
 
-/// Payload counted so far: (flow, t_ns, bytes) of each row that tells it. Both ends count, and the two run
-/// apart by what is under way: mixed they would make a zigzag. What has arrived is what counts; of an
-/// upload, which has arrived at the far end, the acknowledgements tell it on our own clock.
+/// Payload counted so far: (flow, t_ns, bytes) of each row that tells it. Three counts run apart, by what is
+/// under way and by what waits behind a hole: mixed they would make a zigzag. What the sender knows to be
+/// delivered is the smoothest. Without it, what the receiver read in order, or for an upload, whose
+/// receiver is far, what was acknowledged.
 pub fn counted(rows: &[&Flow], direction: Direction) -> Vec<(i64, i64, f64)> {
-    let sender = match direction {
-        Direction::Up => rows.iter().any(|f| f.bytes_acked.is_some()),
-        Direction::Down => !rows.iter().any(|f| f.bytes_received.is_some()),
+    type Count = fn(&Flow) -> Option<i64>;
+    let near: [Count; 2] = match direction {
+        Direction::Up => [|f| f.bytes_acked, |f| f.bytes_received],
+        Direction::Down => [|f| f.bytes_received, |f| f.bytes_acked],
     };
-    let bytes = |f: &Flow| {
-        if sender {
-            f.bytes_acked
-        } else {
-            f.bytes_received
-        }
+    let counts: [Count; 3] = [|f| f.delivered_bytes, near[0], near[1]];
+    let Some(count) = counts
+        .into_iter()
+        .find(|c| rows.iter().any(|f| c(f).is_some()))
+    else {
+        return Vec::new();
     };
-    let told = |f: &&Flow| Some((f.flow, f.t_ns, bytes(f).filter(|b| *b >= 0)? as f64));
+    let told = |f: &&Flow| Some((f.flow, f.t_ns, count(f).filter(|b| *b >= 0)? as f64));
     rows.iter().filter_map(told).collect()
 }
 
@@ -242,6 +244,7 @@ mod tests {
             min_rtt_ns: None,
             retransmits: None,
             delivery_rate_bps: None,
+            delivered_bytes: None,
             mss_bytes: Some(1448),
         }
     }

@@ -56,7 +56,7 @@ impl Default for TestPlan {
             phase_cap: Duration::from_secs(90),
             flows: None,
             congestion: None,
-            udp_rate: self.plan.udp_rate,
+            udp_rate: None,
             probe_interval: None,
             interface: None,
             hold_off: None,

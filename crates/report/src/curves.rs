@@ -417,6 +417,7 @@ mod tests {
             min_rtt_ns: None,
             retransmits: None,
             delivery_rate_bps: None,
+            delivered_bytes: None,
             mss_bytes: None,
         }
     }

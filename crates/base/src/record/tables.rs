@@ -86,6 +86,8 @@ tables! {
         direction: Direction,
         /// Payload bytes acknowledged so far (at the sender), null where only the receiver was watched.
         bytes_acked: Option<i64>,
+        /// Payload bytes delivered so far as the sender knows it: whole segments, counted when first acknowledged, selectively or not, so that a hole being repaired makes neither a stall nor a jump.
+        delivered_bytes: Option<i64>,
         /// Payload bytes received so far (at the receiver), null where only the sender was watched.
         bytes_received: Option<i64>,
         /// Congestion window.

@@ -80,6 +80,7 @@ pub fn row(t_ns: i64, flow: i64, direction: Direction) -> Flow {
         srtt_ns: None,
         rttvar_ns: None,
         min_rtt_ns: None,
+        delivered_bytes: None,
         retransmits: None,
         delivery_rate_bps: None,
         mss_bytes: None,
@@ -93,6 +94,7 @@ pub fn fill(row: &mut Flow, s: &SenderState) {
     row.srtt_ns = s.srtt_ns.and_then(int);
     row.rttvar_ns = s.rttvar_ns.and_then(int);
     row.min_rtt_ns = s.min_rtt_ns.and_then(int);
+    row.delivered_bytes = s.delivered_bytes.and_then(int);
     row.retransmits = int(s.retransmits);
     row.delivery_rate_bps = s.delivery_rate_bps.and_then(int);
     row.mss_bytes = int(s.mss_bytes);

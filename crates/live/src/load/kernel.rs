@@ -28,6 +28,7 @@ const DELIVERY_RATE: usize = 160;
 const BUSY_TIME_US: usize = 168;
 const RWND_LIMITED_US: usize = 176;
 const SNDBUF_LIMITED_US: usize = 184;
+const DELIVERED: usize = 192;
 /// TCP_INFINITE_SSTHRESH, include/net/tcp.h.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -89,6 +90,7 @@ impl TcpInfo {
             rttvar_ns: micros(RTTVAR_US),
             min_rtt_ns: micros(MIN_RTT_US),
             retransmits: u64::from(self.u32(TOTAL_RETRANS).unwrap_or(0)),
+            delivered_bytes: self.u32(DELIVERED).map(|n| u64::from(n) * mss),
             delivery_rate_bps: self
                 .u64(DELIVERY_RATE)
                 .filter(|r| *r > 0)

@@ -71,7 +71,7 @@ impl Writer {
 }
 
 /// A sample as a row of numbers, so that one loop writes differences of all of them.
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
 
 fn columns(s: &Sample) -> (u64, [Option<u64>; COLUMNS]) {
     let mut row = [None; COLUMNS];
@@ -89,6 +89,7 @@ fn columns(s: &Sample) -> (u64, [Option<u64>; COLUMNS]) {
                 Some(t.retransmits),
                 t.delivery_rate_bps,
                 Some(t.mss_bytes),
+                t.delivered_bytes,
             ]);
             1
         }
@@ -112,6 +113,7 @@ fn from_columns(kind: u64, row: [Option<u64>; COLUMNS]) -> Option<Sample> {
             retransmits: row[7]?,
             delivery_rate_bps: row[8],
             mss_bytes: row[9]?,
+            delivered_bytes: row[10],
         }),
         2 => Detail::Datagrams(DatagramCount {
             received: row[2]?,

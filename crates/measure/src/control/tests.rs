@@ -77,18 +77,21 @@ fn detail() -> impl Strategy<Value = Detail> {
     let n = any::<u64>;
     prop_oneof![
         Just(Detail::Receiver),
-        (n(), o(), o(), o(), o(), n(), o(), n()).prop_map(|(c, th, s, v, m, r, d, mss)| {
-            Detail::Sender(SenderState {
-                cwnd_bytes: c,
-                ssthresh_bytes: th,
-                srtt_ns: s,
-                rttvar_ns: v,
-                min_rtt_ns: m,
-                retransmits: r,
-                delivery_rate_bps: d,
-                mss_bytes: mss,
-            })
-        }),
+        (n(), o(), o(), o(), o(), n(), (o(), o()), n()).prop_map(
+            |(c, th, s, v, m, r, (d, del), mss)| {
+                Detail::Sender(SenderState {
+                    cwnd_bytes: c,
+                    ssthresh_bytes: th,
+                    srtt_ns: s,
+                    rttvar_ns: v,
+                    min_rtt_ns: m,
+                    retransmits: r,
+                    delivered_bytes: del,
+                    delivery_rate_bps: d,
+                    mss_bytes: mss,
+                })
+            }
+        ),
         (n(), n(), n()).prop_map(|(received, expected, reordered)| {
             Detail::Datagrams(DatagramCount {
                 received,
@@ -313,6 +316,7 @@ fn a_report_is_small_enough_for_a_slow_line() {
                 rttvar_ns: Some(9_000_000 + i * 7919 % 900_000 * 1000),
                 min_rtt_ns: Some(19_000_000),
                 retransmits: i / 50,
+                delivered_bytes: Some(i * 4344),
                 delivery_rate_bps: Some(690_000 + i * 31 % 9_000),
                 mss_bytes: 1448,
             }),

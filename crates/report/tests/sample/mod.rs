@@ -346,6 +346,7 @@ impl Line {
                         min_rtt_ns: None,
                         retransmits: None,
                         delivery_rate_bps: None,
+                        delivered_bytes: None,
                         mss_bytes: Some(1448),
                     });
                     t_s += step;
