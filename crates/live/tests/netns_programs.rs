@@ -110,14 +110,19 @@ fn a_packet_goes_there_and_the_answer_comes_back() {
     );
 }
 
-#[test]
-fn the_same_without_root() {
-    // Where the user may read it.
-    let directory = std::env::temp_dir().join(format!("tailback-netns-{}", std::process::id()));
+/// The program where another user may read it, and the directory to remove.
+fn copy_for_all(purpose: &str) -> (PathBuf, PathBuf) {
+    let directory = std::env::temp_dir().join(format!("tailback-{purpose}-{}", std::process::id()));
     fs::create_dir(&directory).expect("a temporary directory");
     fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("its permissions");
     let copy = directory.join("emulate");
     fs::copy(program(), &copy).expect("a copy of the program");
+    (directory, copy)
+}
+
+#[test]
+fn the_same_without_root() {
+    let (directory, copy) = copy_for_all("rootless");
     let script = "echo hello > /dev/udp/10.77.0.2/9; sleep 0.2; id -u; cat /proc/self/net/dev; grep CapEff /proc/self/status";
     let mut command = Command::new(&copy);
     command
@@ -146,6 +151,33 @@ fn the_same_without_root() {
     if uid != 0 {
         assert!(said.contains("CapEff:\t0000000000003400"), "{said}");
     }
+}
+
+#[test]
+fn where_user_namespaces_are_forbidden_the_error_names_the_setting() {
+    // Inside a user namespace the setting can be changed for that namespace alone; then all rights are given up.
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let (directory, copy) = copy_for_all("forbidden");
+    let mut command = Command::new("unshare");
+    command
+        .args(["-Ur", "sh", "-c", script, "sh"])
+        .arg(&copy)
+        .args([LINK, "--", "true"])
+        .current_dir("/");
+    if nix::unistd::geteuid().is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().expect("util-linux is there");
+    fs::remove_dir_all(&directory).expect("removed again");
+    let said = text(&output.stderr);
+    if said.starts_with("unshare:") {
+        return skip(&said);
+    }
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("user.max_user_namespaces = 0") && said.contains("sudo sysctl -w"),
+        "{said}"
+    );
 }
 
 /// A running emulation whose program has said that it is ready.
