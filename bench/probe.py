@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -159,6 +160,8 @@ def main():
     args.add_argument("--traced", type=int, default=50, help="probes to count system calls by; 0 for none")
     args.add_argument("--json", action="store_true")
     args = args.parse_args()
+    # An interrupted run must leave no namespace behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     servers = []
     try:
         set_up()
