@@ -224,7 +224,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let clock = Clock::new();
     let path = args.output.clone().unwrap_or_else(default_path);
     let meta = meta(&plan, clock)?;
-    let writer = store::Writer::create(&path, meta.clone())?;
+    let writer = store::Options {
+        name: if args.output.is_some() {
+            store::Name::Exact
+        } else {
+            store::Name::NextFree
+        },
+        utc_offset_s: jiff::Zoned::now().offset().seconds(),
+    }
+    .create(&path, meta.clone())?;
+    let path = writer.path().to_path_buf();
     let recorder = Recorder::start(
         writer,
         Recording {
