@@ -5,7 +5,7 @@ use crate::Outcome;
 use std::fmt::Write;
 
 #[derive(clap::Args)]
-#[command(about = "List what there is to choose from: links, disciplines")]
+#[command(about = "List what there is to choose from: links, disciplines, controllers")]
 pub struct Args {
     #[arg(value_enum)]
     what: What,
@@ -17,6 +17,8 @@ enum What {
     Links,
     /// Queue disciplines and their parameters for `--set up.queue=…`
     Disciplines,
+    /// Congestion controllers of the simulator and their parameters
+    Controllers,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -34,18 +36,28 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         What::Disciplines => {
             for spec in link::qdisc::registry::QDISCS {
-                writeln!(text, "{}: {}", spec.entry.name, spec.entry.summary)?;
-                for p in spec.entry.parameters {
-                    let default = p.default.unwrap_or("-");
-                    writeln!(
-                        text,
-                        "    {:14} {default:10} {} ({})",
-                        p.name, p.doc, p.section
-                    )?;
-                }
+                describe(&mut text, &spec.entry)?;
+            }
+        }
+        What::Controllers => {
+            for spec in congestion::registry::CONTROLLERS {
+                describe(&mut text, &spec.entry)?;
             }
         }
     }
     print(&text)?;
     Ok(Outcome::Done)
+}
+
+fn describe(text: &mut String, entry: &base::words::Entry) -> std::fmt::Result {
+    writeln!(text, "{}: {}", entry.name, entry.summary)?;
+    for p in entry.parameters {
+        let default = p.default.unwrap_or("-");
+        writeln!(
+            text,
+            "    {:16} {default:10} {} ({})",
+            p.name, p.doc, p.section
+        )?;
+    }
+    Ok(())
 }

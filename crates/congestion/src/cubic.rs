@@ -1,0 +1,437 @@
+//! CUBIC: after a reduction the window grows along a cubic curve of the time since, steep at first, flat
+//! around the window at which congestion was met, then steep again; never slower than Reno would.
+//!
+//! **Source**: RFC 9438, "CUBIC for Fast and Long-Distance Networks" (Xu, Ha, Rhee, Goel, Eggert, 2023),
+//! section 4. Slow start ends as [`crate::hystart`] says (section 4.10).
+//!
+//! **Deviations**: a reduction starts from the flight or the window, whichever is less (section 4.6 takes
+//! the flight), so that segments of limited transmit do not count. The cube root is computed by
+//! Newton's rule, so that all machines agree to the bit.
+//!
+//! **Units**: segments and seconds in the equations, as printed; the window in bytes.
+//!
+//! **Validated against**: `reference/congestion_cubic.py`, written from section 4 with 60 decimal digits,
+//! by the traces in `tests/golden/cubic/`; the average window of section 5.1 in `tests/theory.rs`.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
+use crate::hystart::{Hystart, Mode};
+use crate::math::cube_root;
+use crate::window::Window;
+use base::{Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Steepness of the curve, segments per second cubed. Section 5.1: 0.4.
+    pub c: f64,
+    /// Part of the flight that is kept on congestion. Section 4.6: 0.7.
+    pub beta: f64,
+    /// Give way to newcomers when congestion is met earlier than the last time. Section 4.7.
+    pub fast_convergence: bool,
+    /// Never grow slower than Reno would. Section 4.3.
+    pub reno_friendly: bool,
+    /// How slow start ends. Section 4.10: HyStart++.
+    pub hystart: Mode,
+    /// Most segments that an ACK may add in slow start. RFC 9406 section 4.3, without pacing: 8.
+    pub abc: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            c: 0.4,
+            beta: 0.7,
+            fast_convergence: true,
+            reno_friendly: true,
+            hystart: Mode::PlusPlus,
+            abc: 8,
+        }
+    }
+}
+
+/// A stage of congestion avoidance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Epoch {
+    /// t_epoch, moved on by the time that was limited by the application.
+    start: Time,
+    /// Time at which the curve is at its origin.
+    k_s: f64,
+    /// The origin's window.
+    w_max: f64,
+    /// Window that Reno would have.
+    w_est: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Cubic {
+    params: Params,
+    window: Window,
+    hystart: Hystart,
+    /// W_max in segments, as the last congestion left it; none before the first and after a time-out.
+    w_max: Option<f64>,
+    /// Window in segments when congestion was last met.
+    cwnd_prior: f64,
+    epoch: Option<Epoch>,
+    last_ack: Time,
+    /// What a spurious congestion event brings back besides the window.
+    undo: Option<(Option<f64>, f64, Option<Epoch>)>,
+}
+
+impl Cubic {
+    pub fn new(params: &Params, setup: &Setup) -> Cubic {
+        Cubic {
+            params: *params,
+            window: Window::new(setup),
+            hystart: Hystart::new(params.hystart),
+            w_max: None,
+            cwnd_prior: 0.0,
+            epoch: None,
+            last_ack: Time::ZERO,
+            undo: None,
+        }
+    }
+
+    fn avoid(&mut self, now: Time, ack: &Ack, acked: f64) {
+        let cwnd = self.window.cwnd_segments();
+        let c = self.params.c;
+        let epoch = match &mut self.epoch {
+            Some(epoch) => epoch,
+            none => {
+                // Section 4.2. Where no congestion led here (4.8: time-out, 4.10: slow start ended by
+                // itself) or the window is beyond W_max, the curve begins at its origin.
+                let w_max = self.w_max.filter(|w| *w > cwnd);
+                if self.w_max.is_none() {
+                    self.cwnd_prior = cwnd;
+                }
+                none.insert(Epoch {
+                    start: now,
+                    k_s: w_max.map_or(0.0, |w| cube_root((w - cwnd) / c)),
+                    w_max: w_max.unwrap_or(cwnd),
+                    w_est: cwnd,
+                })
+            }
+        };
+        let t_s = now.saturating_since(epoch.start).as_secs_f64();
+        let rtt_s = ack.srtt.or(ack.rtt).unwrap_or(Duration::ZERO).as_secs_f64();
+        // Equation 1.
+        let w_cubic = |t_s: f64| {
+            let d = t_s - epoch.k_s;
+            c * d * d * d + epoch.w_max
+        };
+        let segments_acked = acked / self.window.mss;
+        // Equation 4. Section 4.3: once Reno would have won the old window back, it is as fast as Reno.
+        let beta = self.params.beta;
+        let alpha = if epoch.w_est < self.cwnd_prior {
+            3.0 * (1.0 - beta) / (1.0 + beta)
+        } else {
+            1.0
+        };
+        epoch.w_est += alpha * segments_acked / cwnd;
+        if self.params.reno_friendly && w_cubic(t_s) < epoch.w_est {
+            // It may be below a window that the curve had reached: never go back on an ACK.
+            self.window
+                .set(epoch.w_est.max(cwnd) * self.window.mss, 1.0);
+            return;
+        }
+        // Sections 4.2, 4.4 and 4.5.
+        let target = w_cubic(t_s + rtt_s).clamp(cwnd, 1.5 * cwnd);
+        let grown = (target - cwnd) / cwnd * segments_acked;
+        self.window.set((cwnd + grown) * self.window.mss, 1.0);
+    }
+
+    /// Sections 4.6 and 4.7: what every congestion event does before the window falls.
+    fn meet_congestion(&mut self) {
+        let cwnd = self.window.cwnd_segments();
+        self.window.remember();
+        self.undo = Some((self.w_max, self.cwnd_prior, self.epoch));
+        self.cwnd_prior = cwnd;
+        self.w_max = Some(match self.w_max {
+            Some(w_max) if cwnd < w_max && self.params.fast_convergence => {
+                cwnd * (1.0 + self.params.beta) / 2.0
+            }
+            _ => cwnd,
+        });
+        self.epoch = None;
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if let Some(idle) = sent.idle {
+            if idle.restart {
+                self.window.restart();
+                self.epoch = None;
+            } else {
+                // Section 4.2: t leaves out the time in which the window did not change because there
+                // was nothing to send.
+                if let Some(epoch) = &mut self.epoch {
+                    epoch.start = later(epoch.start, idle.lasted);
+                }
+                self.last_ack = later(self.last_ack, idle.lasted);
+            }
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let since_last = now.saturating_since(self.last_ack);
+        self.last_ack = now.max(self.last_ack);
+        if !self.window.may_grow(ack) {
+            if let Some(epoch) = &mut self.epoch {
+                epoch.start = later(epoch.start, since_last);
+            }
+            return;
+        }
+        let mut acked = ack.newly_acked.get() as f64;
+        if self.window.in_slow_start() {
+            let limit = self.params.abc as f64;
+            acked = self.hystart.slow_start(now, ack, &mut self.window, limit);
+            if self.window.in_slow_start() || acked <= 0.0 {
+                return;
+            }
+        }
+        self.avoid(now, ack, acked);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        match *congestion {
+            Congestion::Loss { flight } => {
+                self.meet_congestion();
+                let ssthresh = self.window.reference(flight) * self.params.beta;
+                self.window.reduce(ssthresh, 2.0);
+            }
+            Congestion::Ecn { flight } => {
+                self.meet_congestion();
+                let ssthresh = self.window.reference(flight) * self.params.beta;
+                // Section 4.6: a mark may leave one segment.
+                self.window.reduce(ssthresh, 1.0);
+            }
+            Congestion::Rto { repeated: true, .. } => self.window.collapse(None),
+            Congestion::Rto { flight, .. } => {
+                self.meet_congestion();
+                let ssthresh = self.window.reference(flight) * self.params.beta;
+                self.window.collapse(Some(ssthresh));
+                // Section 4.8: the next stage begins at its origin.
+                self.w_max = None;
+            }
+            Congestion::Spurious => {
+                let lower = self.window.cwnd;
+                if self.window.undo()
+                    && let Some((w_max, cwnd_prior, epoch)) = self.undo.take()
+                    && lower < self.window.cwnd
+                {
+                    // Section 4.9.
+                    (self.w_max, self.cwnd_prior, self.epoch) = (w_max, cwnd_prior, epoch);
+                }
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn state(&self) -> ControllerState {
+        let phase = if self.window.in_slow_start() && self.hystart.in_css() {
+            "conservative-slow-start"
+        } else {
+            self.window.phase()
+        };
+        ControllerState {
+            variables: [
+                self.w_max.map(|w| ("w_max_segments", w)),
+                self.epoch.map(|e| ("k_s", e.k_s)),
+                self.epoch.map(|e| ("w_est_segments", e.w_est)),
+            ],
+            ..self.window.state(phase)
+        }
+    }
+}
+
+/// `t + d`, or the end of time.
+fn later(t: Time, d: Duration) -> Time {
+    Time::from_nanos(t.as_nanos().saturating_add(d.as_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, flight, loss, rto};
+
+    const MSS: u64 = 1000;
+
+    fn cubic(segments: u64, params: Params) -> Cubic {
+        Cubic::new(
+            &params,
+            &Setup::with_initial_segments(Bytes::new(MSS), segments),
+        )
+    }
+    fn alone() -> Params {
+        Params {
+            reno_friendly: false,
+            ..Params::default()
+        }
+    }
+    fn variable(c: &Cubic, name: &str) -> Option<f64> {
+        let found = c
+            .state()
+            .variables
+            .into_iter()
+            .flatten()
+            .find(|v| v.0 == name);
+        found.map(|v| v.1)
+    }
+    /// A window of ACKs every 100 ms from `from` to `until`, spread over the round trip.
+    fn run(c: &mut Cubic, from: Time, until: Time) {
+        let mut now = from;
+        while now < until {
+            let acks = c.cwnd().get() / MSS;
+            for _ in 0..acks {
+                c.on_ack(now, &ack(c, MSS));
+                now += Duration::from_nanos(100_000_000 / acks);
+            }
+        }
+    }
+
+    #[test]
+    fn k_is_the_time_to_the_old_window() {
+        // RFC 9438 equation 2: W_max = 1000, cwnd = 700: K = ∛(300/0.4) = ∛750 = 9.0856 s.
+        let mut c = cubic(1000, alone());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(c.cwnd(), Bytes::new(700 * MSS));
+        c.on_ack(Time::ZERO, &ack(&c, MSS));
+        let k_s = variable(&c, "k_s").unwrap();
+        assert!((k_s - 9.085_603).abs() < 1e-6, "{k_s}");
+    }
+
+    #[test]
+    fn the_window_follows_the_curve() {
+        // W_cubic(t + RTT) = 0.4 (t + 0.1 - 9.0856)³ + 1000.
+        let mut c = cubic(1000, alone());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        let mut from = Time::ZERO;
+        for (t_s, by_hand) in [
+            (2, 863.6),
+            (5, 974.7),
+            (9, 1000.0),
+            (12, 1011.0),
+            (15, 1087.0),
+        ] {
+            run(&mut c, from, Time::from_secs(t_s));
+            from = Time::from_secs(t_s);
+            let segments = c.cwnd().get() as f64 / MSS as f64;
+            assert!(
+                (segments / by_hand - 1.0).abs() < 0.001,
+                "{t_s} s: {segments}, not {by_hand}"
+            );
+        }
+    }
+
+    #[test]
+    fn growth_in_a_round_trip_is_at_most_half_the_window() {
+        let mut c = cubic(10, alone());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.on_ack(Time::ZERO, &ack(&c, MSS));
+        let before = c.cwnd().get();
+        // An hour later the curve is far above; 7 ACKs are a round trip.
+        for _ in 0..7 {
+            c.on_ack(Time::from_secs(3600), &ack(&c, MSS));
+        }
+        assert!(c.cwnd().get() <= before * 3 / 2 + 1);
+        assert!(c.cwnd().get() > before * 7 / 5);
+    }
+
+    #[test]
+    fn small_windows_grow_as_reno_does_with_alpha_nine_seventeenths() {
+        // Section 4.3: α = 3·0.3/1.7 = 0.5294 while below the old window of 10, then 1.
+        let mut c = cubic(10, Params::default());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.on_ack(Time::ZERO, &ack(&c, 7 * MSS));
+        let w_est = variable(&c, "w_est_segments").unwrap();
+        assert!((w_est - (7.0 + 9.0 / 17.0)).abs() < 1e-12, "{w_est}");
+        // Far below the curve's K of ∛(3/0.4) = 1.96 s the cubic term still wins at first.
+        let mut now = Time::ZERO;
+        for _ in 0..40 {
+            let acks = c.cwnd().get() / MSS;
+            (0..acks).for_each(|_| c.on_ack(now, &ack(&c, MSS)));
+            now += Duration::from_millis(1);
+        }
+        // 6 rounds to 10 segments, then one segment a round.
+        let segments = c.cwnd().get() as f64 / MSS as f64;
+        assert!((segments - (10.0 + 34.0)).abs() < 2.0, "{segments}");
+    }
+
+    #[test]
+    fn fast_convergence_gives_way_when_congestion_comes_earlier() {
+        let mut c = cubic(1000, Params::default());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(variable(&c, "w_max_segments"), Some(1000.0));
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        // 700 < 1000: W_max = 700·(1+0.7)/2 = 595.
+        assert_eq!(variable(&c, "w_max_segments"), Some(595.0));
+        assert_eq!(c.cwnd(), Bytes::new(490 * MSS));
+    }
+
+    #[test]
+    fn after_a_time_out_avoidance_begins_at_its_origin() {
+        let mut c = cubic(100, Params::default());
+        c.on_congestion(Time::ZERO, &rto(flight(&c)));
+        assert_eq!(
+            (c.cwnd(), c.ssthresh()),
+            (Bytes::new(MSS), Some(Bytes::new(70 * MSS)))
+        );
+        for _ in 0..70 {
+            c.on_ack(Time::from_secs(1), &ack(&c, MSS));
+        }
+        assert_eq!(variable(&c, "k_s"), Some(0.0));
+        assert_eq!(c.state().phase, "congestion-avoidance");
+    }
+
+    #[test]
+    fn a_spurious_loss_brings_the_curve_back() {
+        let mut c = cubic(1000, Params::default());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        run(&mut c, Time::ZERO, Time::from_secs(3));
+        let before = c.state();
+        c.on_congestion(Time::from_secs(3), &loss(flight(&c)));
+        assert_ne!(c.state(), before);
+        c.on_congestion(Time::from_secs(3), &Congestion::Spurious);
+        assert_eq!(c.state(), before);
+    }
+
+    #[test]
+    fn time_without_data_does_not_count() {
+        let grown = |pause: bool| {
+            let mut c = cubic(1000, alone());
+            c.on_congestion(Time::ZERO, &loss(flight(&c)));
+            run(&mut c, Time::ZERO, Time::from_secs(2));
+            let mut now = Time::from_secs(2);
+            if pause {
+                now = Time::from_secs(12);
+                c.on_sent(now, &crate::testing::idle(false));
+            }
+            run(&mut c, now, now + Duration::from_secs(1));
+            c.cwnd().get()
+        };
+        assert_eq!(grown(true), grown(false));
+    }
+
+    #[test]
+    fn time_with_a_window_that_nobody_fills_does_not_count() {
+        let mut c = cubic(1000, alone());
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.on_ack(Time::ZERO, &ack(&c, MSS));
+        let before = c.cwnd();
+        for s in 1..=20 {
+            let unlimited = Ack {
+                cwnd_limited: false,
+                ..ack(&c, MSS)
+            };
+            c.on_ack(Time::from_secs(s), &unlimited);
+        }
+        assert_eq!(c.cwnd(), before);
+        // The curve is where it was: one ACK adds little.
+        c.on_ack(Time::from_secs(20), &ack(&c, MSS));
+        assert!(c.cwnd().get() - before.get() < MSS);
+    }
+}

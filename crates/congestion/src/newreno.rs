@@ -1,0 +1,51 @@
+//! NewReno: Reno that stays in fast recovery until everything that was outstanding at its beginning is
+//! acknowledged, so that several losses in one window halve it once.
+//!
+//! **Source**: RFC 6582, "The NewReno Modification to TCP's Fast Recovery Algorithm" (Henderson, Floyd,
+//! Gurtov, Nishida, 2012); with SACK, RFC 6675, "A Conservative Loss Recovery Algorithm Based on
+//! Selective Acknowledgment (SACK) for TCP" (2012).
+//!
+//! **Deviations**: none of its own. The window's law is Reno's ([`crate::reno`]); the difference lives in
+//! the endpoint, which reads it from [`Controller::recovery`]: it leaves recovery at the recovery point
+//! and not at the first new ACK, and answers a partial ACK with the next retransmission.
+//!
+//! **Units**: bytes, with fractions.
+//!
+//! **Validated against**: as Reno.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
+use crate::reno::{Params, Reno};
+use base::{Bytes, Time};
+
+#[derive(Clone, Copy, Debug)]
+pub struct NewReno(Reno);
+
+impl NewReno {
+    pub fn new(params: &Params, setup: &Setup) -> NewReno {
+        NewReno(Reno::new(params, setup))
+    }
+}
+
+impl Controller for NewReno {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        self.0.on_sent(now, sent)
+    }
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.0.on_ack(now, ack)
+    }
+    fn on_congestion(&mut self, now: Time, congestion: &Congestion) {
+        self.0.on_congestion(now, congestion)
+    }
+    fn cwnd(&self) -> Bytes {
+        self.0.cwnd()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.0.ssthresh()
+    }
+    fn recovery(&self) -> Recovery {
+        Recovery::Point
+    }
+    fn state(&self) -> ControllerState {
+        self.0.state()
+    }
+}

@@ -1,0 +1,236 @@
+//! Reno: slow start up to a threshold, then a segment a round trip; half the flight on a loss, one
+//! segment after a time-out.
+//!
+//! **Source**: RFC 5681, "TCP Congestion Control" (Allman, Paxson, Blanton, 2009), section 3; in its
+//! first form RFC 2001, "TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery
+//! Algorithms" (Stevens, 1997). ECN as RFC 3168, "The Addition of Explicit Congestion Notification
+//! (ECN) to IP" (2001), section 6.1.2.
+//!
+//! **Deviations**: bytes are counted as RFC 3465, "TCP Congestion Control with Appropriate Byte
+//! Counting (ABC)" (2003), has it, so that delayed ACKs do not slow growth down; `abc=1` in slow start is
+//! RFC 5681's. Inflating the window by duplicate ACKs (section 3.2, steps 3 and 4) is left to endpoints
+//! without SACK: it estimates what has left the network, which [`crate::Ack::inflight`] says. A spurious
+//! loss brings the window back.
+//!
+//! **Units**: bytes, with fractions.
+//!
+//! **Validated against**: `reference/congestion_reno.py`, written from the RFC in whole bytes, by the
+//! traces in `tests/golden/reno/`; the law of the root, 1.22/√p segments, in `tests/theory.rs`.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
+use crate::window::Window;
+use base::{Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
+    pub abc: u64,
+    /// Part of the flight that is kept on a loss. RFC 5681 equation 4: 1/2.
+    pub beta: f64,
+    /// Part that is kept on a mark. RFC 3168 section 6.1.2: as on a loss; RFC 8511 section 3: 0.8.
+    pub beta_ecn: f64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            abc: 2,
+            beta: 0.5,
+            beta_ecn: 0.5,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Reno {
+    params: Params,
+    window: Window,
+}
+
+impl Reno {
+    pub fn new(params: &Params, setup: &Setup) -> Reno {
+        Reno {
+            params: *params,
+            window: Window::new(setup),
+        }
+    }
+}
+
+impl Controller for Reno {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+        }
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack) {
+        if !self.window.may_grow(ack) {
+            return;
+        }
+        let mut acked = ack.newly_acked.get() as f64;
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(acked, self.params.abc as f64);
+        }
+        self.window.additive_increase(acked, 1.0);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        let window = &mut self.window;
+        match *congestion {
+            Congestion::Loss { flight } => {
+                window.remember();
+                // Equation 4, and section 3.2 step 6: the window is deflated to ssthresh.
+                window.reduce(window.reference(flight) * self.params.beta, 2.0);
+            }
+            Congestion::Ecn { flight } => {
+                window.remember();
+                window.reduce(window.reference(flight) * self.params.beta_ecn, 2.0);
+            }
+            Congestion::Rto { flight, repeated } => {
+                // Section 3.1: ssthresh is held where the same segment had timed out before.
+                if repeated {
+                    window.collapse(None);
+                } else {
+                    window.remember();
+                    window.collapse(Some(window.reference(flight) * self.params.beta));
+                }
+            }
+            Congestion::Spurious => {
+                window.undo();
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn recovery(&self) -> Recovery {
+        Recovery::FirstAck
+    }
+    fn state(&self) -> ControllerState {
+        self.window.state(self.window.phase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack, flight, idle, loss, rto};
+
+    const MSS: u64 = 1000;
+
+    fn reno() -> Reno {
+        Reno::new(
+            &Params::default(),
+            &Setup::with_initial_segments(Bytes::new(MSS), 10),
+        )
+    }
+    fn acks(c: &mut Reno, n: usize) {
+        for _ in 0..n {
+            c.on_ack(Time::ZERO, &ack(c, MSS));
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_in_a_round_trip_and_avoidance_adds_a_segment() {
+        let mut c = reno();
+        acks(&mut c, 10);
+        assert_eq!(c.cwnd(), Bytes::new(20 * MSS));
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(
+            (c.cwnd(), c.ssthresh()),
+            (Bytes::new(10 * MSS), Some(Bytes::new(10 * MSS)))
+        );
+        acks(&mut c, 10);
+        assert_eq!(c.cwnd(), Bytes::new(11 * MSS));
+        acks(&mut c, 10);
+        assert_eq!(c.cwnd(), Bytes::new(11 * MSS));
+        acks(&mut c, 1);
+        assert_eq!(c.cwnd(), Bytes::new(12 * MSS));
+    }
+
+    #[test]
+    fn a_delayed_ack_counts_for_two_segments_and_a_stretched_one_for_no_more() {
+        let mut c = reno();
+        c.on_ack(Time::ZERO, &ack(&c, 2 * MSS));
+        assert_eq!(c.cwnd(), Bytes::new(12 * MSS));
+        c.on_ack(Time::ZERO, &ack(&c, 8 * MSS));
+        assert_eq!(c.cwnd(), Bytes::new(14 * MSS));
+    }
+
+    #[test]
+    fn after_a_time_out_slow_start_leads_to_half_the_flight() {
+        let mut c = reno();
+        c.on_congestion(Time::ZERO, &rto(flight(&c)));
+        assert_eq!(
+            (c.cwnd(), c.ssthresh()),
+            (Bytes::new(MSS), Some(Bytes::new(5 * MSS)))
+        );
+        // The same segment again: ssthresh is held.
+        c.on_congestion(
+            Time::ZERO,
+            &Congestion::Rto {
+                flight: Bytes::new(MSS),
+                repeated: true,
+            },
+        );
+        assert_eq!(c.ssthresh(), Some(Bytes::new(5 * MSS)));
+        acks(&mut c, 4);
+        assert_eq!(
+            (c.cwnd(), c.state().phase),
+            (Bytes::new(5 * MSS), "congestion-avoidance")
+        );
+    }
+
+    #[test]
+    fn a_spurious_loss_brings_the_window_back() {
+        let mut c = reno();
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.on_congestion(Time::ZERO, &Congestion::Spurious);
+        assert_eq!((c.cwnd(), c.ssthresh()), (Bytes::new(10 * MSS), None));
+        // Only once.
+        c.on_congestion(Time::ZERO, &Congestion::Spurious);
+        assert_eq!(c.cwnd(), Bytes::new(10 * MSS));
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_does_not_grow() {
+        let mut c = reno();
+        let unlimited = Ack {
+            cwnd_limited: false,
+            inflight_before: Bytes::new(5 * MSS),
+            ..ack(&c, MSS)
+        };
+        c.on_ack(Time::ZERO, &unlimited);
+        assert_eq!(c.cwnd(), Bytes::new(10 * MSS));
+        let recovering = Ack {
+            in_recovery: true,
+            ..ack(&c, MSS)
+        };
+        c.on_ack(Time::ZERO, &recovering);
+        assert_eq!(c.cwnd(), Bytes::new(10 * MSS));
+    }
+
+    #[test]
+    fn a_silence_longer_than_the_time_out_restarts_from_the_initial_window() {
+        let mut c = reno();
+        acks(&mut c, 50);
+        assert_eq!(c.cwnd(), Bytes::new(60 * MSS));
+        c.on_sent(Time::ZERO, &idle(false));
+        assert_eq!(c.cwnd(), Bytes::new(60 * MSS));
+        c.on_sent(Time::ZERO, &idle(true));
+        assert_eq!(c.cwnd(), Bytes::new(10 * MSS));
+    }
+
+    #[test]
+    fn a_flight_of_limited_transmit_does_not_raise_the_threshold() {
+        let mut c = reno();
+        c.on_congestion(Time::ZERO, &loss(12 * MSS));
+        assert_eq!(c.cwnd(), Bytes::new(5 * MSS));
+        c.on_congestion(Time::ZERO, &loss(2 * MSS));
+        assert_eq!(c.cwnd(), Bytes::new(2 * MSS));
+    }
+}

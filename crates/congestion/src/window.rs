@@ -1,0 +1,252 @@
+//! What window-based controllers share: the window itself with slow start, byte counting, halving and
+//! undoing; round trips counted in data; pacing derived from a window.
+//!
+//! **Source**: RFC 5681, "TCP Congestion Control" (Allman, Paxson, Blanton, 2009), section 3.1;
+//! RFC 3465, "TCP Congestion Control with Appropriate Byte Counting (ABC)" (Allman, 2003), section 2.
+//!
+//! **Units**: bytes, with fractions, because increases may be less than a byte an ACK.
+
+use crate::controller::{Ack, ControllerState, Setup};
+use base::{BitsPerSec, Bytes, Duration};
+
+/// The largest window that is kept: 1 TB, far over any path, and exact in a double.
+const MOST_BYTES: f64 = 1e12;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub mss: f64,
+    pub initial: f64,
+    pub cwnd: f64,
+    /// Infinite until the first congestion.
+    pub ssthresh: f64,
+    /// Slow start follows a time-out.
+    after_rto: bool,
+    /// Acknowledged since the window last grew by a segment, in congestion avoidance.
+    counted: f64,
+    /// cwnd and ssthresh before the last reduction.
+    undo: Option<(f64, f64)>,
+}
+
+impl Window {
+    pub fn new(setup: &Setup) -> Window {
+        let mss = setup.mss.get().max(1) as f64;
+        Window {
+            mss,
+            initial: setup.initial_window.get() as f64,
+            cwnd: (setup.initial_window.get() as f64).clamp(mss, MOST_BYTES),
+            ssthresh: f64::INFINITY,
+            after_rto: false,
+            counted: 0.0,
+            undo: None,
+        }
+    }
+
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    pub fn cwnd_segments(&self) -> f64 {
+        self.cwnd / self.mss
+    }
+
+    /// Sets the window, at least `least` segments.
+    pub fn set(&mut self, bytes: f64, least: f64) {
+        self.cwnd = bytes.clamp(least * self.mss, MOST_BYTES);
+    }
+
+    /// Whether this ACK may let the window grow at all.
+    pub fn may_grow(&self, ack: &Ack) -> bool {
+        // RFC 7661 section 4.3 and Linux: in slow start a window more than half full counts as used,
+        // because it doubles within the round trip.
+        let used = ack.cwnd_limited
+            || self.in_slow_start() && 2.0 * ack.inflight_before.get() as f64 > self.cwnd;
+        used && !ack.in_recovery
+    }
+
+    /// RFC 5681 equation 2 with the byte counting of RFC 3465 section 2.2: grows by what was
+    /// acknowledged, at most `limit` segments an ACK, up to ssthresh. Returns what is left of `acked`
+    /// for congestion avoidance.
+    pub fn slow_start(&mut self, acked: f64, limit: f64) -> f64 {
+        // RFC 3465 section 2.3: after a time-out an ACK may cover what was delivered long ago.
+        let limit = if self.after_rto { 1.0 } else { limit };
+        let grown = acked.min(limit * self.mss);
+        let room = self.ssthresh - self.cwnd;
+        if grown < room {
+            self.set(self.cwnd + grown, 1.0);
+            return 0.0;
+        }
+        self.set(self.ssthresh, 1.0);
+        self.after_rto = false;
+        self.counted = 0.0;
+        acked - room
+    }
+
+    /// RFC 3465 section 2.1: `alpha` segments for each window of data acknowledged.
+    pub fn additive_increase(&mut self, acked: f64, alpha: f64) {
+        self.counted += acked;
+        // One step suffices for any real ACK; a stretch over several windows counts once.
+        if self.counted >= self.cwnd {
+            self.counted = (self.counted - self.cwnd).min(self.cwnd);
+            self.set(self.cwnd + alpha * self.mss, 1.0);
+        }
+    }
+
+    /// What a reduction starts from. RFC 5681 equation 4 takes the flight, but not the segments of
+    /// limited transmit in it: hence never more than the window.
+    pub fn reference(&self, flight: Bytes) -> f64 {
+        (flight.get() as f64).min(self.cwnd)
+    }
+
+    /// Remembers what [`Window::undo`] brings back.
+    pub fn remember(&mut self) {
+        self.undo = Some((self.cwnd, self.ssthresh));
+    }
+
+    /// ssthresh and cwnd fall to `ssthresh` bytes, ssthresh to no less than 2 segments (RFC 5681
+    /// equation 4), cwnd to no less than `least` segments.
+    pub fn reduce(&mut self, ssthresh: f64, least: f64) {
+        self.ssthresh = ssthresh.max(2.0 * self.mss);
+        self.set(ssthresh.min(self.cwnd), least);
+        self.counted = 0.0;
+        self.after_rto = false;
+    }
+
+    /// RFC 5681 section 3.1: a time-out leaves one segment, the loss window.
+    pub fn collapse(&mut self, ssthresh: Option<f64>) {
+        if let Some(ssthresh) = ssthresh {
+            self.ssthresh = ssthresh.max(2.0 * self.mss);
+        }
+        self.cwnd = self.mss;
+        self.counted = 0.0;
+        self.after_rto = true;
+    }
+
+    /// The last reduction was for nothing. Never lowers anything (RFC 9438 section 4.9).
+    pub fn undo(&mut self) -> bool {
+        let Some((cwnd, ssthresh)) = self.undo.take() else {
+            return false;
+        };
+        self.cwnd = self.cwnd.max(cwnd);
+        self.ssthresh = self.ssthresh.max(ssthresh);
+        self.after_rto = false;
+        true
+    }
+
+    /// RFC 5681 section 4.1: after a long silence the window is at most the initial one.
+    pub fn restart(&mut self) {
+        self.cwnd = self.cwnd.min(self.initial.max(self.mss));
+        self.counted = 0.0;
+    }
+
+    /// To the nearest byte.
+    pub fn cwnd_bytes(&self) -> Bytes {
+        Bytes::new(self.cwnd.max(self.mss).round() as u64)
+    }
+    pub fn ssthresh_bytes(&self) -> Option<Bytes> {
+        self.ssthresh
+            .is_finite()
+            .then(|| Bytes::new(self.ssthresh.round() as u64))
+    }
+    pub fn state(&self, phase: &'static str) -> ControllerState {
+        ControllerState {
+            cwnd: self.cwnd_bytes(),
+            ssthresh: self.ssthresh_bytes(),
+            pacing_rate: None,
+            phase,
+            variables: [None; 3],
+        }
+    }
+    pub fn phase(&self) -> &'static str {
+        if self.in_slow_start() {
+            "slow-start"
+        } else {
+            "congestion-avoidance"
+        }
+    }
+}
+
+/// Counts round trips in data: one has passed when something is acknowledged that was sent after the
+/// previous one had passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rounds {
+    next: Bytes,
+    count: u64,
+}
+
+impl Rounds {
+    /// Whether a new round trip begins with this ACK.
+    pub fn begins(&mut self, ack: &Ack) -> bool {
+        let begins = ack.prior_delivered >= self.next;
+        if begins {
+            self.next = ack.delivered;
+            self.count += 1;
+        }
+        begins
+    }
+    /// Lets a round trip begin now.
+    pub fn restart(&mut self, delivered: Bytes) {
+        self.next = delivered;
+    }
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+/// `window` spread over a round trip and times `gain`: the rate of an endpoint that paces under a
+/// controller that names none. Linux takes a gain of 2 in slow start and 1.2 otherwise, so that pacing
+/// does not hold the window back. `None` where the round trip is not known.
+pub fn window_rate(window: Bytes, srtt: Duration, gain: f64) -> Option<BitsPerSec> {
+    (!srtt.is_zero())
+        .then(|| BitsPerSec::new((gain * window.get() as f64 * 8.0 / srtt.as_secs_f64()) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn initial_windows_are_those_of_the_documents() {
+        // RFC 6928 section 2; RFC 5681 section 3.1.
+        let iw = |mss| Setup::new(Bytes::new(mss)).initial_window.get();
+        assert_eq!(
+            (iw(1460), iw(1448), iw(536), iw(8960)),
+            (14_600, 14_480, 5_360, 17_920)
+        );
+        let iw = |mss| Setup::rfc5681(Bytes::new(mss)).initial_window.get();
+        assert_eq!(
+            (iw(1095), iw(1096), iw(1460), iw(2191)),
+            (4_380, 3_288, 4_380, 4_382)
+        );
+    }
+
+    #[test]
+    fn a_round_trip_passes_when_what_was_sent_in_it_is_acknowledged() {
+        let mut rounds = Rounds::default();
+        let mut begins = |delivered, prior_delivered| {
+            rounds.begins(&Ack {
+                delivered: Bytes::new(delivered),
+                prior_delivered: Bytes::new(prior_delivered),
+                ..Ack::default()
+            })
+        };
+        // Ten segments sent at once: only the first begins a round trip.
+        assert!(begins(1, 0));
+        assert!((2..=10).all(|d| !begins(d, 0)));
+        // The next ones were sent as those came back.
+        assert!(begins(11, 1));
+        assert!((12..=20).all(|d| !begins(d, d - 10)));
+        assert!(begins(21, 11));
+        assert_eq!(rounds.count(), 3);
+    }
+
+    #[test]
+    fn pacing_spreads_the_window_over_the_round_trip() {
+        // 100 kB in 100 ms are 8 Mbit/s.
+        let rate = |srtt| window_rate(Bytes::new(100_000), srtt, 1.2);
+        assert_eq!(
+            rate(Duration::from_millis(100)),
+            Some(BitsPerSec::from_kbps(9_600))
+        );
+        assert_eq!(rate(Duration::ZERO), None);
+    }
+}
