@@ -7,8 +7,9 @@
 //!
 //! Departures happen when they are due, not when someone looks: a host that polls late gets packets
 //! whose `at` is in the past, and the next transmission began there. The rate is therefore kept however
-//! late the host is. Times may not go back; a call with an earlier `now` counts as made at the latest
-//! `now` so far.
+//! late the host is. An arrival, too, may be told late, as by a host that reads packets with the kernel's
+//! time stamps: it counts at its own time unless something has happened at the queue since, and at the
+//! time of that otherwise.
 
 use crate::impair::{Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec};
 use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
@@ -160,8 +161,8 @@ pub struct Link {
     straggler_number: u64,
     /// Arrival of the last packet that keeps its order.
     last_arrival: Time,
-    /// The latest `now` so far.
-    now: Time,
+    /// The latest time that the discipline was told: its time does not go back.
+    told: Time,
     stats: LinkStats,
 }
 
@@ -193,7 +194,7 @@ impl Link {
             stragglers: BinaryHeap::new(),
             straggler_number: 0,
             last_arrival: Time::ZERO,
-            now: Time::ZERO,
+            told: Time::ZERO,
             stats: LinkStats::default(),
         }
     }
@@ -203,12 +204,13 @@ impl Link {
     pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
         // Departures that were due before this arrival come first: they make room.
         self.advance(now, fates);
+        self.told = self.told.max(now);
         self.stats.offered.add(packet.len);
         let seen = fates.list.len();
-        self.qdisc.enqueue(self.now, packet, fates);
+        self.qdisc.enqueue(self.told, packet, fates);
         self.count(&fates.list[seen..]);
         if self.sending.is_none() {
-            self.start(self.now, fates);
+            self.start(self.told, fates);
         }
     }
 
@@ -217,12 +219,10 @@ impl Link {
     pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
         self.advance(now, fates);
         let delivery = if self.straggler_is_first() {
-            self.stragglers
-                .peek()
-                .filter(|s| s.0.delivery.at <= self.now)?;
+            self.stragglers.peek().filter(|s| s.0.delivery.at <= now)?;
             self.stragglers.pop()?.0.delivery
         } else {
-            self.in_order.front().filter(|d| d.at <= self.now)?;
+            self.in_order.front().filter(|d| d.at <= now)?;
             self.in_order.pop_front()?
         };
         self.stats.delivered.add(delivery.packet.len);
@@ -234,18 +234,23 @@ impl Link {
         Some(delivery)
     }
 
-    /// When asking again is worth while: a packet comes out, or the transmitter goes on. `None` while
-    /// nothing can happen before the next arrival.
+    /// The earliest time at which a packet may come out, so that asking before is in vain; `None`
+    /// while nothing can happen before the next arrival. The transmitter needs no call of its own:
+    /// whoever asks next finds done what was due meanwhile, at the time it was due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let departure = match &self.sending {
-            Some(sending) => Some(sending.finish).filter(|t| *t < Time::MAX),
+        let sending = match &self.sending {
+            // What impairs the line can only add to the propagation delay.
+            Some(sending) => Some(sending.finish)
+                .filter(|t| *t < Time::MAX)
+                .map(|t| t + self.delay),
             None => self.qdisc.next_wakeup(),
         };
         let arrival = self.in_order.front().map(|d| d.at);
         let straggler = self.stragglers.peek().map(|s| s.0.delivery.at);
-        [departure, arrival, straggler].into_iter().flatten().min()
+        [sending, arrival, straggler].into_iter().flatten().min()
     }
 
+    /// As of the latest `enqueue` or `poll`: to sample the queue at some time, poll at that time first.
     pub fn stats(&self) -> LinkStats {
         LinkStats {
             backlog: self.qdisc.backlog(),
@@ -259,20 +264,19 @@ impl Link {
 
     /// Brings the transmitter up to `now`, each step at the time at which it was due.
     fn advance(&mut self, now: Time, fates: &mut Fates) {
-        self.now = self.now.max(now);
         loop {
             match self.sending {
-                Some(sending) if sending.finish <= self.now => {
+                Some(sending) if sending.finish <= now => {
                     self.propagate(sending, fates);
                     self.start(sending.finish, fates);
                 }
                 Some(_) => return,
                 None => {
                     // Idle; a discipline that holds packets back may want to be asked.
-                    let Some(due) = self.qdisc.next_wakeup().filter(|t| *t <= self.now) else {
+                    let Some(due) = self.qdisc.next_wakeup().filter(|t| *t <= now) else {
                         return;
                     };
-                    self.start(due, fates);
+                    self.start(due.max(self.told), fates);
                     let again = self.qdisc.next_wakeup();
                     assert!(
                         self.sending.is_some() || again.is_none_or(|t| t > due),
@@ -285,6 +289,7 @@ impl Link {
 
     /// The transmitter is free at `at`: takes the next packet from the discipline.
     fn start(&mut self, at: Time, fates: &mut Fates) {
+        self.told = at;
         let seen = fates.list.len();
         let packet = self.qdisc.dequeue(at, fates);
         self.count(&fates.list[seen..]);

@@ -186,6 +186,13 @@ fn an_outage_holds_packets_until_it_ends() {
     ];
     let (out, ..) = burst(&params(Rate::Steps(Steps::new(&s, None).unwrap())), 1, 1000);
     assert_eq!(out[0].at, Time::from_secs(154) + Duration::from_micros(500));
+    // The last bit leaves at the very instant at which the outage begins: it has left.
+    let (out, ..) = burst(
+        &params(Rate::Steps(Steps::new(&s[..2], None).unwrap())),
+        1,
+        500,
+    );
+    assert_eq!(out[0].at, Time::from_micros(500));
     // An outage without an end: nothing comes out, and nothing is worth waking for.
     let (out, l, _) = burst(
         &params(Rate::Steps(Steps::new(&s[..2], None).unwrap())),
@@ -446,4 +453,45 @@ fn a_mark_arrives_with_the_packet_and_is_counted() {
     assert!(marked > 5, "{marked}");
     assert_eq!((l.stats().marked.packets, out.len()), (marked as u64, 200));
     assert_eq!(l.stats().row(0, "up".into()).marks, marked as i64);
+}
+
+#[test]
+fn a_host_is_woken_once_a_delivery() {
+    let p = LinkParams {
+        delay: Duration::from_millis(20),
+        ..params(fixed(12_000_000))
+    };
+    let (mut l, mut fates) = (link(&p), Fates::default());
+    for id in 0..1000 {
+        l.enqueue(Time::ZERO, packet(id, 1500), &mut fates);
+    }
+    let mut wakeups = 0;
+    while let Some(t) = l.next_wakeup() {
+        wakeups += 1;
+        assert_eq!(l.poll(t, &mut fates).map(|d| d.at), Some(t));
+        assert_eq!(l.poll(t, &mut fates), None);
+    }
+    assert_eq!(wakeups, 1000);
+}
+
+#[test]
+fn an_arrival_that_is_told_late_counts_at_its_own_time() {
+    let p = params(fixed(8_000_000));
+    let (mut l, mut fates) = (link(&p), Fates::default());
+    assert_eq!(l.poll(Time::from_millis(10), &mut fates), None);
+    // The line was idle: it began at 9 ms, whenever we hear of it.
+    l.enqueue(Time::from_millis(9), packet(0, 1000), &mut fates);
+    assert_eq!(
+        l.poll(Time::from_millis(10), &mut fates).map(|d| d.at),
+        Some(Time::from_millis(10))
+    );
+    // Two arrivals in the wrong order: the second one told counts from the first one told.
+    l.enqueue(Time::from_millis(20), packet(1, 1000), &mut fates);
+    l.enqueue(Time::from_millis(19), packet(2, 1000), &mut fates);
+    let out = drain(&mut l, &mut fates);
+    assert_eq!(
+        out.iter().map(|d| d.at).collect::<Vec<_>>(),
+        [21, 22].map(Time::from_millis)
+    );
+    assert_eq!(out[1].sojourn, Duration::from_millis(1));
 }

@@ -219,6 +219,9 @@ fn impairments() -> impl Strategy<Value = DirectionSpec> {
     })
 }
 
+/// What came out of a link, and what did not.
+type Outcome = (Vec<Delivery>, Vec<(Packet, Fate)>);
+
 /// Enqueues at the times of the operations; polls at every wake-up, but leaves out those intervals
 /// between two arrivals for which `looks` says no.
 fn run_link(
@@ -226,7 +229,7 @@ fn run_link(
     ops: &[(u64, Op)],
     seed: u64,
     looks: impl Fn(usize) -> bool,
-) -> Result<(Vec<Delivery>, Vec<(Packet, Fate)>), TestCaseError> {
+) -> Result<Outcome, TestCaseError> {
     let mut link = Link::new(&direction.params().unwrap(), &Streams::new(seed), "up");
     let (mut out, mut fates) = (Vec::new(), Fates::default());
     let mut now = Time::ZERO;

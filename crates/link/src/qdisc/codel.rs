@@ -250,3 +250,87 @@ impl Qdisc for Codel {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEHIND: Bytes = Bytes::new(15_000);
+
+    /// Judges one packet a millisecond, all with the same sojourn, and says when each was not forwarded.
+    fn verdicts(
+        params: &Params,
+        sojourn: Duration,
+        behind: Bytes,
+        ecn: Ecn,
+    ) -> Vec<(u64, Verdict)> {
+        let mut law = CodelLaw::default();
+        (0..400)
+            .map(|ms| {
+                (
+                    ms,
+                    law.judge(params, Time::from_millis(ms), sojourn, behind, ecn),
+                )
+            })
+            .filter(|v| v.1 != Verdict::Forward)
+            .collect()
+    }
+
+    #[test]
+    fn forwards_while_sojourn_is_below_target() {
+        let below = Duration::from_nanos(4_999_999);
+        assert_eq!(verdicts(&Params::default(), below, BEHIND, Ecn::NotEct), []);
+    }
+
+    #[test]
+    fn a_sojourn_of_exactly_the_target_is_too_long() {
+        let v = verdicts(
+            &Params::default(),
+            Duration::from_millis(5),
+            BEHIND,
+            Ecn::NotEct,
+        );
+        assert_eq!(v[0], (100, Verdict::Drop));
+    }
+
+    #[test]
+    fn drops_come_closer_by_the_square_root_of_their_number() {
+        let v = verdicts(
+            &Params::default(),
+            Duration::from_millis(50),
+            BEHIND,
+            Ecn::NotEct,
+        );
+        // First after one interval; then after 100/√1, 100/√2, 100/√3 ms more; the next would be at 428.
+        assert_eq!(
+            v.iter().map(|v| v.0).collect::<Vec<_>>(),
+            [100, 200, 271, 329, 379]
+        );
+        assert!(v.iter().all(|v| v.1 == Verdict::Drop));
+    }
+
+    #[test]
+    fn marks_instead_of_dropping_when_ect() {
+        let params = Params {
+            ecn: true,
+            ..Params::default()
+        };
+        let v = verdicts(&params, Duration::from_millis(50), BEHIND, Ecn::Ect1);
+        assert_eq!(
+            v.iter().map(|v| v.0).collect::<Vec<_>>(),
+            [100, 200, 271, 329, 379]
+        );
+        assert!(v.iter().all(|v| v.1 == Verdict::Mark));
+        let v = verdicts(&params, Duration::from_millis(50), BEHIND, Ecn::NotEct);
+        assert!(v.iter().all(|v| v.1 == Verdict::Drop));
+    }
+
+    #[test]
+    fn leaves_a_backlog_of_one_packet_alone_however_long_it_waited() {
+        let params = Params::default();
+        assert_eq!(
+            verdicts(&params, Duration::from_secs(3), params.mtu, Ecn::NotEct),
+            []
+        );
+    }
+}

@@ -338,3 +338,98 @@ impl FqCodel {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::PacketId;
+
+    fn packet(id: u64, flow: u64) -> Packet {
+        Packet {
+            id: PacketId(id),
+            flow: FlowId(flow),
+            len: Bytes::new(1500),
+            ecn: Ecn::NotEct,
+            enqueued: Time::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_packet_of_a_new_flow_passes_a_standing_queue() {
+        let (mut q, mut fates) = (FqCodel::new(Params::default(), 1), Fates::default());
+        for id in 0..100 {
+            q.enqueue(Time::ZERO, packet(id, 1), &mut fates);
+        }
+        // The first flow uses up its quantum and becomes an old one.
+        for id in 0..2 {
+            assert_eq!(q.dequeue(Time::ZERO, &mut fates).unwrap().id, PacketId(id));
+        }
+        q.enqueue(Time::ZERO, packet(100, 2), &mut fates);
+        assert_eq!(q.dequeue(Time::ZERO, &mut fates).unwrap().id, PacketId(100));
+    }
+
+    #[test]
+    fn greedy_flows_share_equally_by_bytes() {
+        let (mut q, mut fates) = (FqCodel::new(Params::default(), 1), Fates::default());
+        for id in 0..3_000 {
+            // Flow 1 sends full packets; flow 2 twice as many of half the size.
+            let flow = if id % 3 == 0 { 1 } else { 2 };
+            let len = Bytes::new(if flow == 1 { 1500 } else { 750 });
+            q.enqueue(
+                Time::ZERO,
+                Packet {
+                    len,
+                    ..packet(id, flow)
+                },
+                &mut fates,
+            );
+        }
+        let mut bytes = [0u64; 2];
+        for _ in 0..900 {
+            let p = q.dequeue(Time::ZERO, &mut fates).unwrap();
+            bytes[p.flow.0 as usize - 1] += p.len.get();
+        }
+        let difference = bytes[0].abs_diff(bytes[1]);
+        assert!(difference <= 2 * 1514 + 1500, "{bytes:?}");
+    }
+
+    #[test]
+    fn the_fattest_flow_makes_room_and_the_thin_one_stays() {
+        let params = Params {
+            limit: 100,
+            ..Params::default()
+        };
+        let (mut q, mut fates) = (FqCodel::new(params, 1), Fates::default());
+        for id in 0..100 {
+            q.enqueue(Time::ZERO, packet(id, 1), &mut fates);
+        }
+        q.enqueue(Time::ZERO, packet(100, 2), &mut fates);
+        // Half of 100 packets, from the head; the reason says that another flow arrived.
+        assert_eq!(fates.list.len(), 50);
+        for (i, (p, fate)) in fates.list.iter().enumerate() {
+            assert_eq!(
+                (p.id.0, *fate),
+                (i as u64, super::super::Fate::Dropped(Reason::FlowEvicted))
+            );
+        }
+        assert_eq!(q.backlog().packets, 51);
+    }
+
+    #[test]
+    fn flows_spread_over_the_queues_and_differently_in_each_run() {
+        let queues = |perturbation| {
+            let q = FqCodel::new(Params::default(), perturbation);
+            (0..1000)
+                .map(|flow| q.classify(FlowId(flow)))
+                .collect::<Vec<_>>()
+        };
+        let (a, b) = (queues(1), queues(2));
+        assert_ne!(a, b);
+        let mut used = a.clone();
+        used.sort_unstable();
+        used.dedup();
+        // 1000 flows thrown on 1024 queues use 1024 (1 - exp(-1000/1024)) = 638, give or take 16.
+        assert!((590..690).contains(&used.len()), "{}", used.len());
+        assert!(a.iter().all(|q| *q < 1024));
+    }
+}
