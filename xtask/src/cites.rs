@@ -13,8 +13,18 @@ const TITLES: &[(u32, &str)] = &[
         "Computation of the Internet Checksum via Incremental Update",
     ),
     (1982, "Serial Number Arithmetic"),
+    (
+        2001,
+        "TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery Algorithms",
+    ),
+    (2018, "TCP Selective Acknowledgment Options"),
     (2104, "HMAC: Keyed-Hashing for Message Authentication"),
+    (
+        2309,
+        "Recommendations on Queue Management and Congestion Avoidance in the Internet",
+    ),
     (2681, "A Round-trip Delay Metric for IPPM"),
+    (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
         3148,
         "A Framework for Defining Empirical Bulk Transfer Capacity Metrics",
@@ -29,20 +39,38 @@ const TITLES: &[(u32, &str)] = &[
         "IP Packet Delay Variation Metric for IP Performance Metrics (IPPM)",
     ),
     (
+        3465,
+        "TCP Congestion Control with Appropriate Byte Counting (ABC)",
+    ),
+    (3522, "The Eifel Detection Algorithm for TCP"),
+    (
         4231,
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
     ),
     (4648, "The Base16, Base32, and Base64 Data Encodings"),
+    (5681, "TCP Congestion Control"),
+    (
+        5682,
+        "Forward RTO-Recovery (F-RTO): An Algorithm for Detecting Spurious Retransmission Timeouts with TCP",
+    ),
     (6298, "Computing TCP's Retransmission Timer"),
     (
         6582,
         "The NewReno Modification to TCP's Fast Recovery Algorithm",
     ),
+    (
+        6675,
+        "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK) for TCP",
+    ),
+    (6817, "Low Extra Delay Background Transport (LEDBAT)"),
+    (6928, "Increasing TCP's Initial Window"),
+    (6937, "Proportional Rate Reduction for TCP"),
     (7323, "TCP Extensions for High Performance"),
     (
         7567,
         "IETF Recommendations Regarding Active Queue Management",
     ),
+    (7661, "Updating TCP to Support Rate-Limited Traffic"),
     (
         7679,
         "A One-Way Delay Metric for IP Performance Metrics (IPPM)",
@@ -51,13 +79,50 @@ const TITLES: &[(u32, &str)] = &[
         7680,
         "A One-Way Loss Metric for IP Performance Metrics (IPPM)",
     ),
+    (
+        7928,
+        "Characterization Guidelines for Active Queue Management (AQM)",
+    ),
+    (
+        8033,
+        "Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to Address the Bufferbloat Problem",
+    ),
+    (
+        8034,
+        "Active Queue Management (AQM) Based on Proportional Integral Controller Enhanced (PIE) for Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems",
+    ),
     (8200, "Internet Protocol, Version 6 (IPv6) Specification"),
+    (
+        8257,
+        "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers",
+    ),
     (8289, "Controlled Delay Active Queue Management"),
     (
         8290,
         "The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm",
     ),
+    (8511, "TCP Alternative Backoff with ECN (ABE)"),
+    (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
     (9293, "Transmission Control Protocol (TCP)"),
+    (
+        9330,
+        "Low Latency, Low Loss, and Scalable Throughput (L4S) Internet Service: Architecture",
+    ),
+    (
+        9331,
+        "The Explicit Congestion Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S)",
+    ),
+    (
+        9332,
+        "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency, Low Loss, and Scalable Throughput (L4S)",
+    ),
+    (9406, "HyStart++: Modified Slow Start for TCP"),
+    (9438, "CUBIC for Fast and Long-Distance Networks"),
+    (
+        9768,
+        "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP",
+    ),
+    (9937, "Proportional Rate Reduction"),
 ];
 
 const PLACES: &[&str] = &[
