@@ -3,19 +3,20 @@
 //!
 //! **Method.** The load's wait is its smoothed round trip less the base round trip and less the time its
 //! own full packet takes on the link. Congestion is where a flow's count of retransmissions grew, or its
-//! slow-start threshold fell; what comes within one and a half round trips is one epoch.
+//! slow-start threshold fell; what one recovery retransmits is one epoch.
 //!
 //! **Source.** RFC 6298 (smoothed round trip, weight 1/8), RFC 6582 (one reduction a window).
 //!
 //! **Limits.** A smoothed round trip lags by a few acknowledgements and includes the receiver's delayed
-//! acknowledgement, up to one packet's time a flow: differences below that prove nothing.
+//! acknowledgement, up to one packet's time a flow and, with small windows, 40 ms: differences below that
+//! prove nothing.
 
 use crate::answer::Figure;
 use crate::clock::ClockFit;
 use crate::phases::{self, Phase};
 use crate::rate;
 use crate::stats;
-use base::record::{Delay, Direction, Recording};
+use base::record::{Delay, Direction, Flow, Recording};
 use std::collections::BTreeMap;
 
 pub struct Bottleneck {
@@ -25,8 +26,10 @@ pub struct Bottleneck {
     pub waits: Vec<(i64, f64)>,
     /// (sampled ns, wait of the load's own packets in ms), whole phase.
     pub in_flow: Vec<(i64, f64)>,
-    /// Congestion epochs, ns.
+    /// Congestion epochs, ns: when the sample that shows them was taken.
     pub epochs: Vec<i64>,
+    /// Usual distance of two samples of one flow, ns.
+    pub sample_ns: i64,
     pub flows: usize,
     pub goodput: Figure,
     pub link_rate: Figure,
@@ -122,34 +125,15 @@ pub fn bottleneck(
         .collect();
     let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
     let loaded_rtt_ms = median(&late).or_else(|| median(&probed)).unwrap_or(base);
-    let mut events: Vec<i64> = Vec::new();
-    let mut last: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-    for f in &rows {
-        let (Some(retransmits), threshold) = (f.retransmits, f.ssthresh_bytes.unwrap_or(i64::MAX))
-        else {
-            continue;
-        };
-        let before = last.insert(f.flow, (retransmits, threshold));
-        // A threshold that falls by a tenth without loss: marks, or a loss that the count does not show yet.
-        if before.is_some_and(|(r, s)| retransmits > r || threshold < s.saturating_sub(s / 10)) {
-            events.push(f.t_ns);
-        }
-    }
-    let apart = (1.5e6 * loaded_rtt_ms) as i64;
-    let mut epochs: Vec<i64> = Vec::new();
-    let mut latest = i64::MIN;
-    for t in events {
-        if t.saturating_sub(latest) > apart || epochs.is_empty() {
-            epochs.push(t);
-        }
-        latest = t;
-    }
+    let sample_ns = sampling_interval(&rows);
+    let epochs = epochs(&rows, (2e6 * loaded_rtt_ms) as i64 + 2 * sample_ns);
     Bottleneck {
         direction,
         phase: phase.clone(),
         waits,
         in_flow,
         epochs,
+        sample_ns,
         flows: carried.map_or(0, |c| c.flows),
         goodput,
         link_rate,
@@ -157,6 +141,61 @@ pub fn bottleneck(
         base_rtt_ms: base,
         loaded_rtt_ms,
     }
+}
+
+fn sampling_interval(rows: &[&Flow]) -> i64 {
+    let mut last: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut gaps: Vec<f64> = Vec::new();
+    for f in rows.iter().filter(|f| f.retransmits.is_some()) {
+        if let Some(before) = last.insert(f.flow, f.t_ns) {
+            gaps.push(f.t_ns.saturating_sub(before) as f64);
+        }
+    }
+    stats::quantile_of_sorted(&stats::sorted(&gaps), 0.5).map_or(0, |g| g.clamp(0.0, 2e9) as i64)
+}
+
+/// When each flow met congestion. Retransmissions of one recovery follow each other within `apart` ns and
+/// leave the threshold alone; one that lasts longer than four times that is another loss.
+fn epochs(rows: &[&Flow], apart: i64) -> Vec<i64> {
+    struct Last {
+        retransmits: i64,
+        threshold: Option<i64>,
+        began: i64,
+        latest: i64,
+    }
+    let mut flows: BTreeMap<i64, Last> = BTreeMap::new();
+    let mut found = Vec::new();
+    for f in rows {
+        let Some(retransmits) = f.retransmits else {
+            continue;
+        };
+        let Some(last) = flows.get_mut(&f.flow) else {
+            flows.insert(
+                f.flow,
+                Last {
+                    retransmits,
+                    threshold: f.ssthresh_bytes,
+                    began: i64::MIN,
+                    latest: i64::MIN,
+                },
+            );
+            continue;
+        };
+        let fell = matches!((last.threshold, f.ssthresh_bytes), (Some(before), Some(now)) if now < before - before / 10);
+        if retransmits > last.retransmits || fell {
+            let same = f.t_ns.saturating_sub(last.latest) <= apart
+                && f.t_ns.saturating_sub(last.began) <= 4 * apart
+                && last.threshold == f.ssthresh_bytes;
+            if !same {
+                found.push(f.t_ns);
+                last.began = f.t_ns;
+            }
+            last.latest = f.t_ns;
+        }
+        (last.retransmits, last.threshold) = (retransmits, f.ssthresh_bytes);
+    }
+    found.sort_unstable();
+    found
 }
 
 impl Bottleneck {
@@ -198,32 +237,34 @@ impl Bottleneck {
     }
 
     /// What packets waited when each congestion epoch began: the most within the round trip and a half
-    /// before the sender noticed.
-    pub fn level_at_epochs(&self, series: &[(i64, f64)]) -> Vec<f64> {
-        let back = (1.6e6 * self.loaded_rtt_ms) as i64;
-        let most = |t: &i64| {
+    /// before the sender noticed. `apart` says that the load stands in queues of its own; otherwise the
+    /// probes tell, and the load's own packets help out where probes are sparse.
+    pub fn levels(&self, apart: bool) -> Vec<f64> {
+        let back = (1.6e6 * self.loaded_rtt_ms) as i64 + self.sample_ns;
+        let seen = |series: &[(i64, f64)], t: i64| {
             let a = series.partition_point(|s| s.0 < t.saturating_sub(back));
-            let b = series.partition_point(|s| s.0 <= *t);
-            series.get(a..b)?.iter().map(|s| s.1).reduce(f64::max)
+            let b = series.partition_point(|s| s.0 <= t);
+            let within = series.get(a..b).unwrap_or_default();
+            (within.len(), within.iter().map(|s| s.1).reduce(f64::max))
         };
-        self.epochs.iter().filter_map(most).collect()
-    }
-
-    /// The largest value before each epoch since the one before.
-    pub fn peaks(&self, series: &[(i64, f64)]) -> Vec<f64> {
-        let mut from = self.phase.from_ns;
-        let mut found = Vec::new();
-        for t in &self.epochs {
-            let a = series.partition_point(|s| s.0 < from);
-            let b = series.partition_point(|s| s.0 <= *t);
-            found.extend(
-                series
-                    .get(a..b)
-                    .and_then(|s| s.iter().map(|s| s.1).reduce(f64::max)),
-            );
-            from = *t;
-        }
-        found
+        // Delayed acknowledgements make the load's samples longer, never the probes': none is believed above these.
+        let most = if self.waits.len() >= 30 {
+            self.top(&self.waits).unwrap_or(f64::INFINITY)
+        } else {
+            f64::INFINITY
+        };
+        let trusted = |load: f64| (load - self.packet_ms).max(0.0).min(most);
+        let level = |t: &i64| {
+            let (_, load) = seen(&self.in_flow, *t);
+            let (probes, probe) = seen(&self.waits, *t);
+            match (probe, load) {
+                (_, load) if apart => load,
+                (Some(p), _) if probes >= 8 => Some(p),
+                (Some(p), Some(l)) => Some(p.max(trusted(l))),
+                (p, l) => p.or(l.map(trusted)),
+            }
+        };
+        self.epochs.iter().filter_map(level).collect()
     }
 
     /// The highest level of `series` that is no single outlier.

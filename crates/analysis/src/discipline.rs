@@ -47,12 +47,7 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
     }
     let apart = kept_apart(b, &mut evidence);
     // Where flows are kept apart, only the load's own packets see the queue that matters.
-    let series = if apart == Some(true) || b.in_flow.is_empty() && b.waits.is_empty() {
-        &b.in_flow
-    } else {
-        &b.waits
-    };
-    let behaviour = behaviour(b, series, &mut evidence);
+    let behaviour = behaviour(b, apart == Some(true), &mut evidence);
     let is = match (apart, behaviour) {
         (Some(true), Behaviour::Controlled) => Discipline::FairQueueingAqm,
         (Some(true), _) => Discipline::FairQueueing,
@@ -111,13 +106,14 @@ fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
     Some(false)
 }
 
-fn behaviour(b: &Bottleneck, series: &[(i64, f64)], evidence: &mut Vec<String>) -> Behaviour {
+fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behaviour {
+    let series = if apart { &b.in_flow } else { &b.waits };
     let Some(top) = b.top(series) else {
         return Behaviour::Unclear;
     };
     let steady = stats::sorted(&b.steady(series));
     let p95 = stats::quantile_of_sorted(&steady, 0.95).unwrap_or(top);
-    let mut levels = b.level_at_epochs(series);
+    let mut levels = b.levels(apart);
     levels.sort_by(f64::total_cmp);
     let Some(median) = stats::quantile_of_sorted(&levels, 0.5) else {
         evidence.push(format!(
@@ -132,11 +128,12 @@ fn behaviour(b: &Bottleneck, series: &[(i64, f64)], evidence: &mut Vec<String>) 
     let said = format!(
         "the load met congestion {n} times, {at_ceiling} of them at the ceiling of {top:.1} ms (median level {median:.1} ms; 95 % of the steady waits below {p95:.1} ms)"
     );
-    if n >= 2 && at_ceiling * 10 >= n * 7 && p95 >= 0.7 * top {
+    if n >= 2 && at_ceiling * 10 >= n * 6 && p95 >= 0.7 * top {
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Behaviour::Ceiling;
     }
-    if n >= 2 && (at_ceiling * 2 < n || p95 < 0.6 * top) {
+    let seldom = at_ceiling * 2 < n && (p95 < 0.75 * top || n >= 5 && at_ceiling * 4 < n);
+    if n >= 2 && (seldom || p95 < 0.6 * top) {
         evidence.push(format!("{said}: packets are dropped long before the queue is full, and the delay is brought down"));
         return Behaviour::Controlled;
     }

@@ -1,11 +1,11 @@
 //! How large the queue is, in time and in bytes.
 //!
 //! **Method.** A drop-tail queue is as long as packets wait when the load has just filled it: the highest
-//! wait before each congestion epoch, taken from the probes less half a packet (what is left of the packet
-//! on the wire when they arrive), and from the load's own round trips where probes are too sparse to catch
-//! the peak. The size is the median of these peaks, its interval that of the median, no narrower than half a
-//! packet. Bytes are time × rate. A queue kept short by an AQM has no size to be seen: given is what it
-//! was let grow to (95 % of the steady waits).
+//! wait, of probes or of the load's own packets, in the round trip before each congestion epoch. The size
+//! is the upper quartile of these levels, its interval that of the quartile and no narrower than a packet:
+//! what is left of the packet on the wire lengthens a wait by half a packet on average, and the last packet
+//! that does not fit leaves as much of the limit unused. Bytes are time × rate. A queue kept short by an
+//! AQM has no size to be seen: given is what it was let grow to (95 % of the steady waits).
 //!
 //! **Source.** Seed document 000, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
@@ -27,8 +27,8 @@ pub struct Size {
 
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     let (ms, is) = match kind {
-        Discipline::DropTail => (ceiling(b, &b.waits, true), QueueIs::Size),
-        Discipline::FairQueueing => match ceiling(b, &b.in_flow, false) {
+        Discipline::DropTail => (ceiling(b, false), QueueIs::Size),
+        Discipline::FairQueueing => match ceiling(b, true) {
             Figure::CannotTell { .. } => (most(b, &b.in_flow), QueueIs::AtLeast),
             is => (is, QueueIs::Size),
         },
@@ -95,39 +95,25 @@ fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
     }
 }
 
-/// The level at which the queue was full: the median of the peaks before the congestion epochs.
-fn ceiling(b: &Bottleneck, series: &[(i64, f64)], probes: bool) -> Figure {
-    let half = if probes { b.packet_ms / 2.0 } else { 0.0 };
-    let mut peaks: Vec<f64> = b
-        .peaks(series)
-        .iter()
-        .map(|p| (p - half).max(0.0))
-        .collect();
-    if probes && !b.in_flow.is_empty() {
-        // Both see one queue here; the load's samples are smoothed, so neither can be above the true peak
-        // by more than a packet, and the larger of the two is the nearer one.
-        let load = b.peaks(&b.in_flow);
-        if load.len() == peaks.len() {
-            peaks = peaks
-                .iter()
-                .zip(&load)
-                .map(|(p, l)| p.max(l - b.packet_ms))
-                .collect();
-        }
-    }
-    if peaks.is_empty() {
+/// The level at which the queue was full: the upper quartile of the levels at the congestion epochs, for
+/// a sample taken a little before or after the moment itself is lower, and none is higher.
+fn ceiling(b: &Bottleneck, apart: bool) -> Figure {
+    let levels = b.levels(apart);
+    let s = stats::sorted(&levels);
+    let Some(value) = stats::quantile_of_sorted(&s, 0.75) else {
         return Figure::cannot_tell("the load met no congestion");
-    }
-    let s = stats::sorted(&peaks);
-    let value = stats::quantile_of_sorted(&s, 0.5).unwrap_or(0.0);
-    let (low, high) = match stats::quantile_figure(&peaks, 0.5) {
+    };
+    let (low, high) = match stats::quantile_figure(&levels, 0.75) {
         Figure::Is { low, high, .. } => (low, high),
         Figure::CannotTell { .. } => (s[0], s[s.len() - 1]),
     };
+    // What is left of the packet on the wire when a probe arrives, and how far the last packet that did
+    // not fit is from the limit: each is up to one packet, and half of one on average.
+    let half = b.packet_ms / 2.0;
     Figure::Is {
         value,
-        low: low.min(value - b.packet_ms / 2.0).max(0.0),
-        high: high.max(value + b.packet_ms / 2.0),
+        low: low.min(value - half).max(0.0),
+        high: high.max(value + half),
     }
 }
 

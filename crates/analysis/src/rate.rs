@@ -1,7 +1,8 @@
 //! Rates: what the load carried, and how fast the bottleneck is.
 //!
 //! **Method.** Goodput is the slope of the payload acknowledged (up) or received (down), summed over the
-//! flows, over the steady part of a phase; its interval comes from batch means. The link's rate counts
+//! flows, over the steady part of a phase; its interval from
+//! the correlated residuals. The link's rate counts
 //! whole IP packets: goodput × (mss + headers) / mss, plus what the probes take. Where the load left the
 //! link idle at times, only the stretches with a standing queue count.
 //!
@@ -143,22 +144,21 @@ impl Carried {
         if !(value.is_finite() && value > 0.0) {
             return Figure::cannot_tell("the load carried nothing");
         }
-        let rates: Vec<f64> = self
-            .batches((self.seconds() as usize).clamp(4, 16))
+        // What the line does not explain, seen as correlated noise: its effective size sets the slope's error.
+        let residuals: Vec<f64> = self
+            .grid
             .iter()
-            .map(|b| b.2)
+            .map(|g| g.1 - mb - cov / var * (g.0 - mt))
             .collect();
-        match stats::mean_figure(&rates) {
-            Figure::Is {
-                value: m,
-                low,
-                high,
-            } => Figure::Is {
-                value,
-                low: (value - (m - low)).clamp(0.0, value),
-                high: value + (high - m).max(0.0),
-            },
-            other => other,
+        let independent = stats::effective_size(&residuals);
+        let sd = (residuals.iter().map(|r| r * r).sum::<f64>() / n).sqrt();
+        let half = stats::student_t95((independent - 2.0).max(1.0)) * sd
+            / (independent * var / n).sqrt()
+            * 8.0;
+        Figure::Is {
+            value,
+            low: (value - half).max(0.0),
+            high: value + half,
         }
     }
 }

@@ -71,7 +71,7 @@ pub fn mean_figure(series: &[f64]) -> Figure {
 
 /// 97.5 % point of Student's t distribution: the series in 1/ν of Abramowitz and Stegun 26.7.5, and
 /// the table where the series is not good enough.
-pub(crate) fn student_t95(degrees: f64) -> f64 {
+pub fn student_t95(degrees: f64) -> f64 {
     const FEW: [f64; 6] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447];
     if degrees < 6.5 {
         return FEW[(degrees.round() as usize).clamp(1, 6) - 1];

@@ -19,7 +19,7 @@ mod binomial;
 mod histogram;
 mod quantile;
 
-pub use batch::{effective_size, effective_size_of, mean_figure};
+pub use batch::{effective_size, effective_size_of, mean_figure, student_t95};
 pub use binomial::{binomial_cdf, wilson};
 pub use histogram::{Histogram, HistogramError};
 pub use quantile::{endpoint_below, quantile_figure, quantile_of_sorted, sorted};
