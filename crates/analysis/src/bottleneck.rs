@@ -26,8 +26,9 @@ pub struct Bottleneck {
     pub waits: Vec<(i64, f64)>,
     /// (sampled ns, wait of the load's own packets in ms), whole phase.
     pub in_flow: Vec<(i64, f64)>,
-    /// Congestion epochs, ns: when the sample that shows them was taken.
-    pub epochs: Vec<i64>,
+    /// Congestion epochs, ns: when the sample that shows them was taken. `None` where no sender has told yet:
+    /// that of a download tells when the load has stopped.
+    pub epochs: Option<Vec<i64>>,
     /// Usual distance of two samples of one flow, ns.
     pub sample_ns: i64,
     pub flows: usize,
@@ -126,7 +127,8 @@ pub fn bottleneck(
     let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
     let loaded_rtt_ms = median(&late).or_else(|| median(&probed)).unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
-    let epochs = epochs(&rows, (2e6 * loaded_rtt_ms) as i64 + 2 * sample_ns);
+    let told = rows.iter().any(|f| f.retransmits.is_some());
+    let epochs = told.then(|| epochs(&rows, (2e6 * loaded_rtt_ms) as i64 + 2 * sample_ns));
     Bottleneck {
         direction,
         phase: phase.clone(),
@@ -264,7 +266,7 @@ impl Bottleneck {
                 (p, l) => p.or(l.map(trusted)),
             }
         };
-        self.epochs.iter().filter_map(level).collect()
+        self.epochs.iter().flatten().filter_map(level).collect()
     }
 
     /// The highest level of `series` that is no single outlier.

@@ -56,7 +56,7 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
         (_, Behaviour::Unclear) => Discipline::CannotTell,
     };
     if is == Discipline::CannotTell {
-        let settle = if b.epochs.len() < 2 {
+        let settle = if b.epochs.as_ref().is_none_or(|e| e.len() < 2) {
             "a load that fills the queue: more flows, a longer test, or a larger socket buffer"
         } else {
             "a longer test with a steady load, and a burst of UDP datagrams to find the ceiling"

@@ -9,6 +9,7 @@
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 
 use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, QueueIs, Severity};
+use crate::contract::Promised;
 use base::record::Direction;
 
 /// Delay added under load that a person may notice, ms.
@@ -43,7 +44,7 @@ pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
         .map_or(0.0, |r| 1500.0 * 8e3 / r)
 }
 
-pub fn findings(a: &Answer) -> Vec<Finding> {
+pub fn findings(a: &Answer, promised: Option<&Promised>) -> Vec<Finding> {
     let mut list = Vec::new();
     let mut say = |severity, says: String, evidence: Vec<String>| {
         list.push(Finding {
@@ -104,6 +105,11 @@ pub fn findings(a: &Answer) -> Vec<Finding> {
                 ),
                 evidence,
             );
+        }
+    }
+    if let Some(promised) = promised {
+        for (severity, says, evidence) in promised.kept(a) {
+            say(severity, says, evidence);
         }
     }
     for p in &a.phases {

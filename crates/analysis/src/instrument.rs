@@ -70,6 +70,8 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
             cpu * 100.0
         ));
     }
+    let told = rec.event.iter().filter(|e| &*e.kind == "doubt");
+    doubts.extend(told.map(|e| e.detail.to_string()));
     for x in &rec.meta.exclusions {
         doubts.push(format!(
             "{:.1} s are left out: {}",

@@ -6,6 +6,7 @@ pub mod advice;
 pub mod answer;
 pub mod bottleneck;
 pub mod clock;
+pub mod contract;
 pub mod discipline;
 pub mod findings;
 pub mod grade;

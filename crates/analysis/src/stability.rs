@@ -152,10 +152,18 @@ fn loaded(rec: &Recording, p: &Phase) -> Stability {
         }
         // A queue is known once it was met full three times; a load that meets no congestion in four
         // times the least time never will.
-        if p.name != "both" && b.epochs.len() < 3 && seconds < 4.0 * least {
+        let met = b.epochs.as_ref().map(Vec::len);
+        if p.name != "both" && met.is_some_and(|n| n < 3) && seconds < 4.0 * least {
             return not_yet(format!(
                 "the load {direction} met congestion {} of 3 times",
-                b.epochs.len()
+                met.unwrap_or(0)
+            ));
+        }
+        // Whose sender has yet to tell gets half as much time again, in which it should have met it.
+        if met.is_none() && steady < 1.5 * least {
+            return not_yet(format!(
+                "{steady:.0} of {:.0} s for a load whose sender tells only at its end",
+                1.5 * least
             ));
         }
     }

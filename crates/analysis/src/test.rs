@@ -6,6 +6,7 @@ use crate::answer::{
 };
 use crate::bottleneck::{self, Bottleneck};
 use crate::clock::{self, ClockFit};
+use crate::contract;
 use crate::phases::{self, Phase};
 use crate::{
     answer::Discipline, discipline, findings, grade, instrument, loss, queue, rate, reliability,
@@ -16,7 +17,8 @@ use base::record::{Direction, Recording};
 /// What the analysis has to be told; the recording has the rest.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Size of a probe's IP packet, bytes: its share of the link's rate is the test's own.
+    /// Size of a probe's IP packet, bytes, where the recording does not say: its share of the link's rate is
+    /// the test's own.
     pub probe_ip_bytes: f64,
     /// Limits for reliability, ms.
     pub limits_ms: Vec<f64>,
@@ -27,6 +29,24 @@ impl Default for Options {
         Options {
             probe_ip_bytes: 92.0,
             limits_ms: reliability::LIMITS_MS.to_vec(),
+        }
+    }
+}
+
+impl Options {
+    /// What the recording itself says comes before what was assumed.
+    fn with_facts_of(&self, rec: &Recording) -> Options {
+        let told = rec
+            .event
+            .iter()
+            .find(|e| &*e.kind == "probe")
+            .and_then(|e| {
+                let detail: serde_json::Value = serde_json::from_str(&e.detail).ok()?;
+                detail.get("ip_bytes")?.as_f64()
+            });
+        Options {
+            probe_ip_bytes: told.unwrap_or(self.probe_ip_bytes),
+            ..self.clone()
         }
     }
 }
@@ -49,6 +69,7 @@ pub enum AnalysisError {
 /// Where the recording holds no phase of a test.
 pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, AnalysisError> {
     let list = phases::phases(rec, None);
+    let options = &options.with_facts_of(rec);
     if list.is_empty() {
         return Err(AnalysisError::NotATest {
             title: rec.meta.title.clone(),
@@ -117,7 +138,8 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
         down,
         up,
     };
-    answer.findings = findings::findings(&answer);
+    let promised = contract::promised(rec);
+    answer.findings = findings::findings(&answer, promised.as_ref());
     Ok(answer)
 }
 

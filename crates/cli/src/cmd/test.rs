@@ -392,13 +392,20 @@ fn default_path() -> PathBuf {
 }
 
 fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
-    let known_link = match (&plan.link, plan.contract) {
-        (Some(link), _) => Some(serde_json::to_value(link).context("the link's definition")?),
-        (None, Some((down, up))) => {
-            Some(serde_json::json!({ "contract": { "down": down, "up": up } }))
-        }
-        (None, None) => None,
-    };
+    let mut known = serde_json::Map::new();
+    if let Some(link) = &plan.link {
+        known.insert(
+            "link".into(),
+            serde_json::to_value(link).context("the link's definition")?,
+        );
+    }
+    if let Some((down, up)) = plan.contract {
+        known.insert(
+            "contract".into(),
+            serde_json::json!({ "down": down, "up": up }),
+        );
+    }
+    let known_link = (!known.is_empty()).then_some(known.into());
     Ok(Meta {
         format: FORMAT_VERSION,
         writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
