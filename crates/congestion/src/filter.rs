@@ -2,7 +2,7 @@
 //! since then, and the best since that.
 //!
 //! **Source**: Kathleen Nichols' windowed filter, as draft-ietf-ccwg-bbr-04, "BBR Congestion Control",
-//! section 5.5.4 refers to it.
+//! section 5.5.5 refers to it.
 //!
 //! **Deviations**: none. Of values that fall out of the window together it may keep a lesser one than an
 //! exact filter would; never one that is older than the window.

@@ -73,20 +73,29 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod bbr1;
+pub mod bbr3;
+pub mod bic;
+pub mod compound;
 mod controller;
 pub mod cubic;
+pub mod dctcp;
 pub mod delivery_rate;
 pub mod filter;
 pub mod fixed;
 pub mod hystart;
+pub mod ledbat;
 mod math;
 pub mod newreno;
+pub mod prague;
 pub mod registry;
 pub mod reno;
 pub mod rtt;
 pub mod tahoe;
 #[cfg(test)]
 mod testing;
+pub mod vegas;
+pub mod westwood;
 mod window;
 
 pub use controller::{

@@ -14,15 +14,25 @@ pub(crate) fn cube_root(x: f64) -> f64 {
     r
 }
 
+/// x to the power 3/4.
+pub(crate) fn power_three_quarters(x: f64) -> f64 {
+    let root = x.max(0.0).sqrt();
+    root * root.sqrt()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn roots_are_right_to_fourteen_digits() {
+    fn roots_and_powers_are_right_to_fourteen_digits() {
         for i in 0..200 {
             let x = 1e-6 * 1.3f64.powi(i);
             assert!((cube_root(x) / x.cbrt() - 1.0).abs() < 1e-14, "{x}");
+            assert!(
+                (power_three_quarters(x) / x.powf(0.75) - 1.0).abs() < 1e-14,
+                "{x}"
+            );
         }
         assert_eq!(cube_root(27.0), 3.0);
         assert_eq!(

@@ -4,263 +4,37 @@
 use crate::controller::{
     Ack, Congestion, Controller, ControllerState, EcnUse, Lost, Recovery, Sent, Setup,
 };
-use crate::hystart::Mode;
-use crate::{cubic, fixed, newreno, reno, tahoe};
+use crate::{
+    bbr1, bbr3, bic, compound, cubic, dctcp, fixed, ledbat, newreno, prague, reno, tahoe, vegas,
+    westwood,
+};
+use base::rng::Rng;
 use base::rng::Streams;
-use base::words::{Entry, Parameter, Unit, Words, worded};
+use base::words::{Entry, Words, worded};
 use base::{BitsPerSec, Bytes, Time};
+
+mod table;
+
+pub use table::CONTROLLERS;
 
 /// One controller: what it is called, what it can be told, and how it is made.
 pub struct Spec {
     pub entry: Entry,
-    build: fn(&Words, &Setup) -> AnyController,
+    build: fn(&Words, &Made) -> AnyController,
 }
 
-const fn count(
-    name: &'static str,
-    default: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Count,
-        default: Some(default),
-        min: "1",
-        max: "1000000",
-        section,
-        doc,
-    }
-}
-const fn part(
-    name: &'static str,
-    default: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Probability,
-        default: Some(default),
-        min: "0.01",
-        max: "0.99",
-        section,
-        doc,
-    }
-}
-const fn number(
-    name: &'static str,
-    default: &'static str,
-    min: &'static str,
-    max: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Number,
-        default: Some(default),
-        min,
-        max,
-        section,
-        doc,
-    }
-}
-const fn switch(
-    name: &'static str,
-    default: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Switch,
-        default: Some(default),
-        min: "false",
-        max: "true",
-        section,
-        doc,
-    }
-}
-const fn abc(default: &'static str, section: &'static str) -> Parameter {
-    count(
-        "abc",
-        default,
-        section,
-        "most segments that an ACK may add in slow start",
-    )
+/// What a controller is made for, besides its parameters.
+struct Made<'a> {
+    setup: &'a Setup,
+    now: Time,
+    streams: &'a Streams,
+    name: &'a str,
 }
 
-const WINDOW: Parameter = Parameter {
-    name: "window",
-    unit: Unit::Bytes,
-    default: Some("65535 B"),
-    min: "1 B",
-    max: "100 GB",
-    section: "RFC 9293 section 3.1",
-    doc: "the window, or the most that it may grow to",
-};
-const RENO: &[Parameter] = &[
-    abc("2", "RFC 3465 section 2.3"),
-    part("beta", "0.5", "RFC 5681 equation 4", "part kept on a loss"),
-    part(
-        "beta_ecn",
-        "0.5",
-        "RFC 3168 section 6.1.2",
-        "part kept on a mark; 0.8 is RFC 8511's",
-    ),
-];
-
-pub const CONTROLLERS: &[Spec] = &[
-    Spec {
-        entry: Entry {
-            name: "none",
-            summary: "a fixed window, full from the first segment on; repairs by time-out alone",
-            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 3"],
-            parameters: &[WINDOW],
-        },
-        build: |w, setup| {
-            AnyController::FixedWindow(fixed::FixedWindow::new(&fixed_params(w), setup))
-        },
-    },
-    Spec {
-        entry: Entry {
-            name: "no_avoidance",
-            summary: "slow start up to a window and after each time-out, no congestion avoidance",
-            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 8"],
-            parameters: &[WINDOW],
-        },
-        build: |w, setup| {
-            AnyController::NoAvoidance(fixed::NoAvoidance::new(&fixed_params(w), setup))
-        },
-    },
-    Spec {
-        entry: Entry {
-            name: "no_slow_start",
-            summary: "congestion avoidance from a full window on, no slow start",
-            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988"],
-            parameters: &[WINDOW],
-        },
-        build: |w, setup| {
-            AnyController::NoSlowStart(fixed::NoSlowStart::new(&fixed_params(w), setup))
-        },
-    },
-    Spec {
-        entry: Entry {
-            name: "tahoe",
-            summary: "one segment and slow start after any loss",
-            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988"],
-            parameters: &[abc("1", "the paper")],
-        },
-        build: |w, setup| AnyController::Tahoe(tahoe::Tahoe::new(&tahoe_params(w), setup)),
-    },
-    Spec {
-        entry: Entry {
-            name: "reno",
-            summary: "half the window on a loss, a segment a round trip; recovery ends at the first new ACK",
-            sources: &[
-                "RFC 5681, TCP Congestion Control",
-                "RFC 2001, TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery Algorithms",
-            ],
-            parameters: RENO,
-        },
-        build: |w, setup| AnyController::Reno(reno::Reno::new(&reno_params(w), setup)),
-    },
-    Spec {
-        entry: Entry {
-            name: "newreno",
-            summary: "Reno whose recovery lasts until all that was outstanding is acknowledged",
-            sources: &[
-                "RFC 6582, The NewReno Modification to TCP's Fast Recovery Algorithm",
-                "RFC 5681, TCP Congestion Control",
-            ],
-            parameters: RENO,
-        },
-        build: |w, setup| AnyController::NewReno(newreno::NewReno::new(&reno_params(w), setup)),
-    },
-    Spec {
-        entry: Entry {
-            name: "cubic",
-            summary: "grows along a cubic curve of the time since the last congestion; the Internet's default",
-            sources: &[
-                "RFC 9438, CUBIC for Fast and Long-Distance Networks",
-                "RFC 9406, HyStart++: Modified Slow Start for TCP",
-            ],
-            parameters: &[
-                number(
-                    "c",
-                    "0.4",
-                    "0.001",
-                    "100",
-                    "RFC 9438 section 5.1",
-                    "steepness of the curve, segments/s³",
-                ),
-                part(
-                    "beta",
-                    "0.7",
-                    "RFC 9438 section 4.6",
-                    "part kept on congestion",
-                ),
-                switch(
-                    "fast_convergence",
-                    "true",
-                    "RFC 9438 section 4.7",
-                    "give way when congestion comes earlier than before",
-                ),
-                switch(
-                    "reno_friendly",
-                    "true",
-                    "RFC 9438 section 4.3",
-                    "never grow slower than Reno",
-                ),
-                HYSTART,
-                abc("8", "RFC 9406 section 4.3"),
-            ],
-        },
-        build: |w, setup| {
-            AnyController::Cubic(Box::new(cubic::Cubic::new(&cubic_params(w), setup)))
-        },
-    },
-];
-
-const HYSTART: Parameter = Parameter {
-    name: "hystart",
-    unit: Unit::Choice(Mode::NAMES),
-    default: Some("plusplus"),
-    min: "plusplus",
-    max: "off",
-    section: "RFC 9438 section 4.10",
-    doc: "how slow start ends before a loss: plusplus (RFC 9406), classic (Linux), off",
-};
-
-fn fixed_params(w: &Words) -> fixed::Params {
-    fixed::Params {
-        window: w.bytes("window"),
-    }
-}
-fn tahoe_params(w: &Words) -> tahoe::Params {
-    tahoe::Params {
-        abc: w.count("abc"),
-    }
-}
-fn reno_params(w: &Words) -> reno::Params {
-    reno::Params {
-        abc: w.count("abc"),
-        beta: w.real("beta"),
-        beta_ecn: w.real("beta_ecn"),
-    }
-}
-fn hystart(w: &Words) -> Mode {
-    Mode::named(w.choice("hystart")).expect("the table offers no others")
-}
-fn cubic_params(w: &Words) -> cubic::Params {
-    cubic::Params {
-        c: w.real("c"),
-        beta: w.real("beta"),
-        fast_convergence: w.switch("fast_convergence"),
-        reno_friendly: w.switch("reno_friendly"),
-        hystart: hystart(w),
-        abc: w.count("abc"),
+impl Made<'_> {
+    fn rng(&self, what: &str) -> Rng {
+        self.streams
+            .stream(&format!("congestion/{}/{what}", self.name))
     }
 }
 
@@ -274,18 +48,20 @@ impl ControllerSpec {
         self.words().entry().name
     }
     /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
-    pub fn build(
-        &self,
-        setup: &Setup,
-        _now: Time,
-        _streams: &Streams,
-        _name: &str,
-    ) -> AnyController {
+    pub fn build(&self, setup: &Setup, now: Time, streams: &Streams, name: &str) -> AnyController {
         let spec = CONTROLLERS
             .iter()
             .find(|s| s.entry.name == self.name())
             .expect("it was read from this table");
-        (spec.build)(self.words(), setup)
+        (spec.build)(
+            self.words(),
+            &Made {
+                setup,
+                now,
+                streams,
+                name,
+            },
+        )
     }
 }
 
@@ -297,7 +73,16 @@ pub enum AnyController {
     Tahoe(tahoe::Tahoe),
     Reno(reno::Reno),
     NewReno(newreno::NewReno),
+    Bic(bic::Bic),
     Cubic(Box<cubic::Cubic>),
+    Compound(compound::Compound),
+    Vegas(vegas::Vegas),
+    Westwood(westwood::Westwood),
+    Dctcp(dctcp::Dctcp),
+    Prague(Box<prague::Prague>),
+    Ledbat(Box<ledbat::Ledbat>),
+    Bbr1(Box<bbr1::Bbr1>),
+    Bbr3(Box<bbr3::Bbr3>),
     Custom(Box<dyn Controller + Send>),
 }
 
@@ -310,7 +95,16 @@ macro_rules! each {
             AnyController::Tahoe($c) => $call,
             AnyController::Reno($c) => $call,
             AnyController::NewReno($c) => $call,
+            AnyController::Bic($c) => $call,
             AnyController::Cubic($c) => $call,
+            AnyController::Compound($c) => $call,
+            AnyController::Vegas($c) => $call,
+            AnyController::Westwood($c) => $call,
+            AnyController::Dctcp($c) => $call,
+            AnyController::Prague($c) => $call,
+            AnyController::Ledbat($c) => $call,
+            AnyController::Bbr1($c) => $call,
+            AnyController::Bbr3($c) => $call,
             AnyController::Custom($c) => $call,
         }
     };
@@ -351,6 +145,7 @@ impl Controller for AnyController {
 
 #[cfg(test)]
 mod tests {
+    use super::table::*;
     use super::*;
 
     fn read(text: &str) -> Result<ControllerSpec, String> {
@@ -367,7 +162,22 @@ mod tests {
         assert_eq!(tahoe_params(&words("tahoe")), tahoe::Params::default());
         assert_eq!(reno_params(&words("reno")), reno::Params::default());
         assert_eq!(reno_params(&words("newreno")), reno::Params::default());
+        assert_eq!(bic_params(&words("bic")), bic::Params::default());
         assert_eq!(cubic_params(&words("cubic")), cubic::Params::default());
+        assert_eq!(
+            compound_params(&words("compound")),
+            compound::Params::default()
+        );
+        assert_eq!(vegas_params(&words("vegas")), vegas::Params::default());
+        assert_eq!(
+            westwood_params(&words("westwood")),
+            westwood::Params::default()
+        );
+        assert_eq!(dctcp_params(&words("dctcp")), dctcp::Params::default());
+        assert_eq!(prague_params(&words("prague")), prague::Params::default());
+        assert_eq!(ledbat_params(&words("ledbat")), ledbat::Params::default());
+        assert_eq!(bbr1_params(&words("bbr1")), bbr1::Params::default());
+        assert_eq!(bbr3_params(&words("bbr3")), bbr3::Params::default());
     }
 
     #[test]

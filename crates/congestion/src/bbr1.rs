@@ -1,0 +1,528 @@
+//! BBR, version 1: models the path by the most it delivered and the least it took, sends at that rate
+//! with about that much in flight, and probes for more of either in turn. Loss hardly matters to it.
+//!
+//! **Source**: draft-cardwell-iccrg-bbr-congestion-control-00, "BBR Congestion Control" (Cardwell, Cheng,
+//! Hassas Yeganeh, Jacobson, 2017), section 4; N. Cardwell et al., "BBR: Congestion-Based Congestion
+//! Control", ACM Queue 14(5), 2016.
+//!
+//! **Deviations**: after a time-out the window grows again from one segment; the draft restores it when
+//! recovery from the time-out ends, of which the contract does not tell. Linux's later additions, the
+//! detection of policers and of aggregated ACKs, are left out.
+//!
+//! **Units**: bytes per second and bytes, with fractions.
+//!
+//! **Validated against**: the tests below, by hand from section 4; behaviour over a link belongs to the
+//! simulator.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
+use crate::filter::WindowedMax;
+use crate::window::Rounds;
+use base::rng::{Rng, uniform};
+use base::{BitsPerSec, Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Gain of pacing and window while starting. Section 4.2.1: 2/ln 2 = 2.885.
+    pub high_gain: f64,
+    /// Window in units of the path's capacity. Section 4.2.3: 2.
+    pub cwnd_gain: f64,
+    /// Round trips over which the most delivered is kept. Section 4.1.1: 10.
+    pub bandwidth_rounds: u64,
+    /// Time over which the least round trip is kept. Section 4.1.2: 10 s.
+    pub min_rtt_window: Duration,
+    /// How long inflight stays low to measure it anew. Section 4.3.5: 200 ms.
+    pub probe_rtt: Duration,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            high_gain: 2.885,
+            cwnd_gain: 2.0,
+            bandwidth_rounds: 10,
+            min_rtt_window: Duration::from_secs(10),
+            probe_rtt: Duration::from_millis(200),
+        }
+    }
+}
+
+/// Section 4.3.4: one phase up, one down, six level.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// Section 4.2.3: least window in segments.
+const MIN_PIPE: f64 = 4.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+#[derive(Clone, Debug)]
+pub struct Bbr1 {
+    params: Params,
+    rng: Rng,
+    mss: f64,
+    initial: f64,
+    mode: Mode,
+    bandwidth: WindowedMax<f64>,
+    min_rtt: Option<Duration>,
+    min_rtt_stamp: Time,
+    rounds: Rounds,
+    /// Most delivered when it last grew by a quarter, and round trips since.
+    full_bandwidth: (f64, u32),
+    filled_pipe: bool,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    cycle: usize,
+    cycle_stamp: Time,
+    cwnd: f64,
+    /// Last window that neither recovery nor ProbeRTT held down.
+    prior_cwnd: f64,
+    /// Bytes per second; of the first round trip on.
+    pacing_rate: Option<f64>,
+    has_rtt: bool,
+    /// End of ProbeRTT, once inflight is low; and whether a round trip has passed since.
+    probe_rtt_done: Option<Time>,
+    probe_rtt_round_done: bool,
+    idle_restart: bool,
+    recovery: Repair,
+    /// Samples of data sent before this much was delivered say little: inflight was held low.
+    app_limited_until: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repair {
+    None,
+    /// Told of a loss, no ACK since.
+    Entering,
+    /// The first round trip of recovery: as much out as comes in.
+    Conserving,
+    Growing,
+}
+
+impl Bbr1 {
+    pub fn new(params: &Params, setup: &Setup, now: Time, rng: Rng) -> Bbr1 {
+        let initial = (setup.initial_window.get() as f64).max(setup.mss.get() as f64);
+        Bbr1 {
+            params: *params,
+            rng,
+            mss: setup.mss.get().max(1) as f64,
+            initial,
+            mode: Mode::Startup,
+            bandwidth: WindowedMax::new(0, 0.0),
+            min_rtt: None,
+            min_rtt_stamp: now,
+            rounds: Rounds::default(),
+            full_bandwidth: (0.0, 0),
+            filled_pipe: false,
+            pacing_gain: params.high_gain,
+            cwnd_gain: params.high_gain,
+            cycle: 0,
+            cycle_stamp: now,
+            cwnd: initial,
+            prior_cwnd: initial,
+            // Section 4.2.1: the initial window in a round trip of 1 ms until one is measured.
+            pacing_rate: Some(params.high_gain * initial / 1e-3),
+            has_rtt: false,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            idle_restart: false,
+            recovery: Repair::None,
+            app_limited_until: None,
+        }
+    }
+
+    /// Section 4.2.3: `gain` times what the path holds, and room for what hosts aggregate.
+    fn inflight(&self, gain: f64) -> f64 {
+        let Some(min_rtt) = self.min_rtt else {
+            return self.initial;
+        };
+        gain * self.bandwidth.get() * min_rtt.as_secs_f64() + 3.0 * self.send_quantum()
+    }
+
+    /// Section 4.2.2.
+    fn send_quantum(&self) -> f64 {
+        let rate = self.pacing_rate.unwrap_or(0.0);
+        if rate * 8.0 < 1.2e6 {
+            self.mss
+        } else if rate * 8.0 < 24e6 {
+            2.0 * self.mss
+        } else {
+            (rate * 1e-3).min(65_536.0)
+        }
+    }
+
+    /// Section 4.1.1.
+    fn update_bandwidth(&mut self, ack: &Ack) {
+        if let Some(until) = self.app_limited_until
+            && ack.prior_delivered > until
+        {
+            self.app_limited_until = None;
+        }
+        let Some(rate) = ack.rate else { return };
+        let sample = rate.delivered.get() as f64 / rate.interval.as_secs_f64().max(1e-9);
+        let limited = rate.app_limited || self.app_limited_until.is_some();
+        if sample >= self.bandwidth.get() || !limited {
+            let window = self.params.bandwidth_rounds;
+            self.bandwidth.update(window, self.rounds.count(), sample);
+        }
+    }
+
+    /// Section 4.3.4.
+    fn check_cycle(&mut self, now: Time, ack: &Ack) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let min_rtt = self.min_rtt.unwrap_or(Duration::ZERO);
+        let full_length = now.saturating_since(self.cycle_stamp) > min_rtt;
+        let prior_inflight = ack.inflight_before.get() as f64;
+        let next = if self.pacing_gain > 1.0 {
+            full_length
+                && (ack.newly_lost > Bytes::ZERO
+                    || prior_inflight >= self.inflight(self.pacing_gain))
+        } else if self.pacing_gain < 1.0 {
+            full_length || prior_inflight <= self.inflight(1.0)
+        } else {
+            full_length
+        };
+        if next {
+            self.advance_cycle(now);
+        }
+    }
+
+    fn advance_cycle(&mut self, now: Time) {
+        self.cycle_stamp = now;
+        self.cycle = (self.cycle + 1) % CYCLE.len();
+        self.pacing_gain = CYCLE[self.cycle];
+    }
+
+    fn enter_probe_bw(&mut self, now: Time) {
+        self.mode = Mode::ProbeBw;
+        self.cwnd_gain = self.params.cwnd_gain;
+        // Section 4.3.4: any phase but the one that drains.
+        let pick = (uniform(&mut self.rng) * 7.0) as usize;
+        self.cycle = CYCLE.len() - 1 - pick.min(6);
+        self.advance_cycle(now);
+    }
+
+    fn enter_startup(&mut self) {
+        self.mode = Mode::Startup;
+        self.pacing_gain = self.params.high_gain;
+        self.cwnd_gain = self.params.high_gain;
+    }
+
+    /// Sections 4.3.2 and 4.3.3.
+    fn check_startup_and_drain(&mut self, now: Time, ack: &Ack, round_start: bool) {
+        let limited = ack.rate.is_none_or(|r| r.app_limited);
+        if !self.filled_pipe && round_start && !limited {
+            let bandwidth = self.bandwidth.get();
+            if bandwidth >= self.full_bandwidth.0 * 1.25 {
+                self.full_bandwidth = (bandwidth, 0);
+            } else {
+                self.full_bandwidth.1 += 1;
+                self.filled_pipe = self.full_bandwidth.1 >= 3;
+            }
+        }
+        if self.mode == Mode::Startup && self.filled_pipe {
+            self.mode = Mode::Drain;
+            self.pacing_gain = 1.0 / self.params.high_gain;
+            self.cwnd_gain = self.params.high_gain;
+        }
+        if self.mode == Mode::Drain && ack.inflight.get() as f64 <= self.inflight(1.0) {
+            self.enter_probe_bw(now);
+        }
+    }
+
+    /// Sections 4.1.2 and 4.3.5.
+    fn update_min_rtt(&mut self, now: Time, ack: &Ack, round_start: bool) {
+        let expired = now.saturating_since(self.min_rtt_stamp) > self.params.min_rtt_window;
+        if let Some(rtt) = ack.rtt
+            && (self.min_rtt.is_none_or(|m| rtt <= m) || expired)
+        {
+            self.min_rtt = Some(rtt);
+            self.min_rtt_stamp = now;
+        }
+        if self.mode != Mode::ProbeRtt && expired && !self.idle_restart {
+            self.save_cwnd();
+            self.mode = Mode::ProbeRtt;
+            self.pacing_gain = 1.0;
+            self.cwnd_gain = 1.0;
+            self.probe_rtt_done = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.app_limited_until = Some(ack.delivered + ack.inflight);
+            match self.probe_rtt_done {
+                None if ack.inflight.get() as f64 <= MIN_PIPE * self.mss => {
+                    self.probe_rtt_done = Some(now + self.params.probe_rtt);
+                    self.probe_rtt_round_done = false;
+                    self.rounds.restart(ack.delivered);
+                }
+                None => {}
+                Some(_) => {
+                    self.probe_rtt_round_done |= round_start;
+                    if self.probe_rtt_round_done {
+                        self.check_probe_rtt_done(now);
+                    }
+                }
+            }
+        }
+        self.idle_restart = false;
+    }
+
+    fn check_probe_rtt_done(&mut self, now: Time) {
+        if self.probe_rtt_done.is_some_and(|done| now > done) {
+            self.min_rtt_stamp = now;
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            if self.filled_pipe {
+                self.enter_probe_bw(now);
+            } else {
+                self.enter_startup();
+            }
+        }
+    }
+
+    fn save_cwnd(&mut self) {
+        self.prior_cwnd = if self.recovery == Repair::None && self.mode != Mode::ProbeRtt {
+            self.cwnd
+        } else {
+            self.prior_cwnd.max(self.cwnd)
+        };
+    }
+
+    /// Section 4.2.1.
+    fn set_pacing_rate(&mut self, gain: f64, ack: Option<&Ack>) {
+        if let (false, Some(srtt)) = (self.has_rtt, ack.and_then(|a| a.srtt.or(a.rtt))) {
+            self.has_rtt = true;
+            let nominal = self.initial / srtt.as_secs_f64().max(1e-6);
+            self.pacing_rate = Some(self.params.high_gain * nominal);
+        }
+        let rate = gain * self.bandwidth.get();
+        if rate > 0.0 && (self.filled_pipe || self.pacing_rate.is_none_or(|p| rate > p)) {
+            self.pacing_rate = Some(rate);
+        }
+    }
+
+    /// Section 4.2.3.
+    fn set_cwnd(&mut self, ack: &Ack, round_start: bool) {
+        let acked = ack.newly_acked.get() as f64;
+        let inflight = ack.inflight.get() as f64;
+        match (self.recovery, ack.in_recovery) {
+            (Repair::Entering, _) => {
+                // Section 4.2.3: as recovery begins, what is in flight and one ACK more.
+                self.cwnd = inflight + acked.max(self.mss);
+                self.recovery = Repair::Conserving;
+                self.rounds.restart(ack.delivered);
+            }
+            (Repair::Conserving, true) if round_start => self.recovery = Repair::Growing,
+            (Repair::Conserving | Repair::Growing, false) => {
+                self.recovery = Repair::None;
+                self.cwnd = self.cwnd.max(self.prior_cwnd);
+            }
+            _ => {}
+        }
+        let lost = ack.newly_lost.get() as f64;
+        if lost > 0.0 {
+            self.cwnd = (self.cwnd - lost).max(self.mss);
+        }
+        if self.recovery == Repair::Conserving {
+            self.cwnd = self.cwnd.max(inflight + acked);
+        } else {
+            let target = self.inflight(self.cwnd_gain);
+            if self.filled_pipe {
+                self.cwnd = (self.cwnd + acked).min(target);
+            } else if self.cwnd < target || (ack.delivered.get() as f64) < self.initial {
+                self.cwnd += acked;
+            }
+            self.cwnd = self.cwnd.max(MIN_PIPE * self.mss);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(MIN_PIPE * self.mss);
+        }
+        self.cwnd = self.cwnd.clamp(self.mss, 1e12);
+    }
+}
+
+impl Controller for Bbr1 {
+    fn on_sent(&mut self, now: Time, sent: &Sent) {
+        // Section 4.3.4: restarting from idle, at exactly the rate of the path.
+        if sent.idle.is_some() {
+            self.idle_restart = true;
+            match self.mode {
+                Mode::ProbeBw => self.set_pacing_rate(1.0, None),
+                Mode::ProbeRtt => self.check_probe_rtt_done(now),
+                Mode::Startup | Mode::Drain => {}
+            }
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let round_start = self.rounds.begins(ack);
+        self.update_bandwidth(ack);
+        self.check_cycle(now, ack);
+        self.check_startup_and_drain(now, ack, round_start);
+        self.update_min_rtt(now, ack, round_start);
+        self.set_pacing_rate(self.pacing_gain, Some(ack));
+        self.set_cwnd(ack, round_start);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        match congestion {
+            Congestion::Loss { .. } => {
+                self.save_cwnd();
+                self.recovery = Repair::Entering;
+            }
+            Congestion::Rto { .. } => {
+                self.save_cwnd();
+                self.cwnd = self.mss;
+                self.recovery = Repair::None;
+            }
+            Congestion::Spurious => {
+                self.cwnd = self.cwnd.max(self.prior_cwnd);
+                self.recovery = Repair::None;
+            }
+            // Version 1 does not use ECN.
+            Congestion::Ecn { .. } => {}
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        Bytes::new(self.cwnd.round() as u64)
+    }
+    fn pacing_rate(&self) -> Option<BitsPerSec> {
+        self.pacing_rate.map(bits)
+    }
+    fn recovery(&self) -> Recovery {
+        Recovery::Controller
+    }
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            cwnd: self.cwnd(),
+            ssthresh: None,
+            pacing_rate: self.pacing_rate(),
+            phase: match self.mode {
+                Mode::Startup => "startup",
+                Mode::Drain => "drain",
+                Mode::ProbeBw => "probe-bw",
+                Mode::ProbeRtt => "probe-rtt",
+            },
+            variables: [
+                Some(("bandwidth_bps", self.bandwidth.get() * 8.0)),
+                self.min_rtt.map(|d| ("min_rtt_ns", d.as_nanos() as f64)),
+                Some(("pacing_gain", self.pacing_gain)),
+            ],
+        }
+    }
+}
+
+/// Bytes per second as a rate.
+pub(crate) fn bits(bytes_per_s: f64) -> BitsPerSec {
+    BitsPerSec::new((bytes_per_s * 8.0).min(1e15).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Line, ack, loss, rto};
+    use base::rng::Streams;
+
+    fn bbr() -> Bbr1 {
+        let setup = Setup::new(Bytes::new(1000));
+        Bbr1::new(
+            &Params::default(),
+            &setup,
+            Time::ZERO,
+            Streams::new(1).stream("test"),
+        )
+    }
+
+    #[test]
+    fn it_starts_at_two_point_nine_times_the_initial_window_a_round_trip() {
+        let mut c = bbr();
+        // 10 kB in 1 ms, then in the 100 ms measured: 2.885·0.8 Mbit/s.
+        assert_eq!(c.pacing_rate(), Some(BitsPerSec::from_kbps(230_800)));
+        c.on_ack(Time::from_millis(100), &ack(&c, 1000));
+        assert_eq!(c.pacing_rate(), Some(BitsPerSec::from_kbps(2_308)));
+    }
+
+    #[test]
+    fn over_a_plain_line_it_finds_rate_and_round_trip_and_keeps_the_queue_short() {
+        let mut c = bbr();
+        // 10 Mbit/s, 50 ms: 62.5 segments.
+        let mut line = Line::new(BitsPerSec::from_mbps(10), Duration::from_millis(50));
+        line.run(&mut c, Time::from_secs(5));
+        assert_eq!(c.state().phase, "probe-bw");
+        let bandwidth = c.bandwidth.get() * 8.0;
+        assert!((bandwidth / 1e7 - 1.0).abs() < 0.02, "{bandwidth}");
+        assert!(
+            c.min_rtt.unwrap() < Duration::from_millis(54),
+            "{:?}",
+            c.min_rtt
+        );
+        let window = c.cwnd().get() as f64 / 1000.0;
+        // Twice 62.5, and three quanta of two segments.
+        assert!((window - 131.0).abs() < 8.0, "{window}");
+        assert!(line.utilisation() > 0.9, "{}", line.utilisation());
+        assert!(
+            line.mean_queue() < Duration::from_millis(40),
+            "{}",
+            line.mean_queue()
+        );
+    }
+
+    #[test]
+    fn every_ten_seconds_it_drains_to_four_segments_for_two_hundred_milliseconds() {
+        let mut c = bbr();
+        let mut line = Line::new(BitsPerSec::from_mbps(10), Duration::from_millis(50));
+        let mut probing = Vec::new();
+        while line.now < Time::from_secs(25) {
+            let until = line.now + Duration::from_millis(10);
+            line.run(&mut c, until);
+            if c.state().phase == "probe-rtt" {
+                assert!(c.cwnd() <= Bytes::new(4000));
+                probing.push(line.now);
+            }
+        }
+        let begins: Vec<Time> = probing
+            .iter()
+            .enumerate()
+            .filter(|(i, t)| *i == 0 || **t - probing[i - 1] > Duration::from_secs(1))
+            .map(|(_, t)| *t)
+            .collect();
+        assert_eq!(begins.len(), 2, "{begins:?}");
+        let took = probing.iter().filter(|t| **t < begins[1]).count();
+        assert!((20..=40).contains(&took), "{took} times 10 ms");
+    }
+
+    #[test]
+    fn recovery_conserves_packets_and_then_gives_the_window_back() {
+        let mut c = bbr();
+        let mut line = Line::new(BitsPerSec::from_mbps(10), Duration::from_millis(50));
+        line.run(&mut c, Time::from_secs(5));
+        let before = c.cwnd();
+        c.on_congestion(line.now, &loss(before.get()));
+        let recovering = Ack {
+            in_recovery: true,
+            inflight: Bytes::new(40_000),
+            newly_acked: Bytes::new(1000),
+            ..ack(&c, 1000)
+        };
+        c.on_ack(line.now, &recovering);
+        assert_eq!(c.cwnd(), Bytes::new(41_000));
+        let recovered = Ack {
+            inflight: Bytes::new(40_000),
+            ..ack(&c, 1000)
+        };
+        c.on_ack(line.now, &recovered);
+        assert!(c.cwnd() >= before.saturating_sub(Bytes::new(10_000)));
+    }
+
+    #[test]
+    fn a_time_out_leaves_one_segment() {
+        let mut c = bbr();
+        c.on_congestion(Time::ZERO, &rto(10_000));
+        assert_eq!(c.cwnd(), Bytes::new(1000));
+        assert_eq!(c.recovery(), Recovery::Controller);
+    }
+}

@@ -1,0 +1,186 @@
+
+use super::*;
+use crate::testing::{Line, ack, loss, rto};
+use base::rng::Streams;
+
+const RTT: Duration = Duration::from_millis(50);
+
+fn bbr() -> Bbr3 {
+    let setup = Setup::new(Bytes::new(1000));
+    let rng = Streams::new(1).stream("test");
+    Bbr3::new(&Params::default(), &setup, Time::ZERO, rng)
+}
+/// 10 Mbit/s and 50 ms hold 62.5 segments.
+fn line() -> Line {
+    Line::new(BitsPerSec::from_mbps(10), RTT)
+}
+
+#[test]
+fn over_a_plain_line_it_finds_rate_and_round_trip_and_keeps_the_queue_short() {
+    let (mut c, mut line) = (bbr(), line());
+    line.run(&mut c, Time::from_secs(5));
+    assert!(c.mode.is_probe_bw(), "{:?}", c.mode);
+    assert!((c.bw * 8.0 / 1e7 - 1.0).abs() < 0.02, "{}", c.bw * 8.0);
+    assert!(
+        c.min_rtt.unwrap() < Duration::from_millis(54),
+        "{:?}",
+        c.min_rtt
+    );
+    assert!(line.utilisation() > 0.9, "{}", line.utilisation());
+    assert!(
+        line.mean_queue() < Duration::from_millis(30),
+        "{}",
+        line.mean_queue()
+    );
+}
+
+#[test]
+fn startup_ends_when_three_round_trips_bring_no_quarter_more() {
+    let (mut c, mut line) = (bbr(), line());
+    let mut phases = vec!["startup"];
+    while phases.len() < 6 {
+        let until = line.now + Duration::from_millis(1);
+        line.run(&mut c, until);
+        let phase = c.state().phase;
+        if phases.last() != Some(&phase) {
+            phases.push(phase);
+        }
+        assert!(line.now < Time::from_secs(5), "{phases:?}");
+    }
+    // Inflight is low when Drain ends, so Down lasts for one ACK the first time.
+    let order = [
+        "startup",
+        "drain",
+        "probe-bw-cruise",
+        "probe-bw-refill",
+        "probe-bw-up",
+        "probe-bw-down",
+    ];
+    assert_eq!(phases, order);
+}
+
+#[test]
+fn probes_come_as_often_as_a_reno_flow_would_lose_or_every_two_to_three_seconds() {
+    let (mut c, mut line) = (bbr(), line());
+    line.run(&mut c, Time::from_secs(2));
+    let mut probes = Vec::new();
+    let mut last = c.mode;
+    while line.now < Time::from_secs(9) {
+        let until = line.now + Duration::from_millis(1);
+        line.run(&mut c, until);
+        if c.mode == Mode::Refill && last != Mode::Refill {
+            probes.push(line.now);
+        }
+        last = c.mode;
+    }
+    assert!((2..=4).contains(&probes.len()), "{probes:?}");
+    for pair in probes.windows(2) {
+        let gap = pair[1] - pair[0];
+        assert!(
+            gap > Duration::from_secs(2) && gap < Duration::from_millis(3_400),
+            "{gap}"
+        );
+    }
+}
+
+#[test]
+fn every_ten_seconds_it_halves_what_is_in_flight() {
+    let (mut c, mut line) = (bbr(), line());
+    let mut least = u64::MAX;
+    while line.now < Time::from_secs(12) {
+        let until = line.now + Duration::from_millis(1);
+        line.run(&mut c, until);
+        if c.mode == Mode::ProbeRtt {
+            least = least.min(c.cwnd().get());
+        }
+    }
+    // Half of 62.5 segments of 1000 bytes; the least round trip holds a segment's own time, too.
+    assert!((30_000..34_000).contains(&least), "{least}");
+}
+
+#[test]
+fn a_short_buffer_bounds_it_in_the_long_term() {
+    let (mut c, mut line) = (bbr(), line());
+    line.buffer = Some(10);
+    line.run(&mut c, Time::from_secs(20));
+    let longterm = c.bounds.inflight_longterm;
+    assert!((40_000.0..90_000.0).contains(&longterm), "{longterm}");
+    assert!(line.utilisation() > 0.8, "{}", line.utilisation());
+    let sent = 20 * 10_000_000 / 8_000;
+    assert!(line.drops < sent / 50, "{} drops of {sent}", line.drops);
+}
+
+#[test]
+fn losses_while_cruising_bound_it_for_now_by_seven_tenths() {
+    let (mut c, mut line) = (bbr(), line());
+    line.run(&mut c, Time::from_secs(5));
+    c.mode = Mode::Cruise;
+    c.cycle_stamp = line.now;
+    c.rounds_since_probe = 0;
+    let (bw, cwnd) = (c.bw, c.cwnd);
+    let lost = Lost {
+        bytes: Bytes::new(1000),
+        delivered: c.next_round,
+        ..Lost::default()
+    };
+    c.on_lost(line.now, &lost);
+    assert_eq!(
+        c.bounds.bw_shortterm,
+        f64::INFINITY,
+        "only at the end of the round trip"
+    );
+    c.bw_latest = 0.0;
+    c.inflight_latest = 0.0;
+    let end = Ack {
+        delivered: c.next_round + Bytes::new(1000),
+        prior_delivered: c.next_round,
+        rate: None,
+        ..ack(&c, 1000)
+    };
+    c.on_ack(line.now, &end);
+    assert_eq!(c.bounds.bw_shortterm, 0.7 * bw);
+    assert_eq!(c.bounds.inflight_shortterm, 0.7 * cwnd);
+    assert_eq!(c.bw, 0.7 * bw);
+    // It was no loss.
+    c.on_congestion(line.now, &Congestion::Spurious);
+    assert_eq!(c.bounds.bw_shortterm, f64::INFINITY);
+}
+
+#[test]
+fn the_window_at_which_losses_crossed_two_percent_becomes_the_bound() {
+    let (mut c, mut line) = (bbr(), line());
+    line.run(&mut c, Time::from_secs(5));
+    c.mode = Mode::Up;
+    c.is_bw_probe_sample = true;
+    let lost = |lost_since_sent| Lost {
+        bytes: Bytes::new(1000),
+        tx_in_flight: Bytes::new(100_000),
+        lost_since_sent: Bytes::new(lost_since_sent),
+        delivered: c.next_round,
+        app_limited: false,
+    };
+    let (safe, too_high) = (lost(2_000), lost(3_000));
+    c.on_lost(line.now, &safe);
+    assert_eq!(c.mode, Mode::Up, "2 % is no more than 2 %");
+    c.on_lost(line.now, &too_high);
+    // (0.02·99 000 - 2 000)/0.98 < 0: it was crossed before this segment.
+    assert_eq!((c.mode, c.bounds.inflight_longterm), (Mode::Down, 99_000.0));
+    assert!(c.prev_probe_too_high);
+}
+
+#[test]
+fn a_time_out_leaves_one_segment_and_recovery_gives_the_window_back() {
+    let (mut c, mut line) = (bbr(), line());
+    line.run(&mut c, Time::from_secs(5));
+    let before = c.cwnd();
+    c.on_congestion(line.now, &loss(before.get()));
+    c.cwnd = 20_000.0;
+    let end = Ack {
+        in_recovery: false,
+        ..ack(&c, 1000)
+    };
+    c.on_ack(line.now, &end);
+    assert!(c.cwnd().get() + 20_000 > before.get());
+    c.on_congestion(line.now, &rto(10_000));
+    assert_eq!(c.cwnd(), Bytes::new(1000));
+}

@@ -1,0 +1,233 @@
+//! Compound TCP: Reno's window plus one that grows fast while the round trip shows no queue and gives way
+//! as one builds up.
+//!
+//! **Source**: K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP Approach for High-Speed and Long
+//! Distance Networks", INFOCOM 2006, section III; draft-sridharan-tcpm-ctcp-02, "Compound TCP: A New TCP
+//! Congestion Control for High-Speed and Long Distance Networks" (2008), section 3.
+//!
+//! **Deviations**: gamma is a parameter; its tuning by the backlog at the last loss (TUBE) is left out.
+//!
+//! **Units**: segments; windows in bytes.
+//!
+//! **Validated against**: the tests below, by hand from equations 3 to 5 of the paper.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
+use crate::math::power_three_quarters;
+use crate::window::{Rounds, Window};
+use base::{Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Growth of the delay window: alpha · win^(3/4) a round trip. Section III: 1/8.
+    pub alpha: f64,
+    /// Part of the whole window that a loss takes. Section III: 1/2.
+    pub beta: f64,
+    /// Segments queued beyond which the delay window gives way. Section III: 30.
+    pub gamma: f64,
+    /// How fast it gives way. Section III: 1.
+    pub zeta: f64,
+    /// Windows of fewer segments are Reno's. The draft, section 3.1: 38.
+    pub low_window: f64,
+    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
+    pub abc: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            alpha: 0.125,
+            beta: 0.5,
+            gamma: 30.0,
+            zeta: 1.0,
+            low_window: 38.0,
+            abc: 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Compound {
+    params: Params,
+    /// The whole: what may be outstanding.
+    window: Window,
+    /// The part of it that follows delay, in segments.
+    dwnd: f64,
+    rounds: Rounds,
+    /// Round trips of this round, summed in seconds, and their number.
+    rtts: (f64, u32),
+    undo_dwnd: f64,
+}
+
+impl Compound {
+    pub fn new(params: &Params, setup: &Setup) -> Compound {
+        Compound {
+            params: *params,
+            window: Window::new(setup),
+            dwnd: 0.0,
+            rounds: Rounds::default(),
+            rtts: (0.0, 0),
+            undo_dwnd: 0.0,
+        }
+    }
+
+    /// Equation 5, once a round trip.
+    fn follow_delay(&mut self, least: Duration) {
+        let (sum_s, samples) = self.rtts;
+        let win = self.window.cwnd_segments();
+        let (base_s, rtt_s) = (least.as_secs_f64(), sum_s / f64::from(samples));
+        // Expected less actual rate, times the base: segments that wait in the queue.
+        let diff = win * (1.0 - base_s / rtt_s);
+        let before = self.dwnd;
+        if win < self.params.low_window {
+            self.dwnd = 0.0;
+        } else if diff < self.params.gamma {
+            // Reno's own segment a round trip is part of the growth.
+            self.dwnd += (self.params.alpha * power_three_quarters(win) - 1.0).max(0.0);
+        } else {
+            self.dwnd = (self.dwnd - self.params.zeta * diff).max(0.0);
+        }
+        let grown = (self.dwnd - before) * self.window.mss;
+        self.window.set(self.window.cwnd + grown, 2.0);
+    }
+}
+
+impl Controller for Compound {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+            self.dwnd = 0.0;
+        }
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack) {
+        let ended = self.rounds.begins(ack);
+        if !self.window.may_grow(ack) {
+            self.rtts = (0.0, 0);
+            return;
+        }
+        let mut acked = ack.newly_acked.get() as f64;
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(acked, self.params.abc as f64);
+            self.rtts = (0.0, 0);
+        } else {
+            if let (true, Some(least)) = (ended && self.rtts.0 > 0.0, ack.min_rtt) {
+                self.follow_delay(least);
+            }
+            if ended {
+                self.rtts = (0.0, 0);
+            }
+            if let Some(rtt) = ack.rtt {
+                self.rtts = (
+                    self.rtts.0 + rtt.as_secs_f64(),
+                    self.rtts.1.saturating_add(1),
+                );
+            }
+        }
+        // Equation 3: a segment for each whole window acknowledged.
+        self.window.additive_increase(acked, 1.0);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        let window = &mut self.window;
+        match *congestion {
+            Congestion::Loss { flight } | Congestion::Ecn { flight } => {
+                window.remember();
+                self.undo_dwnd = self.dwnd;
+                // Equation 4: the whole falls to (1-β), Reno's part to half; the rest is delay's.
+                let win = window.cwnd_segments();
+                let cwnd = (win - self.dwnd).max(0.0);
+                self.dwnd = (win * (1.0 - self.params.beta) - cwnd / 2.0).max(0.0);
+                window.reduce(window.reference(flight) * (1.0 - self.params.beta), 2.0);
+                self.dwnd = self.dwnd.min(window.cwnd_segments());
+            }
+            Congestion::Rto { repeated: true, .. } => window.collapse(None),
+            Congestion::Rto { flight, .. } => {
+                window.remember();
+                self.undo_dwnd = self.dwnd;
+                self.dwnd = 0.0;
+                window.collapse(Some(window.reference(flight) / 2.0));
+            }
+            Congestion::Spurious => {
+                if window.undo() {
+                    self.dwnd = self.undo_dwnd;
+                }
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            variables: [Some(("dwnd_segments", self.dwnd)), None, None],
+            ..self.window.state(self.window.phase())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Flow, flight, loss};
+
+    const MSS: u64 = 1000;
+
+    fn compound(segments: u64) -> Compound {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 2 * segments);
+        let mut c = Compound::new(&Params::default(), &setup);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.dwnd = 0.0;
+        c
+    }
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn without_a_queue_it_adds_an_eighth_of_the_window_to_three_quarters() {
+        let mut c = compound(256);
+        let mut flow = Flow::new(ms(100));
+        flow.round(&mut c, MSS, ms(100));
+        // The first round only measures and adds Reno's segment: 257^(3/4)/8 - 1 = 7.02.
+        assert_eq!(c.cwnd(), Bytes::new(257 * MSS));
+        flow.round(&mut c, MSS, ms(100));
+        let grown = c.state().variables[0].unwrap().1;
+        assert!(
+            (grown - (257f64.powf(0.75) / 8.0 - 1.0)).abs() < 1e-9,
+            "{grown}"
+        );
+    }
+
+    #[test]
+    fn with_a_queue_of_more_than_gamma_the_delay_window_gives_way() {
+        let mut c = compound(256);
+        c.dwnd = 100.0;
+        let mut flow = Flow::new(ms(100));
+        // A fifth longer: a sixth of 257 segments, 42.8, are queued.
+        flow.round(&mut c, MSS, ms(120));
+        flow.round(&mut c, MSS, ms(120));
+        let left = c.state().variables[0].unwrap().1;
+        assert!((left - (100.0 - 257.0 / 6.0)).abs() < 1e-9, "{left}");
+    }
+
+    #[test]
+    fn small_windows_are_renos() {
+        let mut c = compound(20);
+        let mut flow = Flow::new(ms(100));
+        (0..3).for_each(|_| flow.round(&mut c, MSS, ms(100)));
+        assert_eq!(c.cwnd(), Bytes::new(23 * MSS));
+    }
+
+    #[test]
+    fn a_loss_halves_the_whole() {
+        let mut c = compound(256);
+        c.dwnd = 156.0;
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        // 256/2 in all, of which Reno's 100/2.
+        assert_eq!((c.cwnd(), c.dwnd), (Bytes::new(128 * MSS), 78.0));
+    }
+}

@@ -1,0 +1,210 @@
+//! DCTCP: estimates what part of its data is marked and reduces the window by half of that part, once a
+//! round trip, so that shallow marking thresholds keep queues short without starving the line.
+//!
+//! **Source**: RFC 8257, "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers" (Bensley,
+//! Thaler, Balasubramanian, Eggert, Judd, 2017), section 3; M. Alizadeh et al., "Data Center TCP
+//! (DCTCP)", SIGCOMM 2010.
+//!
+//! **Deviations**: the window does not grow in the round trip after a reduction, as in Linux, which
+//! section 3.4 leaves open.
+//!
+//! **Units**: alpha from 0 to 1; the window in bytes.
+//!
+//! **Validated against**: the tests below; `tests/theory.rs` checks alpha against √(2/W).
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, EcnUse, Sent, Setup};
+use crate::window::{Rounds, Window};
+use base::{Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Weight of the newest round trip in alpha. Section 4.2: 1/16.
+    pub g: f64,
+    /// Alpha of a new connection. Section 4.2: 1, to be careful.
+    pub alpha: f64,
+    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
+    pub abc: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            g: 1.0 / 16.0,
+            alpha: 1.0,
+            abc: 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Dctcp {
+    params: Params,
+    window: Window,
+    alpha: f64,
+    rounds: Rounds,
+    acked: f64,
+    marked: f64,
+    /// What was delivered at the last reduction; a round trip later the next may follow.
+    reduced_at: Option<Bytes>,
+}
+
+impl Dctcp {
+    pub fn new(params: &Params, setup: &Setup) -> Dctcp {
+        Dctcp {
+            params: *params,
+            window: Window::new(setup),
+            alpha: params.alpha,
+            rounds: Rounds::default(),
+            acked: 0.0,
+            marked: 0.0,
+            reduced_at: None,
+        }
+    }
+
+    /// Section 3.3, steps 1 to 8.
+    fn estimate(&mut self, ack: &Ack) {
+        let ended = self.rounds.begins(ack);
+        self.acked += ack.newly_acked.get() as f64;
+        self.marked += ack.ce_bytes.min(ack.newly_acked).get() as f64;
+        if ended && self.acked > 0.0 {
+            let m = self.marked / self.acked;
+            self.alpha = (1.0 - self.params.g) * self.alpha + self.params.g * m;
+            (self.acked, self.marked) = (0.0, 0.0);
+        }
+    }
+}
+
+impl Controller for Dctcp {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+        }
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack) {
+        self.estimate(ack);
+        if self.reduced_at.is_some_and(|at| ack.prior_delivered >= at) {
+            self.reduced_at = None;
+        }
+        if ack.ce_bytes > Bytes::ZERO && self.reduced_at.is_none() && !ack.in_recovery {
+            // Section 3.3 step 9: cwnd = cwnd · (1 - alpha/2).
+            self.window.remember();
+            let kept = self.window.cwnd * (1.0 - self.alpha / 2.0);
+            self.window.reduce(kept, 2.0);
+            self.reduced_at = Some(ack.delivered);
+        }
+        if self.reduced_at.is_some() || !self.window.may_grow(ack) {
+            return;
+        }
+        let mut acked = ack.newly_acked.get() as f64;
+        if self.window.in_slow_start() {
+            acked = self.window.slow_start(acked, self.params.abc as f64);
+        }
+        self.window.additive_increase(acked, 1.0);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        // Section 3.5: losses as in RFC 5681. Marks come with the ACKs; an endpoint whose feedback is
+        // not accurate tells them this way.
+        let window = &mut self.window;
+        match *congestion {
+            Congestion::Loss { flight } | Congestion::Ecn { flight } => {
+                window.remember();
+                window.reduce(window.reference(flight) / 2.0, 2.0);
+            }
+            Congestion::Rto { repeated: true, .. } => window.collapse(None),
+            Congestion::Rto { flight, .. } => {
+                window.remember();
+                window.collapse(Some(window.reference(flight) / 2.0));
+            }
+            Congestion::Spurious => {
+                window.undo();
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn ecn(&self) -> EcnUse {
+        EcnUse::Dctcp
+    }
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            variables: [Some(("alpha", self.alpha)), None, None],
+            ..self.window.state(self.window.phase())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Flow, flight, loss};
+    use base::Duration;
+
+    const MSS: u64 = 1000;
+    const RTT: Duration = Duration::from_millis(1);
+
+    fn dctcp(alpha: f64) -> (Dctcp, Flow) {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 100);
+        let params = Params {
+            alpha,
+            ..Params::default()
+        };
+        let mut c = Dctcp::new(&params, &setup);
+        c.window.ssthresh = c.window.cwnd;
+        (c, Flow::new(RTT))
+    }
+
+    #[test]
+    fn alpha_is_the_smoothed_part_that_is_marked() {
+        let (mut c, mut flow) = dctcp(1.0);
+        // Nothing marked: 15/16 a round trip; the round of the first ACK counts, too.
+        flow.round(&mut c, MSS, RTT);
+        let first = c.alpha;
+        flow.round(&mut c, MSS, RTT);
+        assert_eq!(c.alpha, first * 15.0 / 16.0);
+        // A quarter marked from here on: towards 1/4.
+        flow.marked_of_hundred = 25;
+        (0..200).for_each(|_| flow.round(&mut c, MSS, RTT));
+        assert!((c.alpha - 0.25).abs() < 0.06, "{}", c.alpha);
+    }
+
+    #[test]
+    fn marks_reduce_by_half_of_alpha_once_in_a_round_trip() {
+        let (mut c, mut flow) = dctcp(0.5);
+        flow.marked_of_hundred = 100;
+        let mut ack = flow.ack(&c, MSS, RTT);
+        ack.ce_bytes = ack.newly_acked;
+        c.on_ack(Time::ZERO, &ack);
+        // The first ACK ends a round of its own, all marked: 15/16·0.5 + 1/16 = 0.53125.
+        assert_eq!(
+            c.cwnd(),
+            Bytes::new((100_000.0f64 * (1.0 - 0.53125 / 2.0)).round() as u64)
+        );
+        let reduced = c.cwnd();
+        for _ in 0..50 {
+            let ack = Ack {
+                ce_bytes: Bytes::new(MSS),
+                newly_acked: Bytes::new(MSS),
+                delivered: ack.delivered + Bytes::new(MSS),
+                prior_delivered: Bytes::ZERO,
+                ..ack
+            };
+            c.on_ack(Time::ZERO, &ack);
+        }
+        assert_eq!(c.cwnd(), reduced);
+    }
+
+    #[test]
+    fn a_loss_halves() {
+        let (mut c, _) = dctcp(0.01);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(c.cwnd(), Bytes::new(50 * MSS));
+        assert_eq!(c.ecn(), EcnUse::Dctcp);
+    }
+}

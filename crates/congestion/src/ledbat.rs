@@ -1,0 +1,233 @@
+//! LEDBAT: takes what others leave. It aims at a fixed extra delay and gives way as soon as anybody else
+//! makes the queue longer than that.
+//!
+//! **Source**: RFC 6817, "Low Extra Delay Background Transport (LEDBAT)" (Shalunov, Hazel, Iyengar,
+//! Kuehlewind, 2012), section 2.4.
+//!
+//! **Deviations**: where the endpoint has no one-way delays, round trips take their place: queues of the
+//! way back count, too.
+//!
+//! **Units**: ns for delays; the window in bytes.
+//!
+//! **Validated against**: the tests below, by hand from section 2.4.2.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
+use crate::window::Window;
+use base::{Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Queueing delay aimed at. Section 2.5: at most 100 ms.
+    pub target: Duration,
+    /// Segments a round trip that an empty queue adds. Section 2.5: at most 1.
+    pub gain: f64,
+    /// Segments by which the window may exceed what is in flight. Section 2.5: 1.
+    pub allowed_increase: u64,
+    /// Least window in segments, also of a new connection. Section 2.5: 2.
+    pub min_window: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            target: Duration::from_millis(100),
+            gain: 1.0,
+            allowed_increase: 1,
+            min_window: 2,
+        }
+    }
+}
+
+/// Minutes of base delays that are kept. Section 2.5: 10.
+const BASE_HISTORY: usize = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+/// Samples of which the least is the current delay. Section 2.5: at least 4.
+const CURRENT_FILTER: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Ledbat {
+    params: Params,
+    window: Window,
+    /// Least delay of each of the last minutes, the newest first.
+    base: [Option<Duration>; BASE_HISTORY],
+    minute_began: Time,
+    current: [Option<Duration>; CURRENT_FILTER],
+    next: usize,
+}
+
+impl Ledbat {
+    pub fn new(params: &Params, setup: &Setup) -> Ledbat {
+        let mut window = Window::new(setup);
+        window.set(0.0, params.min_window as f64);
+        window.initial = window.cwnd;
+        Ledbat {
+            params: *params,
+            window,
+            base: [None; BASE_HISTORY],
+            minute_began: Time::ZERO,
+            current: [None; CURRENT_FILTER],
+            next: 0,
+        }
+    }
+
+    fn least(&self) -> f64 {
+        self.params.min_window as f64
+    }
+
+    fn sample(&mut self, now: Time, delay: Duration) {
+        self.current[self.next % CURRENT_FILTER] = Some(delay);
+        self.next = (self.next + 1) % CURRENT_FILTER;
+        if now.saturating_since(self.minute_began) >= MINUTE {
+            self.base.rotate_right(1);
+            self.base[0] = None;
+            self.minute_began = now;
+        }
+        self.base[0] = Some(self.base[0].map_or(delay, |b| b.min(delay)));
+    }
+
+    /// Section 2.4.2: how long the queue makes data wait.
+    fn queueing_delay(&self) -> Option<Duration> {
+        let least = |delays: &[Option<Duration>]| delays.iter().flatten().min().copied();
+        Some(least(&self.current)?.saturating_sub(least(&self.base)?))
+    }
+}
+
+impl Controller for Ledbat {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if let Some(delay) = ack.one_way_delay.or(ack.rtt) {
+            self.sample(now, delay);
+        }
+        let (Some(queueing), false) = (self.queueing_delay(), ack.in_recovery) else {
+            return;
+        };
+        let target_s = self.params.target.as_secs_f64();
+        let off_target = (target_s - queueing.as_secs_f64()) / target_s;
+        let acked = ack.newly_acked.get() as f64;
+        let window = &mut self.window;
+        let change = self.params.gain * off_target * acked * window.mss / window.cwnd;
+        // Section 2.4.2: no larger than what is in flight and a little more.
+        let allowed =
+            ack.inflight_before.get() as f64 + self.params.allowed_increase as f64 * window.mss;
+        let wanted = (window.cwnd + change).min(allowed);
+        let least = self.params.min_window as f64;
+        window.set(wanted, least);
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        let least = self.least();
+        let window = &mut self.window;
+        match *congestion {
+            // Section 2.4.2: half, at most once a round trip.
+            Congestion::Loss { .. } | Congestion::Ecn { .. } => {
+                window.remember();
+                window.set((window.cwnd / 2.0).min(window.cwnd), least);
+            }
+            Congestion::Rto { .. } => {
+                window.remember();
+                window.collapse(None);
+            }
+            Congestion::Spurious => {
+                window.undo();
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn state(&self) -> ControllerState {
+        let queueing = self.queueing_delay();
+        let base = self.base.iter().flatten().min();
+        ControllerState {
+            ssthresh: None,
+            variables: [
+                queueing.map(|d| ("queueing_ns", d.as_nanos() as f64)),
+                base.map(|d| ("base_ns", d.as_nanos() as f64)),
+                None,
+            ],
+            ..self.window.state("ledbat")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Flow, loss};
+
+    const MSS: u64 = 1000;
+
+    fn ledbat() -> (Ledbat, Flow) {
+        let c = Ledbat::new(&Params::default(), &Setup::new(Bytes::new(MSS)));
+        (c, Flow::new(Duration::from_millis(50)))
+    }
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn an_empty_queue_adds_a_segment_a_round_trip() {
+        let (mut c, mut flow) = ledbat();
+        assert_eq!(c.cwnd(), Bytes::new(2 * MSS));
+        (0..50).for_each(|_| flow.round(&mut c, MSS, ms(50)));
+        let segments = c.cwnd().get() / MSS;
+        assert!((48..=52).contains(&segments), "{segments}");
+    }
+
+    #[test]
+    fn it_settles_at_the_target_delay() {
+        let (mut c, mut flow) = ledbat();
+        // A path that holds 40 segments in 50 ms. 100 ms of queue one way are, with delays that are half
+        // of the round trip here, 200 ms more of round trip: 250 ms in all, 200 segments, approached by 1/160 a round trip.
+        for _ in 0..1200 {
+            let rtt = ms(50).max(Duration::from_nanos(
+                c.cwnd().get() * 50_000_000 / (40 * MSS),
+            ));
+            flow.round(&mut c, MSS, rtt);
+        }
+        let segments = c.cwnd().get() as f64 / MSS as f64;
+        assert!((segments - 200.0).abs() < 1.0, "{segments}");
+    }
+
+    #[test]
+    fn a_queue_of_others_makes_it_give_way() {
+        let (mut c, mut flow) = ledbat();
+        (0..50).for_each(|_| flow.round(&mut c, MSS, ms(50)));
+        let before = c.cwnd();
+        (0..10).for_each(|_| flow.round(&mut c, MSS, ms(450)));
+        assert!(c.cwnd() < before);
+        (0..200).for_each(|_| flow.round(&mut c, MSS, ms(450)));
+        assert_eq!(c.cwnd(), Bytes::new(2 * MSS));
+    }
+
+    #[test]
+    fn the_base_delay_is_forgotten_after_ten_minutes() {
+        let (mut c, mut flow) = ledbat();
+        flow.round(&mut c, MSS, ms(50));
+        let base = |c: &Ledbat| c.state().variables[1].unwrap().1;
+        assert_eq!(base(&c), 25e6);
+        for minute in 1..=10 {
+            flow.now = Time::from_secs(61 * minute);
+            flow.round(&mut c, MSS, ms(80));
+            let expected = if minute < 10 { 25e6 } else { 40e6 };
+            assert_eq!(base(&c), expected, "minute {minute}");
+        }
+    }
+
+    #[test]
+    fn a_loss_halves_and_leaves_two_segments() {
+        let (mut c, mut flow) = ledbat();
+        (0..10).for_each(|_| flow.round(&mut c, MSS, ms(50)));
+        let before = c.cwnd().get();
+        c.on_congestion(Time::ZERO, &loss(before));
+        assert_eq!(c.cwnd().get(), (before as f64 / 2.0).round() as u64);
+        (0..9).for_each(|_| c.on_congestion(Time::ZERO, &loss(MSS)));
+        assert_eq!(c.cwnd(), Bytes::new(2 * MSS));
+    }
+}

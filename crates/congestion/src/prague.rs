@@ -1,0 +1,277 @@
+//! Prague: DCTCP for the Internet, the sender of L4S. It marks its data ECT(1), smooths the part that
+//! comes back marked, reduces by half of it, grows on what was not marked, paces, and behaves as if no
+//! round trip were shorter than 25 ms.
+//!
+//! **Source**: draft-briscoe-iccrg-prague-congestion-control-04, "Prague Congestion Control" (De Schepper,
+//! Tilmans, Briscoe, Goel, 2024); the requirements are in RFC 9331, "The Explicit Congestion
+//! Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S)" (2023), section 4.
+//!
+//! **Deviations**: falling back to Classic behaviour where the bottleneck's marks are Classic is left out,
+//! as it is off by default in the Linux code.
+//!
+//! **Units**: alpha from 0 to 1; the window in bytes, seconds.
+//!
+//! **Validated against**: the tests below; `tests/theory.rs` checks the window at a steady part of marks,
+//! 2/p segments.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, EcnUse, Sent, Setup};
+use crate::window::{Rounds, Window, window_rate};
+use base::{BitsPerSec, Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Weight of the newest sample in alpha. The draft: 1/16.
+    pub g: f64,
+    /// Alpha of a new connection. The draft: 1.
+    pub alpha: f64,
+    /// Round trip as short as which it never behaves. The draft: 25 ms.
+    pub virtual_rtt: Duration,
+    /// Round trips after slow start from which on it does so. The Linux code: 500.
+    pub transition: u64,
+    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
+    pub abc: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            g: 1.0 / 16.0,
+            alpha: 1.0,
+            virtual_rtt: Duration::from_millis(25),
+            transition: 500,
+            abc: 2,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Prague {
+    params: Params,
+    window: Window,
+    alpha: f64,
+    rounds: Rounds,
+    /// Round trips since slow start ended.
+    avoided: u64,
+    acked: f64,
+    marked: f64,
+    estimated: Time,
+    reduced_at: Option<Bytes>,
+    srtt: Option<Duration>,
+}
+
+impl Prague {
+    pub fn new(params: &Params, setup: &Setup) -> Prague {
+        Prague {
+            params: *params,
+            window: Window::new(setup),
+            alpha: params.alpha,
+            rounds: Rounds::default(),
+            avoided: 0,
+            acked: 0.0,
+            marked: 0.0,
+            estimated: Time::ZERO,
+            reduced_at: None,
+            srtt: None,
+        }
+    }
+
+    fn is_rtt_independent(&self) -> bool {
+        self.avoided >= self.params.transition
+    }
+
+    /// The draft: the average moves once a virtual round trip, so that flows of different round
+    /// trips agree on what is marked.
+    fn estimate(&mut self, now: Time, ack: &Ack) {
+        let ended = self.rounds.begins(ack);
+        self.acked += ack.newly_acked.get() as f64;
+        self.marked += ack.ce_bytes.min(ack.newly_acked).get() as f64;
+        if !ended {
+            return;
+        }
+        if !self.window.in_slow_start() {
+            self.avoided += 1;
+        }
+        let due = !self.is_rtt_independent()
+            || now.saturating_since(self.estimated) >= self.params.virtual_rtt;
+        if due && self.acked > 0.0 {
+            let m = self.marked / self.acked;
+            self.alpha = (1.0 - self.params.g) * self.alpha + self.params.g * m;
+            (self.acked, self.marked) = (0.0, 0.0);
+            self.estimated = now;
+        }
+    }
+
+    /// Segments that a round trip adds. The draft: a flow of the virtual round trip V adds a segment
+    /// each V, which is S/V² in rate; at a round trip of R that is (R/V)² segments.
+    fn increment(&self) -> f64 {
+        let virtual_s = self.params.virtual_rtt.as_secs_f64();
+        match self.srtt {
+            Some(srtt) if self.is_rtt_independent() && srtt.as_secs_f64() < virtual_s => {
+                let ratio = srtt.as_secs_f64() / virtual_s;
+                ratio * ratio
+            }
+            _ => 1.0,
+        }
+    }
+}
+
+impl Controller for Prague {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.srtt = ack.srtt.or(self.srtt);
+        self.estimate(now, ack);
+        if self.reduced_at.is_some_and(|at| ack.prior_delivered >= at) {
+            self.reduced_at = None;
+        }
+        let clean = ack.newly_acked.saturating_sub(ack.ce_bytes).get() as f64;
+        if self.window.may_grow(ack) && clean > 0.0 {
+            let mut acked = clean;
+            if self.window.in_slow_start() && ack.ce_bytes == Bytes::ZERO {
+                acked = self.window.slow_start(acked, self.params.abc as f64);
+            }
+            // The draft: every ACK adds its share, marked or not the round trip; only marked bytes
+            // add nothing.
+            if !self.window.in_slow_start() {
+                let grown =
+                    self.increment() * self.window.mss * (acked / self.window.cwnd).min(1.0);
+                self.window.set(self.window.cwnd + grown, 2.0);
+            }
+        }
+        if ack.ce_bytes > Bytes::ZERO && self.reduced_at.is_none() && !ack.in_recovery {
+            self.window.remember();
+            let kept = self.window.cwnd * (1.0 - self.alpha / 2.0);
+            self.window.reduce(kept, 2.0);
+            self.reduced_at = Some(ack.delivered);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        // The draft: losses as Reno.
+        let window = &mut self.window;
+        match *congestion {
+            Congestion::Loss { flight } | Congestion::Ecn { flight } => {
+                window.remember();
+                window.reduce(window.reference(flight) / 2.0, 2.0);
+            }
+            Congestion::Rto { repeated: true, .. } => window.collapse(None),
+            Congestion::Rto { flight, .. } => {
+                window.remember();
+                window.collapse(Some(window.reference(flight) / 2.0));
+            }
+            Congestion::Spurious => {
+                window.undo();
+            }
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn pacing_rate(&self) -> Option<BitsPerSec> {
+        // The draft: twice the window's rate while it doubles, else exactly that.
+        let gain = if self.window.cwnd < self.window.ssthresh / 2.0 {
+            2.0
+        } else {
+            1.0
+        };
+        window_rate(self.cwnd(), self.srtt?, gain)
+    }
+    fn ecn(&self) -> EcnUse {
+        EcnUse::L4s
+    }
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            pacing_rate: self.pacing_rate(),
+            variables: [Some(("alpha", self.alpha)), None, None],
+            ..self.window.state(self.window.phase())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Flow, flight, loss};
+
+    const MSS: u64 = 1000;
+
+    fn prague(transition: u64) -> Prague {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 100);
+        let params = Params {
+            transition,
+            ..Params::default()
+        };
+        let mut c = Prague::new(&params, &setup);
+        c.window.ssthresh = c.window.cwnd;
+        c
+    }
+
+    #[test]
+    fn it_grows_a_segment_a_round_trip_and_less_for_short_ones_once_settled() {
+        let mut c = prague(500);
+        let mut flow = Flow::new(Duration::from_millis(5));
+        flow.round(&mut c, MSS, Duration::from_millis(5));
+        // Each ACK adds 1/W, so a round trip adds a little less than one.
+        assert!(
+            (c.cwnd().get() as f64 / 1000.0 - 101.0).abs() < 0.01,
+            "{}",
+            c.cwnd()
+        );
+        // A fifth of the virtual round trip: a twenty-fifth of a segment.
+        let mut c = prague(0);
+        let mut flow = Flow::new(Duration::from_millis(5));
+        flow.round(&mut c, MSS, Duration::from_millis(5));
+        assert!(
+            (c.cwnd().get() as f64 / 1000.0 - 100.04).abs() < 0.002,
+            "{}",
+            c.cwnd()
+        );
+        // Long round trips are not changed.
+        let mut c = prague(0);
+        let mut flow = Flow::new(Duration::from_millis(50));
+        flow.round(&mut c, MSS, Duration::from_millis(50));
+        assert!(
+            (c.cwnd().get() as f64 / 1000.0 - 101.0).abs() < 0.01,
+            "{}",
+            c.cwnd()
+        );
+    }
+
+    #[test]
+    fn marks_reduce_by_half_of_alpha_and_losses_by_half() {
+        let mut c = prague(500);
+        c.alpha = 0.2;
+        let mut flow = Flow::new(Duration::from_millis(50));
+        let mut ack = flow.ack(&c, MSS, Duration::from_millis(50));
+        ack.ce_bytes = ack.newly_acked;
+        c.on_ack(Time::ZERO, &ack);
+        // The ACK itself: alpha = 15/16·0.2 + 1/16 = 0.25.
+        assert_eq!(c.cwnd(), Bytes::new(87_500));
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(c.cwnd(), Bytes::new(43_750));
+    }
+
+    #[test]
+    fn it_paces_at_its_window_a_round_trip() {
+        let mut c = prague(500);
+        assert_eq!(c.pacing_rate(), None);
+        let mut flow = Flow::new(Duration::from_millis(100));
+        let ack = flow.ack(&c, MSS, Duration::from_millis(100));
+        c.on_ack(Time::ZERO, &ack);
+        // 100 kB in 100 ms.
+        let rate = c.pacing_rate().unwrap();
+        assert!(
+            rate >= BitsPerSec::from_mbps(8) && rate < BitsPerSec::from_kbps(8_010),
+            "{rate}"
+        );
+        assert_eq!(c.ecn(), EcnUse::L4s);
+    }
+}

@@ -1,0 +1,198 @@
+//! Vegas: compares the rate it gets with the rate an empty path would give, and keeps a few segments, no
+//! more, in the bottleneck's queue.
+//!
+//! **Source**: L. Brakmo, L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet",
+//! IEEE JSAC 13(8), 1995, sections 3.2 and 3.3.
+//!
+//! **Deviations**: a round trip's figure is the least of its samples, as in Linux, instead of one
+//! distinguished segment's: delayed ACKs do not look like a queue. The paper's own retransmission rules
+//! are the endpoint's business.
+//!
+//! **Units**: segments, seconds; the window in bytes.
+//!
+//! **Validated against**: the tests below, by hand from section 3.2.
+
+use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
+use crate::window::{Rounds, Window};
+use base::{Bytes, Duration, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Segments in the queue below which the window grows. Section 3.2 and Linux: 2.
+    pub alpha: f64,
+    /// Segments in the queue above which it shrinks. Section 3.2 and Linux: 4.
+    pub beta: f64,
+    /// Segments in the queue that end slow start. Section 3.3: 1.
+    pub gamma: f64,
+    /// Part of the flight that is kept on a loss. The authors' code: 3/4.
+    pub kept: f64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            alpha: 2.0,
+            beta: 4.0,
+            gamma: 1.0,
+            kept: 0.75,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Vegas {
+    params: Params,
+    window: Window,
+    rounds: Rounds,
+    /// Least round trip of this round.
+    least: Option<Duration>,
+    /// Segments in the queue, as last estimated.
+    queued: f64,
+}
+
+impl Vegas {
+    pub fn new(params: &Params, setup: &Setup) -> Vegas {
+        Vegas {
+            params: *params,
+            window: Window::new(setup),
+            rounds: Rounds::default(),
+            least: None,
+            queued: 0.0,
+        }
+    }
+
+    /// Once a round trip, from its least round trip.
+    fn compare(&mut self, base: Duration, rtt: Duration, limited: bool) {
+        let window = &mut self.window;
+        let cwnd = window.cwnd_segments();
+        // Section 3.2: (Expected - Actual) · BaseRTT.
+        self.queued = cwnd * (1.0 - base.as_secs_f64() / rtt.as_secs_f64().max(1e-9));
+        if window.in_slow_start() {
+            if self.queued > self.params.gamma {
+                // Section 3.3: the last doubling was too much; an eighth goes.
+                window.set(window.cwnd * 7.0 / 8.0, 2.0);
+                window.ssthresh = window.cwnd;
+            }
+        } else if self.queued < self.params.alpha {
+            if limited {
+                window.set(window.cwnd + window.mss, 2.0);
+            }
+        } else if self.queued > self.params.beta {
+            window.set(window.cwnd - window.mss, 2.0);
+            window.ssthresh = window.ssthresh.min(window.cwnd);
+        }
+    }
+}
+
+impl Controller for Vegas {
+    fn on_sent(&mut self, _now: Time, sent: &Sent) {
+        if sent.idle.is_some_and(|idle| idle.restart) {
+            self.window.restart();
+        }
+    }
+
+    fn on_ack(&mut self, _now: Time, ack: &Ack) {
+        let ended = self.rounds.begins(ack);
+        if ack.in_recovery {
+            self.least = None;
+            return;
+        }
+        if ended && let (Some(rtt), Some(base)) = (self.least.take(), ack.min_rtt) {
+            self.compare(base, rtt, self.window.may_grow(ack));
+        }
+        if let Some(rtt) = ack.rtt {
+            self.least = Some(self.least.map_or(rtt, |l| l.min(rtt)));
+        }
+        // Section 3.3: slow start doubles every other round trip and measures in between.
+        let doubling = self.rounds.count() % 2 == 1;
+        if self.window.in_slow_start() && doubling && self.window.may_grow(ack) {
+            self.window.slow_start(ack.newly_acked.get() as f64, 2.0);
+        }
+    }
+
+    fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
+        let window = &mut self.window;
+        match *congestion {
+            Congestion::Loss { flight } | Congestion::Ecn { flight } => {
+                window.remember();
+                window.reduce(window.reference(flight) * self.params.kept, 2.0);
+            }
+            Congestion::Rto { repeated: true, .. } => window.collapse(None),
+            Congestion::Rto { flight, .. } => {
+                window.remember();
+                window.collapse(Some(window.reference(flight) / 2.0));
+            }
+            Congestion::Spurious => {
+                window.undo();
+            }
+        }
+        self.least = None;
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.cwnd_bytes()
+    }
+    fn ssthresh(&self) -> Option<Bytes> {
+        self.window.ssthresh_bytes()
+    }
+    fn state(&self) -> ControllerState {
+        ControllerState {
+            variables: [Some(("queued_segments", self.queued)), None, None],
+            ..self.window.state(self.window.phase())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Flow, flight, loss};
+
+    const MSS: u64 = 1000;
+
+    fn vegas(segments: u64) -> (Vegas, Flow) {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), segments);
+        let c = Vegas::new(&Params::default(), &setup);
+        (c, Flow::new(Duration::from_millis(100)))
+    }
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn slow_start_doubles_every_other_round_trip() {
+        let (mut c, mut flow) = vegas(4);
+        let windows: Vec<u64> = (0..5)
+            .map(|_| {
+                flow.round(&mut c, MSS, ms(100));
+                c.cwnd().get() / MSS
+            })
+            .collect();
+        assert_eq!(windows, [8, 8, 16, 16, 32]);
+    }
+
+    #[test]
+    fn slow_start_ends_with_a_segment_in_the_queue() {
+        let (mut c, mut flow) = vegas(20);
+        // 110 ms: 1 - 100/110 of 40 segments, 3.6, are queued.
+        flow.round(&mut c, MSS, ms(100));
+        flow.round(&mut c, MSS, ms(110));
+        flow.round(&mut c, MSS, ms(110));
+        assert_eq!(c.state().phase, "congestion-avoidance");
+        assert_eq!(c.cwnd(), Bytes::new(35 * MSS));
+    }
+
+    #[test]
+    fn it_keeps_between_two_and_four_segments_in_the_queue() {
+        let (mut c, mut flow) = vegas(40);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(c.cwnd(), Bytes::new(30 * MSS));
+        // A path that holds 25 segments in 100 ms: the rest waits.
+        for _ in 0..40 {
+            let rtt = Duration::from_nanos(c.cwnd().get() * 100_000_000 / (25 * MSS));
+            flow.round(&mut c, MSS, rtt.max(ms(100)));
+        }
+        let queued = c.cwnd().get() / MSS - 25;
+        assert!((2..=4).contains(&queued), "{queued}");
+    }
+}
