@@ -128,19 +128,9 @@ mod tests {
     fn probe(seq: i64, status: Status) -> Delay {
         let answered = matches!(status, Status::Ok);
         Delay {
-            sent_ns: seq * 10_000_000,
-            seq,
-            target: "udp".into(),
             rtt_ns: answered.then_some(20_000_000),
-            owd_up_ns: None,
-            owd_down_ns: None,
-            remote_rx_ns: None,
-            remote_tx_ns: None,
-            host_ns: None,
-            late_send_ns: None,
             status,
-            ecn: None,
-            dscp: None,
+            ..Delay::unanswered(seq * 10_000_000, seq, "udp".into())
         }
     }
 

@@ -232,20 +232,9 @@ mod tests {
 
     fn row(t_ms: i64, flow: i64, acked: i64) -> Flow {
         Flow {
-            t_ns: t_ms * 1_000_000,
-            flow,
-            direction: Direction::Up,
             bytes_acked: Some(acked),
-            bytes_received: None,
-            cwnd_bytes: None,
-            ssthresh_bytes: None,
-            srtt_ns: None,
-            rttvar_ns: None,
-            min_rtt_ns: None,
-            retransmits: None,
-            delivery_rate_bps: None,
-            delivered_bytes: None,
             mss_bytes: Some(1448),
+            ..Flow::about(t_ms * 1_000_000, flow, Direction::Up)
         }
     }
 

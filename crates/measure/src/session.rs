@@ -705,19 +705,12 @@ impl Session {
 
     fn blank_row(&self, seq: u64, at: Time, status: Status) -> Delay {
         Delay {
-            sent_ns: self.unix_ns(at),
-            seq: seq.cast_signed(),
-            target: self.params.target.clone(),
-            rtt_ns: None,
-            owd_up_ns: None,
-            owd_down_ns: None,
-            remote_rx_ns: None,
-            remote_tx_ns: None,
-            host_ns: None,
-            late_send_ns: None,
             status,
-            ecn: None,
-            dscp: None,
+            ..Delay::unanswered(
+                self.unix_ns(at),
+                seq.cast_signed(),
+                self.params.target.clone(),
+            )
         }
     }
 

@@ -405,20 +405,9 @@ mod tests {
 
     fn sample(flow: i64, t_s: f64, bytes: i64) -> Flow {
         Flow {
-            t_ns: (t_s * 1e9) as i64,
-            flow,
-            direction: Direction::Up,
             bytes_acked: Some(bytes),
-            bytes_received: None,
-            cwnd_bytes: None,
-            ssthresh_bytes: None,
             srtt_ns: Some(40_000_000),
-            rttvar_ns: None,
-            min_rtt_ns: None,
-            retransmits: None,
-            delivery_rate_bps: None,
-            delivered_bytes: None,
-            mss_bytes: None,
+            ..Flow::about((t_s * 1e9) as i64, flow, Direction::Up)
         }
     }
 

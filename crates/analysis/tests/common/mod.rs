@@ -275,19 +275,9 @@ impl Toy {
                 let seq = self.probe_seq;
                 self.probe_seq += 1;
                 let row = Delay {
-                    sent_ns: EPOCH + t,
-                    seq,
-                    target: "udp".into(),
-                    rtt_ns: None,
-                    owd_up_ns: None,
-                    owd_down_ns: None,
-                    remote_rx_ns: None,
-                    remote_tx_ns: None,
                     host_ns: Some(40_000),
                     late_send_ns: Some(20_000),
-                    status: Status::Lost,
-                    ecn: None,
-                    dscp: None,
+                    ..Delay::unanswered(EPOCH + t, seq, "udp".into())
                 };
                 self.open.insert(seq, row);
                 self.send(
@@ -357,20 +347,15 @@ impl Toy {
                 continue;
             }
             let row = Flow {
-                t_ns: EPOCH + t,
-                flow: i as i64,
-                direction: x.direction,
                 bytes_acked: Some(x.sender.acked * MSS),
-                bytes_received: None,
                 cwnd_bytes: Some(x.sender.cwnd as i64 * MSS),
                 ssthresh_bytes: x.sender.ssthresh.map(|s| s as i64 * MSS),
                 srtt_ns: x.sender.srtt.map(|s| s as i64),
                 rttvar_ns: Some(x.sender.rttvar as i64),
                 min_rtt_ns: Some(x.sender.min_rtt),
                 retransmits: Some(x.sender.retransmits),
-                delivery_rate_bps: None,
-                delivered_bytes: None,
                 mss_bytes: Some(MSS),
+                ..Flow::about(EPOCH + t, i as i64, x.direction)
             };
             if x.direction == Direction::Down {
                 // The receiver's own count, beside what the far sender reports.
@@ -543,19 +528,9 @@ impl Toy {
                     "tcp-request"
                 };
                 self.rec.delay.push(Delay {
-                    sent_ns: EPOCH + from,
-                    seq: number,
-                    target: target.into(),
                     rtt_ns: Some(t - from),
-                    owd_up_ns: None,
-                    owd_down_ns: None,
-                    remote_rx_ns: None,
-                    remote_tx_ns: None,
-                    host_ns: None,
-                    late_send_ns: None,
                     status: Status::Ok,
-                    ecn: None,
-                    dscp: None,
+                    ..Delay::unanswered(EPOCH + from, number, target.into())
                 });
                 if step == 0 {
                     self.fresh.insert(number, (t, 0));

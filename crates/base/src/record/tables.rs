@@ -167,6 +167,49 @@ tables! {
     }
 }
 
+impl Flow {
+    /// A sample of which nothing is known but what it is about.
+    pub fn about(t_ns: i64, flow: i64, direction: Direction) -> Flow {
+        Flow {
+            t_ns,
+            flow,
+            direction,
+            bytes_acked: None,
+            delivered_bytes: None,
+            bytes_received: None,
+            cwnd_bytes: None,
+            ssthresh_bytes: None,
+            srtt_ns: None,
+            rttvar_ns: None,
+            min_rtt_ns: None,
+            retransmits: None,
+            delivery_rate_bps: None,
+            mss_bytes: None,
+        }
+    }
+}
+
+impl Delay {
+    /// A probe of which nothing is known but what it is about, and that no answer came.
+    pub fn unanswered(sent_ns: i64, seq: i64, target: Text) -> Delay {
+        Delay {
+            sent_ns,
+            seq,
+            target,
+            rtt_ns: None,
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: None,
+            remote_tx_ns: None,
+            host_ns: None,
+            late_send_ns: None,
+            status: Status::Lost,
+            ecn: None,
+            dscp: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Kind;

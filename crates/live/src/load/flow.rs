@@ -67,26 +67,6 @@ struct Started {
     congestion: String,
 }
 
-/// A row with nothing known but what it is about.
-pub fn row(t_ns: i64, flow: i64, direction: Direction) -> Flow {
-    Flow {
-        t_ns,
-        flow,
-        direction,
-        bytes_acked: None,
-        bytes_received: None,
-        cwnd_bytes: None,
-        ssthresh_bytes: None,
-        srtt_ns: None,
-        rttvar_ns: None,
-        min_rtt_ns: None,
-        delivered_bytes: None,
-        retransmits: None,
-        delivery_rate_bps: None,
-        mss_bytes: None,
-    }
-}
-
 pub fn fill(row: &mut Flow, s: &SenderState) {
     let int = |v: u64| i64::try_from(v).ok();
     row.cwnd_bytes = int(s.cwnd_bytes);
@@ -236,7 +216,8 @@ impl Worker {
                     .unwrap_or(0);
                 pump.send(payload, &mut |now, info| {
                     let acked = info.bytes_acked().map(|b| b.saturating_sub(before));
-                    let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Up);
+                    let mut row =
+                        Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Up);
                     row.bytes_acked = acked.and_then(|b| i64::try_from(b).ok());
                     fill(&mut row, &info.sender());
                     self.meter.set(now, acked.unwrap_or(0));
@@ -245,7 +226,8 @@ impl Worker {
                 })
             }
             None => pump.receive(&mut |now, bytes| {
-                let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
+                let mut row =
+                    Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
                 row.bytes_received = i64::try_from(bytes).ok();
                 self.meter.set(now, bytes);
                 self.keep(row)
@@ -293,7 +275,8 @@ impl Worker {
             None => paced.receive(&mut |now, bytes, count| {
                 outcome.received = Some(count.received);
                 outcome.reordered = Some(count.reordered);
-                let mut row = row(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
+                let mut row =
+                    Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
                 row.bytes_received = i64::try_from(bytes).ok();
                 self.meter.set(now, bytes);
                 self.keep(row)

@@ -345,19 +345,10 @@ impl Prober {
         status: Status,
     ) {
         let _ = self.rows.send(Row::Delay(Delay {
-            sent_ns: self.clock.from_mono_ns(mono),
-            seq,
-            target: target.clone(),
             rtt_ns: rtt,
-            owd_up_ns: None,
-            owd_down_ns: None,
-            remote_rx_ns: None,
-            remote_tx_ns: None,
-            host_ns: None,
             late_send_ns: late,
             status,
-            ecn: None,
-            dscp: None,
+            ..Delay::unanswered(self.clock.from_mono_ns(mono), seq, target.clone())
         }));
     }
 }

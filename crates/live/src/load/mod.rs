@@ -491,7 +491,7 @@ impl Stopped {
             let at = i64::try_from(s.at.as_nanos()).unwrap_or(i64::MAX);
             let t_ns = report.start_ns.wrapping_sub(ahead_ns).saturating_add(at);
             let bytes = i64::try_from(s.bytes).ok();
-            let mut row = flow::row(
+            let mut row = base::record::Flow::about(
                 t_ns,
                 self.plan.first_flow + i64::from(report.flow),
                 report.direction,

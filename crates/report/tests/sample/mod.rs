@@ -228,19 +228,13 @@ impl Line {
                 (!lost).then_some((rtt_ms, up_ms + noise / 2.0, down_ms + noise / 2.0)),
             ));
             rec.delay.push(Delay {
-                sent_ns: START_NS + (t_s * 1e9) as i64,
-                seq,
-                target: "udp".into(),
                 rtt_ns: (!lost).then_some((rtt_ms * 1e6) as i64),
-                owd_up_ns: None,
-                owd_down_ns: None,
-                remote_rx_ns: None,
-                remote_tx_ns: None,
                 host_ns: Some(30_000 + (uniform(&mut rng) * 40_000.0) as i64),
                 late_send_ns: Some((exponential(&mut rng, 0.02) * 1e6) as i64),
                 status: if lost { Status::LostUp } else { Status::Ok },
                 ecn: Some(0),
                 dscp: Some(0),
+                ..Delay::unanswered(START_NS + (t_s * 1e9) as i64, seq, "udp".into())
             });
         }
         for (direction, way, name) in [
@@ -334,20 +328,15 @@ impl Line {
                     let srtt = self.base_ms + waits + if fq { 9.0 * ramp } else { 1.5 };
                     let sends = direction == Direction::Up;
                     rec.flow.push(Flow {
-                        t_ns: START_NS + (t_s * 1e9) as i64,
-                        flow: k + 10 * i64::from(sends) + 100 * i64::from(*phase == "both"),
-                        direction,
                         bytes_acked: sends.then_some(bytes as i64),
                         bytes_received: (!sends).then_some(bytes as i64),
-                        cwnd_bytes: None,
-                        ssthresh_bytes: None,
                         srtt_ns: Some((srtt * 1e6) as i64),
-                        rttvar_ns: None,
-                        min_rtt_ns: None,
-                        retransmits: None,
-                        delivery_rate_bps: None,
-                        delivered_bytes: None,
                         mss_bytes: Some(1448),
+                        ..Flow::about(
+                            START_NS + (t_s * 1e9) as i64,
+                            k + 10 * i64::from(sends) + 100 * i64::from(*phase == "both"),
+                            direction,
+                        )
                     });
                     t_s += step;
                 }
