@@ -26,7 +26,7 @@ impl Terminal {
         let live = !plain && !quiet && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::new(1000);
-            let style = ProgressStyle::with_template("{prefix:>9} [{bar:24}] {msg}")
+            let style = ProgressStyle::with_template("{prefix:>9} [{bar:24}] {wide_msg}")
                 .expect("the template is valid");
             bar.set_style(style.progress_chars("=> "));
             bar
@@ -114,7 +114,7 @@ impl Watch for Terminal {
             parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
             parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
             parts.push(format!(
-                "at most {:.0} s more in this phase",
+                "at most {:.0} s more",
                 p.at_most.as_secs_f64()
             ));
             if !p.note.is_empty() {
