@@ -1,0 +1,74 @@
+//! The speed scenario without the scenario file: what a profiler should look at.
+//! `cargo run --release -p tailback-sim --example dumbbell [SECONDS] [FLOWS]`
+
+use base::rng::Streams;
+use base::{BitsPerSec, Bytes, Duration, Time};
+use link::LinkParams;
+use link::rate::Rate;
+use sim::network::{Application, Blind, Network};
+use sim::tcp::Settings;
+
+fn line(rate: u64, delay_ms: u64, packets: u64) -> LinkParams {
+    LinkParams {
+        rate: Rate::fixed(BitsPerSec::from_mbps(rate)).expect("above zero"),
+        delay: Duration::from_millis(delay_ms),
+        jitter: None,
+        loss: None,
+        reorder: None,
+        duplicate: 0.0,
+        queue: format!("fifo:packets={packets}").parse().expect("fifo"),
+    }
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1).map(|a| a.parse::<u64>());
+    let mut arg = |default| args.next().and_then(Result::ok).unwrap_or(default);
+    let (seconds, flows) = (arg(60), arg(10));
+    let streams = Streams::new(1);
+    let mut network = Network::default();
+    let there = network.add_link(&line(100, 50, 1000), &streams, "there");
+    let back = network.add_link(&line(100, 50, 100_000), &streams, "back");
+    network.watch(there);
+    let settings = Settings {
+        mss: Bytes::new(1000),
+        header: Bytes::new(40),
+        delayed_ack: false,
+        receive_window: Bytes::new(1_000_000),
+        ..Settings::default()
+    };
+    for i in 0..flows {
+        let mut add = |name: &str| {
+            network.add_link(&line(1000, 5, 100_000), &streams, &format!("{name}/{i}"))
+        };
+        let (a, b, c, d) = (add("out"), add("in"), add("home"), add("away"));
+        network.connect(
+            &settings,
+            &[a, there, b],
+            &[c, back, d],
+            Time::from_millis(100 * i),
+            Application::Bulk { bytes: u64::MAX },
+            &streams,
+        );
+    }
+    network.run_until(Time::from_secs(seconds), &mut Blind);
+    let segments: u64 = network
+        .connections
+        .iter()
+        .map(|c| c.receiver.received() / 1000)
+        .sum();
+    let stats = network.link_stats(there);
+    println!(
+        "{segments} segments, {:.2} Mbit/s, queue {:.1} ms, dropped {:.3} %, {} events",
+        segments as f64 * 8e-3 / seconds as f64,
+        network
+            .sojourn(there)
+            .and_then(sim::summary::Summary::mean)
+            .unwrap_or(0.0)
+            / 1e6,
+        100.0 * stats.dropped_total().packets as f64 / stats.offered.packets as f64,
+        network.events()
+    );
+    for c in &network.connections {
+        println!("{:?} {:?}", c.sender.stats(), c.sender.controller());
+    }
+}

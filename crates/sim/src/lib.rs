@@ -1,0 +1,15 @@
+//! Packets, queues and TCP in virtual time. Pure: told everything, seeds handed in, so that a run is
+//! the same wherever and however often it is made.
+//!
+//! A [`network::Network`] moves packets along links ([`link::Link`], the same bytes that the emulator
+//! runs) between TCP connections ([`tcp`]) and sources of datagrams ([`source`]).
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+pub mod heap;
+pub mod network;
+pub mod ranges;
+pub mod segment;
+pub mod source;
+pub mod summary;
+pub mod tcp;

@@ -1,0 +1,124 @@
+//! What is kept of many delays: their number, sum, extremes and a histogram fine enough for quantiles.
+
+use base::Duration;
+
+/// Values below 2^`FINE` are kept exactly; above, each doubling has 2^`FINE` steps, so that a quantile
+/// is right to 1.6 %.
+const FINE: u32 = 5;
+
+/// Delays, or other quantities that are whole and not negative.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+    /// The first step that is in use; `counts` begins there.
+    first: usize,
+    counts: Vec<u32>,
+}
+
+fn step_of(value: u64) -> usize {
+    if value < 1 << FINE {
+        return value as usize;
+    }
+    let octave = 63 - value.leading_zeros() - FINE;
+    ((octave as usize) << FINE) + (value >> octave) as usize
+}
+
+/// The middle of a step.
+fn middle_of(step: usize) -> u64 {
+    if step < 2 << FINE {
+        return step as u64;
+    }
+    let octave = (step >> FINE) as u32 - 1;
+    let base = ((step & ((1 << FINE) - 1)) | (1 << FINE)) as u64;
+    (base << octave) + (1 << octave) / 2
+}
+
+impl Summary {
+    pub fn add(&mut self, value: u64) {
+        if self.count == 0 {
+            (self.min, self.max) = (value, value);
+        }
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let step = step_of(value);
+        if self.counts.is_empty() {
+            self.first = step;
+        }
+        if step < self.first {
+            let more = self.first - step;
+            self.counts.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = step;
+        }
+        let at = step - self.first;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] = self.counts[at].saturating_add(1);
+    }
+    pub fn add_span(&mut self, d: Duration) {
+        self.add(d.as_nanos());
+    }
+    pub fn clear(&mut self) {
+        *self = Summary::default();
+    }
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// `None` where nothing was added.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+    /// The value below which a share `q` of all lies, to 1.6 %.
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        let rank = (q * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let step = self.counts.iter().position(|n| {
+            seen += u64::from(*n);
+            seen >= rank
+        })?;
+        Some(middle_of(self.first + step).clamp(self.min, self.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_right_to_a_step() {
+        let mut s = Summary::default();
+        for i in (1..=100_000u64).rev() {
+            s.add(i * 1000);
+        }
+        for q in [0.01, 0.5, 0.95, 0.99] {
+            let exact = q * 1e8;
+            let got = s.quantile(q).unwrap() as f64;
+            assert!((got / exact - 1.0).abs() < 0.016, "{q}: {got}");
+        }
+        assert_eq!((s.min(), s.max()), (Some(1000), Some(100_000_000)));
+        assert_eq!(s.mean(), Some(50_000_500.0));
+        assert_eq!(Summary::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn steps_are_in_order_and_hold_their_middle() {
+        let mut last = 0;
+        for value in (0..2000).chain((11..60).map(|b| 1u64 << b)) {
+            let step = step_of(value);
+            assert!(step >= last);
+            last = step;
+            assert_eq!(step_of(middle_of(step)), step, "{value}");
+        }
+    }
+}

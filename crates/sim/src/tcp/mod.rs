@@ -1,0 +1,72 @@
+//! A TCP connection: one side sends, the other acknowledges. Sans-IO like everything here: told the time
+//! and what arrived, asked for segments.
+
+mod receiver;
+mod scoreboard;
+mod sender;
+
+pub use receiver::Receiver;
+pub use sender::{Sender, SenderStats};
+
+use base::{Bytes, Duration};
+use congestion::ControllerSpec;
+use congestion::rtt;
+use std::sync::Arc;
+
+/// What one connection is set to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    pub controller: Arc<ControllerSpec>,
+    /// Payload of a full segment.
+    pub mss: Bytes,
+    /// IP and TCP headers of a data segment; an ACK adds its SACK blocks.
+    pub header: Bytes,
+    /// In segments; `None` is RFC 6928's.
+    pub initial_window: Option<u64>,
+    /// An ACK for every second segment (RFC 5681 section 4.2) rather than for each.
+    pub delayed_ack: bool,
+    /// Longest that an ACK is held back. RFC 5681 section 4.2: below 500 ms; Linux begins with 40 ms.
+    pub ack_delay: Duration,
+    /// So many segments at the beginning are acknowledged at once. Linux: about 16.
+    pub quick_acks: u32,
+    /// RFC 2018; without it duplicate ACKs are counted (RFC 5681 section 3.2).
+    pub sack: bool,
+    /// RFC 3042; on in RFC 5681 section 3.2.
+    pub limited_transmit: bool,
+    /// Tail loss probes, RFC 8985 section 7.
+    pub tail_loss_probe: bool,
+    /// Whether ECN is negotiated.
+    pub ecn: bool,
+    /// Spread segments over the round trip even where the controller names no rate.
+    pub pacing: bool,
+    /// Segments that leave together, as an adapter with segmentation offload sends them.
+    pub burst: u64,
+    /// Most that the receiver lets be outstanding.
+    pub receive_window: Bytes,
+    /// Begin anew after a silence longer than the time-out (RFC 5681 section 4.1).
+    pub idle_restart: bool,
+    pub rto: rtt::Params,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            controller: Arc::new("cubic".parse().expect("cubic is in the table")),
+            mss: Bytes::new(1448),
+            header: Bytes::new(52),
+            initial_window: None,
+            delayed_ack: true,
+            ack_delay: Duration::from_millis(40),
+            quick_acks: 16,
+            sack: true,
+            limited_transmit: true,
+            tail_loss_probe: true,
+            ecn: false,
+            pacing: false,
+            burst: 1,
+            receive_window: Bytes::new(16 << 20),
+            idle_restart: true,
+            rto: rtt::Params::linux(),
+        }
+    }
+}

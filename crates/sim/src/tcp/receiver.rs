@@ -1,0 +1,199 @@
+//! The receiving side of a TCP connection: puts data in order and decides when to acknowledge.
+//!
+//! **Source**: RFC 9293, "Transmission Control Protocol (TCP)" (Eddy, 2022), section 3.8; RFC 5681, "TCP
+//! Congestion Control" (2009), section 4.2, delayed ACKs; RFC 2018, "TCP Selective Acknowledgment
+//! Options" (1996), section 4; RFC 2883, "An Extension to the Selective Acknowledgement (SACK) Option for
+//! TCP" (2000); RFC 8257, "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers" (2017),
+//! section 3.2.
+//!
+//! **Deviations**: CE is counted in payload bytes and the count returned on every ACK, as RFC 9768 does
+//! in its option, also for DCTCP, whose echo then loses nothing. Data is read at once, so the window
+//! never shrinks.
+//!
+//! **Units**: bytes of payload, ns.
+//!
+//! **Validated against**: the traces in `tests/tcp.rs`.
+
+use crate::ranges::Ranges;
+use crate::segment::{SACK_BLOCKS, Segment, flag};
+use crate::tcp::Settings;
+use base::{Duration, Ecn, Time};
+
+#[derive(Debug)]
+pub struct Receiver {
+    sack: bool,
+    ack_every: u32,
+    ack_delay: Duration,
+    /// Segments that are still acknowledged at once.
+    quick: u32,
+    /// Next byte expected; what has arrived in order.
+    next: u64,
+    early: Ranges,
+    /// A byte in each of the blocks reported last, newest first.
+    recent: [u64; SACK_BLOCKS],
+    recents: usize,
+    /// Segments in order that have not been acknowledged.
+    waiting: u32,
+    ack_due: Option<Time>,
+    /// ECE is set until CWR comes (RFC 3168 section 6.1.3).
+    echo: bool,
+    ce_bytes: u64,
+    last_ce: bool,
+    /// How long the latest segment took.
+    delay: Duration,
+    /// Data that arrived though it had already.
+    duplicates: u64,
+}
+
+impl Receiver {
+    pub fn new(settings: &Settings) -> Receiver {
+        Receiver {
+            sack: settings.sack,
+            ack_every: if settings.delayed_ack { 2 } else { 1 },
+            ack_delay: settings.ack_delay,
+            quick: settings.quick_acks,
+            next: 0,
+            early: Ranges::default(),
+            recent: [0; SACK_BLOCKS],
+            recents: 0,
+            waiting: 0,
+            ack_due: None,
+            echo: false,
+            ce_bytes: 0,
+            last_ce: false,
+            delay: Duration::ZERO,
+            duplicates: 0,
+        }
+    }
+
+    /// Payload that has arrived in order.
+    pub fn received(&self) -> u64 {
+        self.next
+    }
+    /// Segments that arrived though their data had already.
+    pub fn duplicates(&self) -> u64 {
+        self.duplicates
+    }
+    pub fn next_wakeup(&self) -> Option<Time> {
+        self.ack_due
+    }
+
+    /// A segment has arrived; the acknowledgement to send now, if one is due.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> Option<Segment> {
+        if segment.is(flag::SYN) {
+            return Some(Segment {
+                flags: flag::SYN | flag::ACK,
+                ack: self.next,
+                ..Segment::default()
+            });
+        }
+        if segment.len == 0 {
+            // The last ACK of the handshake.
+            return None;
+        }
+        if segment.is(flag::CWR) {
+            self.echo = false;
+        }
+        self.delay = now.saturating_since(segment.sent);
+        let ce = ecn == Ecn::Ce;
+        if ce {
+            self.echo = true;
+            self.ce_bytes += u64::from(segment.len);
+        }
+        // RFC 8257 section 3.2: a change of CE is told at once, so that the echo is not averaged.
+        let changed = std::mem::replace(&mut self.last_ce, ce) != ce;
+        let (from, to) = (segment.seq, segment.end());
+        let mut duplicate = None;
+        let at_once = if to <= self.next || (from < self.next && self.early.is_empty()) {
+            self.next = self.next.max(to);
+            self.duplicates += 1;
+            duplicate = Some((from, to));
+            true
+        } else if from <= self.next {
+            self.next = to;
+            if self.early.is_empty() {
+                false
+            } else {
+                if let Some((_, end)) = self.early.around(self.next) {
+                    self.next = end;
+                }
+                self.early.remove_before(self.next);
+                // RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.
+                true
+            }
+        } else {
+            let mut fresh = false;
+            self.early.insert(from, to, |_, _| fresh = true);
+            if !fresh {
+                self.duplicates += 1;
+                duplicate = Some((from, to));
+            }
+            self.remember(from);
+            true
+        };
+        self.waiting += 1;
+        let quick = self.quick > 0;
+        self.quick = self.quick.saturating_sub(1);
+        if at_once || changed || quick || self.waiting >= self.ack_every {
+            return Some(self.acknowledge(duplicate));
+        }
+        if self.ack_due.is_none() {
+            self.ack_due = Some(now + self.ack_delay);
+        }
+        None
+    }
+
+    /// The delayed ACK, when it is due.
+    pub fn handle_timeout(&mut self, now: Time) -> Option<Segment> {
+        self.ack_due.filter(|due| *due <= now)?;
+        Some(self.acknowledge(None))
+    }
+
+    fn acknowledge(&mut self, duplicate: Option<(u64, u64)>) -> Segment {
+        self.waiting = 0;
+        self.ack_due = None;
+        let mut ack = Segment {
+            ack: self.next,
+            ce_bytes: self.ce_bytes,
+            delay: self.delay,
+            flags: flag::ACK | if self.echo { flag::ECE } else { 0 },
+            ..Segment::default()
+        };
+        if self.sack {
+            if let Some(block) = duplicate {
+                ack.flags |= flag::DSACK;
+                push(&mut ack, block);
+            }
+            for i in 0..self.recents {
+                if let Some(block) = self.early.around(self.recent[i]) {
+                    push(&mut ack, block);
+                }
+            }
+        }
+        ack
+    }
+
+    /// RFC 2018 section 4: the newest block first, then those reported most recently.
+    fn remember(&mut self, at: u64) {
+        let Some(block) = self.early.around(at) else {
+            return;
+        };
+        let mut kept = [block.0; SACK_BLOCKS];
+        let mut n = 1;
+        for i in 0..self.recents {
+            let other = self.early.around(self.recent[i]);
+            if n < SACK_BLOCKS && other.is_some_and(|o| o.0 != block.0) {
+                kept[n] = self.recent[i];
+                n += 1;
+            }
+        }
+        (self.recent, self.recents) = (kept, n);
+    }
+}
+
+fn push(ack: &mut Segment, block: (u64, u64)) {
+    if usize::from(ack.sacks) < SACK_BLOCKS {
+        ack.sack[usize::from(ack.sacks)] = block;
+        ack.sacks += 1;
+    }
+}

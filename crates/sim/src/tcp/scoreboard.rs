@@ -1,0 +1,370 @@
+//! What a sender knows about each segment that is outstanding: a ring in order of sequence numbers for
+//! what was acknowledged, and a queue in order of transmission for what is overdue. Work grows with the
+//! segments that an ACK tells something new about, not with the window.
+//!
+//! **Source**: RFC 6675, "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK)
+//! for TCP" (2012), section 4, for the pipe; RFC 8985, "The RACK-TLP Loss Detection Algorithm for TCP"
+//! (Cheng, Cardwell, Dukkipati, Jha, 2021), section 6, for what is lost.
+//!
+//! **Deviations**: the pipe counts bytes of segments in flight one by one instead of estimating them. The
+//! reordering timer fires for the first segment that becomes overdue, not for the last of them.
+//!
+//! **Units**: bytes of payload, ns.
+
+use crate::ranges::Ranges;
+use base::{Bytes, Duration, Time};
+use congestion::{DeliveryRate, Stamp};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Outstanding {
+    pub seq: u64,
+    pub len: u32,
+    pub sacked: bool,
+    /// Deemed lost and not sent again since.
+    pub lost: bool,
+    /// Counts towards the pipe.
+    pub in_flight: bool,
+    /// Sent more than once.
+    pub again: bool,
+    pub stamp: Stamp,
+}
+
+impl Outstanding {
+    pub fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+}
+
+/// What one ACK newly reported.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    pub bytes: u64,
+    /// When the segment sent last among them was sent, and whether for the first time.
+    pub newest: Option<(Time, bool)>,
+}
+
+/// RFC 8985 section 6.2: the segment sent last among those delivered.
+#[derive(Clone, Copy, Debug)]
+struct Rack {
+    sent: Time,
+    end: u64,
+    rtt: Duration,
+    /// The highest byte delivered.
+    forward: u64,
+    reordering_seen: bool,
+    /// In quarters of the least round trip.
+    window: u64,
+    /// The window grows no more before this is acknowledged.
+    window_until: u64,
+    /// Recoveries until the window falls back.
+    persist: u32,
+}
+
+#[derive(Debug)]
+pub struct Scoreboard {
+    ring: VecDeque<Outstanding>,
+    /// Number of the first of the ring, counted over the whole connection.
+    first: u64,
+    mss: u64,
+    /// In order of transmission: number and time. Entries that a later transmission or a delivery has
+    /// overtaken are skipped.
+    sent: VecDeque<(u64, Time)>,
+    /// What has been selectively acknowledged.
+    sacked: Ranges,
+    sacked_segments: u64,
+    sacked_bytes: u64,
+    /// Bytes in flight.
+    pipe: u64,
+    /// Segments deemed lost and not sent again.
+    lost: u64,
+    /// No segment before this number is lost.
+    search_from: u64,
+    rack: Rack,
+}
+
+impl Scoreboard {
+    pub fn new(mss: u64) -> Scoreboard {
+        Scoreboard {
+            ring: VecDeque::new(),
+            first: 0,
+            mss,
+            sent: VecDeque::new(),
+            sacked: Ranges::default(),
+            sacked_segments: 0,
+            sacked_bytes: 0,
+            pipe: 0,
+            lost: 0,
+            search_from: 0,
+            rack: Rack {
+                sent: Time::ZERO,
+                end: 0,
+                rtt: Duration::ZERO,
+                forward: 0,
+                reordering_seen: false,
+                window: 1,
+                window_until: 0,
+                persist: 0,
+            },
+        }
+    }
+
+    pub fn pipe(&self) -> u64 {
+        self.pipe
+    }
+    /// Segments waiting to be sent again.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+    pub fn first(&self) -> Option<&Outstanding> {
+        self.ring.front()
+    }
+    pub fn last_number(&self) -> Option<u64> {
+        (!self.ring.is_empty()).then(|| self.first + self.ring.len() as u64 - 1)
+    }
+    pub fn get(&self, number: u64) -> &Outstanding {
+        &self.ring[(number - self.first) as usize]
+    }
+
+    /// A new segment has been sent.
+    pub fn push(&mut self, seq: u64, len: u32, stamp: Stamp) {
+        self.sent
+            .push_back((self.first + self.ring.len() as u64, stamp.sent()));
+        self.pipe += u64::from(len);
+        self.ring.push_back(Outstanding {
+            seq,
+            len,
+            sacked: false,
+            lost: false,
+            in_flight: true,
+            again: false,
+            stamp,
+        });
+    }
+
+    /// A segment has been sent again.
+    pub fn push_again(&mut self, number: u64, stamp: Stamp) {
+        let segment = &mut self.ring[(number - self.first) as usize];
+        if segment.lost {
+            segment.lost = false;
+            self.lost -= 1;
+        }
+        if !segment.in_flight {
+            segment.in_flight = true;
+            self.pipe += u64::from(segment.len);
+        }
+        segment.again = true;
+        segment.stamp = stamp;
+        self.sent.push_back((number, stamp.sent()));
+    }
+
+    /// The first segment that is to be sent again.
+    pub fn next_lost(&mut self) -> Option<u64> {
+        if self.lost == 0 {
+            return None;
+        }
+        let mut number = self.search_from.max(self.first);
+        while !self.get(number).lost {
+            number += 1;
+        }
+        self.search_from = number;
+        Some(number)
+    }
+
+    /// Everything before `ack` has arrived.
+    pub fn acknowledge(
+        &mut self,
+        now: Time,
+        ack: u64,
+        min_rtt: Option<Duration>,
+        rate: &mut DeliveryRate,
+        told: &mut Told,
+    ) {
+        while let Some(segment) = self.ring.front().copied().filter(|s| s.end() <= ack) {
+            if segment.sacked {
+                self.sacked_segments -= 1;
+                self.sacked_bytes -= u64::from(segment.len);
+            } else {
+                self.deliver(now, &segment, min_rtt, rate, told);
+            }
+            self.ring.pop_front();
+            self.first += 1;
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.remove_before(ack);
+        }
+    }
+
+    /// The bytes of a SACK block have arrived.
+    pub fn selectively_acknowledge(
+        &mut self,
+        now: Time,
+        block: (u64, u64),
+        min_rtt: Option<Duration>,
+        rate: &mut DeliveryRate,
+        told: &mut Told,
+    ) {
+        let (Some(first), Some(last)) = (self.ring.front(), self.ring.back()) else {
+            return;
+        };
+        let (from, to) = (block.0.max(first.seq), block.1.min(last.end()));
+        let mut sacked = std::mem::take(&mut self.sacked);
+        sacked.insert(from, to, |from, to| {
+            let mut at = self.find(from);
+            while let Some(segment) = self.ring.get(at).copied().filter(|s| s.end() <= to) {
+                if !segment.sacked && segment.seq >= from {
+                    self.deliver(now, &segment, min_rtt, rate, told);
+                    let kept = &mut self.ring[at];
+                    (kept.sacked, kept.lost, kept.in_flight) = (true, false, false);
+                    self.sacked_segments += 1;
+                    self.sacked_bytes += u64::from(segment.len);
+                }
+                at += 1;
+            }
+        });
+        self.sacked = sacked;
+    }
+
+    /// Place in the ring of the first segment that ends after `seq`.
+    fn find(&self, seq: u64) -> usize {
+        let Some(first) = self.ring.front() else {
+            return 0;
+        };
+        // Most segments are full: the place follows from the distance.
+        let guess = (seq.saturating_sub(first.seq) / self.mss) as usize;
+        match self.ring.get(guess) {
+            Some(s) if s.seq <= seq && seq < s.end() => guess,
+            _ => self.ring.partition_point(|s| s.end() <= seq),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        now: Time,
+        segment: &Outstanding,
+        min_rtt: Option<Duration>,
+        rate: &mut DeliveryRate,
+        told: &mut Told,
+    ) {
+        let len = u64::from(segment.len);
+        told.bytes += len;
+        if segment.in_flight {
+            self.pipe -= len;
+        }
+        if segment.lost {
+            self.lost -= 1;
+        }
+        rate.on_delivered(now, &segment.stamp, Bytes::new(len));
+        let sent = segment.stamp.sent();
+        if told.newest.is_none_or(|(newest, _)| sent >= newest) {
+            told.newest = Some((sent, !segment.again));
+        }
+        // RFC 8985 section 6.2 step 2.
+        let rtt = now - sent;
+        let rack = &mut self.rack;
+        if !segment.again || min_rtt.is_none_or(|min| rtt >= min) {
+            rack.rtt = rtt;
+            if (sent, segment.end()) > (rack.sent, rack.end) {
+                (rack.sent, rack.end) = (sent, segment.end());
+            }
+        }
+        // Step 3.
+        if segment.end() > rack.forward {
+            rack.forward = segment.end();
+        } else if !segment.again {
+            rack.reordering_seen = true;
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 4: a duplicate was reported, so something was sent again for nothing.
+    pub fn duplicate_reported(&mut self, una: u64, next: u64) {
+        if una >= self.rack.window_until {
+            self.rack.window_until = next;
+            self.rack.window += 1;
+            self.rack.persist = 16;
+        }
+    }
+
+    /// A recovery is over: after 16 of them a wider reordering window falls back.
+    pub fn recovered(&mut self) {
+        match self.rack.persist {
+            0 => self.rack.window = 1,
+            n => self.rack.persist = n - 1,
+        }
+    }
+
+    /// Step 5: deems lost what was sent before the newest delivered segment and is overdue; tells each
+    /// of them. Returns when the next one becomes overdue.
+    pub fn detect(
+        &mut self,
+        now: Time,
+        in_recovery: bool,
+        min_rtt: Option<Duration>,
+        srtt: Option<Duration>,
+        mut lost: impl FnMut(&Outstanding),
+    ) -> Option<Time> {
+        let window = if !self.rack.reordering_seen && (in_recovery || self.sacked_segments >= 3) {
+            Duration::ZERO
+        } else {
+            let quarter = min_rtt.unwrap_or_default() / 4;
+            (quarter * self.rack.window).min(srtt.unwrap_or(quarter))
+        };
+        while let Some(&(number, sent)) = self.sent.front() {
+            let current = number >= self.first && {
+                let segment = self.get(number);
+                segment.in_flight && segment.stamp.sent() == sent
+            };
+            if !current {
+                self.sent.pop_front();
+                continue;
+            }
+            let end = self.get(number).end();
+            if (sent, end) >= (self.rack.sent, self.rack.end) {
+                return None;
+            }
+            let due = sent + self.rack.rtt + window;
+            if due > now {
+                return Some(due);
+            }
+            self.sent.pop_front();
+            self.lose(number, &mut lost);
+        }
+        None
+    }
+
+    /// Deems one segment lost.
+    pub fn lose(&mut self, number: u64, lost: &mut impl FnMut(&Outstanding)) {
+        let at = (number - self.first) as usize;
+        let segment = &mut self.ring[at];
+        if segment.lost || segment.sacked {
+            return;
+        }
+        if segment.in_flight {
+            segment.in_flight = false;
+            self.pipe -= u64::from(segment.len);
+        }
+        segment.lost = true;
+        self.lost += 1;
+        self.search_from = self.search_from.min(number);
+        lost(&self.ring[at]);
+    }
+
+    /// Deems everything lost that is outstanding.
+    pub fn lose_all(&mut self, mut lost: impl FnMut(&Outstanding)) {
+        for number in self.first..self.first + self.ring.len() as u64 {
+            self.lose(number, &mut lost);
+        }
+        self.sent.clear();
+    }
+
+    /// Number of the first outstanding segment.
+    pub fn first_number(&self) -> u64 {
+        self.first
+    }
+}

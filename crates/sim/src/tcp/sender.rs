@@ -1,0 +1,768 @@
+//! The sending side of a TCP connection: handshake, windows, loss repair, timers.
+//!
+//! **Source**: RFC 9293, "Transmission Control Protocol (TCP)" (Eddy, 2022); RFC 5681, "TCP Congestion
+//! Control" (Allman, Paxson, Blanton, 2009); RFC 6298, "Computing TCP's Retransmission Timer" (2011),
+//! section 5; RFC 6582, "The NewReno Modification to TCP's Fast Recovery Algorithm" (2012); RFC 3042,
+//! "Enhancing TCP's Loss Recovery Using Limited Transmit" (2001); RFC 8985, "The RACK-TLP Loss Detection
+//! Algorithm for TCP" (2021); RFC 9937, "Proportional Rate Reduction (PRR)" (2025).
+//!
+//! **Deviations**: no payload, no FIN; Nagle's algorithm is off. A retransmission keeps the boundaries
+//! of its segment. Without SACK, each duplicate ACK counts as one full segment that has left the network.
+//!
+//! **Units**: bytes of payload from 0, ns.
+//!
+//! **Validated against**: `tests/tcp.rs`: slow start, a sawtooth on a known pipe, the sequence of a fast
+//! retransmit; `docs/book/sim-vs-linux.md`: the Linux kernel's on the same path.
+
+use super::Settings;
+use super::scoreboard::{Scoreboard, Told};
+use crate::segment::{Segment, flag};
+use base::rng::Streams;
+use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
+use congestion::registry::AnyController;
+use congestion::{
+    Ack, Congestion, Controller, ControllerState, DeliveryRate, EcnUse, Idle, Recovery,
+    RttEstimator, Sent, Setup, window_rate,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not opened yet.
+    Closed,
+    SynToSend,
+    SynSent,
+    Established,
+}
+
+/// What loss repair is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Episode {
+    None,
+    /// Fast recovery until `point` is acknowledged.
+    Recovery {
+        point: u64,
+        rule: Recovery,
+    },
+    /// After a time-out, or Tahoe's restart: all was deemed lost.
+    Loss {
+        point: u64,
+    },
+    /// After a mark: no second one before `point`.
+    Reduced {
+        point: u64,
+    },
+}
+
+/// RFC 9937 section 6.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prr {
+    delivered: u64,
+    out: u64,
+    /// `RecoverFS`.
+    flight: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderStats {
+    /// Data segments sent, again or for the first time.
+    pub segments: u64,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    pub recoveries: u64,
+    pub tail_probes: u64,
+    /// Recoveries that turned out to be for nothing.
+    pub spurious: u64,
+    /// Windows reduced because of marks.
+    pub ecn_reductions: u64,
+}
+
+pub struct Sender {
+    settings: Settings,
+    controller: AnyController,
+    rtt: RttEstimator,
+    rate: DeliveryRate,
+    board: Scoreboard,
+    state: State,
+    una: u64,
+    next: u64,
+    /// Bytes that the application has handed over.
+    written: u64,
+    episode: Episode,
+    prr: Prr,
+    /// Most that may be in flight now.
+    limit: u64,
+    /// Duplicate ACKs in a row, and what they say has left the network; counted without SACK.
+    duplicates: u64,
+    phantom: u64,
+    /// The window held the sender back until this is acknowledged.
+    limited_until: Option<u64>,
+    /// Retransmissions of this episode that may yet turn out to be for nothing.
+    undo: Option<u64>,
+    rto_due: Option<Time>,
+    /// A probe of the tail is due, instead of the time-out (RFC 8985 section 7).
+    probe_due: Option<Time>,
+    probe_now: bool,
+    /// A probe is out: the end of what it sent, and whether that was sent before.
+    probe_out: Option<(u64, bool)>,
+    /// Something becomes overdue (RFC 8985 section 6.3).
+    overdue: Option<Time>,
+    /// Nothing leaves before this.
+    paced_until: Time,
+    pace: Option<BitsPerSec>,
+    last_sent: Option<Time>,
+    syn_sent: Option<Time>,
+    cwr: bool,
+    /// What is left of a burst that has begun.
+    burst_left: u64,
+    ecn_use: EcnUse,
+    ce_bytes: u64,
+    stats: SenderStats,
+}
+
+/// Duplicate ACKs that begin fast retransmit, RFC 5681 section 3.2.
+const DUPLICATES: u64 = 3;
+
+impl Sender {
+    /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
+    pub fn new(settings: Settings, streams: &Streams, name: &str) -> Sender {
+        let setup = match settings.initial_window {
+            Some(segments) => Setup::with_initial_segments(settings.mss, segments),
+            None => Setup::new(settings.mss),
+        };
+        let controller = settings.controller.build(&setup, Time::ZERO, streams, name);
+        Sender {
+            limit: controller.cwnd().get(),
+            ecn_use: controller.ecn(),
+            controller,
+            rtt: RttEstimator::new(settings.rto),
+            rate: DeliveryRate::new(),
+            board: Scoreboard::new(settings.mss.get()),
+            state: State::Closed,
+            una: 0,
+            next: 0,
+            written: 0,
+            episode: Episode::None,
+            prr: Prr::default(),
+            duplicates: 0,
+            phantom: 0,
+            limited_until: None,
+            undo: None,
+            rto_due: None,
+            probe_due: None,
+            probe_now: false,
+            probe_out: None,
+            overdue: None,
+            paced_until: Time::ZERO,
+            pace: None,
+            last_sent: None,
+            syn_sent: None,
+            cwr: false,
+            burst_left: 0,
+            ce_bytes: 0,
+            stats: SenderStats::default(),
+            settings,
+        }
+    }
+
+    /// The application hands over `bytes` more; the first call opens the connection.
+    pub fn write(&mut self, bytes: u64) {
+        if self.state == State::Closed {
+            self.state = State::SynToSend;
+        }
+        self.written = self.written.saturating_add(bytes);
+    }
+
+    pub fn acknowledged(&self) -> u64 {
+        self.una
+    }
+    pub fn delivered(&self) -> u64 {
+        self.rate.delivered().get()
+    }
+    /// All that the application wrote has been acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Closed || self.una == self.written
+    }
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+    pub fn controller(&self) -> ControllerState {
+        self.controller.state()
+    }
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+    /// What ECN bits its packets carry.
+    pub fn ecn(&self) -> Ecn {
+        match (self.settings.ecn, self.ecn_use) {
+            (false, _) => Ecn::NotEct,
+            (true, EcnUse::L4s) => Ecn::Ect1,
+            (true, _) => Ecn::Ect0,
+        }
+    }
+    /// Outstanding: neither acknowledged nor deemed lost.
+    pub fn inflight(&self) -> u64 {
+        self.board.pipe().saturating_sub(self.phantom)
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let tail = match (self.probe_due, self.rto_due) {
+            (Some(probe), Some(rto)) => Some(probe.min(rto)),
+            (_, rto) => rto,
+        };
+        let paced = (self.pace.is_some() && self.wants_to_send()).then_some(self.paced_until);
+        [tail, self.overdue, paced].into_iter().flatten().min()
+    }
+
+    fn wants_to_send(&self) -> bool {
+        self.state == State::Established
+            && (self.board.lost() > 0 || self.next < self.written)
+            && self.inflight() < self.limit
+    }
+
+    /// An acknowledgement has arrived.
+    pub fn handle_segment(&mut self, now: Time, ack: &Segment) {
+        if ack.is(flag::SYN) {
+            self.handshake(now);
+            return;
+        }
+        if self.state != State::Established || ack.ack < self.una {
+            return;
+        }
+        let inflight_before = self.inflight();
+        let una_before = self.una;
+        let delivered_before = self.rate.delivered();
+        let min_rtt = self.rtt.min_rtt();
+        let mut told = Told::default();
+        let sacked_before = self.board.sacked_bytes();
+        if ack.ack > self.una {
+            self.board
+                .acknowledge(now, ack.ack, min_rtt, &mut self.rate, &mut told);
+            self.una = ack.ack;
+        }
+        let duplicate_block = ack.is(flag::DSACK);
+        for block in &ack.blocks()[usize::from(duplicate_block).min(ack.blocks().len())..] {
+            self.board
+                .selectively_acknowledge(now, *block, min_rtt, &mut self.rate, &mut told);
+        }
+        let advanced = self.una > una_before;
+        self.count_duplicates(advanced, una_before);
+        if let Some((sent, true)) = told.newest {
+            self.rtt.on_sample(now - sent);
+        }
+        let min_rtt = self.rtt.min_rtt();
+        let delivery = self.rate.finish(min_rtt);
+        let newly_acked = self.rate.delivered().saturating_sub(delivered_before);
+        if duplicate_block {
+            self.board.duplicate_reported(self.una, self.next);
+        }
+        let spurious = duplicate_block && self.was_for_nothing();
+        let lost_before = self.rate.lost();
+        self.end_probe(now, duplicate_block);
+        self.end_episode(advanced);
+        self.detect(now);
+        let newly_lost = self.rate.lost().saturating_sub(lost_before);
+        let mut congested = false;
+        if spurious {
+            self.stats.spurious += 1;
+            self.episode = Episode::None;
+            self.controller.on_congestion(now, &Congestion::Spurious);
+        } else {
+            congested =
+                newly_lost > Bytes::ZERO && self.begin_recovery(now, una_before, sacked_before);
+        }
+        let ce_bytes = ack.ce_bytes.saturating_sub(self.ce_bytes);
+        self.ce_bytes = self.ce_bytes.max(ack.ce_bytes);
+        if ack.is(flag::ECE) && !congested && self.ecn_use == EcnUse::Classic {
+            self.marked(now);
+        }
+        let recovering = matches!(self.episode, Episode::Recovery { .. });
+        if newly_acked > Bytes::ZERO {
+            let delivery = delivery.as_ref();
+            self.controller.on_ack(
+                now,
+                &Ack {
+                    newly_acked,
+                    inflight_before: Bytes::new(inflight_before),
+                    inflight: Bytes::new(self.inflight()),
+                    rtt: told.newest.filter(|n| n.1).map(|n| now - n.0),
+                    one_way_delay: Some(ack.delay),
+                    min_rtt,
+                    srtt: self.rtt.srtt(),
+                    ce_bytes: Bytes::new(ce_bytes),
+                    newly_lost,
+                    delivered: self.rate.delivered(),
+                    prior_delivered: delivery.map_or(Bytes::ZERO, |d| d.prior_delivered),
+                    rate: delivery.and_then(|d| d.rate),
+                    cwnd_limited: self.limited_until.is_some_and(|until| una_before <= until),
+                    in_recovery: recovering,
+                },
+            );
+        }
+        self.set_limit(newly_acked.get(), newly_lost.get(), advanced);
+        if advanced || newly_acked > Bytes::ZERO {
+            self.set_timers(now);
+        }
+    }
+    fn handshake(&mut self, now: Time) {
+        if self.state != State::SynSent {
+            return;
+        }
+        self.state = State::Established;
+        self.rto_due = None;
+        // RFC 6298 section 5.7: a SYN that was sent again gives no sample and a longer first time-out.
+        match self.syn_sent {
+            Some(sent) => self.rtt.on_sample(now - sent),
+            None => self.rtt.after_lost_syn(),
+        }
+        self.set_limit(0, 0, false);
+    }
+
+    /// Without SACK, a duplicate ACK says that one segment has left the network.
+    fn count_duplicates(&mut self, advanced: bool, una_before: u64) {
+        let mss = self.settings.mss.get();
+        if !advanced {
+            if !self.board.is_empty() {
+                self.duplicates += 1;
+                if !self.settings.sack {
+                    self.phantom = (self.phantom + mss).min(self.board.pipe());
+                }
+            }
+            return;
+        }
+        self.duplicates = 0;
+        // Of what is now acknowledged, all but the segment sent again had been counted.
+        let acked = self.una - una_before;
+        self.phantom = self
+            .phantom
+            .saturating_sub(acked.saturating_sub(mss))
+            .min(self.board.pipe());
+        if self.episode == Episode::None {
+            self.phantom = 0;
+        }
+    }
+
+    /// Whether every retransmission of the latest episode has now been reported as a duplicate: nothing
+    /// had been lost (RFC 3708 section 2, as Linux counts).
+    fn was_for_nothing(&mut self) -> bool {
+        match &mut self.undo {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                let nothing = *left == 0;
+                if nothing {
+                    self.undo = None;
+                }
+                nothing
+            }
+            _ => false,
+        }
+    }
+
+    /// RFC 8985 section 7.4: what the probe of the tail found.
+    fn end_probe(&mut self, now: Time, duplicate: bool) {
+        let Some((end, again)) = self.probe_out else {
+            return;
+        };
+        if again && duplicate {
+            self.probe_out = None;
+        } else if self.una >= end {
+            self.probe_out = None;
+            if again && self.episode == Episode::None {
+                // The probe itself repaired the only loss: a reduction without a recovery.
+                self.stats.recoveries += 1;
+                let flight = Bytes::new(self.settings.mss.get() + self.next - self.una);
+                self.controller
+                    .on_congestion(now, &Congestion::Loss { flight });
+            }
+        }
+    }
+
+    fn end_episode(&mut self, advanced: bool) {
+        let over = match self.episode {
+            Episode::None => return,
+            Episode::Recovery { point, rule } => {
+                self.una >= point || (rule == Recovery::FirstAck && advanced)
+            }
+            Episode::Loss { point } | Episode::Reduced { point } => self.una >= point,
+        };
+        if over {
+            if matches!(self.episode, Episode::Recovery { .. }) {
+                self.board.recovered();
+            }
+            self.episode = Episode::None;
+            self.phantom = 0;
+            self.undo = None;
+        }
+    }
+
+    /// Finds what is overdue, tells the controller of each.
+    fn detect(&mut self, now: Time) {
+        let rule = self.controller.recovery();
+        self.overdue = None;
+        if rule == Recovery::Timer {
+            return;
+        }
+        let (rate, controller) = (&mut self.rate, &mut self.controller);
+        let mut lost = |segment: &super::scoreboard::Outstanding| {
+            let told = rate.on_lost(&segment.stamp, Bytes::new(u64::from(segment.len)));
+            controller.on_lost(now, &told);
+        };
+        if self.settings.sack {
+            let recovering = !matches!(self.episode, Episode::None | Episode::Reduced { .. });
+            self.overdue = self.board.detect(
+                now,
+                recovering,
+                self.rtt.min_rtt(),
+                self.rtt.srtt(),
+                &mut lost,
+            );
+            return;
+        }
+        // RFC 6582 section 3.2: three duplicates, or a partial acknowledgement in recovery, mean that the
+        // first segment is lost.
+        let first = self.board.first_number();
+        let fresh = self.board.first().is_some_and(|s| !s.lost);
+        let partial = matches!(self.episode, Episode::Recovery { .. }) && self.duplicates == 0;
+        if fresh && (self.duplicates == DUPLICATES || partial) {
+            let again = self.board.first().is_some_and(|s| s.again);
+            if matches!(self.episode, Episode::None | Episode::Reduced { .. })
+                || (partial && !again)
+            {
+                self.board.lose(first, &mut lost);
+            }
+        }
+    }
+
+    /// Whether a loss found now begins a recovery.
+    fn episode_allows(&self) -> bool {
+        matches!(self.episode, Episode::None | Episode::Reduced { .. })
+    }
+
+    /// Begins a recovery, because something is newly lost, unless one is on; says whether it did.
+    fn begin_recovery(&mut self, now: Time, una_before: u64, sacked_before: u64) -> bool {
+        if !self.episode_allows() {
+            return false;
+        }
+        let rule = self.controller.recovery();
+        self.stats.recoveries += 1;
+        self.undo = Some(0);
+        let flight = Bytes::new(self.next - self.una);
+        self.controller
+            .on_congestion(now, &Congestion::Loss { flight });
+        if rule == Recovery::Restart {
+            self.board.lose_all(|_| {});
+            self.phantom = 0;
+            self.episode = Episode::Loss { point: self.next };
+            return true;
+        }
+        self.episode = Episode::Recovery {
+            point: self.next,
+            rule,
+        };
+        // RFC 9937 section 6.1: the flight at the beginning, without what had been delivered by then.
+        self.prr = Prr {
+            delivered: 0,
+            out: 0,
+            flight: (self.next - una_before)
+                .saturating_sub(sacked_before)
+                .max(self.settings.mss.get()),
+        };
+        true
+    }
+
+    fn marked(&mut self, now: Time) {
+        if self.episode != Episode::None {
+            return;
+        }
+        let flight = Bytes::new(self.next - self.una);
+        self.stats.ecn_reductions += 1;
+        self.controller
+            .on_congestion(now, &Congestion::Ecn { flight });
+        self.cwr = true;
+        self.episode = Episode::Reduced { point: self.next };
+    }
+
+    /// How much may be in flight until the next ACK.
+    fn set_limit(&mut self, delivered: u64, lost: u64, advanced: bool) {
+        let cwnd = self.controller.cwnd().get();
+        self.limit = match self.episode {
+            Episode::Recovery { rule, .. } if rule != Recovery::Controller => {
+                self.proportional(cwnd, delivered, lost, advanced)
+            }
+            _ => cwnd,
+        };
+        if self.episode_allows() && self.duplicates > 0 {
+            let mss = self.settings.mss.get();
+            // RFC 3042: each of the first two duplicates lets one new segment out, beyond the window.
+            // What they report has left the pipe, so the window itself says that; without limited
+            // transmit the room is not used.
+            if !self.settings.limited_transmit {
+                self.limit = self.limit.saturating_sub(self.duplicates * mss);
+            }
+        }
+        self.pace = self.controller.pacing_rate().or_else(|| {
+            let gain = match self.controller.ssthresh() {
+                Some(ssthresh) if self.controller.cwnd() >= ssthresh => 1.2,
+                _ => 2.0,
+            };
+            (self.settings.pacing)
+                .then(|| window_rate(self.controller.cwnd(), self.rtt.srtt()?, gain))
+                .flatten()
+        });
+    }
+
+    /// RFC 9937 section 6.2.
+    fn proportional(&mut self, ssthresh: u64, delivered: u64, lost: u64, advanced: bool) -> u64 {
+        let mss = self.settings.mss.get();
+        let pipe = self.inflight();
+        let without_sack = !self.settings.sack && delivered == 0 && self.duplicates > 0;
+        let delivered = if without_sack { mss } else { delivered };
+        let prr = &mut self.prr;
+        prr.delivered += delivered;
+        let send = if pipe > ssthresh {
+            let share = u128::from(prr.delivered) * u128::from(ssthresh);
+            (share.div_ceil(u128::from(prr.flight)) as u64).saturating_sub(prr.out)
+        } else {
+            let safe = advanced && lost == 0;
+            let catch_up = prr.delivered.saturating_sub(prr.out).max(delivered);
+            (catch_up + if safe { mss } else { 0 }).min(ssthresh - pipe)
+        };
+        // The first retransmission goes out at once.
+        let send = if prr.out == 0 { send.max(mss) } else { send };
+        pipe + send
+    }
+
+    /// RFC 6298 section 5.3 and RFC 8985 section 7.2: the timers begin anew.
+    fn set_timers(&mut self, now: Time) {
+        self.probe_due = None;
+        if self.board.is_empty() {
+            self.rto_due = None;
+            return;
+        }
+        self.rto_due = Some(now + self.rtt.rto());
+        let may_probe = self.settings.tail_loss_probe
+            && self.settings.sack
+            && self.probe_out.is_none()
+            && self.controller.recovery() != Recovery::Timer
+            && self.episode_allows()
+            && self.board.sacked_bytes() == 0;
+        if may_probe {
+            let timeout = match self.rtt.srtt() {
+                Some(srtt) if self.inflight() <= self.settings.mss.get() => {
+                    srtt * 2 + self.settings.ack_delay
+                }
+                Some(srtt) => srtt * 2,
+                None => Duration::from_secs(1),
+            };
+            self.probe_due = Some(now + timeout);
+        }
+    }
+
+    /// A timer may have run out.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.overdue.is_some_and(|due| due <= now) {
+            let lost_before = self.rate.lost();
+            self.detect(now);
+            let (una, sacked) = (self.una, self.board.sacked_bytes());
+            let lost = self.rate.lost().saturating_sub(lost_before);
+            if lost > Bytes::ZERO {
+                self.begin_recovery(now, una, sacked);
+            }
+            self.set_limit(0, lost.get(), false);
+        }
+        if self.rto_due.is_some_and(|due| due <= now) {
+            self.time_out(now);
+        } else if self.probe_due.is_some_and(|due| due <= now) {
+            self.probe_due = None;
+            self.probe_now = true;
+        }
+    }
+
+    fn time_out(&mut self, now: Time) {
+        self.rtt.on_timeout();
+        if self.state == State::SynSent {
+            self.state = State::SynToSend;
+            self.syn_sent = None;
+            self.rto_due = None;
+            return;
+        }
+        self.stats.timeouts += 1;
+        let repeated = matches!(self.episode, Episode::Loss { .. })
+            && self.board.first().is_some_and(|s| s.again);
+        let flight = Bytes::new(self.next - self.una);
+        let (rate, controller) = (&mut self.rate, &mut self.controller);
+        self.board.lose_all(|segment| {
+            let told = rate.on_lost(&segment.stamp, Bytes::new(u64::from(segment.len)));
+            controller.on_lost(now, &told);
+        });
+        self.phantom = 0;
+        self.duplicates = 0;
+        self.overdue = None;
+        (self.probe_due, self.probe_out, self.probe_now) = (None, None, false);
+        self.undo = Some(0);
+        self.controller
+            .on_congestion(now, &Congestion::Rto { flight, repeated });
+        self.episode = Episode::Loss { point: self.next };
+        self.set_limit(0, 0, false);
+        self.rto_due = Some(now + self.rtt.rto());
+    }
+
+    /// The next segment to send now, if any. Ask until `None`.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+        match self.state {
+            State::Closed | State::SynSent => None,
+            State::SynToSend => {
+                self.state = State::SynSent;
+                // Sent again, it gives no sample.
+                self.syn_sent = self.last_sent.is_none().then_some(now);
+                self.last_sent = Some(now);
+                self.rto_due = Some(now + self.rtt.rto());
+                Some(Segment {
+                    flags: flag::SYN,
+                    ..Segment::default()
+                })
+            }
+            State::Established => self.poll_data(now),
+        }
+    }
+
+    fn poll_data(&mut self, now: Time) -> Option<Segment> {
+        if std::mem::take(&mut self.probe_now) {
+            return self.probe(now);
+        }
+        if self.board.lost() == 0 && self.next == self.written {
+            return None;
+        }
+        if self.pace.is_some() && now < self.paced_until {
+            return None;
+        }
+        let inflight = self.inflight();
+        if let Some(number) = self.board.next_lost() {
+            let len = u64::from(self.board.get(number).len);
+            if inflight + len > self.limit && inflight > 0 {
+                return None;
+            }
+            return Some(self.send_again(now, number));
+        }
+        let mss = self.settings.mss.get();
+        let len = mss.min(self.written - self.next);
+        let window = self.settings.receive_window.get();
+        if self.next + len - self.una > window {
+            return None;
+        }
+        if self.burst_left == 0 {
+            // As an adapter that cuts up large segments does: wait until a whole burst may go, but not
+            // for more than half a window.
+            let burst = (self.settings.burst * mss).min(self.written - self.next);
+            self.burst_left = burst.min(self.limit / 2).max(len);
+        }
+        let needed = if inflight > 0 { self.burst_left } else { len };
+        if inflight + needed > self.limit {
+            self.limited_until = Some(self.next);
+            self.burst_left = 0;
+            return None;
+        }
+        self.burst_left = self.burst_left.saturating_sub(len);
+        Some(self.send_new(now, len))
+    }
+
+    /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
+    fn probe(&mut self, now: Time) -> Option<Segment> {
+        self.stats.tail_probes += 1;
+        let mss = self.settings.mss.get();
+        let len = mss.min(self.written - self.next);
+        let allowed = self.next + len - self.una <= self.settings.receive_window.get();
+        let segment = if len > 0 && allowed {
+            let segment = self.send_new(now, len);
+            self.probe_out = Some((segment.end(), false));
+            segment
+        } else {
+            let number = self.board.last_number()?;
+            let segment = self.send_again(now, number);
+            self.probe_out = Some((segment.end(), true));
+            segment
+        };
+        self.rto_due = Some(now + self.rtt.rto());
+        Some(segment)
+    }
+
+    fn send_new(&mut self, now: Time, len: u64) -> Segment {
+        let seq = self.next;
+        self.next += len;
+        let stamp = self.sent(now, len);
+        self.board.push(seq, len as u32, stamp);
+        if self.next == self.written && self.inflight() < self.limit {
+            self.rate.app_limited(Bytes::new(self.inflight()));
+        }
+        if self.rto_due.is_none() {
+            self.set_timers(now);
+        }
+        Segment {
+            seq,
+            len: len as u32,
+            flags: if std::mem::take(&mut self.cwr) {
+                flag::CWR
+            } else {
+                0
+            },
+            ..Segment::default()
+        }
+    }
+
+    fn send_again(&mut self, now: Time, number: u64) -> Segment {
+        let (seq, len) = (self.board.get(number).seq, self.board.get(number).len);
+        let stamp = self.sent(now, u64::from(len));
+        self.board.push_again(number, stamp);
+        self.stats.retransmits += 1;
+        if let Some(undo) = &mut self.undo {
+            *undo += 1;
+        }
+        if self.rto_due.is_none() {
+            self.set_timers(now);
+        }
+        Segment {
+            seq,
+            len,
+            ..Segment::default()
+        }
+    }
+
+    /// What every data segment does.
+    fn sent(&mut self, now: Time, len: u64) -> congestion::Stamp {
+        let inflight_before = Bytes::new(self.inflight());
+        let idle = (inflight_before == Bytes::ZERO && self.una == self.next.saturating_sub(len))
+            .then(|| {
+                let lasted = now.saturating_since(self.last_sent?);
+                (self.stats.segments > 0).then_some(Idle {
+                    lasted,
+                    restart: self.settings.idle_restart && lasted > self.rtt.rto(),
+                })
+            })
+            .flatten();
+        self.controller.on_sent(
+            now,
+            &Sent {
+                bytes: Bytes::new(len),
+                inflight_before,
+                idle,
+            },
+        );
+        if idle.is_some_and(|i| i.restart) {
+            self.set_limit(0, 0, false);
+        }
+        if matches!(self.episode, Episode::Recovery { .. }) {
+            self.prr.out += len;
+        }
+        if let Some(rate) = self.pace {
+            let gap = Bytes::new(len).serialization_delay_ceil(rate);
+            // A late host does not make up for more than a burst.
+            let allowance = gap * self.settings.burst;
+            self.paced_until = self.paced_until.max(now.saturating_sub(allowance)) + gap;
+        }
+        self.stats.segments += 1;
+        self.last_sent = Some(now);
+        self.rate.on_sent(now, inflight_before, Bytes::new(len))
+    }
+}
