@@ -6,8 +6,8 @@
 //!
 //! **Source.** field notes on peers: none of them says how much delay its own host added.
 //!
-//! **Limits.** The test's own share on the interface is known to about 5 % (retransmissions, pure
-//! acknowledgements): less than that counts as none.
+//! **Limits.** The test's own share on the interface is known to about a tenth (pure acknowledgements,
+//! fresh connections): less than that, or than 8 kbit/s, counts as none.
 
 use crate::answer::Instrument;
 use crate::loss::was_sent;
@@ -16,6 +16,7 @@ use crate::rate;
 use crate::stats;
 use base::record::{Direction, Recording, Status};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
@@ -90,6 +91,21 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     }
 }
 
+/// Segments that uploads sent again within `range`.
+fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
+    let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for f in phases::flows(rec, Direction::Up, range.clone()) {
+        if let Some(n) = f.retransmits {
+            let (first, last) = flows.entry(f.flow).or_insert((n, n));
+            (*first, *last) = ((*first).min(n), (*last).max(n));
+        }
+    }
+    flows
+        .values()
+        .map(|(first, last)| (last - first) as f64)
+        .sum()
+}
+
 /// Rate of others' traffic on the busiest interface in the steady part of a phase; `None` where no
 /// interface was watched.
 pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
@@ -117,9 +133,16 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
             + rate::header_bytes(mss)
             + LINK_HEADER
             + (rate::header_bytes(mss) + LINK_HEADER) / 2.0;
+        // What an upload sends twice passes the interface twice; what a download does is lost before it.
+        let again = match direction {
+            Direction::Up => retransmitted(rec, &range),
+            Direction::Down => 0.0,
+        };
         rate::carried(rec, direction, range.clone())
             .filter(|c| c.seconds() > 0.0)
-            .map_or(0.0, |c| c.bytes() / c.seconds() * per_segment / mss)
+            .map_or(0.0, |c| {
+                (c.bytes() / mss + again) * per_segment / c.seconds()
+            })
     };
     let probes = phases::probes(rec, "udp", range.clone())
         .iter()
@@ -130,7 +153,7 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
         + own(Direction::Down)
         + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER) * 2.0;
     let others = bytes / seconds - own;
-    Some(if others > 0.05 * own + 1_000.0 {
+    Some(if others > 0.1 * own + 1_000.0 {
         others * 8.0
     } else {
         0.0

@@ -4,12 +4,14 @@ use crate::recorder::Shared;
 use base::Duration;
 use base::record::Status;
 use indicatif::{ProgressBar, ProgressStyle};
+use live::clock::Clock;
 use live::test::{Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 
 pub struct Terminal {
     shared: Shared,
+    clock: Clock,
     disk: Arc<Mutex<Option<String>>>,
     bar: Option<ProgressBar>,
     quiet: bool,
@@ -19,6 +21,7 @@ pub struct Terminal {
 impl Terminal {
     pub fn new(
         shared: Shared,
+        clock: Clock,
         disk: Arc<Mutex<Option<String>>>,
         plain: bool,
         quiet: bool,
@@ -33,6 +36,7 @@ impl Terminal {
         });
         Terminal {
             shared,
+            clock,
             disk,
             bar,
             quiet,
@@ -70,9 +74,12 @@ impl Watch for Terminal {
             .rev()
             .take(50)
             .find(|d| d.status == Status::Ok && &*d.target == "udp");
-        latest
-            .and_then(|d| d.rtt_ns)
-            .map(|ns| Duration::from_nanos(ns.max(0) as u64))
+        let latest = latest?;
+        // The next one may be due half a second later on a slow line, and is not late before that.
+        let waiting = self.clock.unix_ns() - latest.sent_ns - 500_000_000;
+        Some(Duration::from_nanos(
+            latest.rtt_ns?.max(waiting).max(0) as u64
+        ))
     }
 
     fn base_rtt(&mut self) -> Option<Duration> {
@@ -113,10 +120,7 @@ impl Watch for Terminal {
             let mut parts = vec![rtt];
             parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
             parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
-            parts.push(format!(
-                "at most {:.0} s more",
-                p.at_most.as_secs_f64()
-            ));
+            parts.push(format!("at most {:.0} s more", p.at_most.as_secs_f64()));
             if !p.note.is_empty() {
                 parts.push(p.note);
             }

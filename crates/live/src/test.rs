@@ -97,7 +97,8 @@ impl Phase {
 pub trait Watch {
     /// Whether the figures of the running phase are settled, and in words why or why not.
     fn stable(&mut self, phase: Phase, now_ns: i64) -> (bool, String);
-    /// Round trip of the latest answered probe.
+    /// Round trip of the latest answered probe, or how long the next one has been waiting already, whichever
+    /// is more: where a queue of seconds builds up, answers tell of it seconds late.
     fn rtt_now(&mut self) -> Option<Duration>;
     /// Smallest round trip so far.
     fn base_rtt(&mut self) -> Option<Duration>;
@@ -325,14 +326,7 @@ impl Run<'_> {
                 }
             }
             self.pace(directions);
-            let rtt = self.watch.rtt_now().unwrap_or_default();
-            let longest = self.plan.loaded_max.max(rtt * 40).min(self.plan.phase_cap);
-            self.settle(
-                phase,
-                self.plan.loaded_min.max(rtt * 8).min(longest),
-                longest,
-                &loads,
-            )
+            self.settle(phase, self.plan.loaded_min, self.plan.loaded_max, &loads)
         });
         self.end_phase(phase, &result);
         if let Some(foreign) = foreign {
@@ -388,10 +382,11 @@ impl Run<'_> {
     /// Leaves the start of the transfers out: slow start, its overshoot, and the recovery from it.
     fn warm_up(&mut self, phase: Phase, loads: &[Load]) -> Result<(), TestError> {
         let began = self.clock.now();
+        let mut rtt = Duration::ZERO;
         loop {
             self.tick()?;
             let elapsed = self.clock.now() - began;
-            let rtt = self.watch.rtt_now().unwrap_or_default();
+            rtt = rtt.max(self.watch.rtt_now().unwrap_or_default());
             let needed = Duration::from_secs(2)
                 .max(rtt * 4)
                 .min(self.plan.phase_cap / 3);
@@ -421,8 +416,13 @@ impl Run<'_> {
         let began = self.clock.now();
         let mut asked = began;
         let mut answer = (false, String::new());
+        let mut rtt = Duration::ZERO;
         loop {
             self.tick()?;
+            // A line with seconds of buffer gets the time that it needs, once they show.
+            rtt = rtt.max(self.watch.rtt_now().unwrap_or_default());
+            let longest = longest.max(rtt * 40).min(self.plan.phase_cap);
+            let shortest = shortest.max(rtt * 8).min(longest);
             if let Some(load) = loads.iter().find(|l| l.progress().alive == 0) {
                 // Its flows say why when they are collected; without any the phase means nothing.
                 let why = format!("the {} load ended before it was told to", load.direction());

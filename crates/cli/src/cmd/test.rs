@@ -244,6 +244,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     );
     let mut terminal = Terminal::new(
         recorder.shared.clone(),
+        clock,
         recorder.failure(),
         args.plain,
         args.json,
