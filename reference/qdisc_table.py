@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 MS = 1_000_000
-NOT_ECT, ECT0, CE = 0, 2, 3
+NOT_ECT, ECT1, ECT0, CE = 0, 1, 2, 3
 
 
 @dataclass
@@ -15,6 +15,7 @@ class Packet:
     flow: int
     len: int
     ecn: int
+    dscp: int = 0
     enqueued: int = 0
 
 
@@ -30,8 +31,8 @@ class Chance:
 
 
 def run(discipline, arrivals, rate_bps, until):
-    """Serves `arrivals` (sorted (time, flow, length, ecn)) at a rate; returns the lines of the table.
-    At equal times the departure comes before the arrival."""
+    """Serves `arrivals` (sorted (time, flow, length, ecn), or five with the DSCP) at a rate; returns the lines
+    of the table. At equal times the departure comes before the arrival."""
     lines = []
     arrivals = list(arrivals)
     free_at = None  # when the server asks again; None while it waits for an arrival
@@ -54,12 +55,12 @@ def run(discipline, arrivals, rate_bps, until):
                 break
             free_at = ask(free_at)
             continue
-        now, flow, length, ecn = arrivals.pop(0)
+        now, flow, length, ecn, *dscp = arrivals.pop(0)
         if now > until:
             break
-        packet = Packet(next_id, flow, length, ecn)
+        packet = Packet(next_id, flow, length, ecn, *dscp)
         next_id += 1
-        lines.append(f"{now} enqueue {packet.id} {flow} {length} {ecn}")
+        lines.append(" ".join(map(str, [now, "enqueue", packet.id, flow, length, ecn, *dscp])))
         before = len(discipline.log)
         discipline.enqueue(now, packet)
         lines.extend(f"{now} {event}" for event in discipline.log[before:])
@@ -75,7 +76,7 @@ def main(script, scenarios):
         spec, lines = scenarios[name]()
         head = [
             f"# made by reference/{script} {name}; do not edit",
-            "# t_ns enqueue id flow len ecn | t_ns dequeue | t_ns drop id why | t_ns mark id | t_ns deliver id sojourn_ns | t_ns empty",
+            "# t_ns enqueue id flow len ecn [dscp] | t_ns dequeue | t_ns drop id why | t_ns mark id | t_ns deliver id sojourn_ns | t_ns empty",
             f"# qdisc {spec}",
         ]
         return "\n".join(head + lines) + "\n"

@@ -23,6 +23,10 @@ const TITLES: &[(u32, &str)] = &[
         2309,
         "Recommendations on Queue Management and Congestion Avoidance in the Internet",
     ),
+    (
+        2474,
+        "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers",
+    ),
     (2681, "A Round-trip Delay Metric for IPPM"),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
@@ -33,6 +37,7 @@ const TITLES: &[(u32, &str)] = &[
         3168,
         "The Addition of Explicit Congestion Notification (ECN) to IP",
     ),
+    (3246, "An Expedited Forwarding PHB (Per-Hop Behavior)"),
     (3357, "One-way Loss Pattern Sample Metrics"),
     (
         3393,

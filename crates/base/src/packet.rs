@@ -53,6 +53,8 @@ pub struct Packet {
     /// The whole IP packet, header included.
     pub len: Bytes,
     pub ecn: Ecn,
+    /// What the sender asks for, RFC 2474 section 3: the six bits beside the ECN bits, 0 to 63.
+    pub dscp: u8,
     /// When it entered the queue it is in; a discipline sets it on enqueue.
     pub enqueued: Time,
 }

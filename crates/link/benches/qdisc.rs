@@ -20,6 +20,7 @@ fn packet(id: u64) -> Packet {
         flow: FlowId(id % FLOWS),
         len: Bytes::new(1500),
         ecn: Ecn::NotEct,
+        dscp: 0,
         enqueued: Time::ZERO,
     }
 }

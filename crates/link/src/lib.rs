@@ -13,7 +13,7 @@
 //! let mut up = Link::new(&spec.up.params().unwrap(), &Streams::new(1), "up");
 //! let mut fates = Fates::default();
 //! let packet = Packet {
-//!     id: PacketId(0), flow: FlowId(1), len: Bytes::new(1500), ecn: Ecn::NotEct, enqueued: Time::ZERO,
+//!     id: PacketId(0), flow: FlowId(1), len: Bytes::new(1500), ecn: Ecn::NotEct, dscp: 0, enqueued: Time::ZERO,
 //! };
 //! up.enqueue(Time::ZERO, packet, &mut fates);
 //! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms on the line.

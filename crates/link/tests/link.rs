@@ -28,6 +28,7 @@ fn packet(id: u64, len: u64) -> Packet {
         flow: FlowId(1),
         len: Bytes::new(len),
         ecn: Ecn::NotEct,
+        dscp: 0,
         enqueued: Time::ZERO,
     }
 }

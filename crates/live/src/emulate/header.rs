@@ -20,6 +20,7 @@ const ICMPV6: u8 = 58;
 pub(super) struct Kind {
     pub flow: FlowId,
     pub ecn: Ecn,
+    pub dscp: u8,
 }
 
 /// FNV-1a with a final mix, fixed for all time: the same flow has the same id in each run and on each
@@ -53,6 +54,7 @@ pub(super) fn classify(frame: &[u8]) -> Kind {
             .with(frame.get(..ETHERNET).unwrap_or(frame))
             .finish(),
         ecn: Ecn::NotEct,
+        dscp: 0,
     })
 }
 
@@ -67,6 +69,7 @@ fn v4(ip: &[u8]) -> Option<Kind> {
     Some(Kind {
         flow: with_ports(hash, ip[9], ip.get(header..).filter(|_| !fragment)).finish(),
         ecn: Ecn::from_bits(ip[1]),
+        dscp: ip[1] >> 2,
     })
 }
 
@@ -93,9 +96,11 @@ fn v6(ip: &[u8]) -> Option<Kind> {
     }
     let hash = Hash::START.with(&ip[8..40]).with(&[next]);
     let ecn = Ecn::from_bits(ip[1] >> 4);
+    let dscp = ((ip[0] << 4) | (ip[1] >> 4)) >> 2;
     Some(Kind {
         flow: with_ports(hash, next, ip.get(at..).filter(|_| !fragment)).finish(),
         ecn,
+        dscp,
     })
 }
 
@@ -227,15 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn ecn_bits_are_read_where_each_version_has_them() {
+    fn ecn_bits_and_dscp_are_read_where_each_version_has_them() {
         for (bits, ecn) in [
             (0, Ecn::NotEct),
             (1, Ecn::Ect1),
             (2, Ecn::Ect0),
             (3, Ecn::Ce),
         ] {
-            assert_eq!(classify(&frame_v4(TCP, 0xb8 | bits, 0, PORTS_A)).ecn, ecn);
-            assert_eq!(classify(&frame_v6(TCP, 0xb8 | bits, PORTS_A)).ecn, ecn);
+            let v4 = classify(&frame_v4(TCP, 0xb8 | bits, 0, PORTS_A));
+            let v6 = classify(&frame_v6(TCP, 0xb8 | bits, PORTS_A));
+            // 0xb8 is expedited forwarding, DSCP 46.
+            assert_eq!((v4.ecn, v4.dscp), (ecn, 46));
+            assert_eq!((v6.ecn, v6.dscp), (ecn, 46));
         }
     }
 

@@ -76,6 +76,7 @@ impl Way {
             flow: kind.flow,
             len,
             ecn: kind.ecn,
+            dscp: kind.dscp,
             enqueued: at,
         };
         self.hops[0].link.enqueue(at, packet, &mut self.fates);
