@@ -57,7 +57,7 @@ pub struct Tally {
 
 /// What has happened so far. Offered = dropped + backlog + on the line + delivered − duplicated, in
 /// packets and in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkStats {
     /// Handed to [`Link::enqueue`].
     pub offered: Tally,
@@ -75,6 +75,8 @@ pub struct LinkStats {
     pub on_line: Tally,
     /// Waiting time of the packet that left the queue last.
     pub last_sojourn: Option<Duration>,
+    /// The discipline's probability to drop or mark, where its law has one.
+    pub probability: Option<f64>,
 }
 
 impl Tally {
@@ -112,7 +114,7 @@ impl LinkStats {
             sojourn_ns: self.last_sojourn.map(|d| d.as_nanos() as i64),
             drops: by_queue as i64,
             marks: self.marked.packets as i64,
-            probability: None,
+            probability: self.probability,
             delivered_bytes: self.delivered.bytes.get() as i64,
         }
     }
@@ -254,6 +256,7 @@ impl Link {
     pub fn stats(&self) -> LinkStats {
         LinkStats {
             backlog: self.qdisc.backlog(),
+            probability: self.qdisc.probability(),
             ..self.stats
         }
     }

@@ -8,6 +8,9 @@ use link::qdisc::{Fate, Fates, Qdisc};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What `reference/` has an oracle for.
+const DISCIPLINES: &[&str] = &["codel", "fq_codel", "pie"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -15,7 +18,7 @@ fn root() -> PathBuf {
 /// Every table: its discipline, its name and its text.
 fn tables() -> Vec<(String, String, String)> {
     let mut found = Vec::new();
-    for discipline in ["codel", "fq_codel"] {
+    for discipline in DISCIPLINES {
         let directory = root().join("crates/link/tests/golden").join(discipline);
         for entry in std::fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
@@ -57,6 +60,7 @@ fn replay(table: &str) -> String {
                     flow: FlowId(number(3)),
                     len: Bytes::new(number(4)),
                     ecn: Ecn::from_bits(number(5) as u8),
+                    dscp: words.get(6).map_or(0, |w| w.parse().unwrap()),
                     enqueued: Time::ZERO,
                 };
                 qdisc.enqueue(Time::from_nanos(number(0)), packet, &mut fates);

@@ -17,7 +17,7 @@
 //! **Validated against**: `reference/codel.py`, written from section 5 in its looping form, by the
 //! traces in `tests/golden/codel/`.
 
-use super::{Backlog, Fates, Qdisc, Reason};
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 use std::collections::VecDeque;
 
@@ -45,14 +45,6 @@ impl Default for Params {
             mtu: Bytes::new(1500),
         }
     }
-}
-
-/// What to do with the packet at the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Forward,
-    Mark,
-    Drop,
 }
 
 /// The law's memory: one for a plain queue, one a flow where queueing is fair.

@@ -17,8 +17,8 @@
 //! **Validated against**: `reference/fq_codel.py`, written from sections 4.1 and 4.2, by the traces in
 //! `tests/golden/fq_codel/`.
 
-use super::codel::{self, CodelLaw, Verdict};
-use super::{Backlog, Fates, Qdisc, Reason};
+use super::codel::{self, CodelLaw};
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::{Bytes, Duration, Ecn, FlowId, Packet, Time};
 use std::collections::VecDeque;
 
@@ -350,6 +350,7 @@ mod tests {
             flow: FlowId(flow),
             len: Bytes::new(1500),
             ecn: Ecn::NotEct,
+            dscp: 0,
             enqueued: Time::ZERO,
         }
     }

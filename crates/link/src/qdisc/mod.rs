@@ -3,7 +3,10 @@
 pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
+pub mod pie;
 pub mod registry;
+mod store;
+mod ticks;
 
 use base::{Bytes, Packet, Time};
 
@@ -42,11 +45,19 @@ impl Reason {
     }
 }
 
+/// What a law says of the packet that it is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Forward,
+    Mark,
+    Drop,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Refused on arrival, or taken out of the queue, and gone.
     Dropped(Reason),
-    /// Delivered with ECN CE set.
+    /// Carries ECN CE from here on; it was marked as it came in, or as it left.
     Marked(Reason),
 }
 
@@ -78,4 +89,8 @@ pub trait Qdisc {
     fn backlog(&self) -> Backlog;
     /// When the discipline wants to be asked again though nothing arrives; `None` for most.
     fn next_wakeup(&self) -> Option<Time>;
+    /// The probability with which packets are dropped or marked now, where the law has one.
+    fn probability(&self) -> Option<f64> {
+        None
+    }
 }

@@ -1,7 +1,9 @@
 //! The one table of queue disciplines. The command line, the reference page, the property tests and
 //! the benchmarks loop over it: a discipline is tested and timed from the moment it is listed.
 
-use super::{Backlog, Fates, Qdisc, codel, fifo, fq_codel};
+mod random;
+
+use super::{Backlog, Fates, Qdisc, codel, fifo, fq_codel, pie};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -21,6 +23,50 @@ pub struct Spec {
 pub struct Limits {
     pub packets: Option<u64>,
     pub bytes: Option<Bytes>,
+}
+
+/// A parameter on few lines; `bounds` are from and to.
+const fn parameter(
+    name: &'static str,
+    unit: Unit,
+    default: Option<&'static str>,
+    bounds: (&'static str, &'static str),
+    section: &'static str,
+    doc: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        unit,
+        default,
+        min: bounds.0,
+        max: bounds.1,
+        section,
+        doc,
+    }
+}
+
+/// Most packets waiting.
+const fn limit(default: &'static str, section: &'static str) -> Parameter {
+    parameter(
+        "limit",
+        Unit::Packets,
+        Some(default),
+        ("1", "100000000"),
+        section,
+        "most packets waiting",
+    )
+}
+
+/// Whether ECN-capable packets are marked instead of dropped.
+const fn ecn(default: &'static str, section: &'static str) -> Parameter {
+    parameter(
+        "ecn",
+        Unit::Switch,
+        Some(default),
+        ("false", "true"),
+        section,
+        "mark ECN-capable packets instead of dropping them",
+    )
 }
 
 const TARGET: Parameter = Parameter {
@@ -195,6 +241,7 @@ pub const QDISCS: &[Spec] = &[
             )))
         },
     },
+    random::PIE,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -255,6 +302,7 @@ pub enum AnyQdisc {
     Fifo(fifo::Fifo),
     Codel(codel::Codel),
     FqCodel(Box<fq_codel::FqCodel>),
+    Pie(Box<pie::Pie>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -264,6 +312,7 @@ macro_rules! each {
             AnyQdisc::Fifo($q) => $call,
             AnyQdisc::Codel($q) => $call,
             AnyQdisc::FqCodel($q) => $call,
+            AnyQdisc::Pie($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -281,6 +330,9 @@ impl Qdisc for AnyQdisc {
     }
     fn next_wakeup(&self) -> Option<Time> {
         each!(self, q => q.next_wakeup())
+    }
+    fn probability(&self) -> Option<f64> {
+        each!(self, q => q.probability())
     }
 }
 
@@ -306,6 +358,14 @@ mod tests {
         assert_eq!(
             fq_codel_params(read("fq_codel").unwrap().words()),
             fq_codel::Params::default()
+        );
+        assert_eq!(
+            random::pie_params(read("pie").unwrap().words()),
+            pie::Params::default()
+        );
+        assert_eq!(
+            random::pie_params(read("pie:variant=2013").unwrap().words()),
+            pie::Params::of(pie::Variant::Paper2013)
         );
     }
 
@@ -336,9 +396,13 @@ mod tests {
 
     #[test]
     fn a_wrong_word_is_answered_with_the_known_ones_and_the_nearest() {
+        let known: Vec<&str> = QDISCS.iter().map(|s| s.entry.name).collect();
         assert_eq!(
             read("codle").unwrap_err(),
-            "no qdisc \"codle\". Known: fifo, codel, fq_codel. Did you mean \"codel\"?"
+            format!(
+                "no qdisc \"codle\". Known: {}. Did you mean \"codel\"?",
+                known.join(", ")
+            )
         );
         assert_eq!(
             read("codel:traget=5ms").unwrap_err(),

@@ -1,0 +1,577 @@
+//! Proportional integral controller, enhanced: every few milliseconds the probability to drop an arriving
+//! packet moves with how far the delay is from a target and with whether it rises or falls. Bursts pass for
+//! a while before anything is dropped.
+//!
+//! **Source**: RFC 8033, "Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to
+//! Address the Bufferbloat Problem" (Pan, Natarajan, Baker, White, 2017), sections 4 and 5; with
+//! `variant=2013`, Pan et al., "PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem", IEEE
+//! HPSR 2013, as the thesis states it in its equations 16 to 21.
+//!
+//! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to the
+//! implementer). A departure is the start of a transmission here, so the packet that starts a measurement of the
+//! drain rate does not count towards it. A queue that has run empty has a delay of zero. The update's timer is
+//! made up for at the next call, see `ticks.rs`; an update comes before an arrival or departure of the same
+//! instant. The paper leaves its averaging weight open: 1/8, as in the first implementation for Linux; where its
+//! law is told to use sojourn times, there are no measurements, and the allowance runs down with the updates.
+//!
+//! **Units**: delays in seconds and probabilities as floating-point numbers, as the equations are printed; α and
+//! β in Hz; times in ns elsewhere.
+//!
+//! **Validated against**: `reference/pie.py`, written from those sections and equations, by the traces in
+//! `tests/golden/pie/`; the delay under a constant overload, below.
+
+use super::store::Store;
+use super::ticks::Ticks;
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::rng::{Rng, uniform};
+use base::{Bytes, Duration, Ecn, Packet, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    Rfc8033,
+    Paper2013,
+}
+
+/// How the delay is found that the controller works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Estimate {
+    /// The sojourn time of the packet that left last.
+    Sojourn,
+    /// The backlog divided by the measured rate of departures (Little's law).
+    DrainRate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    pub variant: Variant,
+    /// The delay to hold. RFC 8033 section 4.2: 15 ms. The paper: 20 ms.
+    pub target: Duration,
+    /// Period of the updates. RFC 8033 section 4.2: 15 ms. The paper: 30 ms.
+    pub tupdate: Duration,
+    /// Gain on the distance from the target, in Hz. RFC 8033 section 4.2: 1/8.
+    pub alpha: f64,
+    /// Gain on the change since the last update, in Hz. RFC 8033 section 4.2: 1 1/4.
+    pub beta: f64,
+    /// How long a burst passes untouched. RFC 8033 section 4.4: 150 ms. The paper: 100 ms.
+    pub burst: Duration,
+    /// RFC 8033 section 4.3 allows both. The paper: drain rate.
+    pub estimate: Estimate,
+    /// Bytes of a measurement of the drain rate. RFC 8033 section 5.2: 2^14. The paper: 10 kB.
+    pub threshold: Bytes,
+    /// Whether drops are kept from coming too close or too far apart. RFC 8033 section 5.4: yes. The paper: no.
+    pub derandomize: bool,
+    /// Whether ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+    /// Above this probability they are dropped all the same. RFC 8033 section 5.1: 0.1.
+    pub mark_limit: f64,
+    /// Most packets waiting. Linux pie: 1000.
+    pub limit: u64,
+    /// Most bytes waiting; no limit where there is none.
+    pub bytes: Option<Bytes>,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params::of(Variant::Rfc8033)
+    }
+}
+
+impl Params {
+    pub fn of(variant: Variant) -> Params {
+        let rfc = Params {
+            variant,
+            target: Duration::from_millis(15),
+            tupdate: Duration::from_millis(15),
+            alpha: 0.125,
+            beta: 1.25,
+            burst: Duration::from_millis(150),
+            estimate: Estimate::Sojourn,
+            threshold: Bytes::new(1 << 14),
+            derandomize: true,
+            ecn: false,
+            mark_limit: 0.1,
+            limit: 1000,
+            bytes: None,
+        };
+        match variant {
+            Variant::Rfc8033 => rfc,
+            Variant::Paper2013 => Params {
+                target: Duration::from_millis(20),
+                tupdate: Duration::from_millis(30),
+                burst: Duration::from_millis(100),
+                estimate: Estimate::DrainRate,
+                threshold: Bytes::new(10_000),
+                derandomize: false,
+                ..rfc
+            },
+        }
+    }
+}
+
+/// RFC 8033 section 4.1: with no more than two packets of this size waiting nothing is dropped.
+const MEAN_PACKET: Bytes = Bytes::new(1024);
+
+/// The law's memory: one for a plain queue, one a flow where queueing is fair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PieLaw {
+    probability: f64,
+    /// The delay at the last update, in seconds.
+    last_delay_s: f64,
+    /// What is left of the burst allowance.
+    burst: Duration,
+    /// Probability that has gathered since the last drop. RFC 8033 section 5.4.
+    gathered: f64,
+    /// Sojourn time of the packet that left last, zero once the queue has run empty.
+    sojourn: Duration,
+    drain: Drain,
+}
+
+/// The estimator of the rate of departures.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Drain {
+    /// Since when bytes are counted, and how many have left.
+    measuring: Option<(Time, Bytes)>,
+    /// RFC 8033: average time for `threshold` bytes to leave, in seconds. The paper: average rate in
+    /// bytes per second. `None` before the first measurement.
+    average: Option<f64>,
+}
+
+impl PieLaw {
+    pub fn new(params: &Params) -> PieLaw {
+        PieLaw {
+            probability: 0.0,
+            last_delay_s: 0.0,
+            burst: params.burst,
+            gathered: 0.0,
+            sojourn: Duration::ZERO,
+            drain: Drain::default(),
+        }
+    }
+
+    /// Judges an arriving packet, with `backlog` waiting before it. `draw` gives a uniform number in
+    /// [0, 1) and is asked at most once.
+    pub fn judge(
+        &mut self,
+        params: &Params,
+        backlog: Bytes,
+        ecn: Ecn,
+        draw: impl FnOnce() -> f64,
+    ) -> Verdict {
+        // Section 4.4: while a burst is allowed, the random drop is bypassed.
+        if !self.burst.is_zero() || !self.strikes(params, backlog, draw) {
+            return Verdict::Forward;
+        }
+        self.gathered = 0.0;
+        // Section 5.1: marking only while the probability is low, so that a flow that ignores marks is dropped.
+        if params.ecn && ecn.is_capable() && self.probability < params.mark_limit {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    fn strikes(&mut self, params: &Params, backlog: Bytes, draw: impl FnOnce() -> f64) -> bool {
+        if params.variant == Variant::Rfc8033 {
+            // Section 4.1: the queue must not run empty for its drops.
+            let half_target_s = params.target.as_secs_f64() / 2.0;
+            let calm = self.last_delay_s < half_target_s && self.probability < 0.2;
+            if calm || backlog <= MEAN_PACKET + MEAN_PACKET {
+                return false;
+            }
+        }
+        if params.derandomize {
+            // Section 5.4: at most one drop in 0.85/p packets, at least one in 8.5/p.
+            if self.probability == 0.0 {
+                self.gathered = 0.0;
+            }
+            self.gathered += self.probability;
+            if self.gathered < 0.85 {
+                return false;
+            }
+            if self.gathered >= 8.5 {
+                return true;
+            }
+        }
+        self.probability > 0.0 && draw() < self.probability
+    }
+
+    /// A packet was refused because the queue was full.
+    pub fn overflowed(&mut self) {
+        self.gathered = 0.0;
+    }
+
+    /// A packet of `len` leaves after `sojourn`, with `backlog` still waiting behind it.
+    pub fn departed(
+        &mut self,
+        params: &Params,
+        now: Time,
+        len: Bytes,
+        sojourn: Duration,
+        backlog: Bytes,
+    ) {
+        self.sojourn = if backlog == Bytes::ZERO {
+            Duration::ZERO
+        } else {
+            sojourn
+        };
+        if params.estimate == Estimate::Sojourn {
+            return;
+        }
+        if let Some((since, bytes)) = &mut self.drain.measuring {
+            *bytes += len;
+            if *bytes >= params.threshold {
+                let (took, bytes) = (now - *since, *bytes);
+                self.drain.measuring = None;
+                self.measured(params, took, bytes);
+            }
+        }
+        // Section 5.2: only a queue that is long enough leaves at the line's rate.
+        if self.drain.measuring.is_none() && backlog >= params.threshold {
+            self.drain.measuring = Some((now, Bytes::ZERO));
+        }
+    }
+
+    fn measured(&mut self, params: &Params, took: Duration, bytes: Bytes) {
+        if took.is_zero() {
+            return;
+        }
+        let (sample, weight) = match params.variant {
+            // Section 5.2: the weight is the threshold divided by 2^16.
+            Variant::Rfc8033 => (
+                took.as_secs_f64(),
+                (params.threshold.get() as f64 / 65_536.0).min(1.0),
+            ),
+            Variant::Paper2013 => {
+                // Equations 19 and 20; the burst allowance runs down with each measurement.
+                self.burst = self.burst.saturating_sub(took);
+                (bytes.get() as f64 / took.as_secs_f64(), 0.125)
+            }
+        };
+        // Equation 21.
+        self.drain.average = Some(match self.drain.average {
+            None => sample,
+            Some(average) => (1.0 - weight) * average + weight * sample,
+        });
+    }
+
+    /// The delay that a packet arriving now can expect, in seconds.
+    fn delay_s(&self, params: &Params, backlog: Bytes) -> f64 {
+        match (params.estimate, params.variant, self.drain.average) {
+            (Estimate::Sojourn, _, _) => self.sojourn.as_secs_f64(),
+            (Estimate::DrainRate, _, None) => 0.0,
+            // Section 4.3: Little's law.
+            (Estimate::DrainRate, Variant::Rfc8033, Some(time_s)) => {
+                backlog.get() as f64 * time_s / params.threshold.get() as f64
+            }
+            // Equation 18.
+            (Estimate::DrainRate, Variant::Paper2013, Some(bytes_per_s)) => {
+                backlog.get() as f64 / bytes_per_s
+            }
+        }
+    }
+
+    /// The periodic update; says whether another one would change nothing.
+    pub fn update(&mut self, params: &Params, backlog: Bytes) -> bool {
+        let before = *self;
+        let delay_s = self.delay_s(params, backlog);
+        let target_s = params.target.as_secs_f64();
+        // Section 4.2; equation 16.
+        let mut step =
+            params.alpha * (delay_s - target_s) + params.beta * (delay_s - self.last_delay_s);
+        let p = self.probability;
+        match params.variant {
+            Variant::Rfc8033 => {
+                // Section 4.2: small steps where the probability is small.
+                step /= match p {
+                    p if p < 0.000_001 => 2048.0,
+                    p if p < 0.000_01 => 512.0,
+                    p if p < 0.000_1 => 128.0,
+                    p if p < 0.001 => 32.0,
+                    p if p < 0.01 => 8.0,
+                    p if p < 0.1 => 2.0,
+                    _ => 1.0,
+                };
+                // Section 5.5: no more than 2 % at once where it is large.
+                if p >= 0.1 {
+                    step = step.min(0.02);
+                }
+                self.probability += step;
+                // Section 4.2: faster than linearly once congestion is over.
+                if delay_s == 0.0 && self.last_delay_s == 0.0 {
+                    self.probability *= 0.98;
+                }
+                self.burst = self.burst.saturating_sub(params.tupdate);
+            }
+            Variant::Paper2013 => {
+                step /= match p {
+                    p if p < 0.01 => 8.0,
+                    p if p < 0.1 => 2.0,
+                    _ => 1.0,
+                };
+                self.probability += step;
+                if params.estimate == Estimate::Sojourn {
+                    self.burst = self.burst.saturating_sub(params.tupdate);
+                }
+            }
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        // Section 4.4: congestion is over; the next burst passes again.
+        let half_s = target_s / 2.0;
+        if self.probability == 0.0 && delay_s < half_s && self.last_delay_s < half_s {
+            self.burst = params.burst;
+        }
+        self.last_delay_s = delay_s;
+        *self == before
+    }
+
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    queue: Store,
+    law: PieLaw,
+    ticks: Ticks,
+    early_drop: Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub overlimits: u64,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Pie {
+    params: Params,
+    state: State,
+    stats: Stats,
+}
+
+impl Pie {
+    /// `early_drop` decides which packets are dropped.
+    pub fn new(params: Params, early_drop: Rng) -> Pie {
+        Pie {
+            params,
+            state: State {
+                queue: Store::default(),
+                law: PieLaw::new(&params),
+                ticks: Ticks::new(params.tupdate),
+                early_drop,
+            },
+            stats: Stats::default(),
+        }
+    }
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+    pub fn law(&self) -> &PieLaw {
+        &self.state.law
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        let State {
+            queue, law, ticks, ..
+        } = &mut self.state;
+        ticks.pass(now, |_| law.update(&self.params, queue.bytes()));
+    }
+}
+
+impl Qdisc for Pie {
+    fn enqueue(&mut self, now: Time, mut packet: Packet, fates: &mut Fates) {
+        self.catch_up(now);
+        let State {
+            queue,
+            law,
+            early_drop,
+            ..
+        } = &mut self.state;
+        let full = self
+            .params
+            .bytes
+            .is_some_and(|most| queue.bytes() + packet.len > most);
+        if full || queue.len() >= self.params.limit {
+            law.overflowed();
+            self.stats.overlimits += 1;
+            fates.dropped(packet, Reason::Overlimit);
+            return;
+        }
+        match law.judge(&self.params, queue.bytes(), packet.ecn, || {
+            uniform(early_drop)
+        }) {
+            Verdict::Forward => {}
+            Verdict::Mark => {
+                packet.ecn = Ecn::Ce;
+                self.stats.marks += 1;
+                fates.marked(packet, Reason::EarlyDrop);
+            }
+            Verdict::Drop => {
+                self.stats.drops += 1;
+                fates.dropped(packet, Reason::EarlyDrop);
+                return;
+            }
+        }
+        queue.push(now, packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _: &mut Fates) -> Option<Packet> {
+        self.catch_up(now);
+        let State { queue, law, .. } = &mut self.state;
+        let packet = queue.pop()?;
+        let sojourn = now.saturating_since(packet.enqueued);
+        law.departed(&self.params, now, packet.len, sojourn, queue.bytes());
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.state.queue.backlog()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+
+    fn probability(&self) -> Option<f64> {
+        Some(self.state.law.probability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::Streams;
+    use base::{FlowId, PacketId};
+
+    /// Offers `per_s` packets of 1000 bytes a second to a line of 10 Mbit/s for `seconds`, and returns the
+    /// mean sojourn in ms and the share dropped over the second half.
+    fn overload(params: Params, per_s: u64, seconds: u64) -> (f64, f64) {
+        let mut pie = Pie::new(params, Streams::new(8033).stream("overload"));
+        let (mut fates, mut waited, mut out, mut offered, mut dropped) =
+            (Fates::default(), 0.0, 0u64, 0u64, 0u64);
+        let served = Duration::from_micros(800);
+        let mut free = Time::ZERO;
+        for id in 0..per_s * seconds {
+            let now = Time::from_nanos(id * 1_000_000_000 / per_s);
+            let counts = now >= Time::from_secs(seconds / 2);
+            while free <= now {
+                match pie.dequeue(free, &mut fates) {
+                    Some(p) if counts => {
+                        waited += (free - p.enqueued).as_millis_f64();
+                        out += 1;
+                    }
+                    _ => {}
+                }
+                free += served;
+            }
+            let packet = Packet {
+                id: PacketId(id),
+                flow: FlowId(1),
+                len: Bytes::new(1000),
+                ecn: Ecn::NotEct,
+                dscp: 0,
+                enqueued: Time::ZERO,
+            };
+            pie.enqueue(now, packet, &mut fates);
+            if counts {
+                offered += 1;
+                dropped += fates.list.len() as u64;
+            }
+            fates.list.clear();
+        }
+        (waited / out as f64, dropped as f64 / offered as f64)
+    }
+
+    #[test]
+    fn holds_its_target_under_a_constant_overload_and_drops_what_is_too_much() {
+        // 1563 packets a second into a line of 1250: a fifth is too much. The integral term knows no other
+        // rest than the target; the standing queue of 15 ms is 19 packets, so the mean is known to about one.
+        for (variant, target_ms) in [(Variant::Rfc8033, 15.0), (Variant::Paper2013, 20.0)] {
+            for estimate in [Estimate::Sojourn, Estimate::DrainRate] {
+                let params = Params {
+                    estimate,
+                    ..Params::of(variant)
+                };
+                let (delay_ms, share) = overload(params, 1563, 120);
+                assert!(
+                    (delay_ms - target_ms).abs() < 1.0,
+                    "{variant:?} {estimate:?}: {delay_ms} ms"
+                );
+                assert!(
+                    (share - 0.2).abs() < 0.005,
+                    "{variant:?} {estimate:?}: {share}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn lets_a_burst_pass_that_is_shorter_than_its_allowance() {
+        let mut pie = Pie::new(Params::default(), Streams::new(1).stream("burst"));
+        let mut fates = Fates::default();
+        for id in 0..400 {
+            // 120 ms of 40 Mbit/s into 10 Mbit/s; the delay goes to 90 ms.
+            let now = Time::from_micros(id * 300);
+            let packet = Packet {
+                id: PacketId(id),
+                flow: FlowId(1),
+                len: Bytes::new(1500),
+                ecn: Ecn::NotEct,
+                dscp: 0,
+                enqueued: now,
+            };
+            pie.enqueue(now, packet, &mut fates);
+            if id % 4 == 0 {
+                pie.dequeue(now, &mut fates);
+            }
+        }
+        assert!(pie.law().probability() > 0.0);
+        assert_eq!(fates.list, []);
+    }
+
+    #[test]
+    fn forgets_congestion_in_a_silence_however_long() {
+        let params = Params::default();
+        let mut pie = Pie::new(params, Streams::new(1).stream("silence"));
+        pie.state.law.probability = 0.9;
+        pie.state.law.burst = Duration::ZERO;
+        // Section 4.2: 0.98 a period, and α · target on top: from 0.9 to nothing in about 3 s.
+        pie.catch_up(Time::from_secs(1));
+        let after_1_s = pie.law().probability();
+        assert!((0.1..0.25).contains(&after_1_s), "{after_1_s}");
+        pie.catch_up(Time::from_secs(10));
+        assert_eq!(pie.state.law, PieLaw::new(&params));
+        // A century later: the ticks between are not gone through one by one.
+        pie.catch_up(Time::from_secs(3_000_000_000));
+        assert_eq!(pie.state.law, PieLaw::new(&params));
+    }
+
+    #[test]
+    fn steps_are_smaller_where_the_probability_is() {
+        let params = Params::default();
+        for (p, divisor) in [
+            (0.0, 2048.0),
+            (0.000_001, 512.0),
+            (0.000_01, 128.0),
+            (0.000_1, 32.0),
+            (0.001, 8.0),
+            (0.01, 2.0),
+        ] {
+            let mut law = PieLaw {
+                probability: p,
+                last_delay_s: 0.025,
+                sojourn: Duration::from_millis(25),
+                ..PieLaw::new(&params)
+            };
+            law.update(&params, Bytes::new(30_000));
+            // α · 10 ms and no change.
+            let step = law.probability - p;
+            assert!(
+                (step * divisor - 0.125 * 0.010).abs() < 1e-12,
+                "{p}: {step}"
+            );
+        }
+    }
+}

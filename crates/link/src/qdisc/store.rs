@@ -1,0 +1,37 @@
+//! A plain queue: packets in order of arrival and what they add up to.
+
+use super::Backlog;
+use base::{Bytes, Packet, Time};
+use std::collections::VecDeque;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Store {
+    packets: VecDeque<Packet>,
+    bytes: Bytes,
+}
+
+impl Store {
+    /// Puts a packet at the end, with its time of arrival.
+    pub fn push(&mut self, now: Time, mut packet: Packet) {
+        packet.enqueued = now;
+        self.bytes += packet.len;
+        self.packets.push_back(packet);
+    }
+    pub fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.bytes -= packet.len;
+        Some(packet)
+    }
+    pub fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+    pub fn len(&self) -> u64 {
+        self.packets.len() as u64
+    }
+    pub fn backlog(&self) -> Backlog {
+        Backlog {
+            bytes: self.bytes,
+            packets: self.len(),
+        }
+    }
+}
