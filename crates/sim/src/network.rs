@@ -438,6 +438,7 @@ impl Network {
             flow: way.flow,
             len,
             ecn,
+            dscp: 0,
             enqueued: self.now,
         };
         observer.packet(self.now, Happening::Sent, &packet, &segment);
