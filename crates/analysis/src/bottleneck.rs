@@ -129,6 +129,21 @@ pub fn bottleneck(
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
     let epochs = told.then(|| epochs(&rows, (2e6 * loaded_rtt_ms) as i64 + 2 * sample_ns));
+    let congested = epochs.as_ref().is_some_and(|e| !e.is_empty());
+    let steady_waits: Vec<f64> = waits
+        .iter()
+        .filter(|(t, _)| steady.contains(t))
+        .map(|w| w.1)
+        .collect();
+    let link_rate = match link_rate {
+        Figure::Is { value, .. } if !congested && !stands(&steady_waits, packet_ms) => {
+            Figure::cannot_tell(format!(
+                "the load did not fill the line: its rate is {:.3} Mbit/s or more",
+                value / 1e6
+            ))
+        }
+        rate => rate,
+    };
     Bottleneck {
         direction,
         phase: phase.clone(),
@@ -143,6 +158,13 @@ pub fn bottleneck(
         base_rtt_ms: base,
         loaded_rtt_ms,
     }
+}
+
+/// Whether a queue stood all the time: nine of ten probes found at least half a packet before them. A load
+/// that neither met congestion nor kept a queue may be far below the line's rate.
+fn stands(waits: &[f64], packet_ms: f64) -> bool {
+    let found = waits.iter().filter(|w| **w > 0.5 * packet_ms).count();
+    !waits.is_empty() && found * 10 >= waits.len() * 9
 }
 
 fn sampling_interval(rows: &[&Flow]) -> i64 {

@@ -255,6 +255,7 @@ impl Toy {
             id: PacketId(id),
             flow: FlowId(flow),
             len: Bytes::new(len),
+            dscp: 0,
             ecn: Ecn::NotEct,
             enqueued: Time::ZERO,
         };
