@@ -21,33 +21,42 @@ impl Time {
     pub const ZERO: Time = Time(0);
     pub const MAX: Time = Time(u64::MAX);
 
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }
+    #[inline]
     pub const fn from_micros(us: u64) -> Time {
         Time(us * 1_000)
     }
+    #[inline]
     pub const fn from_millis(ms: u64) -> Time {
         Time(ms * 1_000_000)
     }
+    #[inline]
     pub const fn from_secs(s: u64) -> Time {
         Time(s * 1_000_000_000)
     }
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
     /// The span since `earlier`, or zero where `earlier` is later.
+    #[inline]
     pub const fn saturating_since(self, earlier: Time) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
     /// The instant `d` before this one, or the start of the run.
+    #[inline]
     pub const fn saturating_sub(self, d: Duration) -> Time {
         Time(self.0.saturating_sub(d.0))
     }
     /// `self - earlier` with its sign.
+    #[inline]
     pub const fn signed_since(self, earlier: Time) -> SignedDuration {
         SignedDuration(self.0 as i64 - earlier.0 as i64)
     }
@@ -57,37 +66,48 @@ impl Duration {
     pub const ZERO: Duration = Duration(0);
     pub const MAX: Duration = Duration(u64::MAX);
 
+    #[inline]
     pub const fn from_nanos(ns: u64) -> Duration {
         Duration(ns)
     }
+    #[inline]
     pub const fn from_micros(us: u64) -> Duration {
         Duration(us * 1_000)
     }
+    #[inline]
     pub const fn from_millis(ms: u64) -> Duration {
         Duration(ms * 1_000_000)
     }
+    #[inline]
     pub const fn from_secs(s: u64) -> Duration {
         Duration(s * 1_000_000_000)
     }
     /// Rounded to the nearest nanosecond; negative and NaN become zero.
+    #[inline]
     pub fn from_secs_f64(s: f64) -> Duration {
         Duration((s * 1e9).round().max(0.0) as u64)
     }
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
+    #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
+    #[inline]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
+    #[inline]
     pub const fn saturating_sub(self, other: Duration) -> Duration {
         Duration(self.0.saturating_sub(other.0))
     }
+    #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
+    #[inline]
     pub const fn to_std(self) -> std::time::Duration {
         std::time::Duration::from_nanos(self.0)
     }
@@ -96,12 +116,15 @@ impl Duration {
 impl SignedDuration {
     pub const ZERO: SignedDuration = SignedDuration(0);
 
+    #[inline]
     pub const fn from_nanos(ns: i64) -> SignedDuration {
         SignedDuration(ns)
     }
+    #[inline]
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
+    #[inline]
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
@@ -109,11 +132,13 @@ impl SignedDuration {
 
 impl Add<Duration> for Time {
     type Output = Time;
+    #[inline]
     fn add(self, d: Duration) -> Time {
         Time(self.0 + d.0)
     }
 }
 impl AddAssign<Duration> for Time {
+    #[inline]
     fn add_assign(&mut self, d: Duration) {
         self.0 += d.0;
     }
@@ -121,57 +146,67 @@ impl AddAssign<Duration> for Time {
 /// Panics where `earlier` is later: an instant out of order is a broken invariant of the caller.
 impl Sub for Time {
     type Output = Duration;
+    #[inline]
     fn sub(self, earlier: Time) -> Duration {
         Duration(self.0 - earlier.0)
     }
 }
 impl Add for Duration {
     type Output = Duration;
+    #[inline]
     fn add(self, d: Duration) -> Duration {
         Duration(self.0 + d.0)
     }
 }
 impl AddAssign for Duration {
+    #[inline]
     fn add_assign(&mut self, d: Duration) {
         self.0 += d.0;
     }
 }
 impl Sub for Duration {
     type Output = Duration;
+    #[inline]
     fn sub(self, d: Duration) -> Duration {
         Duration(self.0 - d.0)
     }
 }
 impl SubAssign for Duration {
+    #[inline]
     fn sub_assign(&mut self, d: Duration) {
         self.0 -= d.0;
     }
 }
 impl Mul<u64> for Duration {
     type Output = Duration;
+    #[inline]
     fn mul(self, n: u64) -> Duration {
         Duration(self.0 * n)
     }
 }
 impl Div<u64> for Duration {
     type Output = Duration;
+    #[inline]
     fn div(self, n: u64) -> Duration {
         Duration(self.0 / n)
     }
 }
 impl Sum for Duration {
+    #[inline]
     fn sum<I: Iterator<Item = Duration>>(iter: I) -> Duration {
         iter.fold(Duration::ZERO, Add::add)
     }
 }
 impl Sub for SignedDuration {
     type Output = SignedDuration;
+    #[inline]
     fn sub(self, d: SignedDuration) -> SignedDuration {
         SignedDuration(self.0 - d.0)
     }
 }
 impl Add for SignedDuration {
     type Output = SignedDuration;
+    #[inline]
     fn add(self, d: SignedDuration) -> SignedDuration {
         SignedDuration(self.0 + d.0)
     }

@@ -21,20 +21,25 @@ impl Bytes {
     pub const ZERO: Bytes = Bytes(0);
     pub const MAX: Bytes = Bytes(u64::MAX);
 
+    #[inline]
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
+    #[inline]
     pub const fn bits(self) -> u64 {
         self.0 * 8
     }
+    #[inline]
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
     /// Time to put these bytes on a line of that rate, rounded up to the next nanosecond.
     /// A rate of zero never finishes: [`Duration::MAX`].
+    #[inline]
     pub fn serialization_delay_ceil(self, rate: BitsPerSec) -> Duration {
         if rate.0 == 0 {
             return Duration::MAX;
@@ -47,19 +52,24 @@ impl Bytes {
 impl BitsPerSec {
     pub const ZERO: BitsPerSec = BitsPerSec(0);
 
+    #[inline]
     pub const fn new(bps: u64) -> BitsPerSec {
         BitsPerSec(bps)
     }
+    #[inline]
     pub const fn from_kbps(kbps: u64) -> BitsPerSec {
         BitsPerSec(kbps * 1_000)
     }
+    #[inline]
     pub const fn from_mbps(mbps: u64) -> BitsPerSec {
         BitsPerSec(mbps * 1_000_000)
     }
+    #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
     /// Whole bytes that pass in `d`, rounded down.
+    #[inline]
     pub fn bytes_in_floor(self, d: Duration) -> Bytes {
         Bytes((u128::from(self.0) * u128::from(d.as_nanos()) / 8_000_000_000) as u64)
     }
@@ -69,34 +79,40 @@ macro_rules! additive {
     ($t:ident) => {
         impl Add for $t {
             type Output = $t;
+            #[inline]
             fn add(self, o: $t) -> $t {
                 $t(self.0 + o.0)
             }
         }
         impl AddAssign for $t {
+            #[inline]
             fn add_assign(&mut self, o: $t) {
                 self.0 += o.0;
             }
         }
         impl Sub for $t {
             type Output = $t;
+            #[inline]
             fn sub(self, o: $t) -> $t {
                 $t(self.0 - o.0)
             }
         }
         impl SubAssign for $t {
+            #[inline]
             fn sub_assign(&mut self, o: $t) {
                 self.0 -= o.0;
             }
         }
         impl Mul<u64> for $t {
             type Output = $t;
+            #[inline]
             fn mul(self, n: u64) -> $t {
                 $t(self.0 * n)
             }
         }
         impl Div<u64> for $t {
             type Output = $t;
+            #[inline]
             fn div(self, n: u64) -> $t {
                 $t(self.0 / n)
             }

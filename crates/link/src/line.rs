@@ -80,10 +80,12 @@ pub struct LinkStats {
 }
 
 impl Tally {
+    #[inline]
     fn add(&mut self, len: Bytes) {
         self.packets += 1;
         self.bytes += len;
     }
+    #[inline]
     fn remove(&mut self, len: Bytes) {
         self.packets -= 1;
         self.bytes -= len;
@@ -203,6 +205,7 @@ impl Link {
 
     /// A packet arrives at the queue. What the discipline drops or marks because of it, and what has
     /// been dropped since the last call, is added to `fates`.
+    #[inline]
     pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
         // Departures that were due before this arrival come first: they make room.
         self.advance(now, fates);
@@ -218,6 +221,7 @@ impl Link {
 
     /// The next packet that has come out by `now`, in order of arrival; `None` when there is none yet.
     /// Ask until `None`.
+    #[inline]
     pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
         self.advance(now, fates);
         let delivery = if self.straggler_is_first() {
@@ -239,17 +243,21 @@ impl Link {
     /// The earliest time at which a packet may come out, so that asking before is in vain; `None`
     /// while nothing can happen before the next arrival. The transmitter needs no call of its own:
     /// whoever asks next finds done what was due meanwhile, at the time it was due.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let sending = match &self.sending {
+        let mut first = match &self.sending {
             // What impairs the line can only add to the propagation delay.
-            Some(sending) => Some(sending.finish)
-                .filter(|t| *t < Time::MAX)
-                .map(|t| t + self.delay),
-            None => self.qdisc.next_wakeup(),
+            Some(sending) if sending.finish < Time::MAX => sending.finish + self.delay,
+            Some(_) => Time::MAX,
+            None => self.qdisc.next_wakeup().unwrap_or(Time::MAX),
         };
-        let arrival = self.in_order.front().map(|d| d.at);
-        let straggler = self.stragglers.peek().map(|s| s.0.delivery.at);
-        [sending, arrival, straggler].into_iter().flatten().min()
+        if let Some(delivery) = self.in_order.front() {
+            first = first.min(delivery.at);
+        }
+        if let Some(Reverse(straggler)) = self.stragglers.peek() {
+            first = first.min(straggler.delivery.at);
+        }
+        (first < Time::MAX).then_some(first)
     }
 
     /// As of the latest `enqueue` or `poll`: to sample the queue at some time, poll at that time first.
@@ -291,6 +299,7 @@ impl Link {
     }
 
     /// The transmitter is free at `at`: takes the next packet from the discipline.
+    #[inline]
     fn start(&mut self, at: Time, fates: &mut Fates) {
         self.told = at;
         let seen = fates.list.len();
@@ -309,6 +318,7 @@ impl Link {
     }
 
     /// The last bit has left; the rest happens on the line.
+    #[inline]
     fn propagate(&mut self, sending: Sending, fates: &mut Fates) {
         let Sending {
             packet,
@@ -356,6 +366,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn straggler_is_first(&self) -> bool {
         match (self.stragglers.peek(), self.in_order.front()) {
             (Some(s), Some(d)) => s.0.delivery.at < d.at,
@@ -363,6 +374,7 @@ impl Link {
         }
     }
 
+    #[inline]
     fn count(&mut self, fates: &[(Packet, Fate)]) {
         for (packet, fate) in fates {
             match fate {

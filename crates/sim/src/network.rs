@@ -314,16 +314,6 @@ impl Network {
     fn serve_link<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
         loop {
             let slot = &mut self.links[number];
-            match slot.link.next_wakeup() {
-                Some(at) if at <= self.now => {}
-                Some(at) => {
-                    if at < slot.pending.time() {
-                        slot.pending = self.queue.schedule(at, tag(kind::LINK, number));
-                    }
-                    return;
-                }
-                None => return,
-            }
             let delivery = slot.link.poll(self.now, &mut self.fates);
             if let (Some(d), Some(sojourn)) = (&delivery, &mut slot.sojourn) {
                 sojourn.add_span(d.sojourn);
@@ -333,6 +323,17 @@ impl Network {
             }
             if let Some(delivery) = delivery {
                 self.forward(delivery, observer);
+            }
+            let slot = &mut self.links[number];
+            match slot.link.next_wakeup() {
+                Some(at) if at <= self.now => {}
+                Some(at) => {
+                    if at < slot.pending.time() {
+                        slot.pending = self.queue.schedule(at, tag(kind::LINK, number));
+                    }
+                    return;
+                }
+                None => return,
             }
         }
     }
