@@ -128,7 +128,8 @@ pub fn bottleneck(
     let loaded_rtt_ms = median(&late).or_else(|| median(&probed)).unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
-    let epochs = told.then(|| epochs(&rows, (2e6 * loaded_rtt_ms) as i64 + 2 * sample_ns));
+    let apart = ((2e6 * loaded_rtt_ms) as i64).saturating_add(2 * sample_ns);
+    let epochs = told.then(|| epochs(&rows, apart));
     let congested = epochs.as_ref().is_some_and(|e| !e.is_empty());
     let steady_waits: Vec<f64> = waits
         .iter()
@@ -208,7 +209,7 @@ fn epochs(rows: &[&Flow], apart: i64) -> Vec<i64> {
         let fell = matches!((last.threshold, f.ssthresh_bytes), (Some(before), Some(now)) if now < before - before / 10);
         if retransmits > last.retransmits || fell {
             let same = f.t_ns.saturating_sub(last.latest) <= apart
-                && f.t_ns.saturating_sub(last.began) <= 4 * apart
+                && f.t_ns.saturating_sub(last.began) <= apart.saturating_mul(4)
                 && last.threshold == f.ssthresh_bytes;
             if !same {
                 found.push(f.t_ns);
@@ -264,7 +265,7 @@ impl Bottleneck {
     /// before the sender noticed. `apart` says that the load stands in queues of its own; otherwise the
     /// probes tell, and the load's own packets help out where probes are sparse.
     pub fn levels(&self, apart: bool) -> Vec<f64> {
-        let back = (1.6e6 * self.loaded_rtt_ms) as i64 + self.sample_ns;
+        let back = ((1.6e6 * self.loaded_rtt_ms) as i64).saturating_add(self.sample_ns);
         let seen = |series: &[(i64, f64)], t: i64| {
             let a = series.partition_point(|s| s.0 < t.saturating_sub(back));
             let b = series.partition_point(|s| s.0 <= t);

@@ -244,3 +244,96 @@ pub fn unknown(why: &str) -> ClockAnswer {
         trust: format!("one-way delays are unknown: {why}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::record::{Event, Status};
+
+    /// 100 s of probes, ten a second, over a base of 10 ms up and 9 ms down; every other one waits 5 ms up.
+    /// `far` turns our time into the far clock's.
+    fn recording(far: impl Fn(i64) -> i64) -> Recording {
+        let delay = (0..1000i64).map(|i| {
+            let sent_ns = 1_700_000_000_000_000_000 + i * 100_000_000;
+            let wait = if i % 2 == 0 { 5_000_000 } else { 0 };
+            Delay {
+                rtt_ns: Some(19_000_000 + wait),
+                remote_rx_ns: Some(far(sent_ns + 10_000_000 + wait)),
+                status: Status::Ok,
+                ..Delay::unanswered(sent_ns, i, "udp".into())
+            }
+        });
+        Recording {
+            delay: delay.collect(),
+            ..Recording::default()
+        }
+    }
+
+    #[test]
+    fn waits_come_out_whatever_the_far_clock_shows() {
+        // Seven minutes slow and 80 ppm fast.
+        let start = 1_700_000_000_000_000_000;
+        let rec = recording(|t| t - 420_000_000_000 + (t - start) / 12_500);
+        let fit = fit(&rec).unwrap();
+        for d in &rec.delay {
+            let w = fit.waits(d).unwrap();
+            let truth = if d.seq % 2 == 0 { 5.0 } else { 0.0 };
+            assert!(
+                (w.up_ms - truth).abs() < 0.02 && w.down_ms < 0.02,
+                "{}: {w:?}",
+                d.seq
+            );
+        }
+        let Figure::Is { value, low, high } = fit.answer().drift_ppm else {
+            panic!("no drift")
+        };
+        assert!(
+            (value - 80.0).abs() < 0.1 && low <= 80.0 && 80.0 <= high,
+            "{value} {low} {high}"
+        );
+        assert!(!fit.answer().trust.contains("did not run evenly"));
+    }
+
+    #[test]
+    fn a_wait_below_zero_is_no_wait_at_all() {
+        let rec = recording(|t| t);
+        let fit = fit(&rec).unwrap();
+        let early = Delay {
+            remote_rx_ns: rec.delay[1].remote_rx_ns.map(|t| t - 3_000_000),
+            ..rec.delay[1].clone()
+        };
+        assert_eq!(fit.waits(&early), None);
+    }
+
+    #[test]
+    fn clocks_that_run_unevenly_are_told() {
+        // The far clock is slewed back by 20 ms in the second half.
+        let middle = 1_700_000_050_000_000_000;
+        let rec = recording(|t| t - (t - middle).max(0) / 2500);
+        let said = fit(&rec).unwrap().answer().trust;
+        assert!(said.contains("did not run evenly"), "{said}");
+    }
+
+    #[test]
+    fn one_clock_for_both_ends_needs_no_fit() {
+        let mut rec = recording(|t| t);
+        rec.event.push(Event {
+            t_ns: 0,
+            kind: "clock".into(),
+            subject: "same".into(),
+            detail: "".into(),
+        });
+        let answer = fit(&rec).unwrap().answer();
+        assert_eq!(answer.drift_ppm, Figure::exactly(0.0));
+        assert!(answer.trust.contains("one clock"));
+    }
+
+    #[test]
+    fn without_far_times_the_reason_is_given() {
+        assert!(
+            fit(&Recording::default())
+                .unwrap_err()
+                .contains("no answer told")
+        );
+    }
+}

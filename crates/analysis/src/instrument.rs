@@ -102,7 +102,7 @@ fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
     }
     flows
         .values()
-        .map(|(first, last)| (last - first) as f64)
+        .map(|(first, last)| *last as f64 - *first as f64)
         .sum()
 }
 
@@ -119,7 +119,7 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     {
         if let (Some(rx), Some(tx)) = (t.rx_bytes, t.tx_bytes) {
             let sum = interfaces.entry(&t.interface).or_default();
-            sum.0 += (rx.max(0) + tx.max(0)) as f64;
+            sum.0 += rx.max(0) as f64 + tx.max(0) as f64;
             sum.1 += t.interval_ns as f64 / 1e9;
         }
     }

@@ -42,7 +42,10 @@ impl Options {
             .find(|e| &*e.kind == "probe")
             .and_then(|e| {
                 let detail: serde_json::Value = serde_json::from_str(&e.detail).ok()?;
-                detail.get("ip_bytes")?.as_f64()
+                detail
+                    .get("ip_bytes")?
+                    .as_f64()
+                    .filter(|b| (20.0..=65_535.0).contains(b))
             });
         Options {
             probe_ip_bytes: told.unwrap_or(self.probe_ip_bytes),
