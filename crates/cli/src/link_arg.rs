@@ -2,6 +2,7 @@
 
 use crate::cmd::usage;
 use link::LinkSpec;
+use std::path::Path;
 
 /// One emulated link: a preset's name or a TOML file, with single values changed.
 pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
@@ -21,5 +22,13 @@ pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
         spec.set(key.trim(), value.trim())
             .map_err(|e| usage(format!("--set {pair}: {e}")))?;
     }
+    // A trace is named as seen from where the command runs, or from the link's file.
+    let beside = Path::new(name).parent().unwrap_or(Path::new(""));
+    let read = |path: &str| {
+        let read =
+            std::fs::read_to_string(path).or_else(|_| std::fs::read_to_string(beside.join(path)));
+        read.map_err(|e| e.to_string())
+    };
+    spec.load_traces(read).map_err(|e| usage(e.to_string()))?;
     Ok(spec)
 }

@@ -302,3 +302,30 @@ fn a_full_disk_ends_the_run_and_keeps_its_figures() {
         "the figures are told all the same:\n{text}"
     );
 }
+
+#[test]
+fn a_trace_is_read_from_beside_its_link_and_a_missing_one_is_named() {
+    let scratch = Scratch::new("trace");
+    let link = |trace: &str| {
+        let text = format!(
+            "name = \"t\"\ntitle = \"t\"\n[up]\nrate = {{ trace = \"{trace}\" }}\n[down]\nrate = \"1 Mbit/s\"\n"
+        );
+        scratch.file("link.toml", &text)
+    };
+    scratch.file("up.trace", "1\n2\n3\n");
+    let plan = tailback(&["test", "--link", &link("up.trace"), "--print-plan"]);
+    assert_ends(&plan, 0, &[]);
+    let plan: serde_json::Value = serde_json::from_slice(&plan.stdout).expect("it is JSON");
+    assert_eq!(
+        plan["link"]["up"]["rate"]["opportunities_ms"],
+        serde_json::json!([1, 2, 3])
+    );
+    let missing = tailback(&["test", "--link", &link("none.trace"), "--print-plan"]);
+    assert_ends(&missing, 2, &["none.trace"]);
+    scratch.file("up.trace", "1\n3\n2\n");
+    assert_ends(
+        &tailback(&["test", "--link", &link("up.trace"), "--print-plan"]),
+        2,
+        &["line 3"],
+    );
+}

@@ -25,10 +25,11 @@ use std::path::{Path, PathBuf};
         which kind, how reliable the line is for delays you care about, a grade, and what to set.\n\n\
         With a SERVER (a machine running `tailback serve`) it measures the real line to it. Without, it runs the whole job \
         on this machine over an emulated line.",
-    after_help = "Examples:\n  tailback test far.example                     the line to far.example\n  \
-        tailback test far.example --contract 50mbit/10mbit   against what was bought\n  \
-        tailback test                                 an emulated ADSL line\n  \
-        tailback test --link cable --set up.queue=fq_codel   the same line, cured"
+    after_help = "Examples:\n  \
+        tailback test far.example\n  \
+        tailback test far.example --contract 50mbit/10mbit\n  \
+        tailback test --link cable\n  \
+        tailback test --link cable --set up.queue=fq_codel    the same line, cured"
 )]
 pub struct Args {
     /// The far end: a name or address, with :PORT if it is not the usual one
