@@ -4,6 +4,7 @@ pub mod codel;
 pub mod fifo;
 pub mod fq_codel;
 pub mod pie;
+pub mod red;
 pub mod registry;
 mod store;
 mod ticks;

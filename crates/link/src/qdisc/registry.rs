@@ -3,7 +3,7 @@
 
 mod random;
 
-use super::{Backlog, Fates, Qdisc, codel, fifo, fq_codel, pie};
+use super::{Backlog, Fates, Qdisc, codel, fifo, fq_codel, pie, red};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -57,16 +57,20 @@ const fn limit(default: &'static str, section: &'static str) -> Parameter {
     )
 }
 
+const fn switch(
+    name: &'static str,
+    default: &'static str,
+    section: &'static str,
+    doc: &'static str,
+) -> Parameter {
+    let bounds = ("false", "true");
+    parameter(name, Unit::Switch, Some(default), bounds, section, doc)
+}
+
 /// Whether ECN-capable packets are marked instead of dropped.
 const fn ecn(default: &'static str, section: &'static str) -> Parameter {
-    parameter(
-        "ecn",
-        Unit::Switch,
-        Some(default),
-        ("false", "true"),
-        section,
-        "mark ECN-capable packets instead of dropping them",
-    )
+    let doc = "mark ECN-capable packets instead of dropping them";
+    switch("ecn", default, section, doc)
 }
 
 const TARGET: Parameter = Parameter {
@@ -242,6 +246,7 @@ pub const QDISCS: &[Spec] = &[
         },
     },
     random::PIE,
+    random::RED,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -303,6 +308,7 @@ pub enum AnyQdisc {
     Codel(codel::Codel),
     FqCodel(Box<fq_codel::FqCodel>),
     Pie(Box<pie::Pie>),
+    Red(Box<red::Red>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -313,6 +319,7 @@ macro_rules! each {
             AnyQdisc::Codel($q) => $call,
             AnyQdisc::FqCodel($q) => $call,
             AnyQdisc::Pie($q) => $call,
+            AnyQdisc::Red($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -358,6 +365,10 @@ mod tests {
         assert_eq!(
             fq_codel_params(read("fq_codel").unwrap().words()),
             fq_codel::Params::default()
+        );
+        assert_eq!(
+            random::red_params(read("red").unwrap().words()),
+            red::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

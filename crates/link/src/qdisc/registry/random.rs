@@ -1,7 +1,7 @@
 //! Entries of disciplines that drop or mark arriving packets by chance.
 
-use super::{AnyQdisc, Limits, Spec, ecn, limit, parameter};
-use crate::qdisc::pie;
+use super::{AnyQdisc, Limits, Spec, ecn, limit, parameter, switch};
+use crate::qdisc::{pie, red};
 use crate::words::{Entry, Unit, Value, Words};
 use base::Duration;
 
@@ -150,5 +150,124 @@ fn duration_or(w: &Words, key: &str, otherwise: Duration) -> Duration {
     match w.get(key) {
         Some(Value::Duration(d)) => d,
         _ => otherwise,
+    }
+}
+
+pub(super) const RED: Spec = Spec {
+    entry: Entry {
+        name: "red",
+        summary: "random early detection: drops by chance as the average queue grows",
+        sources: &[
+            "Floyd, Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993",
+            "Floyd, Gummadi, Shenker, Adaptive RED, 2001",
+        ],
+        parameters: &[
+            parameter(
+                "min",
+                Unit::Packets,
+                Some("5"),
+                ("1", "100000000"),
+                "Floyd 1993 section 8",
+                "average from which packets are dropped",
+            ),
+            parameter(
+                "max",
+                Unit::Packets,
+                Some("15"),
+                ("1", "100000000"),
+                "Floyd 1993 section 8",
+                "average at which the probability reaches max_p; all is dropped from here, with gentle from twice this",
+            ),
+            parameter(
+                "max_p",
+                Unit::Probability,
+                Some("0.1"),
+                ("0.0001", "1"),
+                "ns-2",
+                "probability at max",
+            ),
+            parameter(
+                "weight",
+                Unit::Probability,
+                Some("0.002"),
+                ("0.00001", "1"),
+                "Floyd 1993 section 6",
+                "weight of one arrival in the average",
+            ),
+            switch(
+                "gentle",
+                "true",
+                "Floyd 2000",
+                "let the probability rise to 1 between max and twice max",
+            ),
+            switch(
+                "adaptive",
+                "false",
+                "Floyd 2001",
+                "move max_p so that the average stays midway",
+            ),
+            switch(
+                "wait",
+                "false",
+                "ns-2",
+                "keep drops at least 1/p packets apart",
+            ),
+            switch(
+                "queue_in_bytes",
+                "false",
+                "ns-2",
+                "measure the queue in bytes, as packets of the mean size",
+            ),
+            switch(
+                "drop_in_bytes",
+                "false",
+                "ns-2",
+                "drop large packets more often than small ones",
+            ),
+            parameter(
+                "mean",
+                Unit::Bytes,
+                Some("500 B"),
+                ("1 B", "1 MB"),
+                "ns-2",
+                "a packet's size where bytes count",
+            ),
+            parameter(
+                "slot",
+                Unit::Duration,
+                Some("400 us"),
+                ("1 ns", "10 s"),
+                "Floyd 1993 section 4",
+                "time of a small packet on the line, for the average of an idle line",
+            ),
+            ecn("false", "RFC 3168 section 7"),
+            limit("1000", "Linux red"),
+        ],
+    },
+    limits: |w| Limits {
+        packets: Some(w.count("limit")),
+        bytes: None,
+    },
+    build: |w, streams, name| {
+        let early_drop = streams.stream(&format!("link/{name}/red/early_drop"));
+        AnyQdisc::Red(Box::new(red::Red::new(red_params(w), early_drop)))
+    },
+};
+
+pub(super) fn red_params(w: &Words) -> red::Params {
+    red::Params {
+        min: w.count("min"),
+        max: w.count("max"),
+        max_p: w.real("max_p"),
+        weight: w.real("weight"),
+        gentle: w.switch("gentle"),
+        adaptive: w.switch("adaptive"),
+        wait: w.switch("wait"),
+        queue_in_bytes: w.switch("queue_in_bytes"),
+        drop_in_bytes: w.switch("drop_in_bytes"),
+        mean: w.bytes("mean"),
+        slot: w.duration("slot"),
+        ecn: w.switch("ecn"),
+        limit: w.count("limit"),
     }
 }

@@ -1,0 +1,434 @@
+//! Random early detection: an average of the queue's length, taken at each arrival, decides with what
+//! probability the arriving packet is dropped or marked. The average lets bursts pass; its upper threshold
+//! ends all patience.
+//!
+//! **Source**: Floyd, Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+//! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of RED",
+//! 2000; `adaptive`: Floyd, Gummadi, Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's
+//! Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit Congestion Notification (ECN)
+//! to IP" (2001), section 7, wants it.
+//!
+//! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes, drops by
+//! bytes and `wait` are ns-2's: a packet counts as its share of `mean`. Adaptive RED moves `max_p` alone, at
+//! multiples of half a second; thresholds and weight stay as given, because the line's rate is not known here. A
+//! packet that fits no more counts as a drop and starts the count anew, as in ns-2.
+//!
+//! **Units**: the average in packets (with `queue_in_bytes` in packets of the mean size); probabilities as floating-point
+//! numbers.
+//!
+//! **Validated against**: `reference/red.py`, written from figure 2 and section 7 of the paper of 1993 and section 4
+//! of that of 2001, by the traces in `tests/golden/red/`; the spacing of drops in steady state against section 7,
+//! below.
+
+use super::store::Store;
+use super::ticks::Ticks;
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::rng::{Rng, uniform};
+use base::{Bytes, Duration, Ecn, Packet, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Below this average nothing is dropped, in packets. Paper of 1993, section 8: 5.
+    pub min: u64,
+    /// From this average on all is dropped, unless gentle. Section 8: three times `min`, here 15.
+    pub max: u64,
+    /// Probability as the average reaches `max`. Floyd, 1997, and ns-2: 0.1 (paper of 1993: 0.02).
+    pub max_p: f64,
+    /// Weight of one arrival in the average. Section 6: 0.002.
+    pub weight: f64,
+    /// Between `max` and twice `max` the probability rises to 1 instead of jumping. Floyd 2000: yes.
+    pub gentle: bool,
+    /// Moves `max_p` so that the average stays midway. Paper of 2001.
+    pub adaptive: bool,
+    /// Keeps drops at least 1/p packets apart, at most 2/p. ns-2's `wait_`; paper of 1993: no.
+    pub wait: bool,
+    /// The average counts bytes. ns-2's `queue_in_bytes_`.
+    pub queue_in_bytes: bool,
+    /// A large packet is more likely to be dropped than a small one. Section 4; ns-2's `bytes_`.
+    pub drop_in_bytes: bool,
+    /// A packet's size where bytes count. ns-2: 500.
+    pub mean: Bytes,
+    /// Time that a small packet takes on the line; an idle line counts as so many empty arrivals. Section 4,
+    /// `s`; here 500 bytes at 10 Mbit/s.
+    pub slot: Duration,
+    /// Whether ECN-capable packets are marked instead of dropped, below `max`.
+    pub ecn: bool,
+    /// Most packets waiting. Linux: 1000.
+    pub limit: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            min: 5,
+            max: 15,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+            adaptive: false,
+            wait: false,
+            queue_in_bytes: false,
+            drop_in_bytes: false,
+            mean: Bytes::new(500),
+            slot: Duration::from_micros(400),
+            ecn: false,
+            limit: 1000,
+        }
+    }
+}
+
+/// Paper of 2001, section 4: `interval`, `beta` and the bounds of `max_p`.
+const ADAPT_EVERY: Duration = Duration::from_millis(500);
+const ADAPT_DOWN: f64 = 0.9;
+const MAX_P: (f64, f64) = (0.01, 0.5);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedLaw {
+    average: f64,
+    max_p: f64,
+    /// Packets and bytes since the last drop, `None` while the average is below `min`.
+    since: Option<(u64, Bytes)>,
+    /// Probability as of the last arrival, before the spacing of drops.
+    probability: f64,
+}
+
+impl RedLaw {
+    pub fn new(params: &Params) -> RedLaw {
+        RedLaw {
+            average: 0.0,
+            max_p: params.max_p,
+            since: None,
+            probability: 0.0,
+        }
+    }
+
+    /// Judges an arriving packet of `len`, with `backlog` waiting before it; `idle` is how long the queue has
+    /// been empty. `draw` gives a uniform number in [0, 1) and is asked at most once.
+    pub fn judge(
+        &mut self,
+        params: &Params,
+        backlog: Backlog,
+        idle: Duration,
+        len: Bytes,
+        ecn: Ecn,
+        draw: impl FnOnce() -> f64,
+    ) -> Verdict {
+        let mean = params.mean.get() as f64;
+        let length = if params.queue_in_bytes {
+            backlog.bytes.get() as f64 / mean
+        } else {
+            backlog.packets as f64
+        };
+        // Figure 2: "for each packet arrival calculate the average queue size".
+        if backlog.packets == 0 {
+            let slots = idle.as_nanos() / params.slot.as_nanos();
+            self.average *= power(1.0 - params.weight, slots);
+        } else {
+            self.average += params.weight * (length - self.average);
+        }
+        let (min, max) = (params.min as f64, params.max as f64);
+        let average = self.average;
+        let forced = average >= if params.gentle { 2.0 * max } else { max };
+        self.probability = if forced {
+            1.0
+        } else if average >= max {
+            self.max_p + (1.0 - self.max_p) * (average - max) / max
+        } else if average >= min {
+            self.max_p * (average - min) / (max - min)
+        } else {
+            0.0
+        };
+        if average < min && average < max {
+            self.since = None;
+            return Verdict::Forward;
+        }
+        let (packets, bytes) = match self.since {
+            None => (0, Bytes::ZERO),
+            Some((packets, bytes)) => (packets + 1, bytes + len),
+        };
+        self.since = Some((packets, bytes));
+        let strikes = forced || {
+            let count = if params.drop_in_bytes {
+                (bytes.get() / params.mean.get()) as f64
+            } else {
+                packets as f64
+            };
+            let mut p = spaced(self.probability, count, params.wait);
+            if params.drop_in_bytes {
+                p *= len.get() as f64 / mean;
+            }
+            p > 0.0 && draw() < p
+        };
+        if !strikes {
+            return Verdict::Forward;
+        }
+        self.since = Some((0, Bytes::ZERO));
+        // RFC 3168 section 7: marks tell of beginning congestion; above the upper threshold packets are dropped.
+        if params.ecn && ecn.is_capable() && average < max {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    /// A packet was refused because the queue was full.
+    pub fn overflowed(&mut self) {
+        if let Some(since) = &mut self.since {
+            *since = (0, Bytes::ZERO);
+        }
+    }
+
+    /// Paper of 2001, figure 1: moves `max_p`; says whether another time would change nothing.
+    pub fn adapt(&mut self, params: &Params) -> bool {
+        let (min, max) = (params.min as f64, params.max as f64);
+        let at = |share: f64| min + share * (max - min);
+        let before = self.max_p;
+        if self.average > at(0.6) && self.max_p <= MAX_P.1 {
+            self.max_p += (self.max_p / 4.0).min(0.01);
+        } else if self.average < at(0.4) && self.max_p >= MAX_P.0 {
+            self.max_p *= ADAPT_DOWN;
+        }
+        self.max_p == before
+    }
+
+    pub fn average(&self) -> f64 {
+        self.average
+    }
+    pub fn max_p(&self) -> f64 {
+        self.max_p
+    }
+}
+
+/// Section 7, method 2: a probability that grows with the packets since the last drop spaces drops evenly.
+fn spaced(p: f64, count: f64, wait: bool) -> f64 {
+    let passed = count * p;
+    let over = if wait { 2.0 } else { 1.0 };
+    if wait && passed < 1.0 {
+        0.0
+    } else if passed < over {
+        p / (over - passed)
+    } else {
+        1.0
+    }
+}
+
+/// `base` to a whole power, by squaring: the same on every machine.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut product = 1.0;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            product *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    product
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    queue: Store,
+    law: RedLaw,
+    ticks: Ticks,
+    /// Since when the queue is empty.
+    idle_since: Time,
+    early_drop: Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub overlimits: u64,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Red {
+    params: Params,
+    state: State,
+    stats: Stats,
+}
+
+impl Red {
+    /// `early_drop` decides which packets are dropped.
+    pub fn new(params: Params, early_drop: Rng) -> Red {
+        Red {
+            params,
+            state: State {
+                queue: Store::default(),
+                law: RedLaw::new(&params),
+                ticks: Ticks::new(ADAPT_EVERY),
+                idle_since: Time::ZERO,
+                early_drop,
+            },
+            stats: Stats::default(),
+        }
+    }
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+    pub fn law(&self) -> &RedLaw {
+        &self.state.law
+    }
+}
+
+impl Qdisc for Red {
+    fn enqueue(&mut self, now: Time, mut packet: Packet, fates: &mut Fates) {
+        let State {
+            queue,
+            law,
+            ticks,
+            idle_since,
+            early_drop,
+        } = &mut self.state;
+        if self.params.adaptive {
+            ticks.pass(now, |_| law.adapt(&self.params));
+        }
+        let idle = now.saturating_since(*idle_since);
+        let verdict = law.judge(
+            &self.params,
+            queue.backlog(),
+            idle,
+            packet.len,
+            packet.ecn,
+            || uniform(early_drop),
+        );
+        if verdict == Verdict::Drop {
+            self.stats.drops += 1;
+            fates.dropped(packet, Reason::EarlyDrop);
+        } else if queue.len() >= self.params.limit {
+            law.overflowed();
+            self.stats.overlimits += 1;
+            fates.dropped(packet, Reason::Overlimit);
+        } else {
+            if verdict == Verdict::Mark {
+                packet.ecn = Ecn::Ce;
+                self.stats.marks += 1;
+                fates.marked(packet, Reason::EarlyDrop);
+            }
+            queue.push(now, packet);
+        }
+        // An arrival that found the queue empty has used up the idle time, whether it was let in or not.
+        *idle_since = now;
+    }
+
+    fn dequeue(&mut self, now: Time, _: &mut Fates) -> Option<Packet> {
+        let packet = self.state.queue.pop()?;
+        self.state.idle_since = now;
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.state.queue.backlog()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+
+    fn probability(&self) -> Option<f64> {
+        Some(self.state.law.probability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::Streams;
+
+    /// Gaps between drops with the average held at `average` packets.
+    fn gaps(params: &Params, average: u64, drops: usize) -> Vec<u64> {
+        let mut rng = Streams::new(1993).stream("gaps");
+        let mut law = RedLaw {
+            average: average as f64,
+            since: Some((0, Bytes::ZERO)),
+            ..RedLaw::new(params)
+        };
+        let backlog = Backlog {
+            bytes: Bytes::new(average * 500),
+            packets: average,
+        };
+        let (mut gaps, mut gap) = (Vec::new(), 0);
+        while gaps.len() < drops {
+            gap += 1;
+            let verdict = law.judge(
+                params,
+                backlog,
+                Duration::ZERO,
+                Bytes::new(500),
+                Ecn::NotEct,
+                || uniform(&mut rng),
+            );
+            if verdict == Verdict::Drop {
+                gaps.push(std::mem::take(&mut gap));
+            }
+        }
+        gaps
+    }
+
+    #[test]
+    fn drops_in_steady_state_are_spaced_uniformly_as_section_7_derives() {
+        // An average midway: p = max_p/2 = 1/20. Section 7: the gap is uniform on 1, 2, … 1/p, with mean
+        // 1/(2p) + 1/2 = 10.5 and standard deviation √((400 − 1)/12) = 5.8, so that of 10 000 gaps is known
+        // to 0.058; five of these.
+        let gaps = gaps(&Params::default(), 10, 10_000);
+        let mean = gaps.iter().sum::<u64>() as f64 / 10_000.0;
+        // The first packet after a drop has count 1, not 0: one step of the 20 is left out.
+        assert!((mean - 10.0).abs() < 0.29, "{mean}");
+        assert!(gaps.iter().all(|g| (1..=20).contains(g)));
+        let of = |g| gaps.iter().filter(|x| **x == g).count() as f64;
+        for g in 1..=19 {
+            assert!(
+                (of(g) - 10_000.0 / 19.0).abs() < 5.0 * 22.4,
+                "{g}: {}",
+                of(g)
+            );
+        }
+    }
+
+    #[test]
+    fn with_wait_no_two_drops_are_closer_than_the_reciprocal_of_the_probability() {
+        let params = Params {
+            wait: true,
+            ..Params::default()
+        };
+        let gaps = gaps(&params, 10, 1_000);
+        assert!(gaps.iter().all(|g| (20..=40).contains(g)), "{gaps:?}");
+    }
+
+    #[test]
+    fn the_average_forgets_while_the_line_is_idle() {
+        let params = Params::default();
+        let mut law = RedLaw {
+            average: 12.0,
+            ..RedLaw::new(&params)
+        };
+        // One time constant: 500 slots of 0.4 ms leave (1 − 0.002)^500 = 0.3675 of it.
+        let none = Backlog::default();
+        law.judge(
+            &params,
+            none,
+            Duration::from_millis(200),
+            Bytes::new(500),
+            Ecn::NotEct,
+            || 0.5,
+        );
+        assert!((law.average - 12.0 * 0.998f64.powi(500)).abs() < 1e-9);
+        assert!((law.average - 4.41).abs() < 0.01);
+    }
+
+    #[test]
+    fn adaptation_brings_max_p_between_its_bounds_and_rests_midway() {
+        let params = Params::default();
+        let mut law = RedLaw::new(&params);
+        for (average, max_p) in [(14.0, 0.5..0.52), (10.0, 0.5..0.52), (6.0, 0.009..0.01)] {
+            law.average = average;
+            let rests = (0..200).any(|_| law.adapt(&params));
+            assert!(
+                rests && max_p.contains(&law.max_p),
+                "{average}: {}",
+                law.max_p
+            );
+        }
+    }
+}
