@@ -418,7 +418,7 @@ impl Controller for Bbr1 {
 
 /// Bytes per second as a rate.
 pub(crate) fn bits(bytes_per_s: f64) -> BitsPerSec {
-    BitsPerSec::new((bytes_per_s * 8.0).min(1e15).round() as u64)
+    BitsPerSec::new((bytes_per_s * 8.0).clamp(1.0, 1e15).round() as u64)
 }
 
 #[cfg(test)]

@@ -126,7 +126,8 @@ impl Controller for Ledbat {
             // Section 2.4.2: half, at most once a round trip.
             Congestion::Loss { .. } | Congestion::Ecn { .. } => {
                 window.remember();
-                window.set((window.cwnd / 2.0).min(window.cwnd), least);
+                let half = (window.cwnd / 2.0).max(least * window.mss);
+                window.set(half.min(window.cwnd), 1.0);
             }
             Congestion::Rto { .. } => {
                 window.remember();

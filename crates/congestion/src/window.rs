@@ -196,8 +196,9 @@ impl Rounds {
 /// controller that names none. Linux takes a gain of 2 in slow start and 1.2 otherwise, so that pacing
 /// does not hold the window back. `None` where the round trip is not known.
 pub fn window_rate(window: Bytes, srtt: Duration, gain: f64) -> Option<BitsPerSec> {
-    (!srtt.is_zero())
-        .then(|| BitsPerSec::new((gain * window.get() as f64 * 8.0 / srtt.as_secs_f64()) as u64))
+    let rate = gain * window.get() as f64 * 8.0 / srtt.as_secs_f64();
+    // At least a bit a second: a rate of nothing would never end.
+    (!srtt.is_zero()).then(|| BitsPerSec::new(rate.max(1.0) as u64))
 }
 
 #[cfg(test)]

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::testing::{Line, ack, loss, rto};
 use base::rng::Streams;
