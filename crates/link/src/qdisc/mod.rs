@@ -1,6 +1,7 @@
 //! Queue disciplines: each in its own file, all in one [`registry`].
 
 pub mod codel;
+pub mod dualpi2;
 pub mod fifo;
 pub mod fq_codel;
 pub mod pie;

@@ -1,9 +1,10 @@
 //! The one table of queue disciplines. The command line, the reference page, the property tests and
 //! the benchmarks loop over it: a discipline is tested and timed from the moment it is listed.
 
+mod fair;
 mod random;
 
-use super::{Backlog, Fates, Qdisc, codel, fifo, fq_codel, pie, red};
+use super::{Backlog, Fates, Qdisc, codel, dualpi2, fifo, fq_codel, pie, red};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -247,6 +248,7 @@ pub const QDISCS: &[Spec] = &[
     },
     random::PIE,
     random::RED,
+    fair::DUALPI2,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -309,6 +311,7 @@ pub enum AnyQdisc {
     FqCodel(Box<fq_codel::FqCodel>),
     Pie(Box<pie::Pie>),
     Red(Box<red::Red>),
+    DualPi2(Box<dualpi2::DualPi2>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -320,6 +323,7 @@ macro_rules! each {
             AnyQdisc::FqCodel($q) => $call,
             AnyQdisc::Pie($q) => $call,
             AnyQdisc::Red($q) => $call,
+            AnyQdisc::DualPi2($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -369,6 +373,10 @@ mod tests {
         assert_eq!(
             random::red_params(read("red").unwrap().words()),
             red::Params::default()
+        );
+        assert_eq!(
+            fair::dualpi2_params(read("dualpi2").unwrap().words()),
+            dualpi2::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

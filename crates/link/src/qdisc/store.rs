@@ -22,11 +22,17 @@ impl Store {
         self.bytes -= packet.len;
         Some(packet)
     }
+    pub fn front(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
     pub fn bytes(&self) -> Bytes {
         self.bytes
     }
     pub fn len(&self) -> u64 {
         self.packets.len() as u64
+    }
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
     }
     pub fn backlog(&self) -> Backlog {
         Backlog {
