@@ -8,7 +8,7 @@
 //!
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 
-use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, QueueIs, Severity};
+use crate::answer::{Answer, DirectionAnswer, Discipline, Figure, Finding, QueueIs, Severity};
 use crate::contract::Promised;
 use base::record::Direction;
 
@@ -44,7 +44,13 @@ pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
         .map_or(0.0, |r| 1500.0 * 8e3 / r)
 }
 
-pub fn findings(a: &Answer, promised: Option<&Promised>) -> Vec<Finding> {
+/// 95 % point of the delay that load adds in each direction, beyond what the idle link adds of its own.
+pub struct Added {
+    pub down: Figure,
+    pub up: Figure,
+}
+
+pub fn findings(a: &Answer, added: &Added, promised: Option<&Promised>) -> Vec<Finding> {
     let mut list = Vec::new();
     let mut say = |severity, says: String, evidence: Vec<String>| {
         list.push(Finding {
@@ -53,13 +59,32 @@ pub fn findings(a: &Answer, promised: Option<&Promised>) -> Vec<Finding> {
             evidence,
         })
     };
-    for (direction, d) in [(Direction::Up, &a.up), (Direction::Down, &a.down)] {
-        let Some(p95) = d.added.p95_ms.value() else {
+    let both = [
+        (Direction::Up, &a.up, &added.up),
+        (Direction::Down, &a.down, &added.down),
+    ];
+    for (direction, d, added) in both {
+        if d.added.count == 0 {
             continue;
+        }
+        let p95 = match added {
+            Figure::Is { value, .. } => *value,
+            Figure::CannotTell { cannot_tell } => {
+                say(
+                    Severity::Note,
+                    format!(
+                        "Whether {} meet a long queue cannot be told.",
+                        name(direction).to_lowercase()
+                    ),
+                    vec![cannot_tell.clone()],
+                );
+                continue;
+            }
         };
         let mut evidence = vec![format!(
-            "delay added {direction} under load: median {}, 95 % {p95:.0} ms, most {}",
+            "delay added {direction} under load: median {}, 95 % {}, most {}",
             text(&d.added.p50_ms),
+            text(&d.added.p95_ms),
             text(&d.added.max_ms)
         )];
         if let (Some(bytes), Some(bdp), Some(factor)) = (
@@ -169,7 +194,7 @@ pub fn findings(a: &Answer, promised: Option<&Promised>) -> Vec<Finding> {
     list
 }
 
-fn text(f: &crate::answer::Figure) -> String {
+fn text(f: &Figure) -> String {
     f.value()
         .map_or_else(|| "unknown".into(), |v| format!("{v:.0} ms"))
 }

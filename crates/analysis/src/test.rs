@@ -7,6 +7,7 @@ use crate::answer::{
 use crate::bottleneck::{self, Bottleneck};
 use crate::clock::{self, ClockFit};
 use crate::contract;
+use crate::findings::Added;
 use crate::phases::{self, Phase};
 use crate::{
     answer::Discipline, discipline, findings, grade, instrument, loss, queue, rate, reliability,
@@ -91,25 +92,23 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
     };
     let down = context.direction(Direction::Down);
     let up = context.direction(Direction::Up);
-    // What an idle link adds (jitter of the radio, for example) is not the load's doing.
-    let added = |d: &DirectionAnswer, direction| {
-        let idle = context.idle_median(direction);
-        d.added.p95_ms.map(|v| (v - idle).max(0.0))
+    let added = Added {
+        down: context.added(&down, Direction::Down),
+        up: context.added(&up, Direction::Up),
     };
-    let (added_down, added_up) = (added(&down, Direction::Down), added(&up, Direction::Up));
     let value = |f: &Figure| f.value().unwrap_or(f64::NEG_INFINITY);
-    let (worst, most) = if value(&added_down) > value(&added_up) {
-        (Direction::Down, &added_down)
+    let (worst, most) = if value(&added.down) > value(&added.up) {
+        (Direction::Down, &added.down)
     } else {
-        (Direction::Up, &added_up)
+        (Direction::Up, &added.up)
     };
     let bloated = |f: &Figure, d: &DirectionAnswer| {
         f.value()
             .is_some_and(|v| findings::is_bloat(v, findings::packet_ms(d)))
     };
     let need = Need {
-        down: bloated(&added_down, &down),
-        up: bloated(&added_up, &up),
+        down: bloated(&added.down, &down),
+        up: bloated(&added.up, &up),
     };
     let worst_is_bloated = match worst {
         Direction::Down => need.down,
@@ -142,7 +141,7 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
         up,
     };
     let promised = contract::promised(rec);
-    answer.findings = findings::findings(&answer, promised.as_ref());
+    answer.findings = findings::findings(&answer, &added, promised.as_ref());
     Ok(answer)
 }
 
@@ -207,6 +206,19 @@ impl Context<'_> {
             .map(|p| self.waits(p, direction))
             .unwrap_or_default();
         stats::quantile_of_sorted(&stats::sorted(&waits), 0.5).unwrap_or(0.0)
+    }
+
+    /// 95 % point of the delay that the load adds: without what an idle link adds of its own, such as the
+    /// jitter of a radio. A load that did not fill the line shows no more than that it was too small.
+    fn added(&self, d: &DirectionAnswer, direction: Direction) -> Figure {
+        let idle = self.idle_median(direction);
+        let added = d.added.p95_ms.map(|v| (v - idle).max(0.0));
+        match (&d.link_rate_bps, added.value()) {
+            (Figure::CannotTell { cannot_tell }, Some(v)) if !findings::is_bloat(v, 0.0) => {
+                Figure::cannot_tell(cannot_tell.clone())
+            }
+            _ => added,
+        }
     }
 
     fn phase(&self, phase: &Phase) -> PhaseAnswer {

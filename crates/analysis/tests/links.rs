@@ -258,3 +258,33 @@ fn clocks_that_are_off_by_minutes_and_drift_change_nothing_but_the_trust() {
         assert!(up.added_up.p50_ms.value().unwrap() > 300.0, "{name}");
     }
 }
+
+#[test]
+fn a_load_held_back_by_its_window_proves_nothing_about_the_queue() {
+    // 20 packets of 1500 bytes a round trip of 20 ms: 12 of 60 Mbit/s.
+    let mut plan = Plan::new("fiber", 1);
+    plan.most_packets = 20.0;
+    plan.most = 40_000_000_000;
+    let a = analyse_test(&run(plan), &Options::default()).unwrap();
+    near("goodput", &a.up.goodput_bps, 12e6 * 1448.0 / 1500.0, 0.05);
+    let Figure::CannotTell { cannot_tell } = &a.up.link_rate_bps else {
+        panic!("{:?}", a.up.link_rate_bps)
+    };
+    assert!(
+        cannot_tell.contains("did not fill the line"),
+        "{cannot_tell}"
+    );
+    assert_eq!(a.up.discipline.is, Discipline::CannotTell);
+    assert_eq!(a.up.queue_is, QueueIs::AtLeast);
+    assert_eq!(a.grade.letter, "?");
+    assert!(
+        a.findings.iter().all(|f| !f.says.starts_with("No bloat")),
+        "{:?}",
+        a.findings
+    );
+    assert!(
+        a.findings
+            .iter()
+            .any(|f| f.says == "Whether uploads meet a long queue cannot be told.")
+    );
+}

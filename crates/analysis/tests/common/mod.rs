@@ -30,6 +30,8 @@ pub struct Plan {
     /// Longest time of a loaded phase.
     pub most: Ns,
     pub warm_up: Ns,
+    /// The most packets a flow may have under way.
+    pub most_packets: f64,
     pub phases: Vec<&'static str>,
 }
 
@@ -52,6 +54,7 @@ impl Plan {
             same_clock: true,
             most: if slow { 180 * S } else { 60 * S },
             warm_up: if slow { 15 * S } else { 3 * S },
+            most_packets: f64::INFINITY,
             phases: vec!["idle", "down", "up", "both"],
         }
     }
@@ -387,7 +390,7 @@ impl Toy {
                 for _ in 0..self.plan.flows {
                     self.transfers.push(Transfer {
                         direction,
-                        sender: Sender::new(),
+                        sender: Sender::new(self.plan.most_packets),
                         receiver: Receiver::default(),
                         running: false,
                     });

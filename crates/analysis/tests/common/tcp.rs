@@ -9,6 +9,8 @@ pub type Ns = i64;
 const S_MAX: Ns = 100_000_000_000;
 
 pub struct Sender {
+    /// The most packets under way that the socket buffers allow.
+    most: f64,
     pub next: i64,
     pub acked: i64,
     sacked: BTreeSet<i64>,
@@ -31,8 +33,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    pub fn new() -> Sender {
+    pub fn new(most: f64) -> Sender {
         Sender {
+            most,
             next: 0,
             acked: 0,
             sacked: BTreeSet::new(),
@@ -62,7 +65,7 @@ impl Sender {
 
     /// The packet to send now, if the window has room.
     pub fn transmit(&mut self, now: Ns) -> Option<i64> {
-        if self.in_flight() >= (self.cwnd.max(1.0)) as i64 {
+        if self.in_flight() >= self.cwnd.clamp(1.0, self.most) as i64 {
             return None;
         }
         if self.acked == self.next {
