@@ -55,6 +55,7 @@ fn files() -> Result<Vec<(String, String)>> {
         ),
         ("docs/reference/record.md".into(), record_page()?),
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
+        ("docs/reference/controllers.md".into(), controllers_page()?),
         ("docs/reference/links.md".into(), links_page()?),
     ])
 }
@@ -199,6 +200,20 @@ table too.
     Ok(out)
 }
 
+fn controllers_page() -> Result<String> {
+    let mut out = format!(
+        "{GENERATED}# Congestion controllers
+
+Named as `cubic:hystart=off` in a scenario; `tailback list controllers` prints this table too. What the controllers are
+told, and what the endpoint does itself, stands on the page of the crate `congestion`.
+"
+    );
+    for spec in congestion::registry::CONTROLLERS {
+        entry(&mut out, &spec.entry)?;
+    }
+    Ok(out)
+}
+
 fn entry(out: &mut String, e: &Entry) -> Result<()> {
     write!(
         out,
@@ -221,10 +236,14 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
         };
         let default = p.default.unwrap_or("not set");
         let (doc, after) = (cell(p.doc), cell(p.section));
+        let (from, to) = match p.unit {
+            Unit::Choice(_) => ("", ""),
+            _ => (p.min, p.max),
+        };
         writeln!(
             out,
-            "| `{}` | {unit} | {default} | {} | {} | {doc} | {after} |",
-            p.name, p.min, p.max
+            "| `{}` | {unit} | {default} | {from} | {to} | {doc} | {after} |",
+            p.name
         )?;
     }
     Ok(())
@@ -281,6 +300,9 @@ mod tests {
             assert!(all.contains(&format!("\n## {}\n", table.name)));
         }
         for spec in link::qdisc::registry::QDISCS {
+            assert!(all.contains(&format!("\n## {}\n", spec.entry.name)));
+        }
+        for spec in congestion::registry::CONTROLLERS {
             assert!(all.contains(&format!("\n## {}\n", spec.entry.name)));
         }
     }

@@ -20,11 +20,11 @@
 //! - `Loss` is told once for each recovery, so at most once a round trip: losses of segments that were
 //!   outstanding when recovery began belong to it. `Ecn` likewise: not again until what was outstanding
 //!   at the last one is acknowledged. An endpoint in recovery tells no `Ecn`.
-//! - The controller drops its window **at once** to where recovery shall end (Reno: half the flight).
-//!   It does not know about proportional rate reduction (RFC 9937): an endpoint that does so sends less
-//!   than the window forbids or more than it allows while [`Ack::in_recovery`] is set, on the way from
-//!   the old inflight to [`Controller::cwnd`], and ends at it. During recovery window-based controllers
-//!   do not grow, so the target stands still.
+//! - The controller drops its window **at once** to where recovery shall end (Reno: half the flight) and
+//!   then stands still: window-based controllers do not grow while [`Ack::in_recovery`] is set. It knows
+//!   nothing of proportional rate reduction (RFC 9937). An endpoint that does that leads inflight from
+//!   where it was to [`Controller::cwnd`] at its own pace, and may have more in flight than the window
+//!   meanwhile; one that does not sends nothing until inflight has fallen below the window.
 //! - [`Controller::recovery`] says which kind of recovery the controller belongs with; under
 //!   [`Recovery::Controller`] (BBR) there is no proportional reduction: inflight is held to the window
 //!   alone, and the controller moves it on every ACK.

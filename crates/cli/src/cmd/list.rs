@@ -16,6 +16,7 @@ enum What {
     /// Emulated lines for `test --link` and `emulate`
     Links,
     /// Queue disciplines and their parameters for `--set up.queue=…`
+    #[value(alias = "qdiscs")]
     Disciplines,
     /// Congestion controllers of the simulator and their parameters
     Controllers,
