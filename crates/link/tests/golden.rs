@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `reference/` has an oracle for.
-const DISCIPLINES: &[&str] = &["codel", "dualpi2", "fq_codel", "pie", "red"];
+const DISCIPLINES: &[&str] = &["codel", "drr", "dualpi2", "fq_codel", "pie", "prio", "red"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

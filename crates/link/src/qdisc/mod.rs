@@ -1,10 +1,12 @@
 //! Queue disciplines: each in its own file, all in one [`registry`].
 
 pub mod codel;
+pub mod drr;
 pub mod dualpi2;
 pub mod fifo;
 pub mod fq_codel;
 pub mod pie;
+pub mod prio;
 pub mod red;
 pub mod registry;
 mod store;

@@ -1,10 +1,11 @@
 //! The one table of queue disciplines. The command line, the reference page, the property tests and
 //! the benchmarks loop over it: a discipline is tested and timed from the moment it is listed.
 
+mod classes;
 mod fair;
 mod random;
 
-use super::{Backlog, Fates, Qdisc, codel, dualpi2, fifo, fq_codel, pie, red};
+use super::{Backlog, Fates, Qdisc, codel, drr, dualpi2, fifo, fq_codel, pie, prio, red};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -249,6 +250,8 @@ pub const QDISCS: &[Spec] = &[
     random::PIE,
     random::RED,
     fair::DUALPI2,
+    classes::PRIO,
+    classes::DRR,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -312,6 +315,8 @@ pub enum AnyQdisc {
     Pie(Box<pie::Pie>),
     Red(Box<red::Red>),
     DualPi2(Box<dualpi2::DualPi2>),
+    Prio(Box<prio::Prio>),
+    Drr(Box<drr::Drr>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -324,6 +329,8 @@ macro_rules! each {
             AnyQdisc::Pie($q) => $call,
             AnyQdisc::Red($q) => $call,
             AnyQdisc::DualPi2($q) => $call,
+            AnyQdisc::Prio($q) => $call,
+            AnyQdisc::Drr($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -377,6 +384,14 @@ mod tests {
         assert_eq!(
             fair::dualpi2_params(read("dualpi2").unwrap().words()),
             dualpi2::Params::default()
+        );
+        assert_eq!(
+            classes::prio_params(read("prio").unwrap().words()),
+            prio::Params::default()
+        );
+        assert_eq!(
+            classes::drr_params(read("drr").unwrap().words()),
+            drr::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

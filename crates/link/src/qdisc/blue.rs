@@ -1,0 +1,208 @@
+//! BLUE: no look at the queue's length at all. When the queue overflows the probability to drop an arriving packet
+//! rises by a step, when the line falls idle it sinks by a smaller one.
+//!
+//! **Source**: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM Transactions on
+//! Networking 10(4), 2002, section III and figure 6, with the values of table I.
+//!
+//! **Deviations**: none. The variant that also rises above a length L, named in section III, is `length`.
+//!
+//! **Units**: times in ns, probabilities as floating-point numbers.
+//!
+//! **Validated against**: `reference/blue.py` by the traces in `tests/golden/blue/`.
+
+use super::store::Store;
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::rng::{Rng, uniform};
+use base::{Duration, Ecn, Packet, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Step upwards. Table I: 0.02.
+    pub increment: f64,
+    /// Step downwards. Table I: 0.002.
+    pub decrement: f64,
+    /// Least time between two steps. Table I: 100 ms.
+    pub freeze: Duration,
+    /// A queue longer than this, in packets, counts as loss does. Section III; not set: only loss counts.
+    pub length: Option<u64>,
+    /// Whether ECN-capable packets are marked instead of dropped. Section III marks.
+    pub ecn: bool,
+    /// Most packets waiting. BLUE lives on overflows: 100.
+    pub limit: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            increment: 0.02,
+            decrement: 0.002,
+            freeze: Duration::from_millis(100),
+            length: None,
+            ecn: false,
+            limit: 100,
+        }
+    }
+}
+
+/// One probability with its clock: the whole of BLUE, and of each bin of stochastic fair BLUE.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlueLaw {
+    probability: f64,
+    last_update: Option<Time>,
+}
+
+impl BlueLaw {
+    /// Figure 6, upon packet loss: the queue overflowed.
+    pub fn overflowed(&mut self, step: f64, freeze: Duration, now: Time) {
+        if self.may_move(freeze, now) {
+            self.probability = (self.probability + step).min(1.0);
+            self.last_update = Some(now);
+        }
+    }
+
+    /// Figure 6, upon link idle.
+    pub fn idled(&mut self, step: f64, freeze: Duration, now: Time) {
+        if self.may_move(freeze, now) {
+            self.probability = (self.probability - step).max(0.0);
+            self.last_update = Some(now);
+        }
+    }
+
+    fn may_move(&self, freeze: Duration, now: Time) -> bool {
+        self.last_update
+            .is_none_or(|last| now.saturating_since(last) > freeze)
+    }
+
+    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1).
+    pub fn judge(&self, may_mark: bool, ecn: Ecn, draw: impl FnOnce() -> f64) -> Verdict {
+        if self.probability == 0.0 || draw() >= self.probability {
+            Verdict::Forward
+        } else if may_mark && ecn.is_capable() {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    queue: Store,
+    law: BlueLaw,
+    early_drop: Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub overlimits: u64,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Blue {
+    params: Params,
+    state: State,
+    stats: Stats,
+}
+
+impl Blue {
+    /// `early_drop` decides which packets are dropped.
+    pub fn new(params: Params, early_drop: Rng) -> Blue {
+        Blue {
+            params,
+            state: State {
+                queue: Store::default(),
+                law: BlueLaw::default(),
+                early_drop,
+            },
+            stats: Stats::default(),
+        }
+    }
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+    pub fn law(&self) -> &BlueLaw {
+        &self.state.law
+    }
+}
+
+impl Qdisc for Blue {
+    fn enqueue(&mut self, now: Time, mut packet: Packet, fates: &mut Fates) {
+        let State {
+            queue,
+            law,
+            early_drop,
+        } = &mut self.state;
+        let Params {
+            increment, freeze, ..
+        } = self.params;
+        if queue.len() >= self.params.limit {
+            law.overflowed(increment, freeze, now);
+            self.stats.overlimits += 1;
+            fates.dropped(packet, Reason::Overlimit);
+            return;
+        }
+        if self.params.length.is_some_and(|most| queue.len() > most) {
+            law.overflowed(increment, freeze, now);
+        }
+        match law.judge(self.params.ecn, packet.ecn, || uniform(early_drop)) {
+            Verdict::Forward => {}
+            Verdict::Mark => {
+                packet.ecn = Ecn::Ce;
+                self.stats.marks += 1;
+                fates.marked(packet, Reason::EarlyDrop);
+            }
+            Verdict::Drop => {
+                self.stats.drops += 1;
+                fates.dropped(packet, Reason::EarlyDrop);
+                return;
+            }
+        }
+        queue.push(now, packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _: &mut Fates) -> Option<Packet> {
+        let State { queue, law, .. } = &mut self.state;
+        let packet = queue.pop();
+        if packet.is_none() {
+            law.idled(self.params.decrement, self.params.freeze, now);
+        }
+        packet
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.state.queue.backlog()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+
+    fn probability(&self) -> Option<f64> {
+        Some(self.state.law.probability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_up_on_loss_and_down_on_idleness_and_rests_between() {
+        let freeze = Duration::from_millis(100);
+        let mut law = BlueLaw::default();
+        for ms in [1000, 1050, 1100, 1101] {
+            law.overflowed(0.02, freeze, Time::from_millis(ms));
+        }
+        assert_eq!(law.probability(), 0.04);
+        law.idled(0.002, freeze, Time::from_millis(1150));
+        assert_eq!(law.probability(), 0.04);
+        law.idled(0.002, freeze, Time::from_millis(1300));
+        assert!((law.probability() - 0.038).abs() < 1e-12);
+    }
+}
