@@ -34,6 +34,8 @@ pub struct Bottleneck {
     pub flows: usize,
     pub goodput: Figure,
     pub link_rate: Figure,
+    /// How much the rate of the full link moves, as a share; see [`rate::moves`].
+    pub rate_moves: Option<f64>,
     /// Time of one full packet on the link, ms; 0 where the rate is unknown.
     pub packet_ms: f64,
     pub base_rtt_ms: f64,
@@ -145,6 +147,9 @@ pub fn bottleneck(
         }
         rate => rate,
     };
+    let rate_moves = carried
+        .as_ref()
+        .and_then(|c| rate::moves(c, &waits, packet_ms, loaded_rtt_ms));
     Bottleneck {
         direction,
         phase: phase.clone(),
@@ -155,6 +160,7 @@ pub fn bottleneck(
         flows: carried.map_or(0, |c| c.flows),
         goodput,
         link_rate,
+        rate_moves,
         packet_ms,
         base_rtt_ms: base,
         loaded_rtt_ms,

@@ -11,12 +11,16 @@
 //! RFC 8289 (CoDel), RFC 8290 (FQ-CoDel); cake-autorate issue 393 (sparse flows that see nothing).
 //!
 //! **Limits.** On a line where one packet takes longer than an AQM's target, delay cannot fall below the
-//! smallest windows of the flows: levels are compared in packets there. A load that never met congestion
+//! smallest windows of the flows: levels are compared in packets there. On a line whose rate moves, such as
+//! radio, levels of delay say nothing of the discipline. A load that never met congestion
 //! says nothing of what the queue does when it is full.
 
 use crate::answer::{Discipline, DisciplineGuess};
 use crate::bottleneck::Bottleneck;
 use crate::stats;
+
+/// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
+const STEADY_RATE: f64 = 0.12;
 
 /// What (2) and (3) say of one series of waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,15 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
         );
     }
     let apart = kept_apart(b, &mut evidence);
+    // What is read off levels of delay needs a rate that stays: a buffer full at 4 Mbit/s waits twice as
+    // long as the same at 8.
+    if let Some(moves) = b.rate_moves.filter(|m| *m > STEADY_RATE) {
+        evidence.push(format!(
+            "the rate of the full line itself moves by {:.0} % (standard deviation), and the wait with it",
+            100.0 * moves
+        ));
+        return cannot(evidence, "a test while the line keeps its rate");
+    }
     // Where flows are kept apart, only the load's own packets see the queue that matters.
     let behaviour = behaviour(b, apart == Some(true), &mut evidence);
     let is = match (apart, behaviour) {

@@ -27,11 +27,16 @@ pub struct Carried {
     from_ns: i64,
     grid: Vec<(f64, f64)>,
     pub flows: usize,
+    /// Whether it was counted on delivery. Counts in order stall behind a hole and jump when it is repaired,
+    /// so that their short-term rate says nothing of the link's.
+    pub smooth: bool,
 }
 
 pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Option<Carried> {
+    let rows = phases::flows(rec, direction, range);
+    let smooth = rows.iter().any(|f| f.delivered_bytes.is_some());
     let mut series: BTreeMap<i64, Vec<(i64, f64)>> = BTreeMap::new();
-    for (flow, t_ns, bytes) in counted(&phases::flows(rec, direction, range), direction) {
+    for (flow, t_ns, bytes) in counted(&rows, direction) {
         series.entry(flow).or_default().push((t_ns, bytes));
     }
     series.values_mut().for_each(|s| undo_resets(s));
@@ -69,6 +74,7 @@ pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Opti
         from_ns: from,
         grid,
         flows: series.len(),
+        smooth,
     })
 }
 
@@ -191,6 +197,36 @@ pub fn mss(rec: &Recording, direction: Direction, range: Range<i64>) -> f64 {
 
 /// The bottleneck's rate in whole IP packets. `waits` are the probes' (sent ns, wait ms) in this direction;
 /// `probe_bps` is what the probes themselves put on the link.
+/// How much the rate of a full link moves: the standard deviation of its rate in stretches with a standing
+/// queue, as a share of their mean. `None` where too few stretches were full to say. A link of constant rate
+/// keeps it whatever the queue does; one whose rate moves (radio) moves its delays too.
+pub fn moves(
+    carried: &Carried,
+    waits: &[(i64, f64)],
+    packet_ms: f64,
+    loaded_rtt_ms: f64,
+) -> Option<f64> {
+    if !carried.smooth {
+        return None;
+    }
+    let length_s = (4.0 * loaded_rtt_ms / 1e3).max(1.0);
+    let full: Vec<f64> = carried
+        .batches((carried.seconds() / length_s) as usize)
+        .iter()
+        .filter(|(from, to, _)| full(waits, *from, *to, 2.0 * packet_ms))
+        .map(|b| b.2)
+        .collect();
+    let m = stats::moments(&full).filter(|_| full.len() >= 4)?;
+    (m.mean > 0.0).then(|| m.sd / m.mean)
+}
+
+/// Whether nine of ten probes between two instants waited longer than `least_ms`.
+fn full(waits: &[(i64, f64)], from: i64, to: i64, least_ms: f64) -> bool {
+    let seen = waits.iter().filter(|(t, _)| (from..to).contains(t));
+    let (n, stood) = seen.fold((0, 0), |(n, s), w| (n + 1, s + usize::from(w.1 > least_ms)));
+    n >= 4 && stood * 10 >= n * 9
+}
+
 pub fn link_rate(carried: &Carried, mss: f64, waits: &[(i64, f64)], probe_bps: f64) -> Figure {
     let factor = (mss + header_bytes(mss)) / mss;
     let goodput = carried.goodput();
@@ -198,19 +234,10 @@ pub fn link_rate(carried: &Carried, mss: f64, waits: &[(i64, f64)], probe_bps: f
         return goodput;
     };
     let packet_ms = (mss + header_bytes(mss)) * 8e3 / (value * factor);
-    let busy = |from: i64, to: i64| {
-        let seen: Vec<f64> = waits
-            .iter()
-            .filter(|(t, _)| (from..to).contains(t))
-            .map(|w| w.1)
-            .collect();
-        let standing = seen.iter().filter(|w| **w > 0.3 * packet_ms + 0.05).count();
-        seen.len() >= 4 && standing * 10 >= seen.len() * 9
-    };
     let all = carried.batches((carried.seconds() / 2.0) as usize);
     let full: Vec<f64> = all
         .iter()
-        .filter(|(from, to, _)| busy(*from, *to))
+        .filter(|(from, to, _)| full(waits, *from, *to, 0.3 * packet_ms + 0.05))
         .map(|b| b.2)
         .collect();
     let idle_at_times = full.len() < all.len();

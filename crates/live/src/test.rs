@@ -319,7 +319,8 @@ impl Run<'_> {
             .map_err(TestError::Thread)?;
         let result = self.warm_up(phase, &loads).and_then(|()| {
             for load in &loads {
-                let rate = load.progress().rate;
+                // A slow line may have delivered nothing in the last second; that is no rate.
+                let rate = load.progress().rate.filter(|r| r.get() > 0);
                 match load.direction() {
                     Direction::Down => self.rate_down = rate.or(self.rate_down),
                     Direction::Up => self.rate_up = rate.or(self.rate_up),
@@ -502,15 +503,8 @@ impl Run<'_> {
         phase == Phase::Both || !self.plan.phases.contains(&Phase::Both)
     }
 
-    /// A fresh connection costs seven small packets: keep it a fiftieth of the slowest loaded direction.
     fn foreign_interval(&self, directions: &[Direction]) -> Duration {
-        let slowest = directions
-            .iter()
-            .filter_map(|d| self.rate(*d))
-            .min()
-            .unwrap_or(BitsPerSec::from_kbps(500));
-        let cost = base::Bytes::new(7 * 60).serialization_delay_ceil(slowest);
-        (cost * 50).clamp(Duration::from_millis(250), Duration::from_secs(3))
+        cadence::fresh_connection_interval(directions.iter().filter_map(|d| self.rate(*d)).min())
     }
 
     fn tell(

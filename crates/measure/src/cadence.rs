@@ -34,6 +34,14 @@ pub fn loaded_interval(loaded: Option<BitsPerSec>, probe: Bytes) -> Duration {
         .clamp(FASTEST, Duration::from_secs(1))
 }
 
+/// Interval between fresh connections, each of which costs seven small packets: at most a fiftieth of the
+/// slowest loaded direction.
+pub fn fresh_connection_interval(slowest: Option<BitsPerSec>) -> Duration {
+    let rate = slowest.unwrap_or(BitsPerSec::from_kbps(500));
+    let cost = Bytes::new(7 * 60).serialization_delay_ceil(rate);
+    share(cost, 50).clamp(Duration::from_millis(250), Duration::from_secs(3))
+}
+
 /// Interval at which one packet each takes one part in `parts` of the line.
 fn share(packet: Duration, parts: u64) -> Duration {
     Duration::from_nanos(packet.as_nanos().saturating_mul(parts))
@@ -81,6 +89,19 @@ mod tests {
             loaded_interval(Some(BitsPerSec::from_kbps(20)), PROBE),
             Duration::from_millis(800)
         );
+    }
+
+    #[test]
+    fn a_line_that_delivers_nothing_gets_the_sparsest_cadence() {
+        let stuck = Some(BitsPerSec::ZERO);
+        assert_eq!(loaded_interval(stuck, PROBE), Duration::from_secs(1));
+        assert_eq!(idle_interval(stuck, PROBE), Duration::from_millis(500));
+        assert_eq!(fresh_connection_interval(stuck), Duration::from_secs(3));
+        // 700 kbit/s: 420 bytes take 4.8 ms, a fiftieth of which is every 240 ms; 65 kbit/s: every 2.6 s.
+        let adsl = fresh_connection_interval(Some(BitsPerSec::from_kbps(700)));
+        assert_eq!(adsl, Duration::from_millis(250));
+        let gprs = fresh_connection_interval(Some(BitsPerSec::from_kbps(65)));
+        assert!((gprs.as_secs_f64() - 2.585).abs() < 0.001, "{gprs}");
     }
 
     #[test]
