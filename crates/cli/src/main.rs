@@ -31,6 +31,7 @@ enum Verb {
     Emulate(cmd::emulate::Args),
     Analyse(cmd::analyse::Args),
     Report(cmd::report::Args),
+    Sim(cmd::sim::Args),
     List(cmd::list::Args),
 }
 
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Verb::Emulate(args) => cmd::emulate::run(args),
         Verb::Analyse(args) => cmd::analyse::run(args),
         Verb::Report(args) => cmd::report::run(args),
+        Verb::Sim(args) => cmd::sim::run(args),
         Verb::List(args) => cmd::list::run(args),
     };
     match result {

@@ -34,4 +34,4 @@ mod spec;
 
 pub use base::words;
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
-pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, SpecError};
+pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, RateSpec, SpecError};

@@ -1,15 +1,24 @@
 //! Packets, queues and TCP in virtual time. Pure: told everything, seeds handed in, so that a run is
 //! the same wherever and however often it is made.
 //!
-//! A [`network::Network`] moves packets along links ([`link::Link`], the same bytes that the emulator
+//! A [`Scenario`] is what a TOML file says; [`run()`] carries one out, [`batch::run_all`] many. Underneath,
+//! a [`network::Network`] moves packets along links ([`link::Link`], the same bytes that the emulator
 //! runs) between TCP connections ([`tcp`]) and sources of datagrams ([`source`]).
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod batch;
 pub mod heap;
 pub mod network;
+pub mod plan;
 pub mod ranges;
+pub mod run;
+pub mod scenario;
 pub mod segment;
 pub mod source;
 pub mod summary;
 pub mod tcp;
+pub mod topology;
+
+pub use run::{Outcome, run};
+pub use scenario::{Draft, Scenario, ScenarioError};

@@ -87,12 +87,21 @@ pub struct Datagrams {
     timer: Key,
     pub sent: u64,
     pub received: u64,
+    /// Dropped on the way there.
+    pub lost: u64,
     pub received_bytes: u64,
     pub answered: u64,
     /// One-way delay there.
     pub delay: Summary,
     /// There and back.
     pub rtt: Summary,
+}
+
+impl Datagrams {
+    /// The flows that its packets and their answers belong to.
+    pub fn flows(&self) -> (FlowId, Option<FlowId>) {
+        (self.way.flow, self.back.map(|b| b.flow))
+    }
 }
 
 /// Where packets of one direction begin, and whose they are.
@@ -135,7 +144,8 @@ pub struct Network {
     fates: Fates,
     pub connections: Vec<Connection>,
     pub datagrams: Vec<Datagrams>,
-    flows: u64,
+    /// What stands at the end of the route of each flow.
+    owners: Vec<u32>,
     events: u64,
 }
 
@@ -150,7 +160,7 @@ impl Default for Network {
             fates: Fates::default(),
             connections: Vec::new(),
             datagrams: Vec::new(),
-            flows: 0,
+            owners: Vec::new(),
             events: 0,
         }
     }
@@ -177,11 +187,9 @@ impl Network {
         self.routes
             .extend(links.iter().map(|l| tag(kind::LINK, *l)));
         self.routes.push(end);
-        self.flows += 1;
-        Way {
-            position,
-            flow: FlowId(self.flows),
-        }
+        let flow = FlowId(self.owners.len() as u64);
+        self.owners.push(end);
+        Way { position, flow }
     }
 
     /// A connection whose data goes over `there` and whose ACKs come `back`.
@@ -233,6 +241,7 @@ impl Network {
             timer,
             sent: 0,
             received: 0,
+            lost: 0,
             received_bytes: 0,
             answered: 0,
             delay: Summary::default(),
@@ -342,6 +351,10 @@ impl Network {
     fn bury<O: Observer>(&mut self, observer: &mut O) {
         for (packet, fate) in self.fates.list.drain(..) {
             if let Fate::Dropped(why) = fate {
+                let owner = self.owners[packet.flow.0 as usize];
+                if owner >> kind::BITS == kind::SINK {
+                    self.datagrams[(owner & kind::MASK) as usize].lost += 1;
+                }
                 let segment = self.arena.remove(header_of(packet.id));
                 observer.packet(self.now, Happening::Dropped(why), &packet, &segment);
             }
@@ -396,6 +409,7 @@ impl Network {
                 if let Some(back) = flow.back {
                     let answer = Segment {
                         flags: flag::ECHO,
+                        delay: self.now.saturating_since(segment.sent),
                         ..segment
                     };
                     self.launch(back, answer, packet.len, packet.ecn, observer);

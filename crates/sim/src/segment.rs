@@ -31,7 +31,7 @@ pub struct Segment {
     pub sent: Time,
     /// Payload that has arrived marked CE so far, as accurate feedback tells it (RFC 9768).
     pub ce_bytes: u64,
-    /// How long the segment took that this one acknowledges.
+    /// How long the segment took that this one acknowledges or answers.
     pub delay: Duration,
     /// Payload.
     pub len: u32,

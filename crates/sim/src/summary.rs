@@ -63,6 +63,30 @@ impl Summary {
     pub fn add_span(&mut self, d: Duration) {
         self.add(d.as_nanos());
     }
+    /// Adds all that another has seen.
+    pub fn merge(&mut self, other: &Summary) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            self.clone_from(other);
+            return;
+        }
+        let first = self.first.min(other.first);
+        let end = (self.first + self.counts.len()).max(other.first + other.counts.len());
+        let mut counts = vec![0u32; end - first];
+        for s in [&*self, other] {
+            for (i, n) in s.counts.iter().enumerate() {
+                let at = &mut counts[s.first - first + i];
+                *at = at.saturating_add(*n);
+            }
+        }
+        (self.first, self.counts) = (first, counts);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
     pub fn clear(&mut self) {
         *self = Summary::default();
     }
@@ -109,6 +133,24 @@ mod tests {
         assert_eq!((s.min(), s.max()), (Some(1000), Some(100_000_000)));
         assert_eq!(s.mean(), Some(50_000_500.0));
         assert_eq!(Summary::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn merged_is_as_if_seen_by_one() {
+        let (mut low, mut high, mut all) =
+            (Summary::default(), Summary::default(), Summary::default());
+        for i in 0..5000u64 {
+            if i < 100 {
+                low.add(i)
+            } else {
+                high.add(i * i)
+            }
+            all.add(if i < 100 { i } else { i * i });
+        }
+        high.merge(&low);
+        assert_eq!(high, all);
+        low.merge(&Summary::default());
+        assert_eq!(low.count(), 100);
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod emulate;
 pub mod list;
 pub mod report;
 pub mod serve;
+pub mod sim;
 pub mod test;
 
 use std::io::Write;

@@ -1,0 +1,154 @@
+//! Many runs at once: seeds and values swept, each run alone on its core. What comes out does not
+//! depend on the number of cores.
+
+use crate::run::{Outcome, run};
+use crate::scenario::{Scenario, ScenarioError};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// One run to make.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub scenario: Scenario,
+    pub seed: u64,
+}
+
+/// Makes all runs on up to `threads` threads. `progress` is told the share that is done, 0 to 1. Once
+/// `stop` is set, runs under way end early and are left out. Results are in the order of the jobs.
+///
+/// # Errors
+/// The first job that cannot be run.
+pub fn run_all(
+    jobs: &[Job],
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Vec<Option<Outcome>>, ScenarioError> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<Outcome, ScenarioError>>>> =
+        Mutex::new(jobs.iter().map(|_| None).collect());
+    let parts = Mutex::new(vec![0.0f64; jobs.len()]);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at).filter(|_| !stop.load(Ordering::Relaxed)) else {
+                return;
+            };
+            let whole = job.scenario.duration.as_secs_f64();
+            let result = run(&job.scenario, job.seed, None, &mut |now| {
+                let mut parts = parts.lock().expect("no holder panicked");
+                parts[at] = now.as_secs_f64() / whole;
+                progress(parts.iter().sum::<f64>() / jobs.len() as f64);
+                !stop.load(Ordering::Relaxed)
+            });
+            parts.lock().expect("no holder panicked")[at] = 1.0;
+            let cut = matches!(&result, Ok(o) if o.simulated_s < whole * 0.999_999);
+            if !cut {
+                results.lock().expect("no holder panicked")[at] = Some(result);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(jobs.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let results = results.into_inner().expect("no holder panicked");
+    results.into_iter().map(Option::transpose).collect()
+}
+
+/// A figure over several seeds.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Estimate {
+    pub mean: f64,
+    /// Half of the 95 % confidence interval; absent for one run.
+    pub half: Option<f64>,
+    pub runs: u64,
+}
+
+/// Student's t for 95 % with 1, 2, … degrees of freedom; above 30 that of the normal distribution is
+/// close enough.
+const T95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+impl Estimate {
+    /// `None` of nothing.
+    pub fn of(values: &[f64]) -> Option<Estimate> {
+        let n = values.len();
+        if n == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let half = (n > 1).then(|| {
+            let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+            let sd = (square / (n - 1) as f64).sqrt();
+            T95.get(n - 2).copied().unwrap_or(1.96) * sd / (n as f64).sqrt()
+        });
+        Some(Estimate {
+            mean,
+            half,
+            runs: n as u64,
+        })
+    }
+}
+
+/// Every figure of a run by its name, such as `link.queue_ms.mean` or `bulk.goodput_bps`.
+pub fn figures(outcome: &Outcome) -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    let mut collect = |name: &str, value: serde_json::Value| flatten(name, &value, &mut all);
+    for link in &outcome.links {
+        collect(&link.name, serde_json::to_value(link).unwrap_or_default());
+    }
+    for flow in &outcome.flows {
+        collect(&flow.name, serde_json::to_value(flow).unwrap_or_default());
+    }
+    all
+}
+
+fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, f64>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (key, value) in fields {
+                flatten(&format!("{name}.{key}"), value, all);
+            }
+        }
+        other => {
+            if let Some(number) = other.as_f64() {
+                all.insert(name.to_string(), number);
+            }
+        }
+    }
+}
+
+/// The figures of several seeds, each with its interval.
+pub fn estimates(outcomes: &[&Outcome]) -> BTreeMap<String, Estimate> {
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for outcome in outcomes {
+        for (name, value) in figures(outcome) {
+            values.entry(name).or_default().push(value);
+        }
+    }
+    values
+        .into_iter()
+        .filter_map(|(name, values)| Estimate::of(&values).map(|e| (name, e)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_students() {
+        // 1, 2, 3: mean 2, deviation 1, t = 4.303 with 2 degrees of freedom, over √3.
+        let e = Estimate::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((e.half.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-12 && e.mean == 2.0);
+        assert_eq!(Estimate::of(&[5.0]).unwrap().half, None);
+        assert_eq!(Estimate::of(&[]), None);
+    }
+}

@@ -1,0 +1,374 @@
+//! From a scenario to a network: checked whole before anything runs.
+
+use crate::network::{Application, Network, Transfers};
+use crate::scenario::{Flow, Kind, Scenario, ScenarioError};
+use crate::source::{Law, Pattern, Source};
+use crate::topology::{Graph, Parts, Router};
+use base::rng::{Rng, Streams, uniform};
+use base::{BitsPerSec, Bytes, Duration, Time};
+use link::{DirectionSpec, LinkParams};
+
+/// Flows above this are a slip of the keyboard.
+const MOST_FLOWS: u64 = 10_000_000;
+
+/// The longest run; its end must be an instant that the event queue knows.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// One flow of the network and where it came from.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Number of its `[[flow]]`.
+    pub group: usize,
+    pub end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Number of the connection.
+    Tcp(usize),
+    /// Number of the source of datagrams.
+    Datagrams(usize),
+}
+
+pub struct Plan {
+    pub network: Network,
+    /// Number, name and mean rate of the links whose queues the scenario is about.
+    pub watched: Vec<(usize, String, BitsPerSec)>,
+    pub flows: Vec<Instance>,
+}
+
+fn invalid<T>(text: String) -> Result<T, ScenarioError> {
+    Err(ScenarioError::Invalid(text))
+}
+
+fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
+    DirectionSpec {
+        queue: "fifo:packets=1000000"
+            .parse()
+            .expect("fifo is in the table"),
+        jitter: None,
+        loss: None,
+        reorder: None,
+        duplicate: 0.0,
+        ..link.clone()
+    }
+}
+
+fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
+    let mean = params("link", &scenario.link)?.rate.mean();
+    let reverse = scenario
+        .reverse
+        .clone()
+        .unwrap_or_else(|| reverse_of(&scenario.link));
+    let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
+        delay: Duration::ZERO,
+        rate: link::RateSpec::Fixed(mean * 10),
+        ..reverse_of(&scenario.link)
+    });
+    let mut graph = Graph::build(
+        &scenario.topology,
+        &Parts {
+            link: &scenario.link,
+            reverse: &reverse,
+            access: &access,
+        },
+    );
+    let is_graph = scenario.topology.words().entry().name == "graph";
+    if is_graph && scenario.edges.is_empty() {
+        return invalid(
+            "topology \"graph\" needs links: add [[edge]] tables with between = [\"a\", \"b\"] and link".into(),
+        );
+    }
+    if !is_graph && !scenario.edges.is_empty() {
+        return invalid(format!(
+            "[[edge]] belongs to topology = \"graph\", not to \"{}\"",
+            scenario.topology
+        ));
+    }
+    for edge in &scenario.edges {
+        let [a, b] = &edge.between;
+        if a == b {
+            return invalid(format!("edge: both ends are \"{a}\""));
+        }
+        let (from, to) = (graph.node(a), graph.node(b));
+        let name = match edge.name.as_str() {
+            "" => format!("{a}>{b}"),
+            name => name.to_string(),
+        };
+        graph.add(from, to, name, &edge.link, edge.watch);
+        let back = edge.back.as_ref().unwrap_or(&edge.link);
+        graph.add(to, from, format!("{b}>{a}"), back, false);
+    }
+    Ok(graph)
+}
+
+fn params(name: &str, spec: &DirectionSpec) -> Result<LinkParams, ScenarioError> {
+    spec.params().map_err(|e| {
+        let text = e.to_string();
+        let text = text.strip_prefix("link: ").unwrap_or(&text);
+        ScenarioError::Invalid(format!("{name}: {text}"))
+    })
+}
+
+/// Everything that can be wrong with a scenario, found before anything runs.
+///
+/// # Errors
+/// What is wrong, with the value and what would be right.
+pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
+    if scenario.duration.is_zero() || scenario.duration > LONGEST {
+        return invalid(format!(
+            "duration = \"{}\": from 1 ns to {LONGEST}",
+            scenario.duration
+        ));
+    }
+    if scenario.warmup >= scenario.duration {
+        return invalid(format!(
+            "warmup = \"{}\" leaves nothing of duration = \"{}\" to measure",
+            scenario.warmup, scenario.duration
+        ));
+    }
+    let shortest = Duration::from_micros(1);
+    for (key, period) in [
+        ("sample.queue", scenario.sample.queue),
+        ("sample.flow", scenario.sample.flow),
+    ] {
+        if period < shortest {
+            return invalid(format!("{key} = \"{period}\": at least {shortest}"));
+        }
+    }
+    if scenario.flows.is_empty() {
+        return invalid("there is no [[flow]]: add one, for example kind = \"bulk\"".into());
+    }
+    let mut flows = 0u64;
+    for flow in &scenario.flows {
+        let label = flow.label();
+        flows = flows.saturating_add(flow.count);
+        let tcp = scenario.tcp_of(flow)?;
+        if flow.is_tcp() && !(1..=65_495).contains(&tcp.mss.get()) {
+            return invalid(format!(
+                "flow \"{label}\": mss = \"{}\": from 1 B to 65495 B",
+                tcp.mss
+            ));
+        }
+        if flow.is_tcp() && tcp.receive_window < tcp.mss {
+            return invalid(format!(
+                "flow \"{label}\": receive_window = \"{}\" holds no segment of {}",
+                tcp.receive_window, tcp.mss
+            ));
+        }
+        if flow.is_tcp() && tcp.burst == 0 {
+            return invalid(format!("flow \"{label}\": burst = 0: at least 1 segment"));
+        }
+        let allowed: &[&str] = match flow.kind {
+            Kind::Bulk => &["size"],
+            Kind::Transfers => &["size", "think"],
+            Kind::Cbr | Kind::Poisson | Kind::Pareto => &["size", "rate"],
+            Kind::Voice | Kind::Pmu => &[],
+            Kind::Probe => &["gap"],
+        };
+        for (key, given) in [
+            ("size", flow.size.is_some()),
+            ("rate", flow.rate.is_some()),
+            ("gap", flow.gap.is_some()),
+            ("think", flow.think.is_some()),
+        ] {
+            if given && !allowed.contains(&key) {
+                return invalid(format!(
+                    "flow \"{label}\": {key} has no meaning for kind = \"{}\"",
+                    format!("{:?}", flow.kind).to_lowercase()
+                ));
+            }
+        }
+        if matches!(flow.kind, Kind::Cbr | Kind::Poisson | Kind::Pareto)
+            && flow.rate.is_none_or(|r| r == BitsPerSec::ZERO)
+        {
+            return invalid(format!(
+                "flow \"{label}\": needs a rate above 0, such as rate = \"448 kbit/s\""
+            ));
+        }
+        if flow.size == Some(Bytes::ZERO) || flow.gap == Some(Duration::ZERO) {
+            return invalid(format!("flow \"{label}\": size and gap must be above 0"));
+        }
+        if flow.start > scenario.duration {
+            return invalid(format!(
+                "flow \"{label}\": start = \"{}\" is after the end, {}",
+                flow.start, scenario.duration
+            ));
+        }
+    }
+    if flows > MOST_FLOWS {
+        return invalid(format!("{flows} flows: at most {MOST_FLOWS}"));
+    }
+    let graph = graph_of(scenario)?;
+    for edge in &graph.edges {
+        params(&edge.name, &edge.link)?;
+    }
+    for phase in &scenario.phases {
+        if phase.from >= phase.to || phase.to > scenario.duration {
+            return invalid(format!(
+                "phase \"{}\": from {} to {} does not lie within the run of {}",
+                phase.name, phase.from, phase.to, scenario.duration
+            ));
+        }
+    }
+    let mut router = Router::new(&graph);
+    let mut pair = 0;
+    for flow in &scenario.flows {
+        // One instance shows whether the names are right; the others differ in the pair alone.
+        let (from, to) = ends(&graph, flow, pair)?;
+        pair += flow.count as usize;
+        for (a, b) in [(from, to), (to, from)] {
+            if router.route(a, b).is_none() {
+                return invalid(format!(
+                    "flow \"{}\": there is no way from \"{}\" to \"{}\"",
+                    flow.label(),
+                    graph.nodes[a],
+                    graph.nodes[b]
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The hosts of a flow: by name, or the pair whose turn it is.
+fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), ScenarioError> {
+    let named = |name: &String| {
+        graph.find(name).ok_or_else(|| {
+            let known: Vec<&str> = graph.nodes.iter().map(String::as_str).collect();
+            let shown = known
+                .iter()
+                .take(12)
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", ");
+            let more = if known.len() > 12 { ", …" } else { "" };
+            ScenarioError::Invalid(format!(
+                "flow \"{}\": no host \"{name}\". Known: {shown}{more}.{}",
+                flow.label(),
+                base::words::hint(name, &known)
+            ))
+        })
+    };
+    let (from, to) = match (&flow.from, &flow.to) {
+        (Some(from), Some(to)) => (named(from)?, named(to)?),
+        (None, None) if !graph.pairs.is_empty() => graph.pairs[pair % graph.pairs.len()],
+        (None, None) => {
+            return invalid(format!(
+                "flow \"{}\": say from which host to which: from = \"a\", to = \"b\"",
+                flow.label()
+            ));
+        }
+        _ => {
+            return invalid(format!(
+                "flow \"{}\": give both from and to, or neither",
+                flow.label()
+            ));
+        }
+    };
+    if from == to {
+        return invalid(format!(
+            "flow \"{}\": begins and ends at \"{}\"",
+            flow.label(),
+            graph.nodes[from]
+        ));
+    }
+    Ok(if flow.backwards {
+        (to, from)
+    } else {
+        (from, to)
+    })
+}
+
+/// A network ready to run.
+///
+/// # Errors
+/// As [`check`].
+pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
+    check(scenario)?;
+    let streams = Streams::new(seed);
+    let graph = graph_of(scenario)?;
+    let mut network = Network::default();
+    let mut watched = Vec::new();
+    for edge in &graph.edges {
+        let params = params(&edge.name, &edge.link)?;
+        let link = network.add_link(&params, &streams, &edge.name);
+        if edge.watched {
+            network.watch(link);
+            watched.push((link, edge.name.clone(), params.rate.mean()));
+        }
+    }
+    let mut router = Router::new(&graph);
+    let mut flows = Vec::new();
+    let mut pair = 0;
+    let mut starts = streams.stream("scenario/starts");
+    for (group, flow) in scenario.flows.iter().enumerate() {
+        let settings = scenario.tcp_of(flow)?.settings();
+        for i in 0..flow.count {
+            let (from, to) = ends(&graph, flow, pair)?;
+            pair += 1;
+            let no_way = || ScenarioError::Invalid(format!("flow \"{}\": no way", flow.label()));
+            let there = router.route(from, to).ok_or_else(no_way)?;
+            let back = router.route(to, from).ok_or_else(no_way)?;
+            let start = start_of(flow, i, &mut starts);
+            let name = format!("flow/{group}/{i}");
+            let end = if flow.is_tcp() {
+                let application = application(flow, &streams, &name);
+                End::Tcp(network.connect(&settings, &there, &back, start, application, &streams))
+            } else {
+                let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
+                let source = Source::new(pattern(flow), start, stop, &streams, &name);
+                End::Datagrams(network.add_source(source, &there, &back))
+            };
+            flows.push(Instance { group, end });
+        }
+    }
+    Ok(Plan {
+        network,
+        watched,
+        flows,
+    })
+}
+
+fn start_of(flow: &Flow, number: u64, starts: &mut Rng) -> Time {
+    let random = Duration::from_secs_f64(flow.spread.as_secs_f64() * uniform(starts));
+    Time::ZERO + flow.start + flow.stagger * number + random
+}
+
+fn application(flow: &Flow, streams: &Streams, name: &str) -> Application {
+    match flow.kind {
+        Kind::Transfers => Application::Transfers(Box::new(Transfers {
+            bytes: Law::Exponential(flow.size.map_or(100_000.0, |s| s.get() as f64)),
+            think_s: Law::Exponential(flow.think.map_or(1.0, Duration::as_secs_f64)),
+            sizes: streams.stream(&format!("{name}/sizes")),
+            thoughts: streams.stream(&format!("{name}/thoughts")),
+        })),
+        _ => Application::Bulk {
+            bytes: flow.size.map_or(u64::MAX, Bytes::get),
+        },
+    }
+}
+
+fn pattern(flow: &Flow) -> Pattern {
+    let size = flow.size.unwrap_or(Bytes::new(210));
+    let gap_s = |rate: BitsPerSec| size.bits() as f64 / rate.get() as f64;
+    let rate = flow.rate.unwrap_or(BitsPerSec::from_kbps(64));
+    let steady = |gap_s| Pattern {
+        gap_s,
+        size: Law::Constant(size.get() as f64),
+        on_off_s: None,
+        echo: false,
+    };
+    match flow.kind {
+        Kind::Poisson => steady(Law::Exponential(gap_s(rate))),
+        // Willinger and others 1997: spans with shape between 1 and 2 make self-similar traffic.
+        Kind::Pareto => Pattern {
+            on_off_s: Some((Law::Pareto(0.5, 1.4), Law::Pareto(0.5, 1.4))),
+            ..steady(Law::Constant(gap_s(rate)))
+        },
+        Kind::Voice => Pattern::voice(),
+        Kind::Pmu => Pattern::pmu(),
+        Kind::Probe => Pattern::probe(flow.gap.unwrap_or(Duration::from_millis(50))),
+        Kind::Cbr | Kind::Bulk | Kind::Transfers => steady(Law::Constant(gap_s(rate))),
+    }
+}

@@ -1,0 +1,500 @@
+//! Carries a scenario out: rows of a recording on the way, figures at the end.
+
+use crate::network::{Blind, Happening, Observer};
+use crate::plan::{self, End, Plan};
+use crate::scenario::{Kind, Scenario, ScenarioError};
+use crate::segment::Segment;
+use crate::summary::Summary;
+use base::record::{self, Direction, Row, Status};
+use base::{BitsPerSec, Duration, Ecn, Packet, Time};
+use link::qdisc::Reason;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Simulated time zero in recordings: 1 January 2000, UNIX ns. A run knows no other calendar, so the
+/// same seed writes the same bytes.
+pub const EPOCH_NS: i64 = 946_684_800 * 1_000_000_000;
+
+/// Where rows go.
+pub type Rows<'a> = &'a mut dyn FnMut(Row);
+
+/// One run's figures. Rates, delays and shares count from the end of the warm-up.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    pub seed: u64,
+    /// How much was simulated; less than asked for where the run was ended.
+    pub simulated_s: f64,
+    pub events: u64,
+    pub links: Vec<LinkOutcome>,
+    pub flows: Vec<FlowOutcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkOutcome {
+    pub name: String,
+    pub rate_bps: u64,
+    /// What left the queue's far end, whole IP packets.
+    pub delivered_bps: f64,
+    pub utilisation: f64,
+    /// Backlog over the mean rate, sampled: the delay that a packet would have met.
+    pub queue_ms: Stats,
+    /// Waiting times of the packets that came out.
+    pub sojourn_ms: Stats,
+    pub drops: u64,
+    /// Drops over packets offered.
+    pub drop_share: f64,
+    pub marks: u64,
+}
+
+/// All flows of one `[[flow]]` together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowOutcome {
+    pub name: String,
+    pub count: u64,
+    /// Payload that arrived in order, of all together; for datagrams, whole IP packets.
+    pub goodput_bps: f64,
+    /// Jain's index: 1 where all got the same.
+    pub fairness: Option<f64>,
+    /// One-way delay of their packets, of the flows' means.
+    pub delay_ms: Option<f64>,
+    pub delay_p95_ms: Option<f64>,
+    /// There and back, of probes.
+    pub rtt_ms: Option<Stats>,
+    /// Datagrams dropped on their way, over those sent; segments sent again, over those sent.
+    pub loss: Option<f64>,
+    pub retransmits: u64,
+    pub timeouts: u64,
+    /// Transfers completed, and how long they took.
+    pub transfers: u64,
+    pub transfer_ms: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Stats {
+    pub mean: f64,
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+impl Stats {
+    fn of_ns(s: &Summary) -> Stats {
+        let ms = |q| s.quantile(q).unwrap_or(0) as f64 / 1e6;
+        Stats {
+            mean: s.mean().unwrap_or(0.0) / 1e6,
+            p50: ms(0.5),
+            p95: ms(0.95),
+            p99: ms(0.99),
+            max: s.max().unwrap_or(0) as f64 / 1e6,
+        }
+    }
+}
+
+/// Counts at the end of the warm-up.
+#[derive(Clone, Default)]
+struct Mark {
+    delivered: Vec<u64>,
+    offered: Vec<u64>,
+    drops: Vec<u64>,
+    marks: Vec<u64>,
+    received: Vec<u64>,
+    sent: Vec<u64>,
+    again: Vec<u64>,
+}
+
+/// Runs a scenario once.
+///
+/// `rows` receives the recording; without it nothing is sampled but what the figures need. `step` is
+/// told how far the run is and says whether to go on; what has been simulated until then is kept.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    mut rows: Option<Rows>,
+    step: &mut dyn FnMut(Time) -> bool,
+) -> Result<Outcome, ScenarioError> {
+    let plan = plan::build(scenario, seed)?;
+    let mut runner = Runner::new(scenario, plan);
+    let recording = rows.is_some();
+    let mut watcher = Watcher::new(scenario, &runner.plan);
+    let end = Time::ZERO + scenario.duration;
+    let warm = Time::ZERO + scenario.warmup;
+    let slice = Duration::from_nanos((scenario.duration.as_nanos() / 200).max(1));
+    let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
+    let mut warmed = false;
+    if let Some(rows) = &mut rows {
+        phases(scenario, rows);
+    }
+    loop {
+        let mut next = end.min(queue_due).min(slice_due);
+        if recording {
+            next = next.min(flow_due);
+        }
+        if !warmed {
+            next = next.min(warm);
+        }
+        if recording {
+            runner.plan.network.run_until(next, &mut watcher);
+            if let Some(rows) = &mut rows {
+                watcher.rows.drain(..).for_each(&mut **rows);
+            }
+        } else {
+            runner.plan.network.run_until(next, &mut Blind);
+        }
+        if !warmed && next >= warm {
+            warmed = true;
+            runner.begin_measurement();
+        }
+        if next >= queue_due {
+            runner.sample_queues(warmed, &mut rows);
+            queue_due += scenario.sample.queue;
+        }
+        if recording && next >= flow_due {
+            if let Some(rows) = &mut rows {
+                runner.sample_flows(rows);
+            }
+            flow_due += scenario.sample.flow;
+        }
+        if next >= end {
+            break;
+        }
+        if next >= slice_due {
+            slice_due += slice;
+            if !step(next) {
+                break;
+            }
+        }
+    }
+    Ok(runner.outcome(seed))
+}
+
+struct Runner<'a> {
+    scenario: &'a Scenario,
+    plan: Plan,
+    mark: Mark,
+    warm: Time,
+    /// Backlog as delay, of each watched link.
+    backlog: Vec<Summary>,
+    names: Vec<record::Text>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(scenario: &'a Scenario, plan: Plan) -> Runner<'a> {
+        let mut runner = Runner {
+            scenario,
+            mark: Mark::default(),
+            warm: Time::ZERO,
+            backlog: vec![Summary::default(); plan.watched.len()],
+            names: plan.watched.iter().map(|w| w.1.as_str().into()).collect(),
+            plan,
+        };
+        runner.mark = runner.counts();
+        runner
+    }
+
+    fn counts(&self) -> Mark {
+        let network = &self.plan.network;
+        let mut mark = Mark::default();
+        for (link, _, _) in &self.plan.watched {
+            let s = network.link_stats(*link);
+            mark.delivered.push(s.delivered.bytes.bits());
+            mark.offered.push(s.offered.packets);
+            let line = s.dropped_for(Reason::LineLoss).packets;
+            mark.drops.push(s.dropped_total().packets - line);
+            mark.marks.push(s.marked.packets);
+        }
+        for flow in &self.plan.flows {
+            let (received, sent, again) = match flow.end {
+                End::Tcp(i) => {
+                    let c = &network.connections[i];
+                    let s = c.sender.stats();
+                    (c.receiver.received(), s.segments, s.retransmits)
+                }
+                End::Datagrams(i) => {
+                    let d = &network.datagrams[i];
+                    (d.received_bytes, d.sent, d.lost)
+                }
+            };
+            mark.received.push(received);
+            mark.sent.push(sent);
+            mark.again.push(again);
+        }
+        mark
+    }
+
+    fn begin_measurement(&mut self) {
+        for (link, _, _) in &self.plan.watched {
+            self.plan.network.refresh(*link, &mut Blind);
+        }
+        self.plan.network.begin_measurement();
+        self.mark = self.counts();
+        self.warm = self.plan.network.now();
+    }
+
+    fn sample_queues(&mut self, warmed: bool, rows: &mut Option<Rows>) {
+        let t_ns = EPOCH_NS + self.plan.network.now().as_nanos() as i64;
+        for (i, (link, _, rate)) in self.plan.watched.iter().enumerate() {
+            self.plan.network.refresh(*link, &mut Blind);
+            let stats = self.plan.network.link_stats(*link);
+            if warmed {
+                let delay = stats.backlog.bytes.serialization_delay_ceil(*rate);
+                self.backlog[i].add_span(delay);
+            }
+            if let Some(rows) = rows {
+                rows(stats.row(t_ns, self.names[i].clone()).into());
+            }
+        }
+    }
+
+    fn sample_flows(&mut self, rows: &mut Rows) {
+        let t_ns = EPOCH_NS + self.plan.network.now().as_nanos() as i64;
+        for (number, flow) in self.plan.flows.iter().enumerate() {
+            let End::Tcp(i) = flow.end else { continue };
+            let c = &self.plan.network.connections[i];
+            let state = c.sender.controller();
+            let (rtt, stats) = (c.sender.rtt(), c.sender.stats());
+            let ns = |d: Option<Duration>| d.map(|d| d.as_nanos() as i64);
+            let backwards = self.scenario.flows[flow.group].backwards;
+            rows(
+                record::Flow {
+                    t_ns,
+                    flow: number as i64,
+                    direction: if backwards {
+                        Direction::Down
+                    } else {
+                        Direction::Up
+                    },
+                    bytes_acked: Some(c.sender.acknowledged() as i64),
+                    delivered_bytes: Some(c.sender.delivered() as i64),
+                    bytes_received: Some(c.receiver.received() as i64),
+                    cwnd_bytes: Some(state.cwnd.get() as i64),
+                    ssthresh_bytes: state.ssthresh.map(|s| s.get() as i64),
+                    srtt_ns: ns(rtt.srtt()),
+                    rttvar_ns: ns(rtt.rttvar()),
+                    min_rtt_ns: ns(rtt.min_rtt()),
+                    retransmits: Some(stats.retransmits as i64),
+                    delivery_rate_bps: None,
+                    mss_bytes: Some(c.sender.settings().mss.get() as i64),
+                }
+                .into(),
+            );
+        }
+    }
+
+    fn outcome(mut self, seed: u64) -> Outcome {
+        for (link, _, _) in &self.plan.watched {
+            self.plan.network.refresh(*link, &mut Blind);
+        }
+        let now = self.counts();
+        let network = &self.plan.network;
+        let span_s = network.now().saturating_since(self.warm).as_secs_f64();
+        let per_s = |bits: f64| if span_s > 0.0 { bits / span_s } else { 0.0 };
+        let mark = &self.mark;
+        let links = self
+            .plan
+            .watched
+            .iter()
+            .enumerate()
+            .map(|(i, (link, name, rate))| {
+                let delivered_bps = per_s((now.delivered[i] - mark.delivered[i]) as f64);
+                let drops = now.drops[i] - mark.drops[i];
+                LinkOutcome {
+                    name: name.clone(),
+                    rate_bps: rate.get(),
+                    delivered_bps,
+                    utilisation: delivered_bps / BitsPerSec::get(*rate) as f64,
+                    queue_ms: Stats::of_ns(&self.backlog[i]),
+                    sojourn_ms: network.sojourn(*link).map(Stats::of_ns).unwrap_or_default(),
+                    drops,
+                    drop_share: drops as f64 / (now.offered[i] - mark.offered[i]).max(1) as f64,
+                    marks: now.marks[i] - mark.marks[i],
+                }
+            });
+        let links = links.collect();
+        let groups = self.scenario.flows.iter().enumerate().map(|(group, flow)| {
+            let mut sums = Sums::default();
+            for (i, instance) in self.plan.flows.iter().enumerate() {
+                if instance.group == group {
+                    let got = (now.received[i] - mark.received[i]) as f64;
+                    sums.add(got);
+                    sums.sent += now.sent[i] - mark.sent[i];
+                    sums.again += now.again[i].saturating_sub(mark.again[i]);
+                    sums.note(network, instance.end);
+                }
+            }
+            FlowOutcome {
+                name: flow.label(),
+                count: flow.count,
+                goodput_bps: per_s(sums.bytes * 8.0),
+                fairness: (sums.n > 1.0 && sums.squares > 0.0)
+                    .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
+                delay_ms: mean(&sums.delays),
+                delay_p95_ms: mean(&sums.p95s),
+                rtt_ms: (flow.kind == Kind::Probe).then(|| Stats::of_ns(&sums.rtt)),
+                loss: (sums.sent > 0).then(|| sums.again as f64 / sums.sent as f64),
+                retransmits: if flow.is_tcp() { sums.again } else { 0 },
+                timeouts: sums.timeouts,
+                transfers: sums.transfers,
+                transfer_ms: mean(&sums.transfer_times),
+            }
+        });
+        Outcome {
+            seed,
+            simulated_s: network.now().as_secs_f64(),
+            events: network.events(),
+            links,
+            flows: groups.collect(),
+        }
+    }
+}
+
+/// What the flows of a group add up to.
+#[derive(Default)]
+struct Sums {
+    n: f64,
+    bytes: f64,
+    squares: f64,
+    sent: u64,
+    again: u64,
+    timeouts: u64,
+    transfers: u64,
+    delays: Vec<f64>,
+    p95s: Vec<f64>,
+    transfer_times: Vec<f64>,
+    rtt: Summary,
+}
+
+impl Sums {
+    fn add(&mut self, bytes: f64) {
+        self.n += 1.0;
+        self.bytes += bytes;
+        self.squares += bytes * bytes;
+    }
+
+    fn note(&mut self, network: &crate::network::Network, end: End) {
+        let delay = match end {
+            End::Tcp(i) => {
+                let c = &network.connections[i];
+                self.timeouts += c.sender.stats().timeouts;
+                self.transfers += c.transfers.count();
+                self.transfer_times
+                    .extend(c.transfers.mean().map(|ns| ns / 1e6));
+                &c.delay
+            }
+            End::Datagrams(i) => {
+                let d = &network.datagrams[i];
+                self.rtt.merge(&d.rtt);
+                &d.delay
+            }
+        };
+        self.delays.extend(delay.mean().map(|ns| ns / 1e6));
+        self.p95s
+            .extend(delay.quantile(0.95).map(|ns| ns as f64 / 1e6));
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn phases(scenario: &Scenario, rows: &mut Rows) {
+    let mut events: Vec<(i64, &str, &str)> = Vec::new();
+    for phase in &scenario.phases {
+        let at = |d: Duration| EPOCH_NS + d.as_nanos() as i64;
+        events.push((at(phase.from), "phase", &phase.name));
+        events.push((at(phase.to), "phase_end", &phase.name));
+    }
+    events.sort_by_key(|e| e.0);
+    for (t_ns, kind, subject) in events {
+        rows(
+            record::Event {
+                t_ns,
+                kind: kind.into(),
+                subject: subject.into(),
+                detail: "".into(),
+            }
+            .into(),
+        );
+    }
+}
+
+/// Writes what becomes of each probe.
+struct Watcher {
+    rows: Vec<Row>,
+    /// By the flow of the packets: the number of the source, and whether it is the way back.
+    probes: BTreeMap<u64, (usize, bool)>,
+    targets: Vec<record::Text>,
+}
+
+impl Watcher {
+    fn new(scenario: &Scenario, plan: &Plan) -> Watcher {
+        let mut watcher = Watcher {
+            rows: Vec::new(),
+            probes: BTreeMap::new(),
+            targets: vec!["udp".into(); plan.network.datagrams.len()],
+        };
+        for instance in &plan.flows {
+            let flow = &scenario.flows[instance.group];
+            if let (End::Datagrams(i), Kind::Probe) = (instance.end, flow.kind) {
+                let (there, back) = plan.network.datagrams[i].flows();
+                watcher.probes.insert(there.0, (i, false));
+                watcher.probes.extend(back.map(|back| (back.0, (i, true))));
+                if !flow.name.is_empty() {
+                    watcher.targets[i] = flow.name.as_str().into();
+                }
+            }
+        }
+        watcher
+    }
+
+    fn row(&self, flow: usize, probe: &Segment, status: Status) -> record::Delay {
+        record::Delay {
+            sent_ns: EPOCH_NS + probe.sent.as_nanos() as i64,
+            seq: probe.seq as i64,
+            target: self.targets[flow].clone(),
+            rtt_ns: None,
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: None,
+            remote_tx_ns: None,
+            host_ns: None,
+            late_send_ns: Some(0),
+            status,
+            ecn: None,
+            dscp: None,
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn packet(&mut self, _now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        if let Happening::Dropped(_) = what
+            && let Some(&(flow, back)) = self.probes.get(&packet.flow.0)
+        {
+            let status = if back {
+                Status::LostDown
+            } else {
+                Status::LostUp
+            };
+            let row = self.row(flow, segment, status);
+            self.rows.push(row.into());
+        }
+    }
+
+    fn answer(&mut self, now: Time, flow: usize, probe: &Segment, ecn: Ecn) {
+        let rtt = now.saturating_since(probe.sent);
+        let there = probe.delay.as_nanos() as i64;
+        let mut row = self.row(flow, probe, Status::Ok);
+        row.rtt_ns = Some(rtt.as_nanos() as i64);
+        row.owd_up_ns = Some(there);
+        row.owd_down_ns = Some(rtt.as_nanos() as i64 - there);
+        row.remote_rx_ns = Some(row.sent_ns + there);
+        row.remote_tx_ns = row.remote_rx_ns;
+        row.host_ns = Some(0);
+        row.ecn = Some(i64::from(ecn.bits()));
+        self.rows.push(row.into());
+    }
+}

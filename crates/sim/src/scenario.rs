@@ -1,0 +1,473 @@
+//! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
+
+use crate::tcp::Settings;
+use crate::topology::TopologySpec;
+use base::words::nearest;
+use base::{BitsPerSec, Bytes, Duration};
+use congestion::ControllerSpec;
+use congestion::rtt;
+use link::DirectionSpec;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use toml::{Table, Value};
+
+/// A whole simulation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// One line for people.
+    #[serde(default)]
+    pub title: String,
+    pub duration: Duration,
+    /// Figures count from here.
+    #[serde(default)]
+    pub warmup: Duration,
+    #[serde(default = "one")]
+    pub seed: u64,
+    #[serde(default = "dumbbell")]
+    pub topology: TopologySpec,
+    #[serde(default)]
+    pub sample: Sample,
+    /// The link that the scenario is about; in a row, each of them.
+    pub link: DirectionSpec,
+    /// The way back; as `link`, with a queue that never fills, where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverse: Option<DirectionSpec>,
+    /// Between hosts and routers, both ways; ten times as fast as `link` where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<DirectionSpec>,
+    #[serde(default)]
+    pub tcp: Tcp,
+    #[serde(default, rename = "flow")]
+    pub flows: Vec<Flow>,
+    /// Links of `topology = "graph"`.
+    #[serde(default, rename = "edge", skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<EdgeSpec>,
+    /// Stretches of time with a name, as `tailback test` has them: `idle`, `up`, `down`, `both`.
+    #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+}
+
+fn one() -> u64 {
+    1
+}
+fn dumbbell() -> TopologySpec {
+    "dumbbell".parse().expect("it is in the table")
+}
+
+/// How often rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sample {
+    pub queue: Duration,
+    pub flow: Duration,
+}
+
+impl Default for Sample {
+    fn default() -> Sample {
+        Sample {
+            queue: Duration::from_millis(10),
+            flow: Duration::from_millis(100),
+        }
+    }
+}
+
+/// What TCP is set to; see [`Settings`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tcp {
+    pub controller: ControllerSpec,
+    pub mss: Bytes,
+    pub header: Bytes,
+    /// In segments; RFC 6928's where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u64>,
+    pub delayed_ack: bool,
+    pub ack_delay: Duration,
+    pub quick_acks: u32,
+    pub sack: bool,
+    pub limited_transmit: bool,
+    pub tail_loss_probe: bool,
+    pub ecn: bool,
+    pub pacing: bool,
+    pub burst: u64,
+    pub receive_window: Bytes,
+    pub idle_restart: bool,
+    /// Least retransmission time-out: on top of the round trip as in Linux, or of all where `rto_rfc`.
+    pub min_rto: Duration,
+    pub initial_rto: Duration,
+    pub rto_rfc: bool,
+}
+
+impl Default for Tcp {
+    fn default() -> Tcp {
+        let s = Settings::default();
+        Tcp {
+            controller: (*s.controller).clone(),
+            mss: s.mss,
+            header: s.header,
+            initial_window: s.initial_window,
+            delayed_ack: s.delayed_ack,
+            ack_delay: s.ack_delay,
+            quick_acks: s.quick_acks,
+            sack: s.sack,
+            limited_transmit: s.limited_transmit,
+            tail_loss_probe: s.tail_loss_probe,
+            ecn: s.ecn,
+            pacing: s.pacing,
+            burst: s.burst,
+            receive_window: s.receive_window,
+            idle_restart: s.idle_restart,
+            min_rto: s.rto.min,
+            initial_rto: s.rto.initial,
+            rto_rfc: s.rto.floor == rtt::Floor::Whole,
+        }
+    }
+}
+
+impl Tcp {
+    pub fn settings(&self) -> Settings {
+        Settings {
+            controller: Arc::new(self.controller.clone()),
+            mss: self.mss,
+            header: self.header,
+            initial_window: self.initial_window,
+            delayed_ack: self.delayed_ack,
+            ack_delay: self.ack_delay,
+            quick_acks: self.quick_acks,
+            sack: self.sack,
+            limited_transmit: self.limited_transmit,
+            tail_loss_probe: self.tail_loss_probe,
+            ecn: self.ecn,
+            pacing: self.pacing,
+            burst: self.burst,
+            receive_window: self.receive_window,
+            idle_restart: self.idle_restart,
+            rto: rtt::Params {
+                initial: self.initial_rto,
+                min: self.min_rto,
+                floor: if self.rto_rfc {
+                    rtt::Floor::Whole
+                } else {
+                    rtt::Floor::Deviation
+                },
+                ..rtt::Params::linux()
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// TCP: `size` bytes, or without end.
+    Bulk,
+    /// TCP on one connection: transfers of exponential size (mean `size`), `think` (mean, exponential)
+    /// after each.
+    Transfers,
+    /// Datagrams of `size` at `rate`, evenly spaced.
+    Cbr,
+    /// The same rate with exponential gaps.
+    Poisson,
+    /// On/off with Pareto spans of shape 1.4: `rate` while on; many of them are self-similar.
+    Pareto,
+    /// One way of a G.711 conversation with pauses.
+    Voice,
+    /// A phasor measurement unit: 50 frames a second.
+    Pmu,
+    /// The delay monitor: a small datagram each `gap`, sent back by the far end.
+    Probe,
+}
+
+/// One or more flows alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    pub kind: Kind,
+    /// In tables and recordings; the kind where it is not given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(default = "one")]
+    pub count: u64,
+    /// Hosts; the next pair of the topology where they are not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// From the right to the left.
+    #[serde(default)]
+    pub backwards: bool,
+    #[serde(default)]
+    pub start: Duration,
+    /// Each begins so much after the one before.
+    #[serde(default)]
+    pub stagger: Duration,
+    /// Each begins at random within so much after that.
+    #[serde(default)]
+    pub spread: Duration,
+    /// Datagrams end here; the end of the run where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Duration>,
+    /// Payload to transfer, or whole IP packet of a datagram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitsPerSec>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Duration>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Duration>,
+    /// Differences from `[tcp]`.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub tcp: Table,
+}
+
+impl Flow {
+    pub fn label(&self) -> String {
+        match self.name.as_str() {
+            "" => format!("{:?}", self.kind).to_lowercase(),
+            name => name.to_string(),
+        }
+    }
+    pub fn is_tcp(&self) -> bool {
+        matches!(self.kind, Kind::Bulk | Kind::Transfers)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EdgeSpec {
+    /// Two nodes; the first is where `link` begins.
+    pub between: [String; 2],
+    /// In tables and recordings; `a>b` where it is not given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Its queue is one that the scenario is about.
+    #[serde(default)]
+    pub watch: bool,
+    pub link: DirectionSpec,
+    /// As `link` where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<DirectionSpec>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    pub name: String,
+    pub from: Duration,
+    pub to: Duration,
+}
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ScenarioError {
+    #[error("{0}")]
+    Toml(String),
+    #[error("{key} = {value}: {why}")]
+    Set {
+        key: String,
+        value: String,
+        why: String,
+    },
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// A scenario as it is put together: the text of a file, then single values.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    text: String,
+    table: Table,
+    /// Keys that were set after the file was read, and by what.
+    set: Vec<(String, String)>,
+}
+
+impl Draft {
+    /// # Errors
+    /// Text that is not TOML.
+    pub fn new(text: &str) -> Result<Draft, ScenarioError> {
+        let table = toml::from_str(text).map_err(|e| ScenarioError::Toml(e.to_string()))?;
+        Ok(Draft {
+            text: text.to_string(),
+            table,
+            set: Vec::new(),
+        })
+    }
+
+    /// Changes one value by its dotted key, such as `link.queue`, `flow.0.tcp.controller`. The value is
+    /// TOML where it reads as TOML, and text where not. `by` says who asks, such as `--set`.
+    ///
+    /// # Errors
+    /// A key that leads nowhere.
+    pub fn set(&mut self, key: &str, value: &str, by: &str) -> Result<(), ScenarioError> {
+        let failed = |why: String| ScenarioError::Set {
+            key: key.into(),
+            value: value.into(),
+            why,
+        };
+        let parsed = toml::from_str::<Table>(&format!("v = {value}"))
+            .ok()
+            .and_then(|mut t| t.remove("v"));
+        let path: Vec<&str> = key.split('.').map(str::trim).collect();
+        let (last, parents) = path.split_last().expect("a split has a part");
+        let mut at = &mut self.table;
+        let mut parents = parents.iter().peekable();
+        while let Some(part) = parents.next() {
+            let entry = at
+                .entry(part.to_string())
+                .or_insert_with(|| Value::Table(Table::new()));
+            at = match entry {
+                Value::Table(table) => table,
+                Value::Array(list) => {
+                    let n = list.len();
+                    let index = parents.next().and_then(|i| i.parse::<usize>().ok());
+                    index
+                        .and_then(|i| list.get_mut(i)?.as_table_mut())
+                        .ok_or_else(|| {
+                            failed(format!(
+                                "\"{part}\" is a list of {n}: write {part}.0 to {part}.{}",
+                                n.max(1) - 1
+                            ))
+                        })?
+                }
+                _ => return Err(failed(format!("\"{part}\" is a value, it has no parts"))),
+            };
+        }
+        let was_text = at.get(*last).is_some_and(Value::is_str);
+        let parsed = parsed.filter(|v| v.is_table() || v.is_str() || !was_text);
+        at.insert(
+            last.to_string(),
+            parsed.unwrap_or_else(|| Value::String(value.to_string())),
+        );
+        self.set.push((path.join("."), by.to_string()));
+        Ok(())
+    }
+
+    /// # Errors
+    /// A key that is not known, answered with the nearest; a value that cannot be right.
+    pub fn finish(&self) -> Result<Scenario, ScenarioError> {
+        // From the text where nothing was changed, so that a message shows the line.
+        let read: Result<Scenario, _> = match self.set.is_empty() {
+            true => toml::from_str(&self.text),
+            false => self.table.clone().try_into(),
+        };
+        let scenario = read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))?;
+        crate::plan::check(&scenario)?;
+        Ok(scenario)
+    }
+
+    /// The whole scenario with where each value comes from: the file, a change, or the default.
+    ///
+    /// # Errors
+    /// As [`Draft::finish`].
+    pub fn describe(&self) -> Result<String, ScenarioError> {
+        let scenario = self.finish()?;
+        let table = Table::try_from(&scenario).expect("a scenario is plain data");
+        let mut out = String::new();
+        self.describe_table(&table, &mut Vec::new(), &mut out);
+        Ok(out)
+    }
+
+    fn describe_table(&self, table: &Table, path: &mut Vec<String>, out: &mut String) {
+        let nested = |v: &Value| match v {
+            Value::Table(_) => true,
+            Value::Array(list) => list.first().is_some_and(Value::is_table),
+            _ => false,
+        };
+        for (key, value) in table.iter().filter(|(_, v)| !nested(v)) {
+            path.push(key.clone());
+            let line = format!("{key} = {value}");
+            out.push_str(&format!("{line:46} # {}\n", self.origin(path)));
+            path.pop();
+        }
+        for (key, value) in table.iter().filter(|(_, v)| nested(v)) {
+            path.push(key.clone());
+            let named: Vec<&str> = path
+                .iter()
+                .filter(|p| p.parse::<usize>().is_err())
+                .map(String::as_str)
+                .collect();
+            let name = named.join(".");
+            match value {
+                Value::Array(list) => {
+                    for (i, item) in list.iter().enumerate() {
+                        out.push_str(&format!("\n[[{name}]]\n"));
+                        path.push(i.to_string());
+                        if let Value::Table(item) = item {
+                            self.describe_table(item, path, out);
+                        }
+                        path.pop();
+                    }
+                }
+                Value::Table(inner) => {
+                    out.push_str(&format!("\n[{name}]\n"));
+                    self.describe_table(inner, path, out);
+                }
+                _ => {}
+            }
+            path.pop();
+        }
+    }
+
+    fn origin(&self, path: &[String]) -> String {
+        let key = path.join(".");
+        let by = self.set.iter().rev().find(|(k, _)| {
+            *k == key
+                || key
+                    .strip_prefix(k.as_str())
+                    .is_some_and(|rest| rest.starts_with('.'))
+        });
+        if let Some((_, by)) = by {
+            return by.clone();
+        }
+        let mut at: Option<&Value> = None;
+        for part in path {
+            at = match (at, part.parse::<usize>()) {
+                (None, _) => self.table.get(part),
+                (Some(Value::Array(list)), Ok(i)) => list.get(i),
+                (Some(Value::Table(table)), _) => table.get(part),
+                _ => None,
+            };
+            if at.is_none() {
+                return "default".into();
+            }
+        }
+        "file".into()
+    }
+}
+
+impl Scenario {
+    /// What a flow's TCP is set to: `[tcp]` with the flow's differences.
+    ///
+    /// # Errors
+    /// A key that is not known, or a value that cannot be right.
+    pub fn tcp_of(&self, flow: &Flow) -> Result<Tcp, ScenarioError> {
+        let mut table = Table::try_from(&self.tcp).expect("settings are plain data");
+        table.extend(flow.tcp.clone());
+        table.try_into().map_err(|e: toml::de::Error| {
+            ScenarioError::Toml(format!(
+                "flow \"{}\": tcp: {}",
+                flow.label(),
+                hinted(e.message())
+            ))
+        })
+    }
+}
+
+/// Adds the nearest match to what serde says of an unknown field or variant.
+fn hinted(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let known: Vec<&str>;
+    let hint = match quoted.next() {
+        Some(word) if message.contains("unknown field") || message.contains("unknown variant") => {
+            known = quoted.collect();
+            nearest(word, &known)
+        }
+        _ => None,
+    };
+    match hint {
+        Some(hint) => format!("{}. Did you mean \"{hint}\"?", message.trim_end()),
+        None => message.trim_end().to_string(),
+    }
+}

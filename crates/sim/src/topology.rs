@@ -1,0 +1,366 @@
+//! Who is connected to whom: a graph of nodes and one-way links, four usual shapes of it, and the
+//! routes through it.
+
+use base::words::{Entry, Parameter, Unit, worded};
+use link::DirectionSpec;
+use std::collections::{BTreeMap, VecDeque};
+
+const fn count(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
+    Parameter {
+        name,
+        unit: Unit::Count,
+        default: Some(default),
+        min: "1",
+        max: "1000000",
+        section: "none: there is no usual one",
+        doc,
+    }
+}
+
+pub const TOPOLOGIES: &[Entry] = &[
+    Entry {
+        name: "dumbbell",
+        summary: "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers",
+        sources: &[],
+        parameters: &[count("pairs", "1", "hosts on each side")],
+    },
+    Entry {
+        name: "parking_lot",
+        summary: "a row of links; s0 to d0 crosses all of them, s1 to d1 the first, s2 to d2 the second, …",
+        sources: &[],
+        parameters: &[count("hops", "2", "links in the row")],
+    },
+    Entry {
+        name: "linear",
+        summary: "a row of links from s0 to d0 without access links",
+        sources: &[],
+        parameters: &[count("hops", "1", "links in the row")],
+    },
+    Entry {
+        name: "cross",
+        summary: "four arms at one router: s0 to d0 and s1 to d1 meet there; a link leads to each host",
+        sources: &[],
+        parameters: &[],
+    },
+    Entry {
+        name: "graph",
+        summary: "what the scenario's [[edge]] tables say",
+        sources: &[],
+        parameters: &[],
+    },
+];
+
+worded! {
+    /// A shape, written as `dumbbell:pairs=10`.
+    TopologySpec, "topology", TOPOLOGIES.iter()
+}
+
+/// One direction between two nodes.
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub from: usize,
+    pub to: usize,
+    /// Its name in recordings and tables.
+    pub name: String,
+    pub link: DirectionSpec,
+    /// Its queue is one that the scenario is about.
+    pub watched: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    pub nodes: Vec<String>,
+    pub edges: Vec<Edge>,
+    /// Hosts that a flow without names connects: the first with the first pair, and so on.
+    pub pairs: Vec<(usize, usize)>,
+}
+
+/// What the builders make links of.
+pub struct Parts<'a> {
+    pub link: &'a DirectionSpec,
+    pub reverse: &'a DirectionSpec,
+    pub access: &'a DirectionSpec,
+}
+
+impl Graph {
+    /// The number of the node of that name, new or known.
+    pub fn node(&mut self, name: &str) -> usize {
+        match self.find(name) {
+            Some(at) => at,
+            None => {
+                self.nodes.push(name.to_string());
+                self.nodes.len() - 1
+            }
+        }
+    }
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.nodes.iter().position(|n| n == name)
+    }
+
+    fn add_node(&mut self, name: String) -> usize {
+        self.nodes.push(name);
+        self.nodes.len() - 1
+    }
+
+    pub fn add(
+        &mut self,
+        from: usize,
+        to: usize,
+        name: String,
+        link: &DirectionSpec,
+        watched: bool,
+    ) {
+        self.edges.push(Edge {
+            from,
+            to,
+            name,
+            link: link.clone(),
+            watched,
+        });
+    }
+
+    fn add_access(&mut self, a: usize, b: usize, link: &DirectionSpec) {
+        for (from, to) in [(a, b), (b, a)] {
+            let name = format!("{}>{}", self.nodes[from], self.nodes[to]);
+            self.add(from, to, name, link, false);
+        }
+    }
+
+    /// One of the named shapes; `graph` is empty.
+    pub fn build(spec: &TopologySpec, parts: &Parts) -> Graph {
+        let words = spec.words();
+        let mut g = Graph::default();
+        match words.entry().name {
+            "dumbbell" => {
+                let left = g.add_node("left".into());
+                let right = g.add_node("right".into());
+                g.add(left, right, "link".into(), parts.link, true);
+                g.add(right, left, "reverse".into(), parts.reverse, false);
+                for i in 0..words.count("pairs") {
+                    g.add_pair(i, left, right, parts.access);
+                }
+            }
+            "parking_lot" => {
+                let hops = words.count("hops") as usize;
+                let routers: Vec<usize> = (0..=hops).map(|i| g.add_node(format!("r{i}"))).collect();
+                for i in 0..hops {
+                    let (a, b) = (routers[i], routers[i + 1]);
+                    g.add(a, b, format!("link/{i}"), parts.link, true);
+                    g.add(b, a, format!("reverse/{i}"), parts.reverse, false);
+                }
+                g.add_pair(0, routers[0], routers[hops], parts.access);
+                for i in 0..hops {
+                    g.add_pair(i as u64 + 1, routers[i], routers[i + 1], parts.access);
+                }
+            }
+            "linear" => {
+                let hops = words.count("hops") as usize;
+                let mut at = g.add_node("s0".into());
+                let first = at;
+                for i in 0..hops {
+                    let name = match i + 1 == hops {
+                        true => "d0".to_string(),
+                        false => format!("r{i}"),
+                    };
+                    let next = g.add_node(name);
+                    let of = |what: &str| match hops {
+                        1 => what.to_string(),
+                        _ => format!("{what}/{i}"),
+                    };
+                    g.add(at, next, of("link"), parts.link, true);
+                    g.add(next, at, of("reverse"), parts.reverse, false);
+                    at = next;
+                }
+                g.pairs.push((first, at));
+            }
+            "cross" => {
+                let middle = g.add_node("middle".into());
+                for i in 0..2 {
+                    let source = g.add_node(format!("s{i}"));
+                    let sink = g.add_node(format!("d{i}"));
+                    g.add_access(source, middle, parts.access);
+                    g.add(middle, sink, format!("link/{i}"), parts.link, true);
+                    g.add(sink, middle, format!("reverse/{i}"), parts.reverse, false);
+                    g.pairs.push((source, sink));
+                }
+            }
+            _ => {}
+        }
+        g
+    }
+
+    fn add_pair(&mut self, number: u64, left: usize, right: usize, access: &DirectionSpec) {
+        let source = self.add_node(format!("s{number}"));
+        let sink = self.add_node(format!("d{number}"));
+        self.add_access(source, left, access);
+        self.add_access(right, sink, access);
+        self.pairs.push((source, sink));
+    }
+}
+
+/// Routes of fewest links; among equals the one over the links that are listed first.
+pub struct Router<'a> {
+    graph: &'a Graph,
+    /// Links that leave each node.
+    out: Vec<Vec<usize>>,
+    /// The same, without those to hosts that lead nowhere else.
+    core: Vec<Vec<usize>>,
+    known: BTreeMap<(usize, usize), Option<Vec<usize>>>,
+}
+
+impl<'a> Router<'a> {
+    pub fn new(graph: &'a Graph) -> Router<'a> {
+        let mut out = vec![Vec::new(); graph.nodes.len()];
+        for (i, edge) in graph.edges.iter().enumerate() {
+            out[edge.from].push(i);
+        }
+        let core = out
+            .iter()
+            .map(|edges| {
+                let inner = |e: &&usize| out[graph.edges[**e].to].len() > 1;
+                edges.iter().filter(inner).copied().collect()
+            })
+            .collect();
+        Router {
+            graph,
+            out,
+            core,
+            known: BTreeMap::new(),
+        }
+    }
+
+    /// The links from one node to another; `None` where there is no way.
+    pub fn route(&mut self, from: usize, to: usize) -> Option<Vec<usize>> {
+        let edge = |e: usize| &self.graph.edges[e];
+        if let Some(direct) = self.out[from].iter().find(|e| edge(**e).to == to) {
+            return Some(vec![*direct]);
+        }
+        // Many hosts share a router: the way between routers is looked for once.
+        if let [only] = self.out[from][..] {
+            let mut route = vec![only];
+            route.extend(self.between(edge(only).to, to)?);
+            return Some(route);
+        }
+        self.between(from, to)
+    }
+
+    fn between(&mut self, from: usize, to: usize) -> Option<Vec<usize>> {
+        // A host that leads nowhere else is reached from the one behind it.
+        if let [back] = self.out[to][..] {
+            let gate = self.graph.edges[back].to;
+            let last = self.out[gate]
+                .iter()
+                .copied()
+                .find(|e| self.graph.edges[*e].to == to);
+            if let Some(last) = last {
+                let mut route = match gate == from {
+                    true => Vec::new(),
+                    false => self.search(from, gate)?,
+                };
+                route.push(last);
+                return Some(route);
+            }
+        }
+        self.search(from, to)
+    }
+
+    fn search(&mut self, from: usize, to: usize) -> Option<Vec<usize>> {
+        if let Some(known) = self.known.get(&(from, to)) {
+            return known.clone();
+        }
+        let mut came: Vec<Option<usize>> = vec![None; self.graph.nodes.len()];
+        let mut waiting = VecDeque::from([from]);
+        let inner = self.out[to].len() > 1;
+        let found = 'search: loop {
+            let Some(at) = waiting.pop_front() else {
+                break None;
+            };
+            let edges = if inner { &self.core[at] } else { &self.out[at] };
+            for e in edges {
+                let next = self.graph.edges[*e].to;
+                if next == from || came[next].is_some() {
+                    continue;
+                }
+                came[next] = Some(*e);
+                if next == to {
+                    let mut route = Vec::new();
+                    let mut at = to;
+                    while let Some(e) = came[at] {
+                        route.push(e);
+                        at = self.graph.edges[e].from;
+                    }
+                    route.reverse();
+                    break 'search Some(route);
+                }
+                waiting.push_back(next);
+            }
+        };
+        self.known.insert((from, to), found.clone());
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> DirectionSpec {
+        toml::from_str("rate = \"1 Mbit/s\"").unwrap()
+    }
+    fn build(text: &str) -> Graph {
+        let link = spec();
+        let parts = Parts {
+            link: &link,
+            reverse: &link,
+            access: &link,
+        };
+        Graph::build(&text.parse().unwrap(), &parts)
+    }
+    fn names(g: &Graph, from: &str, to: &str) -> Option<Vec<String>> {
+        let route = Router::new(g).route(g.find(from)?, g.find(to)?)?;
+        Some(route.iter().map(|e| g.edges[*e].name.clone()).collect())
+    }
+
+    #[test]
+    fn routes_of_the_shapes_are_those_that_one_would_draw() {
+        for (shape, from, to, way) in [
+            ("dumbbell:pairs=3", "s1", "d1", "s1>left link right>d1"),
+            ("dumbbell:pairs=3", "d2", "s2", "d2>right reverse left>s2"),
+            ("dumbbell:pairs=3", "s0", "s1", "s0>left left>s1"),
+            (
+                "parking_lot:hops=3",
+                "s0",
+                "d0",
+                "s0>r0 link/0 link/1 link/2 r3>d0",
+            ),
+            ("parking_lot:hops=3", "s2", "d2", "s2>r1 link/1 r2>d2"),
+            ("linear:hops=1", "s0", "d0", "link"),
+            ("linear:hops=3", "d0", "s0", "reverse/2 reverse/1 reverse/0"),
+            ("cross", "s1", "d1", "s1>middle link/1"),
+            ("cross", "d0", "s0", "reverse/0 middle>s0"),
+        ] {
+            let route = names(&build(shape), from, to).unwrap().join(" ");
+            assert_eq!(route, way, "{shape}: {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_way_is_taken_and_no_way_is_said() {
+        let mut g = Graph::default();
+        for (a, b) in [
+            ("a", "b"),
+            ("b", "c"),
+            ("c", "d"),
+            ("a", "e"),
+            ("e", "d"),
+            ("x", "y"),
+        ] {
+            let (a, b) = (g.node(a), g.node(b));
+            let name = format!("{}{}", g.nodes[a], g.nodes[b]);
+            g.add(a, b, name, &spec(), false);
+        }
+        assert_eq!(names(&g, "a", "d").unwrap(), ["ae", "ed"]);
+        assert_eq!(names(&g, "d", "a"), None);
+        assert_eq!(names(&g, "a", "y"), None);
+    }
+}
