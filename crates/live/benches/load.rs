@@ -44,7 +44,7 @@ fn main() {
                 udp_rate: None,
             };
             let (rows, taken) = channel();
-            let load = Load::start(plan, Clock::new(), rows).expect("the server is there");
+            let load = Load::start(plan, Clock::start(), rows).expect("the server is there");
             std::thread::sleep(std::time::Duration::from_millis(500));
             let (from, (user, system), bytes) = (mono_ns(), cpu_s(), load.progress().bytes);
             std::thread::sleep(std::time::Duration::from_secs(2));

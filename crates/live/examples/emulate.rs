@@ -42,7 +42,7 @@ fn run() -> Result<u8, Box<dyn std::error::Error>> {
         near: near.unwrap_or_default(),
         far,
     };
-    let outcome = emulate::run_command(&hops, &programs, Options::new(Clock::new()))?;
+    let outcome = emulate::run_command(&hops, &programs, Options::new(Clock::start()))?;
     eprintln!("{}", outcome.summary);
     if let Some(doubt) = outcome.summary.doubt() {
         eprintln!("warning: {doubt}");

@@ -82,7 +82,7 @@ fn delays() -> Result<(), Failure> {
     const NOMINAL_NS: i64 = 5_000_000;
     let emulation = Emulation::start(
         &[link("rate = \"1 Gbit/s\"\ndelay = \"5 ms\"")?],
-        Options::new(Clock::new()),
+        Options::new(Clock::start()),
     )?;
     let (near, far) = pair(&emulation)?;
     let (mut up, mut down, mut rtt) = (Vec::new(), Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn rates(rate: &str, payload: usize) -> Result<(), Failure> {
         &[link(&format!(
             "rate = \"{rate}\"\nqueue = \"fifo:packets=50\""
         ))?],
-        Options::new(Clock::new()),
+        Options::new(Clock::start()),
     )?;
     let (near, far) = pair(&emulation)?;
     let bits = (payload + 28) as f64 * 8.0;

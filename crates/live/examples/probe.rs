@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn serve(addr: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
-    let clock = Clock::new();
+    let clock = Clock::start();
     let socket = UdpSocket::bind(addr)?;
     let reflector = udp::reflector(Default::default(), None, clock)?;
     udp::run(&socket, reflector, clock, &AtomicBool::new(false))?;
@@ -39,7 +39,7 @@ fn probe(
         shortest_interval: interval,
         ..ProbePlan::new(server)
     };
-    let clock = Clock::new();
+    let clock = Clock::start();
     let (rows, inbox) = mpsc::channel();
     let prober = Prober::start(plan, clock, rows)?;
     let mut rtts = Vec::new();

@@ -36,8 +36,8 @@ pub fn wall_minus_mono_ns() -> i64 {
 }
 
 impl Clock {
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Clock {
+    /// Reads both clocks: the run begins now.
+    pub fn start() -> Clock {
         Clock {
             origin_unix_ns: wall_minus_mono_ns(),
             start_mono_ns: mono_ns(),

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_load_of_this_host_is_a_share() {
         let (rows, taken) = std::sync::mpsc::channel();
-        let sampler = CpuSampler::start(Duration::from_millis(60), Clock::new(), rows).unwrap();
+        let sampler = CpuSampler::start(Duration::from_millis(60), Clock::start(), rows).unwrap();
         let Row::HostLoad(row) = taken.recv().unwrap() else {
             panic!("another row")
         };

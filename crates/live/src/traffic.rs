@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(interface_towards(server).unwrap(), "lo");
         let (rows, taken) = channel();
         let monitor =
-            TrafficMonitor::start(None, server, Duration::from_millis(20), Clock::new(), rows)
+            TrafficMonitor::start(None, server, Duration::from_millis(20), Clock::start(), rows)
                 .unwrap();
         assert_eq!(monitor.interface(), "lo");
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn an_unknown_interface_is_answered_with_the_known_ones() {
         let server = "127.0.0.1:7117".parse().unwrap();
-        let e = TrafficMonitor::start(Some("wlan99"), server, TENTH, Clock::new(), channel().0)
+        let e = TrafficMonitor::start(Some("wlan99"), server, TENTH, Clock::start(), channel().0)
             .err()
             .unwrap();
         assert!(

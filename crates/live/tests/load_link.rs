@@ -29,7 +29,7 @@ queue = "fifo:bytes=100kB"
 
 fn start(toml: &str) -> Option<Emulation> {
     let spec = LinkSpec::parse(toml).expect("a link");
-    match Emulation::start(&[spec], Options::new(Clock::new())) {
+    match Emulation::start(&[spec], Options::new(Clock::start())) {
         Ok(emulation) => Some(emulation),
         Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
             assert!(
@@ -83,7 +83,7 @@ fn near(emulation: &Emulation, measure: impl FnOnce(Clock, Sender<Row>) + Send) 
     let (rows, taken) = channel();
     emulation
         .near()
-        .run(|| measure(Clock::new(), rows))
+        .run(|| measure(Clock::start(), rows))
         .expect("enters");
     let mut t = Taken::default();
     for row in taken {

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// The emulation, or nothing where this system does not allow one.
 fn start(hops: &[LinkSpec]) -> Option<Emulation> {
-    match Emulation::start(hops, Options::new(Clock::new())) {
+    match Emulation::start(hops, Options::new(Clock::start())) {
         Ok(emulation) => Some(emulation),
         Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
             skip(&e.to_string());
@@ -366,7 +366,7 @@ fn tcp_fills_the_rate_and_the_queue() {
     let (rows, written) = std::sync::mpsc::channel();
     let options = Options {
         rows: Some(rows),
-        ..Options::new(Clock::new())
+        ..Options::new(Clock::start())
     };
     let emulation = match Emulation::start(&[link(slow, slow)], options) {
         Ok(emulation) => emulation,
@@ -512,7 +512,7 @@ fn a_recorder_that_hangs_up_does_not_stop_the_link() {
     let options = Options {
         rows: Some(rows),
         sample_every: base::Duration::from_millis(1),
-        ..Options::new(Clock::new())
+        ..Options::new(Clock::start())
     };
     let emulation = match Emulation::start(&[link(FAST, FAST), link(FAST, FAST)], options) {
         Ok(emulation) => emulation,

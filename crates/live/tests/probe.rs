@@ -28,7 +28,7 @@ impl Far {
         let socket = UdpSocket::bind(listen).unwrap();
         let addr = socket.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
-        let clock = Clock::new();
+        let clock = Clock::start();
         let reflector = udp::reflector(budget, key.map(|k| Key::new(k.as_bytes())), clock).unwrap();
         let flag = stop.clone();
         let thread =
@@ -75,7 +75,7 @@ fn sleep_ms(ms: u64) {
 
 fn refused(plan: ProbePlan) -> ProbeError {
     let (rows, _inbox) = mpsc::channel();
-    match Prober::start(plan, Clock::new(), rows) {
+    match Prober::start(plan, Clock::start(), rows) {
         Ok(_) => panic!("a session where there should be none"),
         Err(e) => e,
     }
@@ -83,7 +83,7 @@ fn refused(plan: ProbePlan) -> ProbeError {
 
 /// Probes for half a second and checks everything that does not depend on how busy this machine is.
 fn probe_and_check(server: SocketAddr, key: Option<&str>, tos: u8) -> Vec<Delay> {
-    let clock = Clock::new();
+    let clock = Clock::start();
     let began = clock.unix_ns();
     let (rows, inbox) = mpsc::channel();
     let plan = ProbePlan {
@@ -238,7 +238,7 @@ fn a_budget_that_does_not_allow_the_interval_is_named() {
 fn a_server_that_goes_away_is_noticed_and_what_was_measured_is_kept() {
     let mut far = Far::start("127.0.0.1:0", None);
     let (rows, inbox) = mpsc::channel();
-    let prober = Prober::start(plan(far.addr), Clock::new(), rows).unwrap();
+    let prober = Prober::start(plan(far.addr), Clock::start(), rows).unwrap();
     sleep_ms(200);
     prober.health().unwrap();
     far.stop();
@@ -265,7 +265,7 @@ fn a_server_that_goes_away_is_noticed_and_what_was_measured_is_kept() {
 fn a_server_that_was_restarted_does_not_know_the_session() {
     let mut far = Far::start("127.0.0.1:0", None);
     let (rows, _inbox) = mpsc::channel();
-    let prober = Prober::start(plan(far.addr), Clock::new(), rows).unwrap();
+    let prober = Prober::start(plan(far.addr), Clock::start(), rows).unwrap();
     sleep_ms(100);
     far.stop();
     let again = Far::start(&far.addr.to_string(), None);
@@ -286,7 +286,7 @@ fn a_server_that_was_restarted_does_not_know_the_session() {
 fn the_interval_changes_while_probing_and_rows_are_fresh_at_long_ones() {
     let far = Far::start("127.0.0.1:0", None);
     let (rows, inbox) = mpsc::channel();
-    let prober = Prober::start(plan(far.addr), Clock::new(), rows).unwrap();
+    let prober = Prober::start(plan(far.addr), Clock::start(), rows).unwrap();
     sleep_ms(200);
     let slow = Duration::from_millis(800);
     assert_eq!(prober.set_interval(slow), slow);
@@ -294,7 +294,7 @@ fn the_interval_changes_while_probing_and_rows_are_fresh_at_long_ones() {
     let before = delays(&inbox);
     let last = before.last().expect("rows of the first two seconds");
     assert!(
-        Clock::new().unix_ns() - last.sent_ns < 1_800_000_000,
+        Clock::start().unix_ns() - last.sent_ns < 1_800_000_000,
         "the last row is old"
     );
     assert_eq!(
@@ -308,7 +308,7 @@ fn the_interval_changes_while_probing_and_rows_are_fresh_at_long_ones() {
 fn a_train_over_a_fast_path_gives_two_rates() {
     let far = Far::start("127.0.0.1:0", None);
     let (rows, _inbox) = mpsc::channel();
-    let prober = Prober::start(plan(far.addr), Clock::new(), rows).unwrap();
+    let prober = Prober::start(plan(far.addr), Clock::start(), rows).unwrap();
     let estimate = prober
         .train(8, Bytes::new(1_200))
         .unwrap()

@@ -56,7 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let options = Options {
         seed: args.seed,
-        ..Options::new(Clock::new())
+        ..Options::new(Clock::start())
     };
     let outcome = emulate::run_command(&hops, &programs, options)?;
     if let Some(status) = outcome.far_failed {

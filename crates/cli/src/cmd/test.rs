@@ -222,7 +222,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         None => None,
     };
     live::signal::catch_interrupt();
-    let clock = Clock::new();
+    let clock = Clock::start();
     let path = args.output.clone().unwrap_or_else(default_path);
     let meta = meta(&plan, clock)?;
     let writer = store::Options {

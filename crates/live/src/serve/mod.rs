@@ -134,7 +134,7 @@ impl Server {
             .iter()
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
-        let clock = Clock::new();
+        let clock = Clock::start();
         let key = config.key.as_deref().map(Key::new);
         let mut server = Server {
             addrs: Vec::new(),

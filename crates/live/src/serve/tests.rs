@@ -40,7 +40,7 @@ fn plan(server: &Server, direction: Direction) -> LoadPlan {
 
 fn run(plan: LoadPlan, ms: u64) -> (LoadOutcome, Vec<Flow>, Vec<Event>) {
     let (rows, taken) = channel();
-    let load = Load::start(plan, Clock::new(), rows).unwrap();
+    let load = Load::start(plan, Clock::start(), rows).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(ms));
     let outcome = load.stop().collect(Duration::from_secs(5));
     let (flows, events) = split(taken);
@@ -61,7 +61,7 @@ fn split(taken: Receiver<Row>) -> (Vec<Flow>, Vec<Event>) {
 
 /// The message of a load that must not start.
 fn refusal(plan: LoadPlan) -> LoadError {
-    match Load::start(plan, Clock::new(), channel().0) {
+    match Load::start(plan, Clock::start(), channel().0) {
         Err(e) => e,
         Ok(_) => panic!("the load began"),
     }
@@ -345,7 +345,7 @@ fn what_was_measured_is_kept_when_the_server_goes_away() {
     for direction in [Direction::Down, Direction::Up] {
         let server = Server::start(config()).unwrap();
         let (rows, taken) = channel();
-        let load = Load::start(plan(&server, direction), Clock::new(), rows).unwrap();
+        let load = Load::start(plan(&server, direction), Clock::start(), rows).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(100));
         assert_eq!(load.progress().alive, 2);
         server.stop();
@@ -389,7 +389,7 @@ fn budgets_are_kept_and_their_refusals_explained() {
         ..plan(&server, Direction::Down)
     };
     let (rows, taken) = channel();
-    let load = Load::start(three, Clock::new(), rows).unwrap();
+    let load = Load::start(three, Clock::start(), rows).unwrap();
     let began = Instant::now();
     while load.progress().alive > 0 {
         assert!(began.elapsed().as_secs() < 5, "20 MB never ended");
@@ -445,7 +445,7 @@ fn an_upload_that_uses_up_its_budget_is_told_so() {
     })
     .unwrap();
     let (rows, _taken) = channel();
-    let load = Load::start(plan(&server, Direction::Up), Clock::new(), rows).unwrap();
+    let load = Load::start(plan(&server, Direction::Up), Clock::start(), rows).unwrap();
     let began = Instant::now();
     while load.progress().alive > 0 {
         assert!(began.elapsed().as_secs() < 5, "10 MB never ended");
@@ -549,7 +549,7 @@ fn a_load_stops_at_once_though_much_is_queued() {
         held
     });
     let (rows, taken) = channel();
-    let load = Load::start(p, Clock::new(), rows).unwrap();
+    let load = Load::start(p, Clock::start(), rows).unwrap();
     let held = accepted.join().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(200));
     let began = Instant::now();
@@ -680,7 +680,7 @@ fn fresh_connections_are_timed_and_none_is_sent_when_too_many_wait() {
             interval: Duration::from_millis(10),
             at_once: 2,
         };
-        let probe = ForeignProbe::start(plan, Clock::new(), rows).unwrap();
+        let probe = ForeignProbe::start(plan, Clock::start(), rows).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(ms));
         probe.stop();
         let (mut delays, mut events) = (Vec::<Delay>::new(), 0);
