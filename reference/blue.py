@@ -27,7 +27,7 @@ class Blue:
         if full:
             self.log.append(f"drop {packet.id} overlimit")
             return
-        if self.p_m > 0 and self.random.uniform() < self.p_m:
+        if self.random.uniform() < self.p_m:
             if self.ecn and packet.ecn != NOT_ECT:
                 packet.ecn = CE
                 self.log.append(f"mark {packet.id}")

@@ -30,7 +30,7 @@ class Pi:
         if len(self.packets) == self.limit:
             self.log.append(f"drop {packet.id} overlimit")
             return
-        if self.p > 0 and self.random.uniform() < self.p:
+        if self.random.uniform() < self.p:
             if self.ecn and packet.ecn != NOT_ECT:
                 packet.ecn = CE
                 self.log.append(f"mark {packet.id}")

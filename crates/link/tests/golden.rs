@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What `reference/` has an oracle for.
-const DISCIPLINES: &[&str] = &["codel", "drr", "dualpi2", "fq_codel", "pie", "prio", "red"];
+const DISCIPLINES: &[&str] = &[
+    "blue", "codel", "drr", "dualpi2", "fq_codel", "pi", "pie", "prio", "red",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -73,9 +73,9 @@ impl BlueLaw {
             .is_none_or(|last| now.saturating_since(last) > freeze)
     }
 
-    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1).
+    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1); each packet takes one.
     pub fn judge(&self, may_mark: bool, ecn: Ecn, draw: impl FnOnce() -> f64) -> Verdict {
-        if self.probability == 0.0 || draw() >= self.probability {
+        if draw() >= self.probability {
             Verdict::Forward
         } else if may_mark && ecn.is_capable() {
             Verdict::Mark

@@ -1,10 +1,12 @@
 //! Queue disciplines: each in its own file, all in one [`registry`].
 
+pub mod blue;
 pub mod codel;
 pub mod drr;
 pub mod dualpi2;
 pub mod fifo;
 pub mod fq_codel;
+pub mod pi;
 pub mod pie;
 pub mod prio;
 pub mod red;

@@ -68,9 +68,9 @@ impl PiLaw {
         *self == before
     }
 
-    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1).
+    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1); each packet takes one.
     fn judge(&self, params: &Params, ecn: Ecn, draw: impl FnOnce() -> f64) -> Verdict {
-        if self.probability == 0.0 || draw() >= self.probability {
+        if draw() >= self.probability {
             Verdict::Forward
         } else if params.ecn && ecn.is_capable() {
             Verdict::Mark

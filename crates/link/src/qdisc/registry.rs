@@ -5,7 +5,7 @@ mod classes;
 mod fair;
 mod random;
 
-use super::{Backlog, Fates, Qdisc, codel, drr, dualpi2, fifo, fq_codel, pie, prio, red};
+use super::{Backlog, Fates, Qdisc, blue, codel, drr, dualpi2, fifo, fq_codel, pi, pie, prio, red};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -252,6 +252,8 @@ pub const QDISCS: &[Spec] = &[
     fair::DUALPI2,
     classes::PRIO,
     classes::DRR,
+    random::PI,
+    random::BLUE,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -317,6 +319,8 @@ pub enum AnyQdisc {
     DualPi2(Box<dualpi2::DualPi2>),
     Prio(Box<prio::Prio>),
     Drr(Box<drr::Drr>),
+    Pi(Box<pi::Pi>),
+    Blue(Box<blue::Blue>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -331,6 +335,8 @@ macro_rules! each {
             AnyQdisc::DualPi2($q) => $call,
             AnyQdisc::Prio($q) => $call,
             AnyQdisc::Drr($q) => $call,
+            AnyQdisc::Pi($q) => $call,
+            AnyQdisc::Blue($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -392,6 +398,14 @@ mod tests {
         assert_eq!(
             classes::drr_params(read("drr").unwrap().words()),
             drr::Params::default()
+        );
+        assert_eq!(
+            random::pi_params(read("pi").unwrap().words()),
+            pi::Params::default()
+        );
+        assert_eq!(
+            random::blue_params(read("blue").unwrap().words()),
+            blue::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

@@ -1,7 +1,7 @@
 //! Entries of disciplines that drop or mark arriving packets by chance.
 
 use super::{AnyQdisc, Limits, Spec, ecn, limit, parameter, switch};
-use crate::qdisc::{pie, red};
+use crate::qdisc::{blue, pi, pie, red};
 use crate::words::{Entry, Unit, Value, Words};
 use base::Duration;
 
@@ -267,6 +267,134 @@ pub(super) fn red_params(w: &Words) -> red::Params {
         drop_in_bytes: w.switch("drop_in_bytes"),
         mean: w.bytes("mean"),
         slot: w.duration("slot"),
+        ecn: w.switch("ecn"),
+        limit: w.count("limit"),
+    }
+}
+
+pub(super) const PI: Spec = Spec {
+    entry: Entry {
+        name: "pi",
+        summary: "proportional integral controller: drops by chance so that the queue keeps a length",
+        sources: &[
+            "Hollot, Misra, Towsley, Gong, On Designing Improved Controllers for AQM Routers Supporting TCP Flows, 2001",
+        ],
+        parameters: &[
+            parameter(
+                "a",
+                Unit::Number,
+                Some("0.00001822"),
+                ("0", "1"),
+                "Hollot 2001 section IV",
+                "gain on the distance from the reference, per packet",
+            ),
+            parameter(
+                "b",
+                Unit::Number,
+                Some("0.00001816"),
+                ("0", "1"),
+                "Hollot 2001 section IV",
+                "gain on the distance one update before, per packet; less than a",
+            ),
+            parameter(
+                "reference",
+                Unit::Packets,
+                Some("50"),
+                ("0", "100000000"),
+                "ns-2",
+                "length to hold",
+            ),
+            parameter(
+                "tupdate",
+                Unit::Duration,
+                Some("6250 us"),
+                ("100 us", "10 s"),
+                "Hollot 2001 section IV",
+                "period of the updates",
+            ),
+            ecn("false", "Hollot 2001 section V"),
+            limit("800", "Hollot 2001 section V"),
+        ],
+    },
+    limits: |w| Limits {
+        packets: Some(w.count("limit")),
+        bytes: None,
+    },
+    build: |w, streams, name| {
+        let early_drop = streams.stream(&format!("link/{name}/pi/early_drop"));
+        AnyQdisc::Pi(Box::new(pi::Pi::new(pi_params(w), early_drop)))
+    },
+};
+
+pub(super) fn pi_params(w: &Words) -> pi::Params {
+    pi::Params {
+        a: w.real("a"),
+        b: w.real("b"),
+        reference: w.count("reference"),
+        tupdate: w.duration("tupdate"),
+        ecn: w.switch("ecn"),
+        limit: w.count("limit"),
+    }
+}
+
+pub(super) const BLUE: Spec = Spec {
+    entry: Entry {
+        name: "blue",
+        summary: "drops by chance, more often after each overflow, less often after each idle time",
+        sources: &["Feng, Shin, Kandlur, Saha, The BLUE Active Queue Management Algorithms, 2002"],
+        parameters: &[
+            parameter(
+                "increment",
+                Unit::Probability,
+                Some("0.02"),
+                ("0.00001", "1"),
+                "Feng 2002 table I",
+                "step upwards, on loss",
+            ),
+            parameter(
+                "decrement",
+                Unit::Probability,
+                Some("0.002"),
+                ("0.00001", "1"),
+                "Feng 2002 table I",
+                "step downwards, on idleness",
+            ),
+            parameter(
+                "freeze",
+                Unit::Duration,
+                Some("100 ms"),
+                ("0 ms", "100 s"),
+                "Feng 2002 table I",
+                "least time between two steps",
+            ),
+            parameter(
+                "length",
+                Unit::Packets,
+                None,
+                ("0", "100000000"),
+                "Feng 2002 section III",
+                "a longer queue counts as loss; only loss counts where it is not given",
+            ),
+            ecn("false", "Feng 2002 section III"),
+            limit("100", "ours"),
+        ],
+    },
+    limits: |w| Limits {
+        packets: Some(w.count("limit")),
+        bytes: None,
+    },
+    build: |w, streams, name| {
+        let early_drop = streams.stream(&format!("link/{name}/blue/early_drop"));
+        AnyQdisc::Blue(Box::new(blue::Blue::new(blue_params(w), early_drop)))
+    },
+};
+
+pub(super) fn blue_params(w: &Words) -> blue::Params {
+    blue::Params {
+        increment: w.real("increment"),
+        decrement: w.real("decrement"),
+        freeze: w.duration("freeze"),
+        length: w.count_if_set("length"),
         ecn: w.switch("ecn"),
         limit: w.count("limit"),
     }
