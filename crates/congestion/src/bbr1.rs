@@ -525,4 +525,74 @@ mod tests {
         assert_eq!(c.cwnd(), Bytes::new(1000));
         assert_eq!(c.recovery(), Recovery::Controller);
     }
+
+    /// A controller that has found 1 MB/s and 50 ms.
+    fn settled(mode: Mode) -> Bbr1 {
+        let mut c = bbr();
+        c.bandwidth.reset(0, 1e6);
+        c.min_rtt = Some(Duration::from_millis(50));
+        c.pacing_rate = Some(1e6);
+        c.mode = mode;
+        c
+    }
+
+    #[test]
+    fn the_pipe_is_full_at_the_third_round_trip_without_a_quarter_more() {
+        let mut c = settled(Mode::Startup);
+        c.full_bandwidth = (0.9e6, 0);
+        let sample = Ack {
+            inflight: Bytes::new(1_000_000),
+            rate: Some(crate::RateSample::default()),
+            ..Ack::default()
+        };
+        for mode in [Mode::Startup, Mode::Startup, Mode::Drain] {
+            c.check_startup_and_drain(Time::ZERO, &sample, true);
+            assert_eq!(c.mode, mode);
+        }
+    }
+
+    #[test]
+    fn the_phase_that_drains_ends_as_soon_as_the_queue_is_gone() {
+        let mut c = settled(Mode::ProbeBw);
+        (c.cycle, c.pacing_gain) = (1, 0.75);
+        c.cycle_stamp = Time::from_secs(1);
+        let ack = |inflight_before| Ack {
+            inflight_before: Bytes::new(inflight_before),
+            ..Ack::default()
+        };
+        // 50 kB and three quanta of two segments.
+        let soon = Time::from_millis(1_010);
+        c.check_cycle(soon, &ack(56_001));
+        assert_eq!(c.pacing_gain, 0.75);
+        c.check_cycle(soon, &ack(56_000));
+        assert_eq!(c.pacing_gain, 1.0);
+        // A level phase lasts a round trip.
+        c.check_cycle(Time::from_millis(1_060), &ack(0));
+        assert_eq!(c.cycle, 2);
+        c.check_cycle(Time::from_millis(1_061), &ack(0));
+        assert_eq!(c.cycle, 3);
+    }
+
+    #[test]
+    fn packets_are_conserved_for_one_round_trip_of_recovery() {
+        let mut c = settled(Mode::ProbeBw);
+        c.filled_pipe = true;
+        c.on_congestion(Time::ZERO, &loss(100_000));
+        let ack = |delivered, prior_delivered| Ack {
+            newly_acked: Bytes::new(1000),
+            inflight: Bytes::new(40_000),
+            delivered: Bytes::new(delivered),
+            prior_delivered: Bytes::new(prior_delivered),
+            in_recovery: true,
+            ..Ack::default()
+        };
+        for (delivered, prior, repair) in [
+            (500_000, 400_000, Repair::Conserving),
+            (501_000, 499_000, Repair::Conserving),
+            (540_000, 500_000, Repair::Growing),
+        ] {
+            c.on_ack(Time::ZERO, &ack(delivered, prior));
+            assert_eq!(c.recovery, repair, "{delivered}");
+        }
+    }
 }

@@ -434,4 +434,12 @@ mod tests {
         c.on_ack(Time::from_secs(20), &ack(&c, MSS));
         assert!(c.cwnd().get() - before.get() < MSS);
     }
+
+    #[test]
+    fn a_loss_at_the_same_window_keeps_it_as_the_maximum() {
+        let mut c = cubic(1000, Params::default());
+        c.w_max = Some(1000.0);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        assert_eq!(variable(&c, "w_max_segments"), Some(1000.0));
+    }
 }

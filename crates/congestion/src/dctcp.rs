@@ -207,4 +207,21 @@ mod tests {
         assert_eq!(c.cwnd(), Bytes::new(50 * MSS));
         assert_eq!(c.ecn(), EcnUse::Dctcp);
     }
+
+    #[test]
+    fn the_next_reduction_may_follow_when_what_was_sent_after_the_last_is_acknowledged() {
+        let (mut c, mut flow) = dctcp(0.5);
+        let mut tell = |c: &mut Dctcp, delivered, prior_delivered| {
+            let mut ack = flow.ack(c, MSS, RTT);
+            ack.ce_bytes = ack.newly_acked;
+            ack.delivered = Bytes::new(delivered);
+            ack.prior_delivered = Bytes::new(prior_delivered);
+            let before = c.cwnd();
+            c.on_ack(Time::ZERO, &ack);
+            c.cwnd() < before
+        };
+        assert!(tell(&mut c, 500_000, 400_000));
+        assert!(!tell(&mut c, 501_000, 499_000));
+        assert!(tell(&mut c, 560_000, 500_000));
+    }
 }

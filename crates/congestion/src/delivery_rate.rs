@@ -262,4 +262,15 @@ mod tests {
         rate.on_delivered(ms(60), &later, MSS);
         assert_eq!(rate.finish(None).unwrap().rate.unwrap().lost, MSS);
     }
+
+    #[test]
+    fn of_segments_sent_at_once_the_last_reported_is_the_newest() {
+        let mut rate = DeliveryRate::new();
+        let first = rate.on_sent(ms(0), Bytes::ZERO, MSS);
+        let second = rate.on_sent(ms(0), MSS, MSS);
+        rate.on_delivered(ms(50), &first, MSS);
+        rate.on_delivered(ms(50), &second, MSS);
+        let sample = rate.finish(None).unwrap().rate.unwrap();
+        assert_eq!(sample.tx_in_flight, MSS * 2);
+    }
 }

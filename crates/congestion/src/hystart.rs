@@ -242,6 +242,14 @@ mod tests {
     }
 
     #[test]
+    fn plusplus_slows_at_the_threshold_itself() {
+        // RFC 9406 section 4.2: an eighth of 120 ms is 15 ms, and 135 ms is "at least" that more.
+        let gap = Duration::from_nanos(1);
+        assert_eq!(run(Mode::PlusPlus, &[120, 135], gap).0, [20, 30]);
+        assert_eq!(run(Mode::PlusPlus, &[120, 134], gap).0, [20, 40]);
+    }
+
+    #[test]
     fn plusplus_takes_up_speed_again_when_it_was_jitter() {
         let gap = Duration::from_nanos(1);
         let (windows, left) = run(Mode::PlusPlus, &[100, 120, 100, 100], gap);

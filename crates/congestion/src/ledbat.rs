@@ -231,4 +231,35 @@ mod tests {
         (0..9).for_each(|_| c.on_congestion(Time::ZERO, &loss(MSS)));
         assert_eq!(c.cwnd(), Bytes::new(2 * MSS));
     }
+
+    #[test]
+    fn the_window_is_at_most_a_segment_more_than_what_is_in_flight() {
+        let (mut c, mut flow) = ledbat();
+        (0..50).for_each(|_| flow.round(&mut c, MSS, ms(50)));
+        let mut ack = flow.ack(&c, MSS, ms(50));
+        ack.inflight_before = Bytes::new(10 * MSS);
+        c.on_ack(flow.now, &ack);
+        assert_eq!(c.cwnd(), Bytes::new(11 * MSS));
+    }
+
+    #[test]
+    fn the_least_delay_of_the_last_ten_minutes_counts_whichever_minute_it_was() {
+        let (mut c, mut flow) = ledbat();
+        // Minute by minute 80 ms, once 60 ms in the third.
+        for minute in 0..12 {
+            flow.now = Time::from_secs(61 * minute + 1);
+            let rtt = ms(if minute == 2 { 60 } else { 80 });
+            flow.round(&mut c, MSS, rtt);
+            let expected = if minute < 2 || minute > 11 {
+                40e6
+            } else {
+                30e6
+            };
+            assert_eq!(
+                c.state().variables[1].unwrap().1,
+                expected,
+                "minute {minute}"
+            );
+        }
+    }
 }

@@ -122,4 +122,23 @@ mod tests {
         assert_eq!(c.cwnd(), Bytes::new(17 * 512));
         assert_eq!(c.recovery(), Recovery::Restart);
     }
+
+    #[test]
+    fn each_time_out_leaves_one_segment_and_only_the_first_sets_the_threshold() {
+        let setup = Setup::with_initial_segments(Bytes::new(512), 32);
+        let mut c = Tahoe::new(&Params::default(), &setup);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        for _ in 0..3 {
+            c.on_ack(Time::ZERO, &ack(&c, 512));
+        }
+        let again = Congestion::Rto {
+            flight: Bytes::new(4 * 512),
+            repeated: true,
+        };
+        c.on_congestion(Time::ZERO, &again);
+        assert_eq!(
+            (c.cwnd(), c.ssthresh()),
+            (Bytes::new(512), Some(Bytes::new(16 * 512)))
+        );
+    }
 }

@@ -195,4 +195,16 @@ mod tests {
         let queued = c.cwnd().get() / MSS - 25;
         assert!((2..=4).contains(&queued), "{queued}");
     }
+
+    #[test]
+    fn with_two_to_four_segments_queued_the_window_stands() {
+        // 100 segments; 2.5, 3.9, 1.9 and 4.5 of them queued.
+        for (queued, expected) in [(2.5, 100), (3.9, 100), (1.9, 101), (4.5, 99)] {
+            let (mut c, _) = vegas(100);
+            c.window.ssthresh = c.window.cwnd;
+            let rtt = Duration::from_secs_f64(0.1 / (1.0 - queued / 100.0));
+            c.compare(ms(100), rtt, true);
+            assert_eq!(c.cwnd(), Bytes::new(expected * MSS), "{queued}");
+        }
+    }
 }

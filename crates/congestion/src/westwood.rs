@@ -176,4 +176,22 @@ mod tests {
         let kept = c.cwnd().get() as f64 / before as f64;
         assert!((0.45..=0.5).contains(&kept), "{kept}");
     }
+
+    #[test]
+    fn the_estimate_is_seven_eighths_old() {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 100);
+        let mut c = Westwood::new(&Params::default(), &setup);
+        let mut flow = Flow::new(Duration::from_millis(100));
+        let mut tell = |c: &mut Westwood, at_ms, bytes| {
+            let mut ack = flow.ack(c, MSS, Duration::from_millis(100));
+            ack.newly_acked = Bytes::new(bytes);
+            c.on_ack(Time::from_millis(at_ms), &ack);
+            c.estimate
+        };
+        assert_eq!(tell(&mut c, 0, MSS), None);
+        assert_eq!(tell(&mut c, 99, MSS), None, "not yet a round trip");
+        // 10 kB in 100 ms, then 20 kB.
+        assert_eq!(tell(&mut c, 100, 9 * MSS), Some(1e5));
+        assert_eq!(tell(&mut c, 200, 20 * MSS), Some(0.875e5 + 0.25e5));
+    }
 }

@@ -183,3 +183,155 @@ fn a_time_out_leaves_one_segment_and_recovery_gives_the_window_back() {
     c.on_congestion(line.now, &rto(10_000));
     assert_eq!(c.cwnd(), Bytes::new(1000));
 }
+
+/// A controller that has found 1 MB/s and 50 ms and is in `mode`.
+fn settled(mode: Mode) -> Bbr3 {
+    let mut c = bbr();
+    c.max_bw = [1e6, 1e6];
+    c.bw = 1e6;
+    c.min_rtt = Some(RTT);
+    c.full_bw_reached = true;
+    c.cwnd = 100_000.0;
+    c.mode = mode;
+    c
+}
+
+#[test]
+fn the_pipe_is_full_at_the_third_round_trip_without_a_quarter_more() {
+    let mut c = bbr();
+    c.round_start = true;
+    let rate = |rate| Sample {
+        rate,
+        ..Sample::default()
+    };
+    c.check_full_bw(&rate(100.0));
+    c.check_full_bw(&rate(125.0));
+    assert_eq!((c.full_bw, c.full_bw_count), (125.0, 0));
+    for (count, reached) in [(1, false), (2, false), (3, true)] {
+        c.check_full_bw(&rate(156.0));
+        assert_eq!((c.full_bw_count, c.full_bw_reached), (count, reached));
+    }
+}
+
+#[test]
+fn six_acks_with_losses_of_more_than_two_percent_end_startup() {
+    let after = |earlier: u32, lost: f64| {
+        let mut c = bbr();
+        c.losses_in_round = earlier;
+        c.loss_round_start = true;
+        c.inflight_latest = 70_000.0;
+        c.min_rtt = Some(RTT);
+        c.max_bw[1] = 1e6;
+        let ack = Ack {
+            newly_lost: Bytes::new(1000),
+            in_recovery: true,
+            ..Ack::default()
+        };
+        let s = Sample {
+            tx_in_flight: 100_000.0,
+            lost,
+            ..Sample::default()
+        };
+        c.check_startup(&ack, &s);
+        (c.mode, c.bounds.inflight_longterm)
+    };
+    // 1 MB/s in 50 ms are 50 kB; 70 kB were delivered in the round trip.
+    assert_eq!(after(5, 3_000.0), (Mode::Drain, 70_000.0));
+    assert_eq!(after(4, 3_000.0).0, Mode::Startup);
+    assert_eq!(after(5, 2_000.0).0, Mode::Startup);
+}
+
+#[test]
+fn the_most_delivered_is_forgotten_after_two_cycles() {
+    let mut c = settled(Mode::Down);
+    c.max_bw = [1e6, 5e5];
+    c.ack_phase = AckPhase::ProbeStopping;
+    c.round_start = true;
+    let s = Sample {
+        rate: 5e5,
+        ..Sample::default()
+    };
+    c.adapt_long_term(&Ack::default(), &s);
+    assert_eq!(c.max_bw(), 5e5);
+    // Nothing was measured in this cycle: what there is, is kept.
+    c.ack_phase = AckPhase::ProbeStopping;
+    c.adapt_long_term(&Ack::default(), &s);
+    assert_eq!(c.max_bw(), 5e5);
+}
+
+#[test]
+fn after_a_probe_that_went_too_high_the_next_is_cautious_and_then_repeated() {
+    let mut c = settled(Mode::Up);
+    c.bounds.inflight_longterm = 80_000.0;
+    c.prev_probe_too_high = true;
+    c.ack_phase = AckPhase::ProbeFeedback;
+    let ack = |inflight| Ack {
+        inflight: Bytes::new(inflight),
+        ..Ack::default()
+    };
+    let s = Sample {
+        tx_in_flight: 70_000.0,
+        ..Sample::default()
+    };
+    c.update_cycle(Time::from_secs(1), &ack(79_000), &s);
+    assert_eq!(c.mode, Mode::Up);
+    c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
+    assert_eq!((c.mode, c.prev_probe_precautionary), (Mode::Down, true));
+    // A round trip without too many losses: probe again, without a pause.
+    c.round_start = true;
+    c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
+    assert_eq!(c.mode, Mode::Refill);
+}
+
+#[test]
+fn the_long_term_bound_grows_by_one_two_four_segments_a_round_trip() {
+    let mut c = settled(Mode::Up);
+    c.bounds.inflight_longterm = 100_000.0;
+    c.raise_slope();
+    let mut grown = Vec::new();
+    for _ in 0..4 {
+        let before = c.bounds.inflight_longterm;
+        c.cwnd = before;
+        // A window of ACKs; the first begins the round trip.
+        let segments = (before / 1000.0) as u64;
+        for i in 0..segments {
+            c.round_start = i == segments - 1;
+            let ack = Ack {
+                newly_acked: Bytes::new(1000),
+                cwnd_limited: true,
+                ..Ack::default()
+            };
+            c.cwnd = c.bounds.inflight_longterm;
+            c.probe_upward(&ack);
+        }
+        grown.push((c.bounds.inflight_longterm - before) / 1000.0);
+    }
+    assert_eq!(grown[0], 1.0);
+    for (i, segments) in grown.iter().enumerate() {
+        let by_law = f64::from(1u32 << i);
+        assert!((segments - by_law).abs() <= 1.0, "{grown:?}");
+    }
+}
+
+#[test]
+fn it_paces_a_hundredth_below_the_estimate() {
+    let mut c = settled(Mode::Up);
+    c.set_pacing_rate(1.25);
+    assert_eq!(c.pacing_rate(), Some(BitsPerSec::new(9_900_000)));
+}
+
+#[test]
+fn what_comes_bunched_is_allowed_on_top_of_the_path() {
+    let mut c = settled(Mode::Cruise);
+    c.extra_start = Time::from_secs(1);
+    let ack = Ack {
+        newly_acked: Bytes::new(30_000),
+        ..Ack::default()
+    };
+    // 10 ms at 1 MB/s would be 10 kB; what was counted before, nothing, was less: it begins anew.
+    c.update_aggregation(Time::from_millis(1_010), &ack);
+    assert_eq!(c.extra_acked.get(), 30_000.0);
+    c.set_cwnd(&ack);
+    // Twice 50 kB, and 30.
+    assert_eq!(c.cwnd, 130_000.0);
+}
