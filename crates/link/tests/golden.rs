@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// What `reference/` has an oracle for.
 const DISCIPLINES: &[&str] = &[
-    "blue", "codel", "drr", "dualpi2", "fq_codel", "pi", "pie", "prio", "red",
+    "blue", "cake", "codel", "drr", "dualpi2", "fq_codel", "fq_pie", "pi", "pie", "prio", "red",
 ];
 
 fn root() -> PathBuf {

@@ -18,6 +18,7 @@
 //! `tests/golden/fq_codel/`.
 
 use super::codel::{self, CodelLaw};
+use super::fair::spread;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::{Bytes, Duration, Ecn, FlowId, Packet, Time};
 use std::collections::VecDeque;
@@ -159,12 +160,7 @@ impl FqCodel {
 
     /// Section 4.1: which queue a flow goes to.
     fn classify(&self, flow: FlowId) -> u32 {
-        // The finalizer of SplitMix64 spreads the bits, the product scales them to the number of queues.
-        let mut x = flow.0 ^ self.state.perturbation;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
-        ((u128::from(x) * u128::from(self.params.flows)) >> 64) as u32
+        spread(flow, self.state.perturbation, self.params.flows)
     }
 
     /// Section 4.1: from the head of the flow with most bytes go packets up to half of its bytes, at

@@ -1,11 +1,14 @@
 //! Queue disciplines: each in its own file, all in one [`registry`].
 
 pub mod blue;
+pub mod cake;
 pub mod codel;
 pub mod drr;
 pub mod dualpi2;
+mod fair;
 pub mod fifo;
 pub mod fq_codel;
+pub mod fq_pie;
 pub mod pi;
 pub mod pie;
 pub mod prio;

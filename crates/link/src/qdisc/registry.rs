@@ -5,7 +5,10 @@ mod classes;
 mod fair;
 mod random;
 
-use super::{Backlog, Fates, Qdisc, blue, codel, drr, dualpi2, fifo, fq_codel, pi, pie, prio, red};
+use super::{
+    Backlog, Fates, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi, pie, prio,
+    red,
+};
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
 use base::{Bytes, Packet, Time};
@@ -92,6 +95,24 @@ const INTERVAL: Parameter = Parameter {
     max: "100 s",
     section: "RFC 8289 section 4.3",
     doc: "about a worst-case round trip",
+};
+const QUANTUM: Parameter = Parameter {
+    name: "quantum",
+    unit: Unit::Bytes,
+    default: Some("1514 B"),
+    min: "64 B",
+    max: "1 MB",
+    section: "RFC 8290 section 5.2.4",
+    doc: "bytes that a queue may send in its turn",
+};
+const FLOWS: Parameter = Parameter {
+    name: "flows",
+    unit: Unit::Count,
+    default: Some("1024"),
+    min: "1",
+    max: "65536",
+    section: "RFC 8290 section 5.2.5",
+    doc: "number of queues that flows are hashed to",
 };
 
 pub const QDISCS: &[Spec] = &[
@@ -195,24 +216,8 @@ pub const QDISCS: &[Spec] = &[
                     section: "RFC 8290 section 5.2.3",
                     doc: "most packets waiting in all queues together",
                 },
-                Parameter {
-                    name: "quantum",
-                    unit: Unit::Bytes,
-                    default: Some("1514 B"),
-                    min: "64 B",
-                    max: "1 MB",
-                    section: "RFC 8290 section 5.2.4",
-                    doc: "bytes that a queue may send in its turn",
-                },
-                Parameter {
-                    name: "flows",
-                    unit: Unit::Count,
-                    default: Some("1024"),
-                    min: "1",
-                    max: "65536",
-                    section: "RFC 8290 section 5.2.5",
-                    doc: "number of queues that flows are hashed to",
-                },
+                QUANTUM,
+                FLOWS,
                 Parameter {
                     name: "ecn",
                     unit: Unit::Switch,
@@ -254,6 +259,8 @@ pub const QDISCS: &[Spec] = &[
     classes::DRR,
     random::PI,
     random::BLUE,
+    fair::FQ_PIE,
+    fair::CAKE,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -321,6 +328,8 @@ pub enum AnyQdisc {
     Drr(Box<drr::Drr>),
     Pi(Box<pi::Pi>),
     Blue(Box<blue::Blue>),
+    FqPie(Box<fq_pie::FqPie>),
+    Cake(Box<cake::Cake>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -337,6 +346,8 @@ macro_rules! each {
             AnyQdisc::Drr($q) => $call,
             AnyQdisc::Pi($q) => $call,
             AnyQdisc::Blue($q) => $call,
+            AnyQdisc::FqPie($q) => $call,
+            AnyQdisc::Cake($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -406,6 +417,14 @@ mod tests {
         assert_eq!(
             random::blue_params(read("blue").unwrap().words()),
             blue::Params::default()
+        );
+        assert_eq!(
+            fair::fq_pie_params(read("fq_pie").unwrap().words()),
+            fq_pie::Params::default()
+        );
+        assert_eq!(
+            fair::cake_params(read("cake").unwrap().words()),
+            cake::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),
