@@ -45,7 +45,7 @@ def run(discipline, arrivals, rate_bps, until):
         lines.extend(f"{now} {event}" for event in discipline.log[before:])
         if packet is None:
             lines.append(f"{now} empty")
-            return None
+            return discipline.next_wakeup(now) if hasattr(discipline, "next_wakeup") else None
         lines.append(f"{now} deliver {packet.id} {now - packet.enqueued}")
         return now - (-packet.len * 8 * 10**9 // rate_bps)
 

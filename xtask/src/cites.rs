@@ -27,7 +27,9 @@ const TITLES: &[(u32, &str)] = &[
         2474,
         "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers",
     ),
+    (2475, "An Architecture for Differentiated Services"),
     (2681, "A Round-trip Delay Metric for IPPM"),
+    (2697, "A Single Rate Three Color Marker"),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
         3148,

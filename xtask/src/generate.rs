@@ -227,6 +227,7 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
         let unit = match p.unit {
             Unit::Duration => "time".to_owned(),
             Unit::Bytes => "bytes".to_owned(),
+            Unit::Rate => "rate".to_owned(),
             Unit::Packets => "packets".to_owned(),
             Unit::Count => "count".to_owned(),
             Unit::Probability => "probability".to_owned(),

@@ -2,7 +2,7 @@
 //! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table: disciplines,
 //! controllers, impairments.
 
-use crate::{Bytes, Duration, ParseUnitError};
+use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
 use std::fmt;
 
 /// What a parameter is measured in.
@@ -10,6 +10,8 @@ use std::fmt;
 pub enum Unit {
     Duration,
     Bytes,
+    /// Such as `20 Mbit/s`.
+    Rate,
     Packets,
     /// A plain whole number.
     Count,
@@ -50,6 +52,7 @@ pub struct Entry {
 pub enum Value {
     Duration(Duration),
     Bytes(Bytes),
+    Rate(BitsPerSec),
     Count(u64),
     Real(f64),
     Switch(bool),
@@ -209,6 +212,12 @@ impl Words {
         self.count_if_set(key)
             .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
     }
+    pub fn rate(&self, key: &str) -> BitsPerSec {
+        match self.get(key) {
+            Some(Value::Rate(r)) => r,
+            other => panic!("{}: {key} is {other:?}, not a rate", self.entry.name),
+        }
+    }
     pub fn real(&self, key: &str) -> f64 {
         match self.get(key) {
             Some(Value::Real(r)) => r,
@@ -314,6 +323,10 @@ impl Unit {
                 .parse()
                 .map(Value::Bytes)
                 .map_err(|e: ParseUnitError| e.to_string()),
+            Unit::Rate => text
+                .parse()
+                .map(Value::Rate)
+                .map_err(|e: ParseUnitError| e.to_string()),
             Unit::Packets | Unit::Count => text
                 .parse()
                 .map(Value::Count)
@@ -353,6 +366,7 @@ impl Value {
         match (self, other) {
             (Value::Duration(a), Value::Duration(b)) => a < b,
             (Value::Bytes(a), Value::Bytes(b)) => a < b,
+            (Value::Rate(a), Value::Rate(b)) => a < b,
             (Value::Count(a), Value::Count(b)) => a < b,
             (Value::Real(a), Value::Real(b)) => a < b,
             _ => false,
@@ -365,6 +379,7 @@ impl fmt::Display for Value {
         match self {
             Value::Duration(d) => d.fmt(f),
             Value::Bytes(b) => b.fmt(f),
+            Value::Rate(r) => r.fmt(f),
             Value::Count(n) => n.fmt(f),
             Value::Real(r) => r.fmt(f),
             Value::Switch(b) => b.fmt(f),

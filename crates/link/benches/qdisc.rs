@@ -25,13 +25,13 @@ fn packet(id: u64) -> Packet {
     }
 }
 
-/// The discipline with room for any backlog: what counts packets or memory at its largest.
+/// The discipline with room for any backlog: what counts packets or memory, and any rate, at its largest.
 fn roomy(spec: &Spec) -> QdiscSpec {
     let room = spec
         .entry
         .parameters
         .iter()
-        .filter(|p| p.unit == Unit::Packets || p.name == "memory");
+        .filter(|p| matches!(p.unit, Unit::Packets | Unit::Rate) || p.name == "memory");
     let room: Vec<String> = room.map(|p| format!("{}={}", p.name, p.max)).collect();
     format!("{}:{}", spec.entry.name, room.join(","))
         .parse()

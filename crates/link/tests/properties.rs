@@ -61,10 +61,14 @@ fn check(qdisc: &mut AnyQdisc, limits: Limits, ops: &[(u64, Op)]) -> Result<Trac
     let mut now = Time::ZERO;
     let mut next_id = 0;
 
-    // Draining: at most one dequeue a packet offered, each a millisecond after the one before.
+    // Draining: at most one dequeue a packet offered, each a millisecond after the one before, or when the
+    // discipline wants to be asked.
     let drain = ops.iter().map(|_| (1_000, Op::Dequeue { times: 1 }));
-    for (gap_us, op) in ops.iter().copied().chain(drain) {
+    for (i, (gap_us, op)) in ops.iter().copied().chain(drain).enumerate() {
         now += Duration::from_micros(gap_us);
+        if i >= ops.len() {
+            now = now.max(qdisc.next_wakeup().unwrap_or(now));
+        }
         let times = match op {
             Op::Enqueue { flow, len, ecn } => {
                 let packet = Packet {

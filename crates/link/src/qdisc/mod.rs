@@ -15,6 +15,7 @@ pub mod prio;
 pub mod red;
 pub mod registry;
 mod store;
+pub mod tbf;
 mod ticks;
 
 use base::{Bytes, Packet, Time};

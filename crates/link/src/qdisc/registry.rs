@@ -7,7 +7,7 @@ mod random;
 
 use super::{
     Backlog, Fates, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi, pie, prio,
-    red,
+    red, tbf,
 };
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
@@ -261,6 +261,7 @@ pub const QDISCS: &[Spec] = &[
     random::BLUE,
     fair::FQ_PIE,
     fair::CAKE,
+    classes::TBF,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -330,6 +331,7 @@ pub enum AnyQdisc {
     Blue(Box<blue::Blue>),
     FqPie(Box<fq_pie::FqPie>),
     Cake(Box<cake::Cake>),
+    Tbf(Box<tbf::Tbf>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -348,6 +350,7 @@ macro_rules! each {
             AnyQdisc::Blue($q) => $call,
             AnyQdisc::FqPie($q) => $call,
             AnyQdisc::Cake($q) => $call,
+            AnyQdisc::Tbf($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -425,6 +428,10 @@ mod tests {
         assert_eq!(
             fair::cake_params(read("cake").unwrap().words()),
             cake::Params::default()
+        );
+        assert_eq!(
+            classes::tbf_params(read("tbf").unwrap().words()),
+            tbf::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

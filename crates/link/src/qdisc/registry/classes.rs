@@ -1,7 +1,7 @@
 //! Entries of disciplines that sort packets into classes.
 
-use super::{AnyQdisc, Limits, QdiscSpec, Spec, parameter};
-use crate::qdisc::{drr, prio};
+use super::{AnyQdisc, Limits, QdiscSpec, Spec, limit, parameter};
+use crate::qdisc::{drr, prio, tbf};
 use crate::words::{Entry, Parameter, Unit, Words};
 
 const FROM_DSCP: Parameter = parameter(
@@ -85,6 +85,49 @@ const fn quantum(name: &'static str, doc: &'static str) -> Parameter {
         section,
         doc,
     )
+}
+
+pub(super) const TBF: Spec = Spec {
+    entry: Entry {
+        name: "tbf",
+        summary: "token bucket: lets packets leave at a rate of its own, with bursts as large as the bucket",
+        sources: &[
+            "RFC 2697, A Single Rate Three Color Marker",
+            "RFC 2475, An Architecture for Differentiated Services",
+        ],
+        parameters: &[
+            parameter(
+                "rate",
+                Unit::Rate,
+                Some("10 Mbit/s"),
+                ("1 kbit/s", "100000 Gbit/s"),
+                "ours",
+                "rate of whole IP packets",
+            ),
+            parameter(
+                "burst",
+                Unit::Bytes,
+                Some("3028 B"),
+                ("1 B", "1 GB"),
+                "RFC 2697 section 3",
+                "size of the bucket",
+            ),
+            limit("1000", "Linux pfifo"),
+        ],
+    },
+    limits: |w| Limits {
+        packets: Some(w.count("limit")),
+        bytes: None,
+    },
+    build: |w, _, _| AnyQdisc::Tbf(Box::new(tbf::Tbf::new(tbf_params(w)))),
+};
+
+pub(super) fn tbf_params(w: &Words) -> tbf::Params {
+    tbf::Params {
+        rate: w.rate("rate"),
+        burst: w.bytes("burst"),
+        limit: w.count("limit"),
+    }
 }
 
 pub(super) fn prio_params(w: &Words) -> prio::Params {
