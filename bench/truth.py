@@ -66,8 +66,14 @@ def shown(figure, scale=1.0, digits=3):
     v = value(figure)
     if v is None:
         return "cannot tell: " + figure.get("cannot_tell", "?")
-    interval = "" if figure["low"] == figure["high"] else f" ({figure['low'] * scale:.{digits}g}–{figure['high'] * scale:.{digits}g})"
-    return f"{v * scale:.{digits}g}{interval}"
+    low, centre, high = (significant(figure[k] * scale, digits) for k in ("low", "value", "high"))
+    return centre if low == high else f"{centre} ({low}–{high})"
+
+
+def significant(x, digits):
+    """Without an exponent: 2980, not 2.98e+03."""
+    rounded = float(f"{x:.{digits}g}")
+    return f"{rounded:.0f}" if rounded == int(rounded) else str(rounded)
 
 
 def judge(answer, truth):
