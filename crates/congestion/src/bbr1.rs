@@ -595,4 +595,45 @@ mod tests {
             assert_eq!(c.recovery, repair, "{delivered}");
         }
     }
+
+    #[test]
+    fn each_byte_lost_shrinks_the_window() {
+        let mut c = settled(Mode::ProbeBw);
+        c.filled_pipe = true;
+        c.cwnd = 90_000.0;
+        let ack = Ack {
+            newly_acked: Bytes::new(1000),
+            newly_lost: Bytes::new(20_000),
+            inflight: Bytes::new(40_000),
+            ..Ack::default()
+        };
+        c.set_cwnd(&ack, false);
+        assert_eq!(c.cwnd(), Bytes::new(71_000));
+    }
+
+    #[test]
+    fn samples_of_data_sent_while_inflight_was_low_do_not_count() {
+        let mut c = settled(Mode::ProbeRtt);
+        c.min_rtt_stamp = Time::from_secs(1);
+        let ack = |prior_delivered, bytes_in_50_ms| Ack {
+            delivered: Bytes::new(500_000),
+            prior_delivered: Bytes::new(prior_delivered),
+            inflight: Bytes::new(10_000),
+            rate: Some(crate::RateSample {
+                delivered: Bytes::new(bytes_in_50_ms),
+                interval: Duration::from_millis(50),
+                ..crate::RateSample::default()
+            }),
+            ..Ack::default()
+        };
+        c.update_min_rtt(Time::from_secs(2), &ack(400_000, 4_000), false);
+        // Eleven round trips on, the old figure would have been replaced by a lower one.
+        for _ in 0..12 {
+            c.rounds.begins(&ack(510_000, 4_000));
+        }
+        c.update_bandwidth(&ack(505_000, 4_000));
+        assert_eq!(c.bandwidth.get(), 1e6);
+        c.update_bandwidth(&ack(510_001, 4_000));
+        assert!(c.bandwidth.get() < 1e6);
+    }
 }

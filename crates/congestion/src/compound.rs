@@ -230,4 +230,13 @@ mod tests {
         // 256/2 in all, of which Reno's 100/2.
         assert_eq!((c.cwnd(), c.dwnd), (Bytes::new(128 * MSS), 78.0));
     }
+
+    #[test]
+    fn a_spurious_loss_brings_both_windows_back() {
+        let mut c = compound(256);
+        c.dwnd = 156.0;
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        c.on_congestion(Time::ZERO, &Congestion::Spurious);
+        assert_eq!((c.cwnd(), c.dwnd), (Bytes::new(256 * MSS), 156.0));
+    }
 }

@@ -250,7 +250,7 @@ mod tests {
             flow.now = Time::from_secs(61 * minute + 1);
             let rtt = ms(if minute == 2 { 60 } else { 80 });
             flow.round(&mut c, MSS, rtt);
-            let expected = if minute < 2 || minute > 11 {
+            let expected = if !(2..12).contains(&minute) {
                 40e6
             } else {
                 30e6

@@ -274,4 +274,18 @@ mod tests {
         );
         assert_eq!(c.ecn(), EcnUse::L4s);
     }
+
+    #[test]
+    fn once_settled_alpha_moves_once_a_virtual_round_trip() {
+        let mut c = prague(0);
+        let mut flow = Flow::new(Duration::from_millis(5));
+        let mut alphas = Vec::new();
+        for _ in 0..50 {
+            flow.round(&mut c, MSS, Duration::from_millis(5));
+            alphas.push(c.alpha);
+        }
+        alphas.dedup();
+        // 250 ms hold ten of 25 ms.
+        assert!((9..=11).contains(&alphas.len()), "{}", alphas.len());
+    }
 }

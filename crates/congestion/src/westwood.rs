@@ -194,4 +194,19 @@ mod tests {
         assert_eq!(tell(&mut c, 100, 9 * MSS), Some(1e5));
         assert_eq!(tell(&mut c, 200, 20 * MSS), Some(0.875e5 + 0.25e5));
     }
+
+    #[test]
+    fn a_silence_does_not_lower_the_estimate() {
+        let setup = Setup::with_initial_segments(Bytes::new(MSS), 100);
+        let mut c = Westwood::new(&Params::default(), &setup);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        let mut flow = Flow::new(Duration::from_millis(100));
+        (0..20).for_each(|_| flow.round(&mut c, MSS, Duration::from_millis(100)));
+        let before = c.estimate;
+        flow.now += Duration::from_secs(60);
+        c.on_sent(flow.now, &crate::testing::idle(false));
+        let ack = flow.ack(&c, MSS, Duration::from_millis(100));
+        c.on_ack(flow.now, &ack);
+        assert_eq!(c.estimate, before);
+    }
 }

@@ -335,3 +335,65 @@ fn what_comes_bunched_is_allowed_on_top_of_the_path() {
     // Twice 50 kB, and 30.
     assert_eq!(c.cwnd, 130_000.0);
 }
+
+#[test]
+fn it_cruises_with_fifteen_percent_of_the_long_term_bound_left_to_others() {
+    let mut c = settled(Mode::Cruise);
+    c.bounds.inflight_longterm = 80_000.0;
+    c.set_cwnd(&Ack::default());
+    assert_eq!(c.cwnd, 68_000.0);
+    // At least a segment.
+    c.bounds.inflight_longterm = 5_000.0;
+    assert_eq!(c.inflight_with_headroom(), 4_000.0);
+}
+
+#[test]
+fn small_windows_probe_after_as_many_round_trips_as_segments_and_at_most_sixty_three() {
+    let mut c = settled(Mode::Cruise);
+    c.cycle_stamp = Time::from_secs(1);
+    c.probe_wait = Duration::from_secs(2);
+    // 1 MB/s in 50 ms: 50 segments.
+    c.rounds_since_probe = 49;
+    assert!(!c.is_time_to_probe(Time::from_secs(3)));
+    assert!(c.is_time_to_probe(Time::from_millis(3_001)));
+    c.rounds_since_probe = 50;
+    assert!(c.is_time_to_probe(Time::from_secs(3)));
+    c.bw = 1e7;
+    c.cwnd = 1e6;
+    assert!(!c.is_time_to_probe(Time::from_secs(3)));
+    c.rounds_since_probe = 63;
+    assert!(c.is_time_to_probe(Time::from_secs(3)));
+}
+
+#[test]
+fn draining_ends_after_three_round_trips_at_the_latest() {
+    let mut c = settled(Mode::Drain);
+    c.drain_start_round = 10;
+    let ack = Ack {
+        inflight: Bytes::new(90_000),
+        ..Ack::default()
+    };
+    c.round_count = 13;
+    c.check_drain(Time::ZERO, &ack);
+    assert_eq!(c.mode, Mode::Drain);
+    c.round_count = 14;
+    c.check_drain(Time::ZERO, &ack);
+    assert_eq!(c.mode, Mode::Down);
+}
+
+#[test]
+fn a_probe_that_the_long_term_bound_holds_back_does_not_count_as_a_full_pipe() {
+    let mut c = settled(Mode::Up);
+    c.bounds.inflight_longterm = 100_000.0;
+    (c.full_bw, c.full_bw_count) = (9e5, 2);
+    let ack = Ack {
+        cwnd_limited: true,
+        ..Ack::default()
+    };
+    let s = Sample {
+        rate: 1e6,
+        ..Sample::default()
+    };
+    assert!(!c.is_time_to_go_down(&ack, &s));
+    assert_eq!((c.full_bw, c.full_bw_count), (1e6, 0));
+}
