@@ -96,7 +96,7 @@ fn loaded(rec: &Recording, p: &Phase) -> Stability {
         }
         let b = bottleneck::bottleneck(rec, p, direction, fit.as_ref(), base, 0.0);
         let rtt_s = b.loaded_rtt_ms.max(1.0) / 1e3;
-        let least = (8.0 + 15.0 * rtt_s).min(60.0);
+        let least = (6.0 + 12.0 * rtt_s).min(60.0);
         let steady = p.to_ns.saturating_sub(p.warm_ns) as f64 / 1e9;
         if steady < least {
             return not_yet(format!(

@@ -75,8 +75,8 @@ impl Watch for Terminal {
             .take(50)
             .find(|d| d.status == Status::Ok && &*d.target == "udp");
         let latest = latest?;
-        // The next one may be due half a second later on a slow line, and is not late before that.
-        let waiting = self.clock.unix_ns() - latest.sent_ns - 500_000_000;
+        // On a slow line the next one is due half a second later, and rows come up to a second late.
+        let waiting = self.clock.unix_ns() - latest.sent_ns - 1_500_000_000;
         Some(Duration::from_nanos(
             latest.rtt_ns?.max(waiting).max(0) as u64
         ))

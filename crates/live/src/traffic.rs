@@ -399,9 +399,14 @@ mod tests {
         let server = sink.local_addr().unwrap();
         assert_eq!(interface_towards(server).unwrap(), "lo");
         let (rows, taken) = channel();
-        let monitor =
-            TrafficMonitor::start(None, server, Duration::from_millis(20), Clock::start(), rows)
-                .unwrap();
+        let monitor = TrafficMonitor::start(
+            None,
+            server,
+            Duration::from_millis(20),
+            Clock::start(),
+            rows,
+        )
+        .unwrap();
         assert_eq!(monitor.interface(), "lo");
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         for _ in 0..50 {
