@@ -11,7 +11,7 @@ use std::process::Command;
 /// What `reference/` has an oracle for.
 const DISCIPLINES: &[&str] = &[
     "blue", "cake", "codel", "drr", "dualpi2", "fq_codel", "fq_pie", "pi", "pie", "prio", "red",
-    "tbf",
+    "sfb", "tbf",
 ];
 
 fn root() -> PathBuf {

@@ -14,6 +14,7 @@ pub mod pie;
 pub mod prio;
 pub mod red;
 pub mod registry;
+pub mod sfb;
 mod store;
 pub mod tbf;
 mod ticks;

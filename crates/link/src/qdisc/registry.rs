@@ -7,7 +7,7 @@ mod random;
 
 use super::{
     Backlog, Fates, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi, pie, prio,
-    red, tbf,
+    red, sfb, tbf,
 };
 use crate::words::{Entry, Parameter, Unit, Words, worded};
 use base::rng::Streams;
@@ -262,6 +262,7 @@ pub const QDISCS: &[Spec] = &[
     fair::FQ_PIE,
     fair::CAKE,
     classes::TBF,
+    random::SFB,
 ];
 
 fn fifo_params(w: &Words) -> fifo::Params {
@@ -332,6 +333,7 @@ pub enum AnyQdisc {
     FqPie(Box<fq_pie::FqPie>),
     Cake(Box<cake::Cake>),
     Tbf(Box<tbf::Tbf>),
+    Sfb(Box<sfb::Sfb>),
     Custom(Box<dyn Qdisc + Send>),
 }
 
@@ -351,6 +353,7 @@ macro_rules! each {
             AnyQdisc::FqPie($q) => $call,
             AnyQdisc::Cake($q) => $call,
             AnyQdisc::Tbf($q) => $call,
+            AnyQdisc::Sfb($q) => $call,
             AnyQdisc::Custom($q) => $call,
         }
     };
@@ -432,6 +435,10 @@ mod tests {
         assert_eq!(
             classes::tbf_params(read("tbf").unwrap().words()),
             tbf::Params::default()
+        );
+        assert_eq!(
+            random::sfb_params(read("sfb").unwrap().words()),
+            sfb::Params::default()
         );
         assert_eq!(
             random::pie_params(read("pie").unwrap().words()),

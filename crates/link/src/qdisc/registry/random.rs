@@ -1,9 +1,10 @@
 //! Entries of disciplines that drop or mark arriving packets by chance.
 
 use super::{AnyQdisc, Limits, Spec, ecn, limit, parameter, switch};
-use crate::qdisc::{blue, pi, pie, red};
+use crate::qdisc::{blue, pi, pie, red, sfb};
 use crate::words::{Entry, Unit, Value, Words};
 use base::Duration;
+use rand::Rng as _;
 
 pub(super) const PIE: Spec = Spec {
     entry: Entry {
@@ -395,6 +396,94 @@ pub(super) fn blue_params(w: &Words) -> blue::Params {
         decrement: w.real("decrement"),
         freeze: w.duration("freeze"),
         length: w.count_if_set("length"),
+        ecn: w.switch("ecn"),
+        limit: w.count("limit"),
+    }
+}
+
+pub(super) const SFB: Spec = Spec {
+    entry: Entry {
+        name: "sfb",
+        summary: "stochastic fair BLUE: bins of flows with a BLUE each; flows that do not respond are held down",
+        sources: &[
+            "Feng, Kandlur, Saha, Shin, Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness, 2001",
+        ],
+        parameters: &[
+            parameter(
+                "levels",
+                Unit::Count,
+                Some("2"),
+                ("1", "8"),
+                "Feng 2001 section III",
+                "hash functions, and so bins of each flow",
+            ),
+            parameter(
+                "bins",
+                Unit::Count,
+                Some("23"),
+                ("1", "65536"),
+                "Feng 2001 section III",
+                "bins a level",
+            ),
+            parameter(
+                "bin_size",
+                Unit::Packets,
+                Some("13"),
+                ("1", "100000000"),
+                "Feng 2001 section III",
+                "packets that a bin may hold before its probability rises",
+            ),
+            parameter(
+                "increment",
+                Unit::Probability,
+                Some("0.0005"),
+                ("0", "1"),
+                "Linux sfb",
+                "step upwards, as a packet finds a bin too full",
+            ),
+            parameter(
+                "decrement",
+                Unit::Probability,
+                Some("0.00005"),
+                ("0", "1"),
+                "Linux sfb",
+                "step downwards, as a packet finds a bin empty",
+            ),
+            parameter(
+                "penalty",
+                Unit::Duration,
+                Some("100 ms"),
+                ("0 ms", "100 s"),
+                "Linux sfb: 10 a second",
+                "time between two packets of flows that do not respond",
+            ),
+            ecn("false", "Feng 2001 section III"),
+            limit("1000", "Linux sfb"),
+        ],
+    },
+    limits: |w| Limits {
+        packets: Some(w.count("limit")),
+        bytes: None,
+    },
+    build: |w, streams, name| {
+        let stream = |purpose| streams.stream(&format!("link/{name}/sfb/{purpose}"));
+        let mut perturbation = stream("perturbation");
+        AnyQdisc::Sfb(Box::new(sfb::Sfb::new(
+            sfb_params(w),
+            std::array::from_fn(|_| perturbation.next_u64()),
+            stream("early_drop"),
+        )))
+    },
+};
+
+pub(super) fn sfb_params(w: &Words) -> sfb::Params {
+    sfb::Params {
+        levels: w.count("levels") as u32,
+        bins: w.count("bins") as u32,
+        bin_size: w.count("bin_size"),
+        increment: w.real("increment"),
+        decrement: w.real("decrement"),
+        penalty: w.duration("penalty"),
         ecn: w.switch("ecn"),
         limit: w.count("limit"),
     }

@@ -1,0 +1,277 @@
+//! Stochastic fair BLUE: a few hash functions sort each flow into one bin a level, and each bin has a BLUE of its own.
+//! A flow that does not respond drives all its bins to certainty and is held to a trickle; others share at most
+//! some bins with it, and pay only for the least of theirs.
+//!
+//! **Source**: Feng, Kandlur, Saha, Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness",
+//! IEEE INFOCOM 2001, sections III.A and figure 5; the flows that do not respond as section III.B.
+//!
+//! **Deviations**: the hash functions stay for the run, where section III.C changes them from time to time to part flows
+//! that collide with a bad one. A flow that does not respond passes at one packet each `penalty`, for all such flows
+//! together, by the times of packets instead of a queue of its own.
+//!
+//! **Units**: bins in packets, times in ns, probabilities as floating-point numbers.
+//!
+//! **Validated against**: `reference/sfb.py` by the traces in `tests/golden/sfb/`.
+
+use super::fair::spread;
+use super::store::Store;
+use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::rng::{Rng, uniform};
+use base::{Duration, Ecn, FlowId, Packet, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Params {
+    /// Hash functions. Section III.A: 2.
+    pub levels: u32,
+    /// Bins a level. Section III.A: 23.
+    pub bins: u32,
+    /// Packets that a bin may hold before its probability rises. Section III.A, `bin_size`: 13.
+    pub bin_size: u64,
+    /// Step upwards. Linux sfb: 0.0005.
+    pub increment: f64,
+    /// Step downwards. Linux sfb: 0.00005.
+    pub decrement: f64,
+    /// Time between two packets of flows that do not respond. Linux sfb: 10 a second.
+    pub penalty: Duration,
+    /// Whether ECN-capable packets are marked instead of dropped. Section III.A marks.
+    pub ecn: bool,
+    /// Most packets waiting. Linux: 1000.
+    pub limit: u64,
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params {
+            levels: 2,
+            bins: 23,
+            bin_size: 13,
+            increment: 0.0005,
+            decrement: 0.000_05,
+            penalty: Duration::from_millis(100),
+            ecn: false,
+            limit: 1000,
+        }
+    }
+}
+
+/// Most hash functions.
+pub const MAX_LEVELS: usize = 8;
+
+/// One bin: the packets waiting of the flows in it, and its probability.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Bin {
+    packets: u64,
+    probability: f64,
+}
+
+/// All bins, level by level.
+#[derive(Clone, Debug)]
+pub struct SfbLaw {
+    bins: Vec<Bin>,
+    perturbations: [u64; MAX_LEVELS],
+    /// When a packet of a flow that does not respond may pass again.
+    penalty_over: Time,
+}
+
+impl SfbLaw {
+    /// Where the bins of a flow are.
+    fn bins_of(&self, params: &Params, flow: FlowId) -> impl Iterator<Item = usize> + use<> {
+        let (perturbations, bins) = (self.perturbations, params.bins);
+        (0..params.levels as usize)
+            .map(move |l| l * bins as usize + spread(flow, perturbations[l], bins) as usize)
+    }
+
+    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1).
+    fn judge(
+        &mut self,
+        params: &Params,
+        now: Time,
+        packet: &Packet,
+        draw: impl FnOnce() -> f64,
+    ) -> Verdict {
+        // Figure 5: a bin that is too full raises its probability, an empty one lowers it.
+        let mut least: f64 = 1.0;
+        for at in self.bins_of(params, packet.flow) {
+            let bin = &mut self.bins[at];
+            if bin.packets >= params.bin_size {
+                bin.probability = (bin.probability + params.increment).min(1.0);
+            } else if bin.packets == 0 {
+                bin.probability = (bin.probability - params.decrement).max(0.0);
+            }
+            least = least.min(bin.probability);
+        }
+        let chance = draw();
+        if least >= 1.0 {
+            // Section III.B: all bins are certain, so the flow does not respond.
+            if now < self.penalty_over {
+                return Verdict::Drop;
+            }
+            self.penalty_over = now + params.penalty;
+            return Verdict::Forward;
+        }
+        if chance >= least {
+            Verdict::Forward
+        } else if params.ecn && packet.ecn.is_capable() {
+            Verdict::Mark
+        } else {
+            Verdict::Drop
+        }
+    }
+
+    fn entered(&mut self, params: &Params, flow: FlowId) {
+        for at in self.bins_of(params, flow) {
+            self.bins[at].packets += 1;
+        }
+    }
+
+    fn left(&mut self, params: &Params, flow: FlowId) {
+        for at in self.bins_of(params, flow) {
+            self.bins[at].packets -= 1;
+        }
+    }
+
+    /// The least probability among a flow's bins.
+    pub fn probability(&self, params: &Params, flow: FlowId) -> f64 {
+        self.bins_of(params, flow)
+            .fold(1.0, |least, at| least.min(self.bins[at].probability))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    queue: Store,
+    law: SfbLaw,
+    early_drop: Rng,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub overlimits: u64,
+    pub drops: u64,
+    pub marks: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Sfb {
+    params: Params,
+    state: State,
+    stats: Stats,
+}
+
+impl Sfb {
+    /// `perturbations` are random numbers: they decide which flows share bins. `early_drop` decides which
+    /// packets are dropped.
+    pub fn new(params: Params, perturbations: [u64; MAX_LEVELS], early_drop: Rng) -> Sfb {
+        Sfb {
+            params,
+            state: State {
+                queue: Store::default(),
+                law: SfbLaw {
+                    bins: vec![Bin::default(); (params.levels * params.bins) as usize],
+                    perturbations,
+                    penalty_over: Time::ZERO,
+                },
+                early_drop,
+            },
+            stats: Stats::default(),
+        }
+    }
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+    pub fn law(&self) -> &SfbLaw {
+        &self.state.law
+    }
+}
+
+impl Qdisc for Sfb {
+    fn enqueue(&mut self, now: Time, mut packet: Packet, fates: &mut Fates) {
+        let State {
+            queue,
+            law,
+            early_drop,
+        } = &mut self.state;
+        let verdict = law.judge(&self.params, now, &packet, || uniform(early_drop));
+        if verdict == Verdict::Drop {
+            self.stats.drops += 1;
+            fates.dropped(packet, Reason::EarlyDrop);
+        } else if queue.len() >= self.params.limit {
+            self.stats.overlimits += 1;
+            fates.dropped(packet, Reason::Overlimit);
+        } else {
+            if verdict == Verdict::Mark {
+                packet.ecn = Ecn::Ce;
+                self.stats.marks += 1;
+                fates.marked(packet, Reason::EarlyDrop);
+            }
+            law.entered(&self.params, packet.flow);
+            queue.push(now, packet);
+        }
+    }
+
+    fn dequeue(&mut self, _: Time, _: &mut Fates) -> Option<Packet> {
+        let State { queue, law, .. } = &mut self.state;
+        let packet = queue.pop()?;
+        law.left(&self.params, packet.flow);
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.state.queue.backlog()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::Streams;
+    use base::{Bytes, PacketId};
+
+    #[test]
+    fn a_flow_that_does_not_respond_is_held_down_and_a_sparse_one_passes() {
+        let params = Params {
+            increment: 0.01,
+            decrement: 0.001,
+            ..Params::default()
+        };
+        let streams = Streams::new(1);
+        let mut q = Sfb::new(params, [1, 2, 3, 4, 5, 6, 7, 8], streams.stream("sfb"));
+        let mut fates = Fates::default();
+        let mut lost = [0u32; 2];
+        for id in 0..40_000u64 {
+            // 10 Mbit/s and 1000 bytes: 1250 packets a second leave, 2500 of the flood come, 50 of a call.
+            let now = Time::from_micros(id * 400);
+            let mut offer = |flow| {
+                let packet = Packet {
+                    id: PacketId(id),
+                    flow: FlowId(flow),
+                    len: Bytes::new(1000),
+                    ecn: Ecn::NotEct,
+                    dscp: 0,
+                    enqueued: now,
+                };
+                q.enqueue(now, packet, &mut fates);
+            };
+            offer(0);
+            if id % 50 == 0 {
+                offer(1);
+            }
+            if id % 2 == 0 {
+                q.dequeue(now, &mut fates);
+            }
+            for (p, _) in fates.list.drain(..) {
+                lost[p.flow.0 as usize] += 1;
+            }
+        }
+        assert_eq!(lost[1], 0);
+        // Half of the flood is too much for the line.
+        assert!(lost[0] >= 19_000, "{lost:?}");
+        let law = q.law();
+        assert!(law.probability(&params, FlowId(0)) > 0.4);
+        assert_eq!(law.probability(&params, FlowId(1)), 0.0);
+    }
+}
