@@ -168,8 +168,13 @@ impl Default for Network {
 
 impl Network {
     pub fn add_link(&mut self, params: &LinkParams, streams: &Streams, name: &str) -> LinkIndex {
+        self.add_ready_link(Link::new(params, streams, name))
+    }
+
+    /// A link that the caller has made, such as one with a discipline of its own.
+    pub fn add_ready_link(&mut self, link: Link) -> LinkIndex {
         self.links.push(LinkSlot {
-            link: Link::new(params, streams, name),
+            link,
             pending: Key::NEVER,
             sojourn: None,
         });

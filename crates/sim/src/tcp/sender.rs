@@ -106,8 +106,10 @@ pub struct Sender {
     probe_out: Option<(u64, bool)>,
     /// Something becomes overdue (RFC 8985 section 6.3).
     overdue: Option<Time>,
-    /// Nothing leaves before this.
+    /// Pacing lets nothing leave before this.
     paced_until: Time,
+    /// Something would have been sent but for pacing.
+    held_until: Option<Time>,
     pace: Option<BitsPerSec>,
     last_sent: Option<Time>,
     syn_sent: Option<Time>,
@@ -153,6 +155,7 @@ impl Sender {
             probe_out: None,
             overdue: None,
             paced_until: Time::ZERO,
+            held_until: None,
             pace: None,
             last_sent: None,
             syn_sent: None,
@@ -212,14 +215,10 @@ impl Sender {
             (Some(probe), Some(rto)) => Some(probe.min(rto)),
             (_, rto) => rto,
         };
-        let paced = (self.pace.is_some() && self.wants_to_send()).then_some(self.paced_until);
-        [tail, self.overdue, paced].into_iter().flatten().min()
-    }
-
-    fn wants_to_send(&self) -> bool {
-        self.state == State::Established
-            && (self.board.lost() > 0 || self.next < self.written)
-            && self.inflight() < self.limit
+        [tail, self.overdue, self.held_until]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// An acknowledgement has arrived.
@@ -297,7 +296,8 @@ impl Sender {
                     prior_delivered: delivery.map_or(Bytes::ZERO, |d| d.prior_delivered),
                     rate: delivery.and_then(|d| d.rate),
                     cwnd_limited: self.limited_until.is_some_and(|until| una_before <= until),
-                    in_recovery: recovering,
+                    // RFC 5681 section 3.2 step 1: duplicates let nothing grow.
+                    in_recovery: recovering || !advanced,
                 },
             );
         }
@@ -629,6 +629,7 @@ impl Sender {
     }
 
     fn poll_data(&mut self, now: Time) -> Option<Segment> {
+        self.held_until = None;
         if std::mem::take(&mut self.probe_now) {
             return self.probe(now);
         }
@@ -636,6 +637,7 @@ impl Sender {
             return None;
         }
         if self.pace.is_some() && now < self.paced_until {
+            self.held_until = Some(self.paced_until);
             return None;
         }
         let inflight = self.inflight();
