@@ -7,7 +7,7 @@ from qdisc_table import CE, ECT0, ECT1, MS, NOT_ECT, main, run
 
 
 class DualPi2:
-    def __init__(self, target=15 * MS, tupdate=15 * MS, alpha=0.15, beta=3.0, k=2.0, min_th=800_000, range_=400_000,
+    def __init__(self, target=15 * MS, tupdate=16 * MS, alpha=0.16, beta=3.2, k=2.0, min_th=800_000, range_=400_000,
                  th_len=1, protection=16, limit=10_000):
         self.target, self.tupdate, self.alpha, self.beta, self.k = target, tupdate, alpha, beta, k
         self.min_th, self.max_th, self.range, self.th_len = min_th, min_th + range_, range_, th_len

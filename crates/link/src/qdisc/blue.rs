@@ -1,8 +1,8 @@
-//! BLUE: no look at the queue's length at all. When the queue overflows the probability to drop an arriving packet
-//! rises by a step, when the line falls idle it sinks by a smaller one.
+//! BLUE: no look at the queue's length at all. When the queue overflows the probability to drop an
+//! arriving packet rises by a step, when the line falls idle it sinks by a smaller one.
 //!
-//! **Source**: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM Transactions on
-//! Networking 10(4), 2002, section III and figure 6, with the values of table I.
+//! **Source**: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM
+//! Transactions on Networking 10(4), 2002, section III and figure 6, with the values of table I.
 //!
 //! **Deviations**: none. The variant that also rises above a length L, named in section III, is `length`.
 //!

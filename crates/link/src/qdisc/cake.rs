@@ -1,18 +1,18 @@
-//! CAKE's core: a queue for each flow, kept apart by a set-associative hash and served in turns by bytes, each with
-//! COBALT. COBALT is CoDel whose rate of drops also sinks step by step, joined by BLUE against senders that do
-//! not respond.
+//! CAKE's core: a queue for each flow, kept apart by a set-associative hash and served in turns by bytes,
+//! each with COBALT. COBALT is CoDel whose rate of drops also sinks step by step, joined by BLUE against
+//! senders that do not respond.
 //!
-//! **Source**: Høiland-Jørgensen, Täht, Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
-//! Gateways", IEEE LANMAN 2018; Palmei et al., "Design and Evaluation of COBALT Queue Discipline", IEEE LANMAN
-//! 2019; the constants as in Linux `sch_cake`; the turns as RFC 8290, "The Flow Queue CoDel Packet Scheduler and
-//! Active Queue Management Algorithm" (2018), sections 4.1 and 4.2.
+//! **Source**: Høiland-Jørgensen, Täht, Morton, "Piece of CAKE: A Comprehensive Queue Management Solution
+//! for Home Gateways", IEEE LANMAN 2018; Palmei et al., "Design and Evaluation of COBALT Queue
+//! Discipline", IEEE LANMAN 2019; the constants as in Linux `sch_cake`; the turns as RFC 8290, "The Flow
+//! Queue CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2.
 //!
-//! **Deviations**: the core only. There is no shaper (use `tbf`, or the link's own rate), no host fairness, no
-//! classes of DSCP, no ACK filter. The rate is not known here, so the target is not raised to a few packet times on slow
-//! links: on a line of less than 2.4 Mbit/s set it to that.
+//! **Deviations**: the core only. There is no shaper (use `tbf`, or the link's own rate), no host
+//! fairness, no classes of DSCP, no ACK filter. The rate is not known here, so the target is not raised
+//! to a few packet times on slow links: on a line of less than 2.4 Mbit/s set it to that.
 //!
-//! **Units**: times in ns; the control law is floor(interval / √count) in exact integers; probabilities as floating-point
-//! numbers; quantum and memory in bytes of whole IP packets.
+//! **Units**: times in ns; the control law is floor(interval / √count) in exact integers; probabilities
+//! as floating-point numbers; quantum and memory in bytes of whole IP packets.
 //!
 //! **Validated against**: `reference/cake.py` by the traces in `tests/golden/cake/`.
 

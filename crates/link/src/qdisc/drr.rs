@@ -1,14 +1,14 @@
 //! Two classes that share the line by weights: packets that ask for low delay by their DSCP have a short
 //! queue, all others another discipline, and both take turns by bytes. Neither can starve the other.
 //!
-//! **Source**: Shreedhar, Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM Transactions on
-//! Networking 4(3), 1996, section 3; the field as in RFC 2474, "Definition of the Differentiated Services Field
-//! (DS Field) in the IPv4 and IPv6 Headers" (1998), section 3.
+//! **Source**: Shreedhar, Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM
+//! Transactions on Networking 4(3), 1996, section 3; the field as in RFC 2474, "Definition of the
+//! Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers" (1998), section 3.
 //!
-//! **Deviations**: a class sends while its deficit is above zero and may go below it, as the queues of RFC 8290 do, where
-//! the paper compares it with the head packet: which packet an AQM lets pass is only known once it has left. The
-//! shares over time are the same. A class that has been empty begins its turn at once when the other's packet
-//! has left, and with a full quantum.
+//! **Deviations**: a class sends while its deficit is above zero and may go below it, as the queues of
+//! RFC 8290 do, where the paper compares it with the head packet: which packet an AQM lets pass is only
+//! known once it has left. The shares over time are the same. A class that has been empty begins its turn
+//! at once when the other's packet has left, and with a full quantum.
 //!
 //! **Units**: quanta and deficits in bytes of whole IP packets; DSCP as the six bits' number.
 //!

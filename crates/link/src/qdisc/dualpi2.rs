@@ -27,11 +27,11 @@ use base::{Duration, Ecn, Packet, Time};
 pub struct Params {
     /// Delay to hold in the classic queue. Appendix A.1: 15 ms.
     pub target: Duration,
-    /// Period of the updates. Appendix A.1: the lesser of the target and a third of the largest round trip.
+    /// Period of the updates. Appendix A.1 and Linux: 16 ms, with which its gains are stated.
     pub tupdate: Duration,
-    /// Gain on the distance from the target, in Hz. Appendix A.1: 0.1 · T_update / RTT_max², with 100 ms.
+    /// Gain on the distance from the target, in Hz. Appendix A.1: 0.1 · T_update / RTT_max², with 100 ms, so 0.16.
     pub alpha: f64,
-    /// Gain on the change since the last update, in Hz. Appendix A.1: 0.3 / RTT_max.
+    /// Gain on the change since the last update, in Hz. Appendix A.1: about 0.3 / RTT_max, stated as 3.2.
     pub beta: f64,
     /// Coupling factor k. Section 4.2: 2.
     pub coupling: f64,
@@ -51,9 +51,9 @@ impl Default for Params {
     fn default() -> Params {
         Params {
             target: Duration::from_millis(15),
-            tupdate: Duration::from_millis(15),
-            alpha: 0.15,
-            beta: 3.0,
+            tupdate: Duration::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
             coupling: 2.0,
             min_th: Duration::from_micros(800),
             range: Duration::from_micros(400),

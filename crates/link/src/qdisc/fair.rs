@@ -1,7 +1,7 @@
 //! Queues by flow that take turns: what disciplines with an AQM for each flow have in common.
 //!
-//! The turns are those of RFC 8290 sections 4.1 and 4.2: new flows first, each queue sends while its deficit is above
-//! zero, a queue that runs empty as a new one goes through the old ones once.
+//! The turns are those of RFC 8290 sections 4.1 and 4.2: new flows first, each queue sends while its
+//! deficit is above zero, a queue that runs empty as a new one goes through the old ones once.
 
 use super::Backlog;
 use super::store::Store;

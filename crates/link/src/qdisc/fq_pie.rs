@@ -1,9 +1,11 @@
-//! Fair queueing with PIE: each flow has its own queue with its own PIE, and the queues take turns by bytes as in
-//! FQ-CoDel. Packets are dropped as they arrive, so a queue that is full refuses the newcomer, whoever is to blame.
+//! Fair queueing with PIE: each flow has its own queue with its own PIE, and the queues take turns by
+//! bytes as in FQ-CoDel. Packets are dropped as they arrive, so a queue that is full refuses the
+//! newcomer, whoever is to blame.
 //!
-//! **Source**: Ramakrishnan, Bhasi, Saicharan, Monis, Patil, Tahiliani, "FQ-PIE Queue Discipline in the Linux Kernel:
-//! Design, Implementation and Challenges", IEEE LCN 2019; the turns as RFC 8290, "The Flow Queue CoDel Packet
-//! Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2; PIE itself as in [`super::pie`].
+//! **Source**: Ramakrishnan, Bhasi, Saicharan, Monis, Patil, Tahiliani, "FQ-PIE Queue Discipline in the
+//! Linux Kernel: Design, Implementation and Challenges", IEEE LCN 2019; the turns as RFC 8290, "The Flow
+//! Queue CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2; PIE
+//! itself as in [`super::pie`].
 //!
 //! **Deviations**: the delay of a flow is its sojourn time, as Linux has it by default. Flows are hashed as in
 //! [`super::fq_codel`]. Each flow's updates are made up for when the flow is next touched, see `ticks.rs`.

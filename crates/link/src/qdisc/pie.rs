@@ -7,15 +7,16 @@
 //! `variant=2013`, Pan et al., "PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem", IEEE
 //! HPSR 2013, as the thesis states it in its equations 16 to 21.
 //!
-//! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to the
-//! implementer). A departure is the start of a transmission here, so the packet that starts a measurement of the
-//! drain rate does not count towards it. A queue that has run empty has a delay of zero. The update's timer is
-//! made up for at the next call, see `ticks.rs`; an update comes before an arrival or departure of the same
-//! instant. The paper leaves its averaging weight open: 1/8, as in the first implementation for Linux; where its
-//! law is told to use sojourn times, there are no measurements, and the allowance runs down with the updates.
+//! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to
+//! the implementer). A departure is the start of a transmission here, so the packet that starts a
+//! measurement of the drain rate does not count towards it. A queue that has run empty has a delay of
+//! zero. The update's timer is made up for at the next call, see `ticks.rs`; an update comes before an
+//! arrival or departure of the same instant. The paper leaves its averaging weight open: 1/8, as in the
+//! first implementation for Linux; where its law is told to use sojourn times, there are no measurements,
+//! and the allowance runs down with the updates.
 //!
-//! **Units**: delays in seconds and probabilities as floating-point numbers, as the equations are printed; α and
-//! β in Hz; times in ns elsewhere.
+//! **Units**: delays in seconds and probabilities as floating-point numbers, as the equations are
+//! printed; α and β in Hz; times in ns elsewhere.
 //!
 //! **Validated against**: `reference/pie.py`, written from those sections and equations, by the traces in
 //! `tests/golden/pie/`; the delay under a constant overload, below.
@@ -546,6 +547,24 @@ mod tests {
         // A century later: the ticks between are not gone through one by one.
         pie.catch_up(Time::from_secs(3_000_000_000));
         assert_eq!(pie.state.law, PieLaw::new(&params));
+    }
+
+    #[test]
+    fn drops_are_neither_too_close_nor_too_far_apart() {
+        let params = Params::default();
+        // Section 5.4 with a probability of a half: an eager draw strikes each second packet, a reluctant one each 17th.
+        for (draw, gap) in [(0.0, 2), (0.99, 17)] {
+            let mut law = PieLaw {
+                probability: 0.5,
+                burst: Duration::ZERO,
+                ..PieLaw::new(&params)
+            };
+            let backlog = Bytes::new(30_000);
+            for i in 1..=3 * gap {
+                let verdict = law.judge(&params, backlog, Ecn::NotEct, || draw);
+                assert_eq!(verdict == Verdict::Drop, i % gap == 0, "{draw}: {i}");
+            }
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@
 //! RFC 2474, "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers" (1998),
 //! section 3; at the last mile as the thesis proposes it (6.3.1).
 //!
-//! **Deviations**: the rate of the first class is not policed, which RFC 3246 section 2.2 expects of the network's
-//! edge: who marks all packets gets the whole line. Where senders cannot be trusted use `drr`.
+//! **Deviations**: the rate of the first class is not policed, which RFC 3246 section 2.2 expects of the
+//! network's edge: who marks all packets gets the whole line. Where senders cannot be trusted use `drr`.
 //!
 //! **Units**: packets; DSCP as the six bits' number.
 //!

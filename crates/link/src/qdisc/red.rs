@@ -3,22 +3,23 @@
 //! ends all patience.
 //!
 //! **Source**: Floyd, Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
-//! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of RED",
-//! 2000; `adaptive`: Floyd, Gummadi, Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's
-//! Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit Congestion Notification (ECN)
-//! to IP" (2001), section 7, wants it.
+//! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of
+//! RED", 2000; `adaptive`: Floyd, Gummadi, Shenker, "Adaptive RED: An Algorithm for Increasing the
+//! Robustness of RED's Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit
+//! Congestion Notification (ECN) to IP" (2001), section 7, wants it.
 //!
-//! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes, drops by
-//! bytes and `wait` are ns-2's: a packet counts as its share of `mean`. Adaptive RED moves `max_p` alone, at
-//! multiples of half a second; thresholds and weight stay as given, because the line's rate is not known here. A
-//! packet that fits no more counts as a drop and starts the count anew, as in ns-2.
+//! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes,
+//! drops by bytes and `wait` are ns-2's: a packet counts as its share of `mean`. Adaptive RED moves
+//! `max_p` alone, at multiples of half a second; thresholds and weight stay as given, because the line's
+//! rate is not known here. A packet that fits no more counts as a drop and starts the count anew, as in
+//! ns-2.
 //!
-//! **Units**: the average in packets (with `queue_in_bytes` in packets of the mean size); probabilities as floating-point
-//! numbers.
+//! **Units**: the average in packets (with `queue_in_bytes` in packets of the mean size); probabilities
+//! as floating-point numbers.
 //!
-//! **Validated against**: `reference/red.py`, written from figure 2 and section 7 of the paper of 1993 and section 4
-//! of that of 2001, by the traces in `tests/golden/red/`; the spacing of drops in steady state against section 7,
-//! below.
+//! **Validated against**: `reference/red.py`, written from figure 2 and section 7 of the paper of 1993
+//! and section 4 of that of 2001, by the traces in `tests/golden/red/`; the spacing of drops in steady
+//! state against section 7, below.
 
 use super::store::Store;
 use super::ticks::Ticks;

@@ -1,13 +1,14 @@
-//! Stochastic fair BLUE: a few hash functions sort each flow into one bin a level, and each bin has a BLUE of its own.
-//! A flow that does not respond drives all its bins to certainty and is held to a trickle; others share at most
-//! some bins with it, and pay only for the least of theirs.
+//! Stochastic fair BLUE: a few hash functions sort each flow into one bin a level, and each bin has a
+//! BLUE of its own. A flow that does not respond drives all its bins to certainty and is held to a
+//! trickle; others share at most some bins with it, and pay only for the least of theirs.
 //!
-//! **Source**: Feng, Kandlur, Saha, Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness",
-//! IEEE INFOCOM 2001, sections III.A and figure 5; the flows that do not respond as section III.B.
+//! **Source**: Feng, Kandlur, Saha, Shin, "Stochastic Fair Blue: A Queue Management Algorithm for
+//! Enforcing Fairness", IEEE INFOCOM 2001, sections III.A and figure 5; the flows that do not respond as
+//! section III.B.
 //!
-//! **Deviations**: the hash functions stay for the run, where section III.C changes them from time to time to part flows
-//! that collide with a bad one. A flow that does not respond passes at one packet each `penalty`, for all such flows
-//! together, by the times of packets instead of a queue of its own.
+//! **Deviations**: the hash functions stay for the run, where section III.C changes them from time to
+//! time to part flows that collide with a bad one. A flow that does not respond passes at one packet each
+//! `penalty`, for all such flows together, by the times of packets instead of a queue of its own.
 //!
 //! **Units**: bins in packets, times in ns, probabilities as floating-point numbers.
 //!

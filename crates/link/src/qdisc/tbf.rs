@@ -1,11 +1,12 @@
-//! Token bucket: packets leave at a rate of its own, slower than the line, with bursts up to the size of a bucket. It moves the
-//! bottleneck to where the queue can be looked after.
+//! Token bucket: packets leave at a rate of its own, slower than the line, with bursts up to the size of
+//! a bucket. It moves the bottleneck to where the queue can be looked after.
 //!
-//! **Source**: RFC 2697, "A Single Rate Three Color Marker" (Heinanen, Guerin, 1999), section 3, for the bucket; that it delays
-//! instead of colouring is shaping as RFC 2475, "An Architecture for Differentiated Services" (1998), section 2.3.3.3,
-//! has it.
+//! **Source**: RFC 2697, "A Single Rate Three Color Marker" (Heinanen, Guerin, 1999), section 3, for the
+//! bucket; that it delays instead of colouring is shaping as RFC 2475, "An Architecture for
+//! Differentiated Services" (1998), section 2.3.3.3, has it.
 //!
-//! **Deviations**: a packet larger than the bucket leaves when the bucket is full and owes the rest, instead of never.
+//! **Deviations**: a packet larger than the bucket leaves when the bucket is full and owes the rest,
+//! instead of never.
 //!
 //! **Units**: tokens in billionths of a bit, so that rate times nanoseconds is exact.
 //!

@@ -24,7 +24,7 @@ pub(super) const DUALPI2: Spec = Spec {
             parameter(
                 "tupdate",
                 Unit::Duration,
-                Some("15 ms"),
+                Some("16 ms"),
                 ("100 us", "10 s"),
                 "RFC 9332 appendix A.1",
                 "period of the updates",
@@ -32,7 +32,7 @@ pub(super) const DUALPI2: Spec = Spec {
             parameter(
                 "alpha",
                 Unit::Number,
-                Some("0.15"),
+                Some("0.16"),
                 ("0", "100"),
                 "RFC 9332 appendix A.1",
                 "gain on the distance from the target, in Hz",
@@ -40,7 +40,7 @@ pub(super) const DUALPI2: Spec = Spec {
             parameter(
                 "beta",
                 Unit::Number,
-                Some("3"),
+                Some("3.2"),
                 ("0", "100"),
                 "RFC 9332 appendix A.1",
                 "gain on the change of the delay, in Hz",
