@@ -30,6 +30,10 @@ const TITLES: &[(u32, &str)] = &[
     (2475, "An Architecture for Differentiated Services"),
     (2681, "A Round-trip Delay Metric for IPPM"),
     (2697, "A Single Rate Three Color Marker"),
+    (
+        2883,
+        "An Extension to the Selective Acknowledgement (SACK) Option for TCP",
+    ),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
         3148,
@@ -55,6 +59,10 @@ const TITLES: &[(u32, &str)] = &[
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
     ),
     (4648, "The Base16, Base32, and Base64 Data Encodings"),
+    (
+        3708,
+        "Using TCP Duplicate Selective Acknowledgement (DSACKs) and Stream Control Transmission Protocol (SCTP) Duplicate Transmission Sequence Numbers (TSNs) to Detect Spurious Retransmissions",
+    ),
     (5681, "TCP Congestion Control"),
     (
         5682,
