@@ -294,7 +294,7 @@ mod tests {
             law.overflowed(&params, Time::from_millis(ms));
         }
         // A step each 6 ms, the first multiple of 2 ms above the target: 333 of 1/256 are more than all.
-        assert_eq!(law.probability(), 1.0);
+        assert_eq!((law.probability(), law.count()), (1.0, 1));
         law.emptied(&params, Time::from_millis(2_100));
         assert_eq!(law.probability(), 1.0 - 1.0 / 4096.0);
     }
