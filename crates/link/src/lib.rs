@@ -26,6 +26,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+mod express;
 pub mod impair;
 mod line;
 pub mod qdisc;

@@ -11,6 +11,7 @@
 //! time stamps: it counts at its own time unless something has happened at the queue since, and at the
 //! time of that otherwise.
 
+use crate::express::Express;
 use crate::impair::{Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec};
 use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
 use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
@@ -81,7 +82,7 @@ pub struct LinkStats {
 
 impl Tally {
     #[inline]
-    fn add(&mut self, len: Bytes) {
+    pub(crate) fn add(&mut self, len: Bytes) {
         self.packets += 1;
         self.bytes += len;
     }
@@ -151,6 +152,8 @@ impl PartialOrd for Straggler {
 
 /// One direction of a link.
 pub struct Link {
+    /// Does everything, where the link is of the simplest kind.
+    express: Option<Express>,
     qdisc: AnyQdisc,
     serializer: Serializer,
     delay: Duration,
@@ -178,7 +181,21 @@ impl Link {
 
     /// With a discipline of the caller's instead of `params.queue`.
     pub fn with_qdisc(params: &LinkParams, qdisc: AnyQdisc, streams: &Streams, name: &str) -> Link {
+        let plain = params.jitter.is_none()
+            && params.loss.is_none()
+            && params.reorder.is_none()
+            && params.duplicate <= 0.0;
+        let express = match (&qdisc, &params.rate) {
+            (AnyQdisc::Fifo(fifo), Rate::Fixed(rate))
+                if plain && rate.get() > 0 && qdisc.backlog().packets == 0 =>
+            {
+                let serializer = Serializer::new(params.rate.clone());
+                Some(Express::new(fifo.params(), serializer, params.delay))
+            }
+            _ => None,
+        };
         Link {
+            express,
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
             delay: params.delay,
@@ -207,6 +224,9 @@ impl Link {
     /// been dropped since the last call, is added to `fates`.
     #[inline]
     pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
+        if let Some(express) = &mut self.express {
+            return express.enqueue(now, packet, fates);
+        }
         // Departures that were due before this arrival come first: they make room.
         self.advance(now, fates);
         self.told = self.told.max(now);
@@ -223,6 +243,9 @@ impl Link {
     /// Ask until `None`.
     #[inline]
     pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
+        if let Some(express) = &mut self.express {
+            return express.poll(now);
+        }
         self.advance(now, fates);
         let delivery = if self.straggler_is_first() {
             self.stragglers.peek().filter(|s| s.0.delivery.at <= now)?;
@@ -245,6 +268,9 @@ impl Link {
     /// whoever asks next finds done what was due meanwhile, at the time it was due.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
+        if let Some(express) = &self.express {
+            return express.next_wakeup();
+        }
         let mut first = match &self.sending {
             // What impairs the line can only add to the propagation delay.
             Some(sending) if sending.finish < Time::MAX => sending.finish + self.delay,
@@ -262,6 +288,9 @@ impl Link {
 
     /// As of the latest `enqueue` or `poll`: to sample the queue at some time, poll at that time first.
     pub fn stats(&self) -> LinkStats {
+        if let Some(express) = &self.express {
+            return express.stats();
+        }
         LinkStats {
             backlog: self.qdisc.backlog(),
             probability: self.qdisc.probability(),

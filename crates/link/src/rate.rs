@@ -233,7 +233,26 @@ impl Serializer {
     /// When the last bit of a packet has left that may begin at `start`, rounded up to the nanosecond;
     /// [`Time::MAX`] where the rate stays zero from then on. A packet that begins at the instant that
     /// was returned for the one before follows it without a gap, fractions included.
+    #[inline]
     pub(crate) fn finish(&mut self, start: Time, len: Bytes) -> Time {
+        if let (Rate::Fixed(rate), Progress::Work { tick, carry }) = (&self.rate, &mut self.at) {
+            let (start, rate) = (start.as_nanos(), rate.get());
+            if start > *tick + u64::from(*carry > 0) {
+                (*tick, *carry) = (start, 0);
+            }
+            let work = len.get() * WORK_PER_BYTE + *carry;
+            // `Rate::fixed` takes no zero; one made by hand never delivers.
+            let Some(whole) = work.checked_div(rate) else {
+                return Time::MAX;
+            };
+            *tick += whole;
+            *carry = work - whole * rate;
+            return Time::from_nanos(*tick + u64::from(*carry > 0));
+        }
+        self.finish_varying(start, len)
+    }
+
+    fn finish_varying(&mut self, start: Time, len: Bytes) -> Time {
         match (&self.rate, &mut self.at) {
             (Rate::Trace(trace), Progress::Opportunity { round, index, left }) => {
                 if trace.time(*round, *index) < start {

@@ -426,3 +426,49 @@ fn a_broken_discipline_is_caught() {
         assert!(said.contains(says), "{fault:?}: {said}");
     }
 }
+
+proptest! {
+    /// A first-in-first-out link of fixed rate takes a short way inside; told from outside it is the long
+    /// way, which the same discipline takes when it comes as somebody else's.
+    #[test]
+    fn the_short_way_of_a_plain_link_cannot_be_told_from_the_long_one(
+        ops in ops(), packets in 1..20u64, bytes in 100..20_000u64, rate in 1_000..100_000_000u64,
+        delay_us in 0..5_000u64, late in prop::bool::ANY,
+    ) {
+        for queue in [format!("fifo:packets={packets}"), format!("fifo:bytes={bytes}"),
+                      format!("fifo:packets={packets},bytes={bytes}")] {
+            let text = format!("rate = \"{rate} bit/s\"\ndelay = \"{delay_us} us\"\nqueue = \"{queue}\"");
+            let direction: DirectionSpec = toml::from_str(&text).unwrap();
+            let (params, streams) = (direction.params().unwrap(), Streams::new(1));
+            let other = AnyQdisc::Custom(Box::new(params.queue.build(&streams, "up")));
+            let mut links = [Link::new(&params, &streams, "up"),
+                             Link::with_qdisc(&params, other, &streams, "up")];
+            let mut now = Time::ZERO;
+            for (id, (gap, op)) in ops.iter().enumerate() {
+                now += Duration::from_micros(*gap);
+                let told = links.each_mut().map(|link| {
+                    let mut fates = Fates::default();
+                    let mut out = Vec::new();
+                    match op {
+                        Op::Enqueue { flow, len, .. } => {
+                            // A host may tell of an arrival after the fact.
+                            let at = if late { now.saturating_sub(Duration::from_micros(700)) } else { now };
+                            link.enqueue(at, Packet {
+                                id: PacketId(id as u64), flow: FlowId(*flow), len: Bytes::new(*len),
+                                ecn: Ecn::NotEct, dscp: 0, enqueued: Time::ZERO,
+                            }, &mut fates);
+                        }
+                        Op::Dequeue { .. } => {
+                            while let Some(delivery) = link.poll(now, &mut fates) {
+                                out.push(delivery);
+                            }
+                        }
+                    }
+                    (out, fates.list, link.stats(), link.next_wakeup())
+                });
+                let [short, long] = told;
+                prop_assert_eq!(short, long);
+            }
+        }
+    }
+}

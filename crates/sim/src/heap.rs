@@ -24,9 +24,12 @@ impl Key {
     /// Later than every event.
     pub const NEVER: Key = Key(u128::MAX);
 
+    #[inline]
+
     pub fn time(self) -> Time {
         Time::from_nanos((self.0 >> (SOURCE_BITS + NUMBER_BITS)) as u64)
     }
+    #[inline]
     pub fn source(self) -> u32 {
         (self.0 as u32) & ((1 << SOURCE_BITS) - 1)
     }
@@ -63,6 +66,7 @@ impl EventQueue {
     }
 
     /// Schedules an event and returns its key. Times after [`LATEST`] count as that.
+    #[inline]
     pub fn schedule(&mut self, at: Time, source: u32) -> Key {
         debug_assert!(source < 1 << SOURCE_BITS);
         let number = self.number;
@@ -89,6 +93,7 @@ impl EventQueue {
     }
 
     /// The earliest event, unless it is later than `until`.
+    #[inline]
     pub fn pop_until(&mut self, until: Time) -> Option<Key> {
         if self.hole {
             self.close();
@@ -114,6 +119,8 @@ impl EventQueue {
         }
     }
 
+    #[inline]
+
     fn sift_up(&mut self, mut at: usize, key: Key) {
         while at > ROOT {
             let parent = at / 4 + 2;
@@ -125,6 +132,8 @@ impl EventQueue {
         }
         self.keys[at] = key;
     }
+
+    #[inline]
 
     fn sift_down(&mut self, key: Key) {
         let mut at = ROOT;

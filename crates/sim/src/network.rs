@@ -125,6 +125,8 @@ mod kind {
     pub const MASK: u32 = (1 << BITS) - 1;
 }
 
+#[inline]
+
 fn tag(kind: u32, number: usize) -> u32 {
     assert!(
         number <= kind::MASK as usize,
@@ -325,6 +327,7 @@ impl Network {
     }
 
     /// Takes what has come out of a link, and schedules when to ask again.
+    #[inline]
     fn serve_link<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
         loop {
             let slot = &mut self.links[number];
@@ -365,6 +368,8 @@ impl Network {
             }
         }
     }
+
+    #[inline]
 
     fn forward<O: Observer>(&mut self, delivery: Delivery, observer: &mut O) {
         let mut packet = delivery.packet;
@@ -444,6 +449,7 @@ impl Network {
     }
 
     /// A packet leaves its host.
+    #[inline]
     fn launch<O: Observer>(
         &mut self,
         way: Way,
@@ -465,6 +471,8 @@ impl Network {
         let first = self.routes[way.position as usize];
         self.enqueue(first as usize, packet, observer);
     }
+
+    #[inline]
 
     fn after_sender<O: Observer>(&mut self, number: usize, observer: &mut O) {
         loop {
@@ -493,6 +501,8 @@ impl Network {
             connection.sender_timer = self.queue.schedule(at, tag(kind::SENDER, number));
         }
     }
+
+    #[inline]
 
     fn after_receiver<O: Observer>(
         &mut self,

@@ -43,12 +43,15 @@ pub struct Segment {
 }
 
 impl Segment {
+    #[inline]
     pub fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
+    #[inline]
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len)
     }
+    #[inline]
     pub fn blocks(&self) -> &[(u64, u64)] {
         &self.sack[..usize::from(self.sacks)]
     }
@@ -63,6 +66,7 @@ pub struct Arena {
 }
 
 impl Arena {
+    #[inline]
     pub fn insert(&mut self, segment: Segment) -> u32 {
         match self.free.pop() {
             Some(at) => {
@@ -78,6 +82,7 @@ impl Arena {
     pub fn get(&self, at: u32) -> &Segment {
         &self.segments[at as usize]
     }
+    #[inline]
     pub fn remove(&mut self, at: u32) -> Segment {
         self.free.push(at);
         self.segments[at as usize]
@@ -93,12 +98,15 @@ impl Arena {
 
 /// A packet's name says where its header is and how far along its route it has come, so that a hop
 /// touches neither.
+#[inline]
 pub fn packet_id(header: u32, position: u32) -> PacketId {
     PacketId(u64::from(position) << 32 | u64::from(header))
 }
+#[inline]
 pub fn header_of(id: PacketId) -> u32 {
     id.0 as u32
 }
+#[inline]
 pub fn position_of(id: PacketId) -> u32 {
     (id.0 >> 32) as u32
 }

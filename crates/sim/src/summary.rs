@@ -18,6 +18,8 @@ pub struct Summary {
     counts: Vec<u32>,
 }
 
+#[inline]
+
 fn step_of(value: u64) -> usize {
     if value < 1 << FINE {
         return value as usize;
@@ -37,6 +39,7 @@ fn middle_of(step: usize) -> u64 {
 }
 
 impl Summary {
+    #[inline]
     pub fn add(&mut self, value: u64) {
         if self.count == 0 {
             (self.min, self.max) = (value, value);
@@ -60,6 +63,7 @@ impl Summary {
         }
         self.counts[at] = self.counts[at].saturating_add(1);
     }
+    #[inline]
     pub fn add_span(&mut self, d: Duration) {
         self.add(d.as_nanos());
     }

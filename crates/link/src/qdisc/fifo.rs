@@ -61,6 +61,9 @@ impl Fifo {
             stats: Stats::default(),
         }
     }
+    pub fn params(&self) -> Params {
+        self.params
+    }
     pub fn stats(&self) -> Stats {
         self.stats
     }

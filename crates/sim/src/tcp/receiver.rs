@@ -74,6 +74,7 @@ impl Receiver {
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         self.ack_due
     }

@@ -109,16 +109,21 @@ impl Scoreboard {
         }
     }
 
+    #[inline]
+
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
     /// Segments waiting to be sent again.
+    #[inline]
     pub fn lost(&self) -> u64 {
         self.lost
     }
+    #[inline]
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
     }
@@ -133,6 +138,7 @@ impl Scoreboard {
     }
 
     /// A new segment has been sent.
+    #[inline]
     pub fn push(&mut self, seq: u64, len: u32, stamp: Stamp) {
         self.sent
             .push_back((self.first + self.ring.len() as u64, stamp.sent()));
@@ -165,6 +171,7 @@ impl Scoreboard {
     }
 
     /// The first segment that is to be sent again.
+    #[inline]
     pub fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
             return None;
@@ -243,6 +250,8 @@ impl Scoreboard {
             _ => self.ring.partition_point(|s| s.end() <= seq),
         }
     }
+
+    #[inline]
 
     fn deliver(
         &mut self,

@@ -182,6 +182,7 @@ impl Sender {
         self.rate.delivered().get()
     }
     /// All that the application wrote has been acknowledged.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         self.state == State::Closed || self.una == self.written
     }
@@ -194,10 +195,12 @@ impl Sender {
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
     }
+    #[inline]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
     /// What ECN bits its packets carry.
+    #[inline]
     pub fn ecn(&self) -> Ecn {
         match (self.settings.ecn, self.ecn_use) {
             (false, _) => Ecn::NotEct,
@@ -206,9 +209,12 @@ impl Sender {
         }
     }
     /// Outstanding: neither acknowledged nor deemed lost.
+    #[inline]
     pub fn inflight(&self) -> u64 {
         self.board.pipe().saturating_sub(self.phantom)
     }
+
+    #[inline]
 
     pub fn next_wakeup(&self) -> Option<Time> {
         let tail = match (self.probe_due, self.rto_due) {
@@ -610,6 +616,7 @@ impl Sender {
     }
 
     /// The next segment to send now, if any. Ask until `None`.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         match self.state {
             State::Closed | State::SynSent => None,
