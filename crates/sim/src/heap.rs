@@ -25,7 +25,6 @@ impl Key {
     pub const NEVER: Key = Key(u128::MAX);
 
     #[inline]
-
     pub fn time(self) -> Time {
         Time::from_nanos((self.0 >> (SOURCE_BITS + NUMBER_BITS)) as u64)
     }
@@ -120,7 +119,6 @@ impl EventQueue {
     }
 
     #[inline]
-
     fn sift_up(&mut self, mut at: usize, key: Key) {
         while at > ROOT {
             let parent = at / 4 + 2;
@@ -134,7 +132,6 @@ impl EventQueue {
     }
 
     #[inline]
-
     fn sift_down(&mut self, key: Key) {
         let mut at = ROOT;
         loop {

@@ -126,7 +126,6 @@ mod kind {
 }
 
 #[inline]
-
 fn tag(kind: u32, number: usize) -> u32 {
     assert!(
         number <= kind::MASK as usize,
@@ -370,7 +369,6 @@ impl Network {
     }
 
     #[inline]
-
     fn forward<O: Observer>(&mut self, delivery: Delivery, observer: &mut O) {
         let mut packet = delivery.packet;
         let header = header_of(packet.id);
@@ -473,7 +471,6 @@ impl Network {
     }
 
     #[inline]
-
     fn after_sender<O: Observer>(&mut self, number: usize, observer: &mut O) {
         loop {
             let connection = &mut self.connections[number];
@@ -503,7 +500,6 @@ impl Network {
     }
 
     #[inline]
-
     fn after_receiver<O: Observer>(
         &mut self,
         number: usize,

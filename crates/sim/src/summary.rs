@@ -19,7 +19,6 @@ pub struct Summary {
 }
 
 #[inline]
-
 fn step_of(value: u64) -> usize {
     if value < 1 << FINE {
         return value as usize;

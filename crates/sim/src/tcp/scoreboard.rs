@@ -110,7 +110,6 @@ impl Scoreboard {
     }
 
     #[inline]
-
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
@@ -252,7 +251,6 @@ impl Scoreboard {
     }
 
     #[inline]
-
     fn deliver(
         &mut self,
         now: Time,

@@ -215,7 +215,6 @@ impl Sender {
     }
 
     #[inline]
-
     pub fn next_wakeup(&self) -> Option<Time> {
         let tail = match (self.probe_due, self.rto_due) {
             (Some(probe), Some(rto)) => Some(probe.min(rto)),

@@ -1,0 +1,196 @@
+//! Scenarios: repeatable to the byte, on any number of cores; told what is wrong before anything runs.
+
+use base::record::Row;
+use sim::batch::{Job, run_all};
+use sim::{Draft, Scenario, run};
+use std::sync::atomic::AtomicBool;
+
+const MIXED: &str = r#"
+duration = "8 s"
+warmup = "2 s"
+topology = "dumbbell:pairs=6"
+[link]
+rate = "5 Mbit/s"
+delay = "20 ms"
+queue = "pie"
+loss = "random:probability=0.002"
+[[flow]]
+kind = "bulk"
+count = 2
+spread = "1 s"
+[[flow]]
+kind = "transfers"
+size = "50 kB"
+[[flow]]
+kind = "poisson"
+rate = "500 kbit/s"
+[[flow]]
+kind = "voice"
+[[flow]]
+kind = "probe"
+"#;
+
+fn scenario(text: &str) -> Result<Scenario, String> {
+    let draft = Draft::new(text).map_err(|e| e.to_string())?;
+    draft.finish().map_err(|e| e.to_string())
+}
+
+fn rows(seed: u64) -> (Vec<Row>, String) {
+    let mut rows = Vec::new();
+    let mut take = |row| rows.push(row);
+    let outcome = run(
+        &scenario(MIXED).unwrap(),
+        seed,
+        Some(&mut take),
+        &mut |_| true,
+    )
+    .unwrap();
+    (rows, format!("{outcome:?}"))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows_and_another_seed_others() {
+    let (first, again, other) = (rows(1), rows(1), rows(2));
+    assert!(first.0.len() > 1000);
+    assert_eq!(first, again);
+    assert_ne!(first.0, other.0);
+}
+
+#[test]
+fn recording_does_not_change_what_happens() {
+    let blind = run(&scenario(MIXED).unwrap(), 1, None, &mut |_| true).unwrap();
+    assert_eq!(format!("{blind:?}"), rows(1).1);
+}
+
+#[test]
+fn figures_do_not_depend_on_the_number_of_cores() {
+    let scenario = scenario(MIXED).unwrap();
+    let jobs: Vec<Job> = (1..=6)
+        .map(|seed| Job {
+            scenario: scenario.clone(),
+            seed,
+        })
+        .collect();
+    let on = |threads| run_all(&jobs, threads, &AtomicBool::new(false), &|_| ()).unwrap();
+    let one = on(1);
+    assert!(one.iter().all(Option::is_some));
+    assert_eq!(one, on(2));
+    assert_eq!(one, on(5));
+}
+
+#[test]
+fn what_is_done_when_it_is_stopped_is_kept() {
+    let scenario = scenario(MIXED).unwrap();
+    let jobs = [1, 2, 3].map(|seed| Job {
+        scenario: scenario.clone(),
+        seed,
+    });
+    let stop = AtomicBool::new(false);
+    let results = run_all(&jobs, 1, &stop, &|share| {
+        stop.store(share > 0.5, std::sync::atomic::Ordering::Relaxed);
+    })
+    .unwrap();
+    assert!(results[0].is_some() && results[1].is_none() && results[2].is_none());
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_runs() {
+    let with = |from: &str, to: &str| scenario(&MIXED.replacen(from, to, 1)).unwrap_err();
+    for (from, to, said) in [
+        ("\"pie\"", "\"pi3\"", "Did you mean \"pie\"?"),
+        (
+            "rate = \"5 Mbit/s\"",
+            "rate = \"0 bit/s\"",
+            "never delivers anything",
+        ),
+        ("warmup = \"2 s\"", "warmup = \"8 s\"", "leaves nothing"),
+        ("warmup =", "warmpu =", "Did you mean \"warmup\"?"),
+        (
+            "kind = \"voice\"",
+            "kind = \"voise\"",
+            "Did you mean \"voice\"?",
+        ),
+        (
+            "kind = \"voice\"",
+            "kind = \"voice\"\nrate = \"1 Mbit/s\"",
+            "rate has no meaning",
+        ),
+        (
+            "kind = \"voice\"",
+            "kind = \"bulk\"\ntcp.controller = \"cubik\"",
+            "Did you mean \"cubic\"?",
+        ),
+        ("kind = \"voice\"", "kind = \"cbr\"", "needs a rate"),
+        (
+            "kind = \"voice\"",
+            "kind = \"voice\"\nfrom = \"s1\"\nto = \"s7\"",
+            "no host \"s7\"",
+        ),
+        (
+            "kind = \"voice\"",
+            "kind = \"voice\"\nfrom = \"s1\"\nto = \"s1\"",
+            "begins and ends",
+        ),
+        ("dumbbell:pairs=6", "dumbbell:pairs=0", "out of range"),
+        ("dumbbell:pairs=6", "graph", "[[edge]]"),
+        ("duration = \"8 s\"", "duration = \"0 s\"", "duration"),
+        ("count = 2", "count = 99999999999", "at most"),
+    ] {
+        let error = with(from, to);
+        assert!(error.contains(said), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_graph_is_what_its_edges_say() {
+    let text = r#"
+duration = "5 s"
+topology = "graph"
+[link]
+rate = "1 Mbit/s"
+[[edge]]
+between = ["a", "r"]
+link = { rate = "10 Mbit/s", delay = "5 ms" }
+[[edge]]
+between = ["r", "b"]
+name = "narrow"
+watch = true
+link = { rate = "1 Mbit/s", delay = "5 ms" }
+[[flow]]
+kind = "cbr"
+rate = "500 kbit/s"
+size = "1250 B"
+from = "a"
+to = "b"
+"#;
+    let outcome = run(&scenario(text).unwrap(), 1, None, &mut |_| true).unwrap();
+    // 1 ms and 10 ms on the lines, 10 ms of propagation.
+    assert!((outcome.flows[0].delay_ms.unwrap() - 21.0).abs() < 1e-6);
+    assert_eq!(outcome.links[0].name, "narrow");
+    assert!((outcome.links[0].utilisation - 0.5).abs() < 0.01);
+    let island = text.replace("[\"r\", \"b\"]", "[\"x\", \"b\"]");
+    let error = scenario(&island).unwrap_err();
+    assert!(error.contains("no way from \"a\" to \"b\""), "{error}");
+}
+
+#[test]
+fn a_change_is_shown_with_where_it_comes_from() {
+    let mut draft = Draft::new(MIXED).unwrap();
+    draft.set("link.queue", "codel", "--set").unwrap();
+    draft.set("flow.0.tcp.controller", "reno", "--set").unwrap();
+    let shown = draft.describe().unwrap();
+    for (line, origin) in [
+        ("queue = \"codel\"", "--set"),
+        ("controller = \"reno\"", "--set"),
+        ("rate = \"5 Mbit/s\"", "file"),
+        ("sack = true", "default"),
+    ] {
+        let found = shown.lines().find(|l| l.starts_with(line));
+        assert!(
+            found.is_some_and(|l| l.ends_with(&format!("# {origin}"))),
+            "{line}: {found:?}"
+        );
+    }
+    assert!(draft.set("flow.9.count", "2", "--set").is_err());
+    assert_eq!(draft.finish().unwrap().link.queue.name(), "codel");
+}
