@@ -25,7 +25,7 @@ mod writer;
 
 pub use error::StoreError;
 pub use reader::{Recovered, read, read_noting};
-pub use writer::{Closed, Name, Options, Writer, record};
+pub use writer::{Closed, Name, Options, Writer};
 
 /// Extension of a table's file while it may still grow: an Arrow IPC stream.
 const OPEN: &str = "arrows";

@@ -7,8 +7,6 @@ use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
 
 /// Rows go to disk this long after the flush before: half of the second that a crash may cost, so that a busy host has
 /// the other half to get round to it.
@@ -270,26 +268,6 @@ impl Drop for Writer {
             // Nobody is left to tell; what was flushed before reads in any case.
             let _ = self.flush();
         }
-    }
-}
-
-/// The recorder's thread: takes rows until every sender is gone, and flushes as time goes by. `now_ns` is the clock the
-/// rows' times come from.
-///
-/// # Errors
-/// The first that `Writer` reports. The channel is dropped then, so senders notice; `writer` can still be closed.
-pub fn record(
-    rows: Receiver<Row>,
-    writer: &mut Writer,
-    mut now_ns: impl FnMut() -> i64,
-) -> Result<(), StoreError> {
-    loop {
-        match rows.recv_timeout(Duration::from_millis(100)) {
-            Ok(row) => writer.write(row)?,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return writer.flush(),
-        }
-        writer.tick(now_ns())?;
     }
 }
 

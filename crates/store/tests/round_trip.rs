@@ -148,22 +148,15 @@ fn simulated_rows_wait_for_a_full_batch_however_fast_their_time_goes() {
 }
 
 #[test]
-fn the_recorder_takes_rows_until_every_sender_is_gone() {
-    let dir = Scratch::new("recorder");
+fn tables_written_in_turn_past_a_batch_outlive_a_writer_that_was_never_closed() {
+    let dir = Scratch::new("dropped");
     let path = dir.join("r.rec");
     let mut w = Writer::create(&path, meta()).unwrap();
-    let (tx, rx) = std::sync::mpsc::channel();
-    let senders: Vec<_> = [TableId::Delay, TableId::Flow]
-        .map(|table| {
-            let tx = tx.clone();
-            std::thread::spawn(move || {
-                (0..70_000).for_each(|i| tx.send(row(table, NOON + i, i)).unwrap())
-            })
-        })
-        .into();
-    drop(tx);
-    store::record(rx, &mut w, || NOON).unwrap();
-    senders.into_iter().for_each(|s| s.join().unwrap());
+    for i in 0..70_000 {
+        for table in [TableId::Delay, TableId::Flow] {
+            w.write(row(table, NOON + i, i)).unwrap();
+        }
+    }
     drop(w);
     let r = read(&path).unwrap();
     assert_eq!((r.delay.len(), r.flow.len()), (70_000, 70_000));
