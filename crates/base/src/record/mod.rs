@@ -9,7 +9,8 @@ mod tables;
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Table, TableSpec, Text};
 pub use tables::{
-    Datagram, Delay, Direction, Event, Flow, HostLoad, Queue, Row, Status, TABLES, TableId, Traffic,
+    Availability, Datagram, Delay, Direction, Distribution, Event, Flow, HostLoad, Queue, Row,
+    Status, TABLES, TableId, Traffic,
 };
 
 /// A whole recording in memory, each table in the order in which its rows were written.
@@ -22,6 +23,8 @@ pub struct Recording {
     pub queue: Vec<Queue>,
     pub datagram: Vec<Datagram>,
     pub host: Vec<HostLoad>,
+    pub availability: Vec<Availability>,
+    pub distribution: Vec<Distribution>,
     pub event: Vec<Event>,
 }
 
@@ -34,6 +37,8 @@ impl Recording {
             Row::Queue(r) => self.queue.push(r),
             Row::Datagram(r) => self.datagram.push(r),
             Row::HostLoad(r) => self.host.push(r),
+            Row::Availability(r) => self.availability.push(r),
+            Row::Distribution(r) => self.distribution.push(r),
             Row::Event(r) => self.event.push(r),
         }
     }

@@ -154,6 +154,47 @@ tables! {
         cpu: Option<f64>,
     }
 
+    /// One row an interval and interface: whether it could have carried anything.
+    Availability in "availability" at t_ns {
+        /// End of the interval, UNIX ns.
+        t_ns: i64,
+        /// Length of the interval, ns.
+        interval_ns: i64,
+        /// Name of the interface.
+        interface: Text,
+        /// Whether it existed and was operationally up.
+        up: bool,
+        /// Whether it had an address that reaches beyond the link.
+        address: bool,
+        /// Whether anything beyond it answered within the interval; null where nothing was asked.
+        reachable: Option<bool>,
+    }
+
+    /// One row an interval and target: the delays of its probes as a distribution. What remains once single rows were
+    /// thinned out to save space; such rows can be added, and percentiles of the sum are true ones.
+    Distribution in "distribution" at t_ns {
+        /// Begin of the interval, UNIX ns.
+        t_ns: i64,
+        /// Length of the interval, ns.
+        interval_ns: i64,
+        /// What was probed; see `delay`.
+        target: Text,
+        /// Probes that were sent.
+        sent_packets: i64,
+        /// Probes answered in time.
+        ok_packets: i64,
+        /// Probes answered late.
+        late_packets: i64,
+        /// Probes never answered.
+        lost_packets: i64,
+        /// Probes whose times cannot be right.
+        invalid_packets: i64,
+        /// Probes that this host failed to send.
+        not_sent_packets: i64,
+        /// Round-trip times of those answered in time or late, in microseconds: HdrHistogram V2, uncompressed, base64.
+        histogram: Text,
+    }
+
     /// What happened and when: phases, faults, findings of the instrument about itself.
     Event in "event" at t_ns {
         /// When, UNIX ns.

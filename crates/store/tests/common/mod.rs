@@ -85,6 +85,8 @@ pub fn rows(recording: &Recording) -> Vec<Row> {
     all.extend(r.queue.into_iter().map(Row::from));
     all.extend(r.datagram.into_iter().map(Row::from));
     all.extend(r.host.into_iter().map(Row::from));
+    all.extend(r.availability.into_iter().map(Row::from));
+    all.extend(r.distribution.into_iter().map(Row::from));
     all.extend(r.event.into_iter().map(Row::from));
     all
 }
