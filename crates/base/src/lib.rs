@@ -3,6 +3,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod histogram;
 pub mod packet;
 pub mod record;
 pub mod rng;

@@ -16,12 +16,11 @@
 
 mod batch;
 mod binomial;
-mod histogram;
 mod quantile;
 
+pub use base::histogram::{Histogram, HistogramError};
 pub use batch::{effective_size, effective_size_of, mean_figure, student_t95};
 pub use binomial::{binomial_cdf, wilson};
-pub use histogram::{Histogram, HistogramError};
 pub use quantile::{endpoint_below, quantile_figure, quantile_of_sorted, sorted};
 
 use crate::answer::{Delays, Figure};
