@@ -1,6 +1,7 @@
 //! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
 
 mod cites;
+mod gallery;
 mod generate;
 mod layers;
 
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
-  check    everything below that can fail: layers, cites, and that generated files are fresh
+  check    everything below that can fail: layers, cites, that generated files are fresh, and that
+           the gallery has a page for every scenario of a document
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, and pure rooms say that they are
   cites    list each RFC that is cited, with its title
@@ -31,6 +33,7 @@ fn run(verb: Option<&str>) -> Result<()> {
         Some("check") => {
             layers::check(&root)?;
             cites::check(&root)?;
+            gallery::check(&root)?;
             generate::check(&root)
         }
         Some("gen") => generate::write(&root),

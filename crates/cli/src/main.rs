@@ -2,6 +2,7 @@
 //! become a validated plan, one library call carries it out, `report` tells the result.
 
 mod cmd;
+mod gallery;
 mod link_arg;
 mod recorder;
 mod watch;
@@ -32,6 +33,7 @@ enum Verb {
     Analyse(cmd::analyse::Args),
     Report(cmd::report::Args),
     Sim(cmd::sim::Args),
+    Reproduce(cmd::reproduce::Args),
     List(cmd::list::Args),
 }
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Analyse(args) => cmd::analyse::run(args),
         Verb::Report(args) => cmd::report::run(args),
         Verb::Sim(args) => cmd::sim::run(args),
+        Verb::Reproduce(args) => cmd::reproduce::run(args),
         Verb::List(args) => cmd::list::run(args),
     };
     match result {

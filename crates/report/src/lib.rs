@@ -1,10 +1,12 @@
 //! What a person sees of an answer: text for a terminal, static plots, and one self-contained page.
-//! Everything here is a function of an `Answer` and the recording behind it; nothing is measured or judged.
+//! Everything here is a function of what it is given, an `Answer` with the recording behind it or plain curves;
+//! nothing is measured or judged.
 //!
 //! A figure that could not be had shows its reason. It is never drawn as zero.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod chart;
 mod curves;
 mod data;
 pub mod html;

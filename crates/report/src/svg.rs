@@ -8,9 +8,9 @@ use base::record::Recording;
 use maud::{Markup, PreEscaped, html};
 
 const WIDTH: f64 = 880.0;
-const LEFT: f64 = 64.0;
+pub(crate) const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
-const INNER: f64 = WIDTH - LEFT - RIGHT;
+pub(crate) const INNER: f64 = WIDTH - LEFT - RIGHT;
 
 /// Colours by role, light and then dark; the page's script and style use the same.
 const STYLE: &str = "
@@ -49,20 +49,20 @@ pub(crate) fn nice_top(value: f64) -> f64 {
 }
 
 /// A panel: where it stands and what its vertical axis reaches.
-struct Panel {
-    top: f64,
-    height: f64,
-    max: f64,
+pub(crate) struct Panel {
+    pub top: f64,
+    pub height: f64,
+    pub max: f64,
     /// Where its heading stands.
-    name_y: f64,
+    pub name_y: f64,
 }
 
 impl Panel {
-    fn y(&self, v: f64) -> f64 {
+    pub fn y(&self, v: f64) -> f64 {
         self.top + self.height * (1.0 - (v / self.max).clamp(0.0, 1.0))
     }
     /// Rules and labels at quarters, unit in the heading.
-    fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
+    pub fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
         let marks = (0..=4).map(|i| self.max * f64::from(i) / 4.0);
         html! {
             text.name x=(LEFT) y=(self.name_y) { (name) }
@@ -178,7 +178,7 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
 }
 
 /// Four to eight round numbers within the range.
-fn even_marks(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn even_marks(low: f64, high: f64) -> Vec<f64> {
     let power = 10f64.powf(((high - low) / 8.0).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
         .map(|m| m * power)
@@ -202,7 +202,7 @@ fn log_marks(low: f64, high: f64) -> Vec<f64> {
     marks
 }
 
-fn document(height: f64, what: &str, inside: Markup) -> Markup {
+pub(crate) fn document(height: f64, what: &str, inside: Markup) -> Markup {
     html! {
         svg.tb-plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width="100%" role="img" aria-label=(what) {
             title { (what) }
@@ -214,7 +214,7 @@ fn document(height: f64, what: &str, inside: Markup) -> Markup {
 }
 
 /// Line samples with their names, right-aligned at the height `y`. Widths are estimated at 7.2 px a letter.
-fn key(entries: &[(&str, &str)], y: f64) -> Markup {
+pub(crate) fn key(entries: &[(&str, &str)], y: f64) -> Markup {
     let widths: Vec<f64> = entries
         .iter()
         .map(|(_, name)| 44.0 + 7.2 * name.chars().count() as f64)
@@ -246,13 +246,13 @@ fn class(name: &str) -> &'static str {
     }
 }
 
-fn short(v: f64) -> String {
+pub(crate) fn short(v: f64) -> String {
     let text = format!("{v:.1}");
     text.strip_suffix(".0").map_or(text.clone(), String::from)
 }
 
 /// Interrupted where there is no value. What falls on one column of pixels is drawn as its extremes.
-fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
+pub(crate) fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     let mut out = String::new();
     let mut pen_down = false;
     let mut column: Option<(f64, f64, f64, f64)> = None;
@@ -299,7 +299,7 @@ fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     out
 }
 
-fn joined(points: impl Iterator<Item = (f64, f64)>) -> String {
+pub(crate) fn joined(points: impl Iterator<Item = (f64, f64)>) -> String {
     path(points.map(|(x, y)| (x, Some(y))))
 }
 

@@ -25,38 +25,50 @@ pub fn run_all(
     stop: &AtomicBool,
     progress: &(dyn Fn(f64) + Sync),
 ) -> Result<Vec<Option<Outcome>>, ScenarioError> {
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<Outcome, ScenarioError>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
     let parts = Mutex::new(vec![0.0f64; jobs.len()]);
-    let work = || {
+    let results = in_parallel(jobs, threads, &|at, job| {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let whole = job.scenario.duration.as_secs_f64();
+        let result = run(&job.scenario, job.seed, None, &mut |now| {
+            let mut parts = parts.lock().expect("no holder panicked");
+            parts[at] = now.as_secs_f64() / whole;
+            progress(parts.iter().sum::<f64>() / jobs.len() as f64);
+            !stop.load(Ordering::Relaxed)
+        });
+        parts.lock().expect("no holder panicked")[at] = 1.0;
+        let cut = matches!(&result, Ok(o) if o.simulated_s < whole * 0.999_999);
+        (!cut).then_some(result)
+    });
+    results.into_iter().map(Option::transpose).collect()
+}
+
+/// Does the work of each item on up to `threads` threads; what comes out is in the order of the items.
+pub fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    threads: usize,
+    work: &(dyn Fn(usize, &T) -> R + Sync),
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<R>>> = Mutex::new(items.iter().map(|_| None).collect());
+    let worker = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at).filter(|_| !stop.load(Ordering::Relaxed)) else {
-                return;
-            };
-            let whole = job.scenario.duration.as_secs_f64();
-            let result = run(&job.scenario, job.seed, None, &mut |now| {
-                let mut parts = parts.lock().expect("no holder panicked");
-                parts[at] = now.as_secs_f64() / whole;
-                progress(parts.iter().sum::<f64>() / jobs.len() as f64);
-                !stop.load(Ordering::Relaxed)
-            });
-            parts.lock().expect("no holder panicked")[at] = 1.0;
-            let cut = matches!(&result, Ok(o) if o.simulated_s < whole * 0.999_999);
-            if !cut {
-                results.lock().expect("no holder panicked")[at] = Some(result);
-            }
+            let Some(item) = items.get(at) else { return };
+            let result = work(at, item);
+            results.lock().expect("no holder panicked")[at] = Some(result);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.min(jobs.len()) {
-            scope.spawn(work);
+        for _ in 1..threads.min(items.len()) {
+            scope.spawn(worker);
         }
-        work();
+        worker();
     });
     let results = results.into_inner().expect("no holder panicked");
-    results.into_iter().map(Option::transpose).collect()
+    let all = results.into_iter();
+    all.map(|r| r.expect("every item was worked on")).collect()
 }
 
 /// A figure over several seeds.

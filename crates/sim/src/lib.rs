@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod document;
 pub mod heap;
 pub mod network;
 pub mod plan;
@@ -15,6 +16,7 @@ pub mod ranges;
 pub mod run;
 pub mod scenario;
 pub mod segment;
+pub mod sequence;
 pub mod source;
 pub mod summary;
 pub mod tcp;

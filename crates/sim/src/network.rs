@@ -80,6 +80,13 @@ pub struct Connection {
     pub forward_ecn: Ecn,
 }
 
+impl Connection {
+    /// Of the packets that carry its data.
+    pub fn flow(&self) -> FlowId {
+        self.forward.flow
+    }
+}
+
 pub struct Datagrams {
     source: Source,
     way: Way,

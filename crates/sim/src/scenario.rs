@@ -1,5 +1,6 @@
 //! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
 
+use crate::document::Document;
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
 use base::words::nearest;
@@ -46,6 +47,9 @@ pub struct Scenario {
     /// Stretches of time with a name, as `tailback test` has them: `idle`, `up`, `down`, `both`.
     #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// Where it comes from, and what came out there; no part of what is run.
+    #[serde(default, skip_serializing)]
+    pub document: Option<Document>,
 }
 
 fn one() -> u64 {

@@ -4,6 +4,7 @@ pub mod analyse;
 pub mod emulate;
 pub mod list;
 pub mod report;
+pub mod reproduce;
 pub mod serve;
 pub mod sim;
 pub mod test;
@@ -45,6 +46,14 @@ pub fn stdout_style() -> ::report::terminal::Style {
             Ok("C" | "POSIX")
         ),
     }
+}
+
+/// So many cores as are asked for, or all.
+pub fn threads(asked: Option<usize>) -> usize {
+    asked
+        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+        .unwrap_or(1)
+        .max(1)
 }
 
 /// Where the key of an authenticated server comes from.

@@ -84,12 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         })
         .collect();
     live::signal::catch_interrupt();
-    let threads = args
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-        .unwrap_or(1)
-        .max(1);
-    let outcomes = run_jobs(&jobs, threads)?;
+    let outcomes = run_jobs(&jobs, super::threads(args.threads))?;
     let done = outcomes.iter().flatten().count();
     if let Some(output) = &args.output {
         record_points(&points, output)?;

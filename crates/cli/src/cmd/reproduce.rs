@@ -1,0 +1,393 @@
+//! `tailback reproduce`: figures and tables of documents, run again and set beside what is printed.
+
+use super::{print, usage, write_file};
+use crate::Outcome;
+use crate::gallery;
+use anyhow::Context;
+use base::Time;
+use base::record::Recording;
+use base::words::nearest;
+use indicatif::{ProgressBar, ProgressStyle};
+use sim::batch::{Estimate, figures, in_parallel};
+use sim::document::{Case, Comparison, PlotKind, Reproduction, State, in_words, overall};
+use sim::sequence::{Departure, departures};
+use sim::{Scenario, ScenarioError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Every scenario of a document by its ID, such as `000/figure-9`.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/reproductions.rs"));
+
+#[derive(clap::Args)]
+#[command(
+    about = "Run figures and tables of documents again, and compare with what is printed",
+    long_about = "Runs figures and tables of documents again, compares what comes out with what is printed, and says how far it agrees. \
+        Without an ID it lists all there are.",
+    after_help = "Examples:\n  tailback reproduce\n  tailback reproduce 000/figure-9\n  \
+        tailback reproduce 000/figure-9 -o figures\n  tailback reproduce --all -o docs/book/gallery"
+)]
+pub struct Args {
+    /// Which, such as 000/figure-9; part of one takes all that begin so
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// All of them
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Write a page with plots for each, and an index
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    json: bool,
+    /// Cores to use [default: all]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+/// One of the files.
+pub struct Item {
+    pub id: &'static str,
+    pub reproduction: Reproduction,
+}
+
+/// What the runs of one item gave.
+#[derive(Default)]
+pub struct Yield {
+    figures: BTreeMap<Case, Vec<BTreeMap<String, f64>>>,
+    pub recordings: BTreeMap<Case, Recording>,
+    pub departures: BTreeMap<Case, Vec<Departure>>,
+}
+
+impl Yield {
+    /// Over the runs of a case.
+    pub fn mean(&self, case: &Case, figure: &str) -> Option<f64> {
+        let runs = self.figures.get(case)?;
+        let values: Option<Vec<f64>> = runs.iter().map(|r| r.get(figure).copied()).collect();
+        Estimate::of(&values?).map(|e| e.mean)
+    }
+}
+
+/// One run, on one core.
+struct Task<'a> {
+    item: &'a Item,
+    case: Case,
+    scenario: Scenario,
+    seed: u64,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Figures,
+    Recording,
+    Departures,
+}
+
+enum Done {
+    Figures(BTreeMap<String, f64>),
+    Recording(Recording),
+    Departures(Vec<Departure>),
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let items = items()?;
+    let chosen = choose(&items, &args)?;
+    if chosen.is_empty() {
+        print(&list(&items, args.json)?)?;
+        return Ok(Outcome::Done);
+    }
+    let tasks = tasks(&chosen, args.output.is_some())?;
+    let Some(mut yields) = carry_out(&tasks, super::threads(args.threads))? else {
+        eprintln!("tailback: ended early; nothing was compared");
+        return Ok(Outcome::CouldNotMeasure);
+    };
+    let mut as_declared = true;
+    let mut json = Vec::new();
+    for item in &chosen {
+        let got = yields.remove(item.id).unwrap_or_default();
+        let document = &item.reproduction.document;
+        let compared = item
+            .reproduction
+            .judge(&got.figures)
+            .map_err(|e| usage(format!("{}: {e}", item.id)))?;
+        let state = overall(document, &compared);
+        if let Some(output) = &args.output {
+            write_page(item, &compared, &got, output)?;
+        }
+        match args.json {
+            true => json.push(as_json(item, &compared, state)),
+            false => print(&gallery::text(item, &compared, state))?,
+        }
+        if state != document.state {
+            as_declared = false;
+            eprintln!(
+                "tailback: {}: its file says {}, but this run says {}",
+                item.id,
+                in_words(document.state, &document.because),
+                in_words(state, "a figure is outside its band")
+            );
+        }
+    }
+    if args.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&json)?))?;
+    }
+    if let Some(output) = &args.output {
+        write_file(&output.join("index.md"), &gallery::index(&items))?;
+        eprintln!("{}", output.join("index.md").display());
+    }
+    Ok(match as_declared {
+        true => Outcome::Done,
+        false => Outcome::Above,
+    })
+}
+
+fn items() -> anyhow::Result<Vec<Item>> {
+    let read = |(id, text): &(&'static str, &str)| {
+        let reproduction =
+            Reproduction::read(text).map_err(|e| usage(format!("scenarios/{id}.toml: {e}")))?;
+        Ok(Item { id, reproduction })
+    };
+    FILES.iter().map(read).collect()
+}
+
+fn choose<'a>(items: &'a [Item], args: &Args) -> anyhow::Result<Vec<&'a Item>> {
+    if args.all {
+        return Ok(items.iter().collect());
+    }
+    let mut chosen: Vec<&Item> = Vec::new();
+    for id in &args.ids {
+        let exact = items.iter().filter(|i| i.id == id);
+        let mut found: Vec<&Item> = exact.collect();
+        if found.is_empty() {
+            found = items
+                .iter()
+                .filter(|i| i.id.starts_with(id.as_str()))
+                .collect();
+        }
+        if found.is_empty() {
+            let known: Vec<&str> = items.iter().map(|i| i.id).collect();
+            let near =
+                nearest(id, &known).map_or(String::new(), |n| format!(". Did you mean \"{n}\"?"));
+            return Err(usage(format!(
+                "no reproduction \"{id}\"{near} `tailback reproduce` lists all {}",
+                known.len()
+            )));
+        }
+        chosen.extend(found);
+    }
+    chosen.sort_by_key(|i| i.id);
+    chosen.dedup_by_key(|i| i.id);
+    Ok(chosen)
+}
+
+fn list(items: &[Item], json: bool) -> anyhow::Result<String> {
+    if json {
+        let all: Vec<_> = items
+            .iter()
+            .map(|i| as_json(i, &[], i.reproduction.document.state))
+            .collect();
+        return Ok(format!("{}\n", serde_json::to_string_pretty(&all)?));
+    }
+    let wide = |f: &dyn Fn(&Item) -> usize| items.iter().map(f).max().unwrap_or(0);
+    let id = wide(&|i| i.id.chars().count());
+    let title = wide(&|i| i.reproduction.document.title.chars().count());
+    let lines = items.iter().map(|item| {
+        let d = &item.reproduction.document;
+        format!(
+            "{:id$}  {:title$}  {}\n",
+            item.id,
+            d.title,
+            in_words(d.state, &d.because)
+        )
+    });
+    Ok(lines.collect())
+}
+
+fn as_json(item: &Item, compared: &[Comparison], state: State) -> serde_json::Value {
+    let d = &item.reproduction.document;
+    serde_json::json!({
+        "id": item.id,
+        "title": d.title,
+        "where": d.place,
+        "state": state,
+        "because": d.because,
+        "declared": d.state,
+        "figures": compared,
+    })
+}
+
+/// Every run that is needed, the longest first, so that no core is left alone with one at the end.
+fn tasks<'a>(items: &[&'a Item], plots: bool) -> anyhow::Result<Vec<Task<'a>>> {
+    let mut tasks = Vec::new();
+    for item in items {
+        let r = &item.reproduction;
+        let mut needed: Vec<(Case, What)> =
+            r.cases().into_iter().map(|c| (c, What::Figures)).collect();
+        for plot in r.document.plots.iter().filter(|_| plots) {
+            let what = match plot.kind {
+                PlotKind::Sweep => continue,
+                PlotKind::Sequence => What::Departures,
+                _ => What::Recording,
+            };
+            needed.extend(r.cases_of(plot).into_iter().map(|c| (c, what)));
+        }
+        needed.sort();
+        needed.dedup();
+        for (case, what) in needed {
+            let scenario = r
+                .scenario(&case)
+                .map_err(|e| usage(format!("{}: {e}", item.id)))?;
+            let seeds = match what {
+                What::Figures => r.document.seeds,
+                _ => 1,
+            };
+            tasks.extend((0..seeds).map(|i| Task {
+                item,
+                case: case.clone(),
+                seed: scenario.seed.wrapping_add(i),
+                scenario: scenario.clone(),
+                what,
+            }));
+        }
+    }
+    tasks.sort_by_key(|t| std::cmp::Reverse(bits(&t.scenario)));
+    Ok(tasks)
+}
+
+/// What the link could carry: a guess of what a run costs.
+fn bits(scenario: &Scenario) -> u128 {
+    let rate = scenario.link.params().map_or(0, |p| p.rate.mean().get());
+    u128::from(rate) * u128::from(scenario.duration.as_nanos())
+}
+
+/// `None` where it was interrupted.
+fn carry_out(
+    tasks: &[Task],
+    threads: usize,
+) -> anyhow::Result<Option<BTreeMap<&'static str, Yield>>> {
+    let bar = ProgressBar::new(1000).with_style(
+        ProgressStyle::with_template("{bar:40} {percent} %  {eta} left")
+            .context("the progress bar's template")?,
+    );
+    live::signal::catch_interrupt();
+    let stop = AtomicBool::new(false);
+    let all: f64 = tasks.iter().map(|t| bits(&t.scenario) as f64).sum();
+    let parts = Mutex::new(vec![0.0; tasks.len()]);
+    let results = in_parallel(tasks, threads, &|at, task: &Task| {
+        let whole = task.scenario.duration.as_secs_f64();
+        carry_out_one(task, &mut |share_s| {
+            let mut parts = parts.lock().expect("no holder panicked");
+            parts[at] = share_s / whole * bits(&task.scenario) as f64;
+            bar.set_position((parts.iter().sum::<f64>() / all * 1000.0) as u64);
+            if live::signal::interrupted() {
+                stop.store(true, Ordering::Relaxed);
+            }
+            !stop.load(Ordering::Relaxed)
+        })
+    });
+    bar.finish_and_clear();
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let mut yields: BTreeMap<&'static str, Yield> = BTreeMap::new();
+    // Seeds in their order: ratios are taken run by run.
+    let mut done: Vec<(&Task, Done)> = Vec::new();
+    for (task, result) in tasks.iter().zip(results) {
+        done.push((
+            task,
+            result.map_err(|e| usage(format!("{}: {e}", task.item.id)))?,
+        ));
+    }
+    done.sort_by_key(|(task, _)| task.seed);
+    for (task, done) in done {
+        let to = yields.entry(task.item.id).or_default();
+        match done {
+            Done::Figures(f) => to.figures.entry(task.case.clone()).or_default().push(f),
+            Done::Recording(r) => {
+                to.recordings.insert(task.case.clone(), r);
+            }
+            Done::Departures(d) => {
+                to.departures.insert(task.case.clone(), d);
+            }
+        }
+    }
+    Ok(Some(yields))
+}
+
+/// `go_on` is told the simulated seconds and says whether to go on.
+fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done, ScenarioError> {
+    let mut step = |now: Time| go_on(now.as_secs_f64());
+    Ok(match task.what {
+        What::Figures => {
+            let outcome = sim::run(&task.scenario, task.seed, None, &mut step)?;
+            Done::Figures(figures(&outcome))
+        }
+        What::Recording => {
+            let mut recording = Recording::default();
+            let mut keep = |row| recording.push(row);
+            sim::run(&task.scenario, task.seed, Some(&mut keep), &mut step)?;
+            Done::Recording(recording)
+        }
+        What::Departures => {
+            let all = departures(&task.scenario, task.seed)?;
+            step(Time::ZERO + task.scenario.duration);
+            Done::Departures(all)
+        }
+    })
+}
+
+/// The page and its pictures, as `DIR/000/figure-9.md` and `DIR/000/figure-9-1.svg`.
+fn write_page(
+    item: &Item,
+    compared: &[Comparison],
+    got: &Yield,
+    output: &Path,
+) -> anyhow::Result<()> {
+    let page = output.join(format!("{}.md", item.id));
+    let folder = page.parent().unwrap_or(output);
+    std::fs::create_dir_all(folder)
+        .map_err(|e| usage(format!("cannot create {}: {e}", folder.display())))?;
+    let pictures = gallery::pictures(item, got).map_err(|e| usage(format!("{}: {e}", item.id)))?;
+    for (i, picture) in pictures.iter().enumerate() {
+        write_file(
+            &output.join(format!("{}-{}.svg", item.id, i + 1)),
+            &picture.svg(),
+        )?;
+    }
+    write_file(&page, &gallery::page(item, compared, &pictures))?;
+    eprintln!("{}", page.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_can_be_read_and_each_of_its_runs_made() {
+        for item in items().unwrap() {
+            assert!(tasks(&[&item], true).is_ok(), "{}", item.id);
+        }
+    }
+
+    #[test]
+    fn a_wrong_id_is_answered_with_the_nearest() {
+        let items = items().unwrap();
+        let args = Args {
+            ids: vec!["000/figure-99".into()],
+            all: false,
+            output: None,
+            json: false,
+            threads: None,
+        };
+        let Err(e) = choose(&items, &args) else {
+            panic!("there is no such figure")
+        };
+        assert!(
+            e.to_string().contains("Did you mean \"000/figure-9\"?"),
+            "{e}"
+        );
+    }
+}

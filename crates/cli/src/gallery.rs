@@ -1,0 +1,472 @@
+//! The pages of `tailback reproduce`: what a document says, what we get, and the plot beside it.
+
+use crate::cmd::reproduce::{Item, Yield};
+use base::record::{Queue, Recording};
+use base::units::significant;
+use report::chart::{Chart, Draw, Series, distribution};
+use sim::Scenario;
+use sim::document::{Case, Comparison, Plot, PlotKind, State, in_words};
+use sim::run::EPOCH_NS;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Steps of a distribution.
+const STEPS: usize = 200;
+/// A rate over time is a mean over so much, where the plot does not say.
+const RATE_STEP_S: f64 = 1.0;
+
+fn row_state(state: State) -> &'static str {
+    match state {
+        State::Reproduced => "reproduced",
+        State::Trend => "in trend",
+        State::NotReproducible => "no",
+    }
+}
+
+/// Four digits; the unit stands beside.
+fn shown(value: f64) -> String {
+    significant(value, 4)
+}
+
+fn ours(c: &Comparison) -> String {
+    match c.ours.half {
+        Some(half) if half > 0.0 => {
+            format!("{} ± {}", shown(c.ours.mean), significant(half, 2))
+        }
+        _ => shown(c.ours.mean),
+    }
+}
+
+fn band([low, high]: [f64; 2]) -> String {
+    format!("{} to {}", shown(low), shown(high))
+}
+
+fn cells(c: &Comparison) -> [String; 6] {
+    [
+        c.label.clone(),
+        c.unit.clone(),
+        c.printed.map_or("in words".into(), shown),
+        ours(c),
+        band(c.reproduced),
+        row_state(c.state).into(),
+    ]
+}
+
+const HEADS: [&str; 6] = [
+    "figure",
+    "unit",
+    "printed",
+    "ours",
+    "counts as reproduced",
+    "",
+];
+
+/// For the terminal.
+pub fn text(item: &Item, compared: &[Comparison], state: State) -> String {
+    let d = &item.reproduction.document;
+    let mut out = format!("{}: {}\n", item.id, d.title);
+    let rows: Vec<[String; 6]> = std::iter::once(HEADS.map(String::from))
+        .chain(compared.iter().map(cells))
+        .collect();
+    for row in rows.iter().filter(|_| !compared.is_empty()) {
+        for (i, cell) in row.iter().enumerate() {
+            let width = rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
+            let _ = write!(out, "  {cell:width$}");
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    let because = match state == d.state {
+        true => &d.because,
+        false => "a figure is outside its band",
+    };
+    let _ = writeln!(out, "{}\n", in_words(state, because));
+    out
+}
+
+/// The page of one item, as Markdown.
+pub fn page(item: &Item, compared: &[Comparison], pictures: &[Chart]) -> String {
+    let d = &item.reproduction.document;
+    let mut out = format!("# {}\n\n", d.title);
+    let _ = writeln!(
+        out,
+        "*{}*: **{}**.\n",
+        d.place,
+        in_words(d.state, &d.because)
+    );
+    let _ = writeln!(out, "**What the document says.** {}\n", d.says.trim());
+    if !d.setup.is_empty() {
+        let _ = writeln!(out, "**What we set up.** {}\n", d.setup.trim());
+    }
+    if !compared.is_empty() {
+        let _ = writeln!(
+            out,
+            "| {} |\n|{}",
+            HEADS.join(" | "),
+            "---|".repeat(HEADS.len())
+        );
+        for c in compared {
+            let _ = writeln!(out, "| {} |", cells(c).join(" | "));
+        }
+        if d.seeds > 1 {
+            let _ = writeln!(
+                out,
+                "\nMeans over {} runs; ± is the half of the 95 % confidence interval.",
+                d.seeds
+            );
+        }
+        out.push('\n');
+    }
+    let file = item.id.rsplit('/').next().unwrap_or(item.id);
+    for (i, picture) in pictures.iter().enumerate() {
+        let _ = writeln!(out, "![{}]({file}-{}.svg)\n", picture.title, i + 1);
+    }
+    let _ = writeln!(
+        out,
+        "Made by `tailback reproduce {} -o DIR` from [the scenario](../../../../scenarios/{}.toml).",
+        item.id, item.id
+    );
+    out
+}
+
+/// The index of all pages; the states are those that the files declare, which a run confirms.
+pub fn index(items: &[Item]) -> String {
+    let mut out = String::from(
+        "# Gallery\n\nFigures and tables of documents, run again. Each page says what the document says, what we get, and\n\
+         how far the two agree: *reproduced* where every printed figure comes out within what the document leaves open,\n\
+         *reproduced in trend* where the same things are large and small by other amounts, *not reproducible* with the\n\
+         reason. All of it is made by one command, `tailback reproduce --all -o docs/book/gallery`.\n",
+    );
+    let mut documents: BTreeMap<&str, Vec<&Item>> = BTreeMap::new();
+    for item in items {
+        let document = item.id.split('/').next().unwrap_or(item.id);
+        documents.entry(document).or_default().push(item);
+    }
+    for (document, items) in documents {
+        let _ = writeln!(
+            out,
+            "\n## Document {document}\n\n| | what | state |\n|---|---|---|"
+        );
+        for item in items {
+            let d = &item.reproduction.document;
+            let _ = writeln!(
+                out,
+                "| [{0}]({0}.md) | {1} | {2} |",
+                item.id,
+                d.title,
+                in_words(d.state, &d.because)
+            );
+        }
+    }
+    out
+}
+
+/// The plots of an item.
+///
+/// # Errors
+/// A plot of something that its runs do not have.
+pub fn pictures(item: &Item, got: &Yield) -> Result<Vec<Chart>, String> {
+    let plots = item.reproduction.document.plots.iter();
+    plots.map(|plot| picture(item, plot, got)).collect()
+}
+
+fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
+    let cases = item.reproduction.cases_of(plot);
+    let mut series = Vec::new();
+    let mut span: Option<(f64, f64)> = plot
+        .window
+        .map(|[from, to]| (from.as_secs_f64(), to.as_secs_f64()));
+    let (mut x, mut y) = ("time, s".to_string(), plot.y.clone());
+    if plot.kind == PlotKind::Sweep {
+        series = swept(item, plot, &cases, got)?;
+        x.clone_from(&plot.x);
+    } else {
+        for (colour, case) in cases.iter().enumerate() {
+            let scenario = item
+                .reproduction
+                .scenario(case)
+                .map_err(|e| e.to_string())?;
+            span.get_or_insert((0.0, scenario.duration.as_secs_f64()));
+            let lines = match plot.kind {
+                PlotKind::Sequence => sequence(plot, case, &scenario, got),
+                _ => over_time(plot, case, &scenario, got),
+            };
+            let many = lines.len() > 1;
+            for (i, (name, draw, points)) in lines.into_iter().enumerate() {
+                series.push(Series {
+                    name: named(&case.variant, &name, many),
+                    draw,
+                    colour: if many { colour + i } else { colour },
+                    points,
+                });
+            }
+        }
+    }
+    let unit = match plot.kind {
+        PlotKind::QueueDelay => "waiting time, ms",
+        PlotKind::DelayCdf => "samples below, %",
+        PlotKind::Throughput => "delivered, Mbit/s",
+        PlotKind::Goodput => "goodput, kbit/s",
+        PlotKind::Sequence => "packet number",
+        PlotKind::Sweep => "",
+    };
+    if y.is_empty() {
+        y = unit.into();
+    }
+    if plot.kind == PlotKind::DelayCdf {
+        x = "waiting time, ms".into();
+        span = None;
+    }
+    if let Some([from, to]) = plot.line {
+        series.push(Series {
+            name: String::new(),
+            draw: Draw::Thin,
+            colour: 0,
+            points: vec![(from[0], Some(from[1])), (to[0], Some(to[1]))],
+        });
+    }
+    let xs = || series.iter().flat_map(|s| &s.points).map(|p| p.0);
+    let most = xs().fold(0.0, f64::max);
+    let span = span.unwrap_or(match plot.kind {
+        PlotKind::DelayCdf => (0.0, most * 1.02),
+        _ => {
+            let least = xs().fold(f64::INFINITY, f64::min).min(most);
+            let room = (most - least) * 0.03;
+            (least - room, most + room)
+        }
+    });
+    if series.iter().all(|s| s.points.is_empty()) {
+        return Err(format!("plot \"{}\" has nothing to show", plot.title));
+    }
+    let top = match plot.kind {
+        PlotKind::DelayCdf => Some(100.0),
+        _ => plot.top,
+    };
+    Ok(Chart {
+        title: plot.title.clone(),
+        x,
+        y,
+        span,
+        top,
+        series,
+    })
+}
+
+fn named(variant: &str, name: &str, many: bool) -> String {
+    match (variant, name, many) {
+        ("", n, true) => n.into(),
+        (v, n, true) => format!("{v}: {n}"),
+        (v, _, false) => v.into(),
+    }
+}
+
+type Points = Vec<(f64, Option<f64>)>;
+
+fn over_time(
+    plot: &Plot,
+    case: &Case,
+    scenario: &Scenario,
+    got: &Yield,
+) -> Vec<(String, Draw, Points)> {
+    let Some(recording) = got.recordings.get(case) else {
+        return Vec::new();
+    };
+    let seconds = |t_ns: i64| (t_ns - EPOCH_NS) as f64 / 1e9;
+    let step_s = plot.step.map(|s| s.as_secs_f64());
+    if plot.kind == PlotKind::Goodput {
+        return goodputs(plot, scenario, recording, step_s.unwrap_or(RATE_STEP_S));
+    }
+    let queue = plot
+        .of
+        .as_deref()
+        .or(recording.queue.first().map(|q| &*q.queue));
+    let rows: Vec<&Queue> = recording
+        .queue
+        .iter()
+        .filter(|q| Some(&*q.queue) == queue)
+        .collect();
+    let points: Points = match plot.kind {
+        PlotKind::Throughput => rates(
+            rows.iter().map(|q| (seconds(q.t_ns), q.delivered_bytes)),
+            step_s.unwrap_or(RATE_STEP_S),
+            1e-6,
+        ),
+        PlotKind::DelayCdf => {
+            let from = plot.window.map_or(scenario.warmup, |w| w[0]).as_secs_f64();
+            let to = plot
+                .window
+                .map_or(scenario.duration, |w| w[1])
+                .as_secs_f64();
+            let inside = rows
+                .iter()
+                .filter(|q| (from..=to).contains(&seconds(q.t_ns)));
+            let mut waits: Vec<f64> = inside
+                .filter_map(|q| q.sojourn_ns.map(|ns| ns as f64 / 1e6))
+                .collect();
+            distribution(&mut waits, STEPS)
+        }
+        _ => {
+            let waits = rows
+                .iter()
+                .map(|q| (seconds(q.t_ns), q.sojourn_ns.map(|ns| ns as f64 / 1e6)));
+            match step_s {
+                Some(step_s) => means(waits, step_s),
+                None => waits.collect(),
+            }
+        }
+    };
+    vec![(String::new(), Draw::Line, points)]
+}
+
+/// Means over equal steps.
+fn means(points: impl Iterator<Item = (f64, Option<f64>)>, step_s: f64) -> Points {
+    let mut steps: BTreeMap<u64, (f64, u32)> = BTreeMap::new();
+    for (t_s, value) in points {
+        if let Some(value) = value {
+            let (sum, n) = steps.entry((t_s / step_s) as u64).or_default();
+            *sum += value;
+            *n += 1;
+        }
+    }
+    let mean =
+        |(at, (sum, n)): (u64, (f64, u32))| ((at as f64 + 0.5) * step_s, Some(sum / f64::from(n)));
+    steps.into_iter().map(mean).collect()
+}
+
+/// What a count of bytes rises by in each step, in bits a second times `factor`.
+fn rates(counts: impl Iterator<Item = (f64, i64)>, step_s: f64, factor: f64) -> Points {
+    let mut points = Vec::new();
+    let mut last: Option<(f64, i64)> = None;
+    for (t_s, count) in counts {
+        match last {
+            Some((from_s, from)) if t_s - from_s >= step_s * 0.999 => {
+                let rate = (count - from) as f64 * 8.0 / (t_s - from_s) * factor;
+                points.push(((from_s + t_s) / 2.0, Some(rate)));
+                last = Some((t_s, count));
+            }
+            Some(_) => {}
+            None => last = Some((t_s, count)),
+        }
+    }
+    points
+}
+
+/// Number and label of each flow, each of a count by itself; only of the group that the plot names.
+fn flows<'a>(
+    plot: &'a Plot,
+    scenario: &'a Scenario,
+) -> impl Iterator<Item = (usize, String, u64)> + 'a {
+    let each = scenario.flows.iter().flat_map(|flow| {
+        let mss = scenario.tcp_of(flow).map_or(1, |tcp| tcp.mss.get());
+        (0..flow.count).map(move |i| match flow.count {
+            1 => (flow.label(), flow.label(), mss),
+            _ => (flow.label(), format!("{} {}", flow.label(), i + 1), mss),
+        })
+    });
+    each.enumerate()
+        .filter(|(_, (group, _, _))| plot.of.as_ref().is_none_or(|of| of == group))
+        .map(|(number, (_, name, mss))| (number, name, mss))
+}
+
+fn goodputs(
+    plot: &Plot,
+    scenario: &Scenario,
+    recording: &Recording,
+    step_s: f64,
+) -> Vec<(String, Draw, Points)> {
+    let line = |(number, name, _): (usize, String, u64)| {
+        let mine = recording.flow.iter().filter(|f| f.flow == number as i64);
+        let counts =
+            mine.filter_map(|f| Some(((f.t_ns - EPOCH_NS) as f64 / 1e9, f.bytes_received?)));
+        (name, Draw::Line, rates(counts, step_s, 1e-3))
+    };
+    let lines = flows(plot, scenario).map(line);
+    lines.filter(|(_, _, points)| !points.is_empty()).collect()
+}
+
+/// Of one flow: what is new and what is sent again; of several: each in its colour.
+fn sequence(
+    plot: &Plot,
+    case: &Case,
+    scenario: &Scenario,
+    got: &Yield,
+) -> Vec<(String, Draw, Points)> {
+    let Some(all) = got.departures.get(case) else {
+        return Vec::new();
+    };
+    let of = |number: usize, mss: u64, again: Option<bool>| -> Points {
+        let mine = all
+            .iter()
+            .filter(|d| d.flow == number && again.is_none_or(|a| a == d.again));
+        mine.map(|d| (d.at.as_secs_f64(), Some((d.seq / mss) as f64)))
+            .collect()
+    };
+    let flows: Vec<(usize, String, u64)> = flows(plot, scenario)
+        .filter(|(number, _, _)| all.iter().any(|d| d.flow == *number))
+        .collect();
+    match &flows[..] {
+        [(number, _, mss)] => [("sent", false), ("sent again", true)]
+            .map(|(name, again)| (name.to_string(), Draw::Dots, of(*number, *mss, Some(again))))
+            .into(),
+        many => many
+            .iter()
+            .map(|(number, name, mss)| (name.clone(), Draw::Dots, of(*number, *mss, None)))
+            .collect(),
+    }
+}
+
+fn swept(item: &Item, plot: &Plot, cases: &[Case], got: &Yield) -> Result<Vec<Series>, String> {
+    let d = &item.reproduction.document;
+    let figure = plot.figure.as_deref().unwrap_or_default();
+    let x_of = |case: &Case| {
+        let (list, name) = match d.points.is_empty() {
+            true => (&d.variants, &case.variant),
+            false => (&d.points, &case.at),
+        };
+        let found = list.iter().find(|v| v.name == *name).and_then(|v| v.x);
+        found.ok_or(format!(
+            "\"{name}\" needs x: plot \"{}\" shows it",
+            plot.title
+        ))
+    };
+    let mut lines: Vec<(String, Points, Points)> = Vec::new();
+    for case in cases {
+        let name = match d.points.is_empty() {
+            true => "",
+            false => case.variant.as_str(),
+        };
+        let x = x_of(case)?;
+        let mean = got
+            .mean(case, figure)
+            .ok_or(format!("no run has a figure \"{figure}\""))?;
+        if lines.last().is_none_or(|l| l.0 != name) {
+            lines.push((name.into(), Vec::new(), Vec::new()));
+        }
+        let (_, points, printed) = lines.last_mut().expect("one was put there");
+        points.push((x, Some(mean * plot.factor)));
+        let expected = d.expectations.iter().filter(|e| {
+            e.figure == figure && e.over.is_none() && item.reproduction.case_of(e) == *case
+        });
+        printed
+            .extend(expected.filter_map(|e| Some((x, Some(e.printed? * plot.factor / e.factor)))));
+    }
+    let mut series = Vec::new();
+    for (colour, (name, points, printed)) in lines.into_iter().enumerate() {
+        let marks = match name.as_str() {
+            "" => "printed".to_string(),
+            name => format!("{name}, printed"),
+        };
+        let ours = if name.is_empty() { "ours".into() } else { name };
+        for (name, draw, points) in [(ours, Draw::Knots, points), (marks, Draw::Marks, printed)] {
+            if !points.is_empty() {
+                series.push(Series {
+                    name,
+                    draw,
+                    colour,
+                    points,
+                });
+            }
+        }
+    }
+    Ok(series)
+}

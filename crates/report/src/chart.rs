@@ -1,0 +1,192 @@
+//! One panel with curves, dots or marks against two even axes: what a document's figure is set beside.
+
+use crate::svg::{INNER, LEFT, Panel, document, even_marks, joined, key, nice_top, path, short};
+use crate::words::number;
+use maud::{PreEscaped, html};
+
+/// What the plots share is in `svg`; this names the colours by number.
+const STYLE: &str = "
+.tb-plot .s0{stroke:var(--down)}.tb-plot .s1{stroke:var(--up);stroke-dasharray:8 3}.tb-plot .s2{stroke:var(--both);stroke-dasharray:8 3 2 3}.tb-plot .s3{stroke:var(--flow);stroke-dasharray:3 2}.tb-plot .s4{stroke:var(--loss);stroke-dasharray:12 4}.tb-plot .s5{stroke:var(--idle);stroke-dasharray:2 3}
+.tb-plot .dots{stroke-width:2;stroke-dasharray:none}.tb-plot .marks{stroke-width:1.8;stroke-dasharray:none}.tb-plot .thin{stroke:var(--muted);stroke-width:1.2;stroke-dasharray:3 4}
+";
+/// Colours that differ well beside each other.
+const COLOURS: usize = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draw {
+    Line,
+    /// A line between few values, each with its dot.
+    Knots,
+    /// Two pixels for each point; what falls on one of them is drawn once.
+    Dots,
+    /// A cross for each point: what is printed.
+    Marks,
+    /// For comparison, thin.
+    Thin,
+}
+
+pub struct Series {
+    pub name: String,
+    pub draw: Draw,
+    /// Those of one colour belong together.
+    pub colour: usize,
+    /// `None` interrupts the line.
+    pub points: Vec<(f64, Option<f64>)>,
+}
+
+pub struct Chart {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    /// Where the horizontal axis begins and ends.
+    pub span: (f64, f64),
+    /// Where the vertical axis ends; a round number above all values where it is not given.
+    pub top: Option<f64>,
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    pub fn svg(&self) -> String {
+        let values = self.series.iter().flat_map(|s| &s.points);
+        let most = values.filter_map(|p| p.1).fold(0.0, f64::max);
+        let panel = Panel {
+            top: 62.0,
+            height: 260.0,
+            max: self.top.unwrap_or(nice_top(most)),
+            name_y: 48.0,
+        };
+        let (from, to) = self.span;
+        let width = (to - from).max(f64::MIN_POSITIVE);
+        let x = |v: f64| LEFT + INNER * ((v - from) / width).clamp(0.0, 1.0);
+        let inside = |v: f64| (from..=to).contains(&v);
+        let place = |p: &(f64, Option<f64>)| (x(p.0), p.1.map(|v| panel.y(v)));
+        let height = panel.top + panel.height + 52.0;
+        let class = |s: &Series| {
+            let style = match s.draw {
+                Draw::Line | Draw::Knots => "line",
+                Draw::Dots => "dots",
+                Draw::Marks => "marks",
+                Draw::Thin => return "thin".to_string(),
+            };
+            format!("{style} s{}", s.colour % COLOURS)
+        };
+        let named: Vec<(String, &str)> = self
+            .series
+            .iter()
+            .filter(|s| !s.name.is_empty())
+            .map(|s| (class(s), s.name.as_str()))
+            .collect();
+        let keys: Vec<(&str, &str)> = named.iter().map(|(c, n)| (c.as_str(), *n)).collect();
+        let drawn = |s: &Series| -> String {
+            let shown = s.points.iter().filter(|p| inside(p.0));
+            let spots = shown.clone().map(place).filter_map(|(x, y)| Some((x, y?)));
+            match s.draw {
+                Draw::Line | Draw::Thin => path(shown.map(place)),
+                Draw::Knots => {
+                    let dots = spots.clone().map(|(x, y)| circle(x, y));
+                    joined(spots.clone()) + &dots.collect::<String>()
+                }
+                Draw::Marks => spots.map(|(x, y)| cross(x, y)).collect(),
+                Draw::Dots => dots(spots),
+            }
+        };
+        let picture = html! {
+            style { (PreEscaped(STYLE)) }
+            text.name x=(LEFT) y="18" { (self.title) }
+            (panel.frame(&self.y, number))
+            (key(&keys, panel.name_y))
+            @for s in &self.series {
+                path class=(class(s)) d=(drawn(s)) {}
+            }
+            @for t in even_marks(from, to) {
+                text x=(short(x(t))) y=(short(height - 28.0)) text-anchor="middle" { (number(t)) }
+            }
+            text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (self.x) }
+        };
+        document(height, &self.title, picture).into_string()
+    }
+}
+
+fn circle(x: f64, y: f64) -> String {
+    format!(
+        "M{} {}a3 3 0 1 1 -6 0a3 3 0 1 1 6 0",
+        short(x + 3.0),
+        short(y)
+    )
+}
+
+fn cross(x: f64, y: f64) -> String {
+    format!("M{} {}l10 10m0 -10l-10 10", short(x - 5.0), short(y - 5.0))
+}
+
+fn dots(spots: impl Iterator<Item = (f64, f64)>) -> String {
+    let mut seen = std::collections::BTreeSet::new();
+    spots
+        .map(|(x, y)| ((x / 2.0).round() as i64 * 2, (y / 2.0).round() as i64 * 2))
+        .filter(|spot| seen.insert(*spot))
+        .map(|(x, y)| format!("M{x} {y}h2"))
+        .collect()
+}
+
+/// The share of `values` that are at most a value, as a curve of `steps`; both in percent and in their unit.
+pub fn distribution(values: &mut [f64], steps: usize) -> Vec<(f64, Option<f64>)> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    if n == 0 {
+        return Vec::new();
+    }
+    let curve = (1..=steps).map(|i| {
+        let count = (n * i).div_ceil(steps);
+        (values[count - 1], Some(100.0 * count as f64 / n as f64))
+    });
+    std::iter::once((values[0], Some(0.0)))
+        .chain(curve)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(draw: Draw, points: Vec<(f64, Option<f64>)>) -> String {
+        Chart {
+            title: "t".into(),
+            x: "x".into(),
+            y: "y".into(),
+            span: (0.0, 10.0),
+            top: None,
+            series: vec![Series {
+                name: "a".into(),
+                draw,
+                colour: 0,
+                points,
+            }],
+        }
+        .svg()
+    }
+
+    #[test]
+    fn points_outside_the_axis_of_time_are_not_drawn_at_its_ends() {
+        let svg = chart(
+            Draw::Marks,
+            vec![(-1.0, Some(1.0)), (5.0, Some(1.0)), (11.0, Some(1.0))],
+        );
+        assert_eq!(svg.matches("m0 -10").count(), 1);
+    }
+
+    #[test]
+    fn many_dots_on_one_spot_are_one() {
+        let points = (0..10_000).map(|i| (5.0 + f64::from(i % 3) * 1e-4, Some(1.0)));
+        let svg = chart(Draw::Dots, points.collect());
+        assert_eq!(svg.matches("h2").count(), 1 + svg.matches("h22").count());
+    }
+
+    #[test]
+    fn a_distribution_ends_at_all_of_them_and_its_half_is_the_median() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let curve = distribution(&mut values, 50);
+        assert_eq!(curve.first(), Some(&(1.0, Some(0.0))));
+        assert_eq!(curve.last(), Some(&(100.0, Some(100.0))));
+        assert!(curve.contains(&(50.0, Some(50.0))));
+    }
+}

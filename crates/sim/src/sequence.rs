@@ -1,0 +1,90 @@
+//! When each segment of TCP leaves its host: what a time–sequence diagram shows.
+
+use crate::network::{Happening, Observer};
+use crate::plan::{self, End};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::segment::Segment;
+use base::{Packet, Time};
+use std::collections::BTreeMap;
+
+/// A segment with payload, leaving its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    pub at: Time,
+    /// Number of the flow, in the order in which the scenario names them, each of a count by itself.
+    pub flow: usize,
+    /// First byte of its payload, from 0.
+    pub seq: u64,
+    /// It had been sent before.
+    pub again: bool,
+}
+
+struct Notes {
+    /// By the flow of its packets: the number of the flow and the first byte that was never sent.
+    flows: BTreeMap<u64, (usize, u64)>,
+    departures: Vec<Departure>,
+}
+
+impl Observer for Notes {
+    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        if what != Happening::Sent || segment.len == 0 {
+            return;
+        }
+        let Some((flow, fresh)) = self.flows.get_mut(&packet.flow.0) else {
+            return;
+        };
+        self.departures.push(Departure {
+            at: now,
+            flow: *flow,
+            seq: segment.seq,
+            again: segment.seq < *fresh,
+        });
+        *fresh = segment.end().max(*fresh);
+    }
+}
+
+/// Runs a scenario and notes every departure of a segment.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn departures(scenario: &Scenario, seed: u64) -> Result<Vec<Departure>, ScenarioError> {
+    let mut plan = plan::build(scenario, seed)?;
+    let tcp = plan.flows.iter().enumerate();
+    let flows = tcp.filter_map(|(number, flow)| match flow.end {
+        End::Tcp(i) => Some((plan.network.connections[i].flow().0, (number, 0))),
+        End::Datagrams(_) => None,
+    });
+    let mut notes = Notes {
+        flows: flows.collect(),
+        departures: Vec::new(),
+    };
+    plan.network
+        .run_until(Time::ZERO + scenario.duration, &mut notes);
+    Ok(notes.departures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Draft;
+
+    #[test]
+    fn what_is_sent_again_is_told_from_what_is_new() {
+        let text = r#"
+            duration = "3 s"
+            link = { rate = "1 Mbit/s", delay = "10 ms", queue = "fifo:packets=5" }
+            flow = [{ kind = "bulk" }, { kind = "cbr", rate = "10 kbit/s", size = "100 B" }]
+        "#;
+        let scenario = Draft::new(text).unwrap().finish().unwrap();
+        let all = departures(&scenario, 1).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for d in &all {
+            assert_eq!(d.again, !seen.insert(d.seq), "{d:?}");
+            assert_eq!(d.flow, 0);
+        }
+        let again = all.iter().filter(|d| d.again).count();
+        let outcome = crate::run(&scenario, 1, None, &mut |_| true).unwrap();
+        assert_eq!(again as u64, outcome.flows[0].retransmits);
+        assert!(again > 0);
+    }
+}
