@@ -87,7 +87,7 @@ enum What {
 
 enum Done {
     Figures(BTreeMap<String, f64>),
-    Recording(Recording),
+    Recording(Box<Recording>),
     Departures(Vec<Departure>),
 }
 
@@ -306,7 +306,7 @@ fn carry_out(
         match done {
             Done::Figures(f) => to.figures.entry(task.case.clone()).or_default().push(f),
             Done::Recording(r) => {
-                to.recordings.insert(task.case.clone(), r);
+                to.recordings.insert(task.case.clone(), *r);
             }
             Done::Departures(d) => {
                 to.departures.insert(task.case.clone(), d);
@@ -325,7 +325,7 @@ fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done
             Done::Figures(figures(&outcome))
         }
         What::Recording => {
-            let mut recording = Recording::default();
+            let mut recording = Box::<Recording>::default();
             let mut keep = |row| recording.push(row);
             sim::run(&task.scenario, task.seed, Some(&mut keep), &mut step)?;
             Done::Recording(recording)
