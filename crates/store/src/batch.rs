@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use base::record::{Cell, Column, FORMAT_VERSION, Kind, Row, TableId, Text};
+use base::record::{Cell, Column, FORMAT_VERSION, Kind, Row, Sink, TableId, Text};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -56,20 +56,6 @@ impl Builder {
         }
     }
 
-    fn push(&mut self, cell: Cell) {
-        match (self, cell) {
-            (Builder::Int(b), Cell::Int(v)) => b.append_value(v),
-            (Builder::Int(b), Cell::Null) => b.append_null(),
-            (Builder::Real(b), Cell::Real(v)) => b.append_value(v),
-            (Builder::Real(b), Cell::Null) => b.append_null(),
-            (Builder::Flag(b), Cell::Flag(v)) => b.append_value(v),
-            (Builder::Flag(b), Cell::Null) => b.append_null(),
-            (Builder::Text(b), Cell::Text(v)) => b.append_value(&*v),
-            (Builder::Text(b), Cell::Null) => b.append_null(),
-            (_, cell) => panic!("a column's cells must be of the column's kind, not {cell:?}"),
-        }
-    }
-
     fn finish(&mut self) -> ArrayRef {
         match self {
             Builder::Int(b) => ArrayBuilder::finish(b),
@@ -111,9 +97,7 @@ impl Rows {
     }
 
     pub fn push(&mut self, row: &Row) {
-        for (i, column) in self.columns.iter_mut().enumerate() {
-            column.push(row.cell(i));
-        }
+        row.put(self);
         self.len += 1;
     }
 
@@ -124,6 +108,39 @@ impl Rows {
             self.schema.clone(),
             self.columns.iter_mut().map(Builder::finish).collect(),
         )
+    }
+}
+
+/// The kinds are those of the schema that the columns were made from, so no other arm can be reached.
+macro_rules! append {
+    ($self:ident, $column:ident, $kind:ident, $value:expr) => {
+        match &mut $self.columns[$column] {
+            Builder::$kind(b) => b.append_value($value),
+            _ => panic!("column {} takes no such value", $column),
+        }
+    };
+}
+
+impl Sink for Rows {
+    fn int(&mut self, column: usize, value: i64) {
+        append!(self, column, Int, value);
+    }
+    fn real(&mut self, column: usize, value: f64) {
+        append!(self, column, Real, value);
+    }
+    fn flag(&mut self, column: usize, value: bool) {
+        append!(self, column, Flag, value);
+    }
+    fn text(&mut self, column: usize, value: &str) {
+        append!(self, column, Text, value);
+    }
+    fn null(&mut self, column: usize) {
+        match &mut self.columns[column] {
+            Builder::Int(b) => b.append_null(),
+            Builder::Real(b) => b.append_null(),
+            Builder::Flag(b) => b.append_null(),
+            Builder::Text(b) => b.append_null(),
+        }
     }
 }
 
@@ -167,7 +184,7 @@ impl RowReader {
     }
 }
 
-fn find<'b>(batch: &'b RecordBatch, column: &Column) -> Result<Option<&'b ArrayRef>, String> {
+pub fn find<'b>(batch: &'b RecordBatch, column: &Column) -> Result<Option<&'b ArrayRef>, String> {
     let Some(array) = batch.column_by_name(column.name) else {
         return if column.nullable {
             Ok(None)

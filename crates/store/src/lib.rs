@@ -15,6 +15,7 @@
 //! This room reads no clock: times come with the rows and with `tick`.
 
 mod batch;
+mod columns;
 mod day;
 pub mod disk;
 mod error;
@@ -23,8 +24,9 @@ mod reader;
 mod stream;
 mod writer;
 
+pub use columns::{Columns, Ints, scan};
 pub use error::StoreError;
-pub use reader::{Recovered, read, read_noting};
+pub use reader::{Recovered, read, read_meta, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 
 /// Extension of a table's file while it may still grow: an Arrow IPC stream.

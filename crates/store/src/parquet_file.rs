@@ -6,8 +6,8 @@ use crate::error::StoreError;
 use crate::stream;
 use arrow_array::RecordBatch;
 use base::record::{Kind, TableId};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
@@ -122,16 +122,23 @@ fn properties(table: TableId) -> WriterProperties {
     p.build()
 }
 
+/// `columns`: only these, where the file has them.
+///
 /// # Errors
 /// What is wrong with the file; batches before that have been handed out.
 pub fn read(
     path: &Path,
+    columns: Option<&[&str]>,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
-    let mut reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .and_then(|b| b.with_batch_size(65_536).build())
-        .map_err(|e| e.to_string())?;
+    let mut builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+    if let Some(columns) = columns {
+        let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
+        builder = builder.with_projection(mask);
+    }
+    let built = builder.with_batch_size(65_536).build();
+    let mut reader = built.map_err(|e| e.to_string())?;
     loop {
         // parquet 60 panics on some pages whose bytes are not what was written (`bit_chunk_iterator.rs`: "offset + len
         // out of bounds"); a file must not bring the program down.

@@ -54,14 +54,26 @@ pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>)
     let mut notes = Vec::new();
     for &table in TableId::ALL {
         let dir = path.join(table.spec().name);
+        let mut rows = RowReader::new(table);
+        let mut push = |batch: RecordBatch| {
+            let rows = rows.rows(&batch)?;
+            let count = rows.len() as u64;
+            rows.into_iter().for_each(|row| recording.push(row));
+            Ok(count)
+        };
         for day in days(&dir)? {
-            read_day(table, &dir.join(day), &mut recording, &mut notes)?;
+            read_day(&dir.join(day), None, &mut push, &mut notes)?;
         }
     }
     Ok((recording, notes))
 }
 
-fn read_meta(path: &Path) -> Result<Meta, StoreError> {
+/// `meta.json` of a recording alone.
+///
+/// # Errors
+/// As `read`.
+pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
+    let path = path.as_ref();
     let file = path.join(META);
     let not = |why: &str| StoreError::NotARecording {
         path: path.to_owned(),
@@ -104,7 +116,7 @@ fn read_meta(path: &Path) -> Result<Meta, StoreError> {
 }
 
 /// The days a table has files for, in order; files that are not whole yet and files of others are passed over.
-fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
+pub(crate) fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -125,37 +137,37 @@ fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
     Ok(days)
 }
 
-/// One day of one table. A crash in the middle of closing leaves both files, holding the same rows: the Parquet file
-/// has its name only once it is whole, so it counts, unless it does not read.
-fn read_day(
-    table: TableId,
+/// Takes a batch and says how many rows it kept of it, or why it refuses it.
+pub(crate) type Take<'t> = &'t mut dyn FnMut(RecordBatch) -> Result<u64, String>;
+
+/// One day of one table; of its columns only those named, if any are. A crash in the middle of closing leaves both
+/// files, holding the same rows: the Parquet file has its name only once it is whole, so it counts, unless it does not
+/// read.
+pub(crate) fn read_day(
     stem: &Path,
-    recording: &mut Recording,
+    columns: Option<&[&str]>,
+    take: Take<'_>,
     notes: &mut Vec<Recovered>,
 ) -> Result<(), StoreError> {
     let [open, sealed] = [OPEN, SEALED].map(|ext| stem.with_extension(ext));
-    let mut rows = RowReader::new(table);
     let mut kept = 0;
     let mut why_not_sealed = None;
     if sealed.exists() && open.exists() {
-        why_not_sealed = parquet_file::read(&sealed, &mut |b| rows.rows(&b).map(drop)).err();
+        why_not_sealed = parquet_file::read(&sealed, None, &mut |_| Ok(())).err();
     }
     let mut push = |batch: RecordBatch| {
-        for row in rows.rows(&batch)? {
-            kept += 1;
-            recording.push(row);
-        }
+        kept += take(batch)?;
         Ok(())
     };
     if why_not_sealed.is_none() && sealed.exists() {
-        let read = parquet_file::read(&sealed, &mut push);
+        let read = parquet_file::read(&sealed, columns, &mut push);
         return read.map_err(|what| StoreError::Damaged { file: sealed, what });
     }
     let tail = match stream::read(&open, &mut push) {
         Ok(tail) => tail,
         // Closed by its writer since we looked.
         Err(e) if e.kind() == io::ErrorKind::NotFound && sealed.exists() => {
-            let read = parquet_file::read(&sealed, &mut push);
+            let read = parquet_file::read(&sealed, columns, &mut push);
             return read.map_err(|what| StoreError::Damaged { file: sealed, what });
         }
         Err(e) => return Err(StoreError::io("read", &open, 0, e)),

@@ -7,7 +7,7 @@ mod schema;
 mod tables;
 
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
-pub use schema::{Cell, Column, Field, Kind, Table, TableSpec, Text};
+pub use schema::{Cell, Column, Field, Kind, Sink, Table, TableSpec, Text};
 pub use tables::{
     Availability, Datagram, Delay, Direction, Distribution, Event, Flow, HostLoad, Queue, Row,
     Status, TABLES, TableId, Traffic,

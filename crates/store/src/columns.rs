@@ -1,0 +1,128 @@
+//! Columns of one table without making rows of them: what statistics over millions of rows read.
+
+use crate::batch::find;
+use crate::reader::{days, read_day};
+use crate::{Recovered, StoreError};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use base::record::{Kind, TableId, Text};
+use std::path::Path;
+
+/// Consecutive rows of one table, of which the columns asked for can be had.
+pub struct Columns<'b> {
+    table: TableId,
+    batch: &'b RecordBatch,
+}
+
+/// A column of integers. `values` holds anything where the value is null.
+pub struct Ints<'b> {
+    values: &'b [i64],
+    array: Option<&'b ArrayRef>,
+}
+
+impl Ints<'_> {
+    pub fn get(&self, row: usize) -> Option<i64> {
+        let array = self.array?;
+        array.is_valid(row).then(|| self.values[row])
+    }
+}
+
+impl<'b> Columns<'b> {
+    pub fn len(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn array(&self, name: &str, kind: Kind) -> Option<&'b ArrayRef> {
+        let column = self.table.spec().columns.iter().find(|c| c.name == name);
+        let column = column.unwrap_or_else(|| panic!("there is no column {name}"));
+        assert!(column.kind == kind, "column {name} is no {kind:?}");
+        find(self.batch, column).unwrap_or(None)
+    }
+
+    /// Null throughout where the file does not have the column, or where it was not asked for.
+    ///
+    /// # Panics
+    /// Where the table has no such column of integers.
+    pub fn ints(&self, name: &str) -> Ints<'b> {
+        let array = self.array(name, Kind::Int);
+        let values = array.map_or(&[][..], |a| a.as_primitive::<Int64Type>().values());
+        Ints { values, array }
+    }
+
+    /// # Panics
+    /// As `ints`.
+    pub fn reals(&self, name: &str) -> Vec<Option<f64>> {
+        match self.array(name, Kind::Real) {
+            Some(array) => array.as_primitive::<Float64Type>().iter().collect(),
+            None => vec![None; self.len()],
+        }
+    }
+
+    /// A column of texts as numbers in `words`, to which new texts are added: rows share few texts, and comparing
+    /// numbers is quick. Keep `words` from one call to the next. `None` where the file does not have the column.
+    ///
+    /// # Panics
+    /// As `ints`.
+    pub fn words(&self, name: &str, words: &mut Vec<Text>) -> Option<Vec<u32>> {
+        let texts = self.array(name, Kind::Text)?.as_string::<i32>();
+        // Neighbours mostly have the same text.
+        let mut last = 0;
+        let numbers = (0..texts.len()).map(|row| {
+            let text = texts.value(row);
+            if words.get(last).is_none_or(|w| **w != *text) {
+                last = words.iter().position(|w| **w == *text).unwrap_or_else(|| {
+                    words.push(text.into());
+                    words.len() - 1
+                });
+            }
+            last as u32
+        });
+        Some(numbers.collect())
+    }
+}
+
+/// Hands the rows of a table to `each`, in the order of the days and within a day as they were written, a few ten
+/// thousand at a time. Only the columns named are read. Returns what had to be left out of files that a crash cut
+/// short.
+///
+/// # Errors
+/// As `read`.
+///
+/// # Panics
+/// Where the table has no column of that name.
+pub fn scan(
+    path: impl AsRef<Path>,
+    table: TableId,
+    columns: &[&str],
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> Result<Vec<Recovered>, StoreError> {
+    let spec = table.spec();
+    for name in columns {
+        assert!(
+            spec.columns.iter().any(|c| c.name == *name),
+            "table {} has no column {name}",
+            spec.name
+        );
+    }
+    let mut notes = Vec::new();
+    let dir = path.as_ref().join(spec.name);
+    for day in days(&dir)? {
+        let mut take = |batch: RecordBatch| {
+            for column in spec.columns.iter().filter(|c| columns.contains(&c.name)) {
+                find(&batch, column)?;
+            }
+            each(&Columns {
+                table,
+                batch: &batch,
+            });
+            Ok(batch.num_rows() as u64)
+        };
+        read_day(&dir.join(day), Some(columns), &mut take, &mut notes)?;
+    }
+    Ok(notes)
+}
