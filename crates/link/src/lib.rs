@@ -34,5 +34,6 @@ pub mod rate;
 mod spec;
 
 pub use base::words;
+pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
 pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, RateSpec, SpecError};

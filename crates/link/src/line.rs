@@ -11,7 +11,6 @@
 //! time stamps: it counts at its own time unless something has happened at the queue since, and at the
 //! time of that otherwise.
 
-use crate::express::Express;
 use crate::impair::{Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec};
 use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
 use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
@@ -87,7 +86,7 @@ impl Tally {
         self.bytes += len;
     }
     #[inline]
-    fn remove(&mut self, len: Bytes) {
+    pub(crate) fn remove(&mut self, len: Bytes) {
         self.packets -= 1;
         self.bytes -= len;
     }
@@ -152,8 +151,6 @@ impl PartialOrd for Straggler {
 
 /// One direction of a link.
 pub struct Link {
-    /// Does everything, where the link is of the simplest kind.
-    express: Option<Express>,
     qdisc: AnyQdisc,
     serializer: Serializer,
     delay: Duration,
@@ -181,21 +178,7 @@ impl Link {
 
     /// With a discipline of the caller's instead of `params.queue`.
     pub fn with_qdisc(params: &LinkParams, qdisc: AnyQdisc, streams: &Streams, name: &str) -> Link {
-        let plain = params.jitter.is_none()
-            && params.loss.is_none()
-            && params.reorder.is_none()
-            && params.duplicate <= 0.0;
-        let express = match (&qdisc, &params.rate) {
-            (AnyQdisc::Fifo(fifo), Rate::Fixed(rate))
-                if plain && rate.get() > 0 && qdisc.backlog().packets == 0 =>
-            {
-                let serializer = Serializer::new(params.rate.clone());
-                Some(Express::new(fifo.params(), serializer, params.delay))
-            }
-            _ => None,
-        };
         Link {
-            express,
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
             delay: params.delay,
@@ -224,9 +207,6 @@ impl Link {
     /// been dropped since the last call, is added to `fates`.
     #[inline]
     pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
-        if let Some(express) = &mut self.express {
-            return express.enqueue(now, packet, fates);
-        }
         // Departures that were due before this arrival come first: they make room.
         self.advance(now, fates);
         self.told = self.told.max(now);
@@ -243,9 +223,6 @@ impl Link {
     /// Ask until `None`.
     #[inline]
     pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
-        if let Some(express) = &mut self.express {
-            return express.poll(now);
-        }
         self.advance(now, fates);
         let delivery = if self.straggler_is_first() {
             self.stragglers.peek().filter(|s| s.0.delivery.at <= now)?;
@@ -268,9 +245,6 @@ impl Link {
     /// whoever asks next finds done what was due meanwhile, at the time it was due.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        if let Some(express) = &self.express {
-            return express.next_wakeup();
-        }
         let mut first = match &self.sending {
             // What impairs the line can only add to the propagation delay.
             Some(sending) if sending.finish < Time::MAX => sending.finish + self.delay,
@@ -288,9 +262,6 @@ impl Link {
 
     /// As of the latest `enqueue` or `poll`: to sample the queue at some time, poll at that time first.
     pub fn stats(&self) -> LinkStats {
-        if let Some(express) = &self.express {
-            return express.stats();
-        }
         LinkStats {
             backlog: self.qdisc.backlog(),
             probability: self.qdisc.probability(),

@@ -202,15 +202,67 @@ impl Trace {
     }
 }
 
+/// Puts one packet after the other on a line of fixed rate.
+#[derive(Clone, Debug)]
+pub(crate) struct Steady {
+    rate: u64,
+    /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
+    tick: u64,
+    carry: u64,
+    /// A length and the time it takes, whole nanoseconds and the rest: most packets are alike, and a
+    /// division costs as much as all the rest.
+    len: u32,
+    whole: u64,
+    rest: u64,
+}
+
+impl Steady {
+    /// A rate above zero.
+    pub(crate) fn new(rate: BitsPerSec) -> Steady {
+        Steady {
+            rate: rate.get(),
+            tick: 0,
+            carry: 0,
+            len: 0,
+            whole: 0,
+            rest: 0,
+        }
+    }
+
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    /// As [`Serializer::finish`].
+    #[inline]
+    pub(crate) fn finish(&mut self, start: Time, len: u32) -> Time {
+        if len != self.len {
+            let work = u64::from(len) * WORK_PER_BYTE;
+            (self.len, self.whole, self.rest) = (len, work / self.rate, work % self.rate);
+        }
+        let start = start.as_nanos();
+        if start > self.tick + u64::from(self.carry > 0) {
+            (self.tick, self.carry) = (start, 0);
+        }
+        self.tick += self.whole;
+        self.carry += self.rest;
+        if self.carry >= self.rate {
+            self.tick += 1;
+            self.carry -= self.rate;
+        }
+        Time::from_nanos(self.tick + u64::from(self.carry > 0))
+    }
+}
+
 /// Puts one packet after the other on the line.
 #[derive(Clone, Debug)]
-pub(crate) struct Serializer {
-    rate: Rate,
-    at: Progress,
+pub(crate) enum Serializer {
+    Steady(Steady),
+    Varying { rate: Rate, at: Progress },
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Progress {
+pub(crate) enum Progress {
     /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
     Work { tick: u64, carry: u64 },
     /// `left` bytes may still pass at one opportunity of a trace.
@@ -220,6 +272,8 @@ enum Progress {
 impl Serializer {
     pub(crate) fn new(rate: Rate) -> Serializer {
         let at = match rate {
+            // `Rate::fixed` takes no zero; one made by hand never delivers.
+            Rate::Fixed(rate) if rate.get() > 0 => return Serializer::Steady(Steady::new(rate)),
             Rate::Trace(_) => Progress::Opportunity {
                 round: 0,
                 index: 0,
@@ -227,7 +281,7 @@ impl Serializer {
             },
             _ => Progress::Work { tick: 0, carry: 0 },
         };
-        Serializer { rate, at }
+        Serializer::Varying { rate, at }
     }
 
     /// When the last bit of a packet has left that may begin at `start`, rounded up to the nanosecond;
@@ -235,80 +289,72 @@ impl Serializer {
     /// was returned for the one before follows it without a gap, fractions included.
     #[inline]
     pub(crate) fn finish(&mut self, start: Time, len: Bytes) -> Time {
-        if let (Rate::Fixed(rate), Progress::Work { tick, carry }) = (&self.rate, &mut self.at) {
-            let (start, rate) = (start.as_nanos(), rate.get());
+        match self {
+            Serializer::Steady(steady) => {
+                let len = u32::try_from(len.get()).expect("a packet of less than 4 GB");
+                steady.finish(start, len)
+            }
+            Serializer::Varying { rate, at } => finish_varying(rate, at, start, len),
+        }
+    }
+}
+
+fn finish_varying(rate: &Rate, at: &mut Progress, start: Time, len: Bytes) -> Time {
+    match (rate, at) {
+        (Rate::Trace(trace), Progress::Opportunity { round, index, left }) => {
+            if trace.time(*round, *index) < start {
+                (*round, *index) = first_at_or_after(trace, start);
+                *left = OPPORTUNITY.get();
+            }
+            let mut remaining = len.get();
+            loop {
+                let taken = remaining.min(*left);
+                *left -= taken;
+                remaining -= taken;
+                if remaining == 0 {
+                    return trace.time(*round, *index);
+                }
+                *index += 1;
+                if *index == trace.millis.len() {
+                    (*round, *index) = (*round + 1, 0);
+                }
+                *left = OPPORTUNITY.get();
+            }
+        }
+        (rate, Progress::Work { tick, carry }) => {
+            let start = start.as_nanos();
             if start > *tick + u64::from(*carry > 0) {
                 (*tick, *carry) = (start, 0);
             }
-            let work = len.get() * WORK_PER_BYTE + *carry;
-            // `Rate::fixed` takes no zero; one made by hand never delivers.
-            let Some(whole) = work.checked_div(rate) else {
-                return Time::MAX;
-            };
-            *tick += whole;
-            *carry = work - whole * rate;
-            return Time::from_nanos(*tick + u64::from(*carry > 0));
-        }
-        self.finish_varying(start, len)
-    }
-
-    fn finish_varying(&mut self, start: Time, len: Bytes) -> Time {
-        match (&self.rate, &mut self.at) {
-            (Rate::Trace(trace), Progress::Opportunity { round, index, left }) => {
-                if trace.time(*round, *index) < start {
-                    (*round, *index) = first_at_or_after(trace, start);
-                    *left = OPPORTUNITY.get();
-                }
-                let mut remaining = len.get();
-                loop {
-                    let taken = remaining.min(*left);
-                    *left -= taken;
-                    remaining -= taken;
-                    if remaining == 0 {
-                        return trace.time(*round, *index);
+            let mut remaining = len.get() * WORK_PER_BYTE + *carry;
+            loop {
+                let (rate, until) = match rate {
+                    Rate::Steps(steps) => steps.at(*tick),
+                    Rate::Fixed(rate) => (rate.get(), None),
+                    Rate::Trace(_) => unreachable!("a trace has opportunities"),
+                };
+                let done_by_then = match until {
+                    None => None,
+                    Some(until) => {
+                        let possible = u128::from(rate) * u128::from(until - *tick);
+                        (possible < u128::from(remaining)).then_some((possible as u64, until))
                     }
-                    *index += 1;
-                    if *index == trace.millis.len() {
-                        (*round, *index) = (*round + 1, 0);
+                };
+                match done_by_then {
+                    Some((done, until)) => {
+                        remaining -= done;
+                        *tick = until;
                     }
-                    *left = OPPORTUNITY.get();
-                }
-            }
-            (rate, Progress::Work { tick, carry }) => {
-                let start = start.as_nanos();
-                if start > *tick + u64::from(*carry > 0) {
-                    (*tick, *carry) = (start, 0);
-                }
-                let mut remaining = len.get() * WORK_PER_BYTE + *carry;
-                loop {
-                    let (rate, until) = match rate {
-                        Rate::Steps(steps) => steps.at(*tick),
-                        Rate::Fixed(rate) => (rate.get(), None),
-                        Rate::Trace(_) => unreachable!("a trace has opportunities"),
-                    };
-                    let done_by_then = match until {
-                        None => None,
-                        Some(until) => {
-                            let possible = u128::from(rate) * u128::from(until - *tick);
-                            (possible < u128::from(remaining)).then_some((possible as u64, until))
-                        }
-                    };
-                    match done_by_then {
-                        Some((done, until)) => {
-                            remaining -= done;
-                            *tick = until;
-                        }
-                        None if rate == 0 => return Time::MAX,
-                        None => {
-                            *tick += remaining / rate;
-                            *carry = remaining % rate;
-                            return Time::from_nanos(*tick + u64::from(*carry > 0));
-                        }
+                    None if rate == 0 => return Time::MAX,
+                    None => {
+                        *tick += remaining / rate;
+                        *carry = remaining % rate;
+                        return Time::from_nanos(*tick + u64::from(*carry > 0));
                     }
                 }
             }
-            (_, Progress::Opportunity { .. }) => unreachable!("only a trace has opportunities"),
         }
+        (_, Progress::Opportunity { .. }) => unreachable!("only a trace has opportunities"),
     }
 }
 

@@ -7,9 +7,9 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod agenda;
 pub mod batch;
 pub mod document;
-pub mod heap;
 pub mod network;
 pub mod plan;
 pub mod ranges;

@@ -1,18 +1,24 @@
-//! The network at work: links, routes, and what sits at their ends. One event queue; one pending event
-//! for each link however many packets are under way on it, one for each timer.
+//! The network at work: links, routes, and what sits at their ends. One agenda says who acts next; each
+//! link has one place in it however many packets are under way on it, each connection one for its timers.
 //!
 //! A packet walks a route: a row of links with an end behind them, all routes in one array. The packet
-//! carries its place in it, so a hop is: take it from one link, look up the next, put it there.
+//! knows its place in it, so a hop is: take it from one link, look up the next, put it there. Where a
+//! plain link feeds another that nothing else feeds, the packet is put there at once, because nothing can
+//! happen on the way that is not known already; an event is left where ways meet and at hosts.
+//!
+//! At equal times links, connections and sources act in the order in which they were added: an order that
+//! depends on the network alone, not on how events came about.
 
-use crate::heap::{EventQueue, Key};
-use crate::segment::{Arena, Segment, flag, header_of, packet_id, position_of};
+use crate::agenda::Agenda;
+use crate::segment::{Arena, Flying, Segment, flag};
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
-use base::{Bytes, Ecn, FlowId, Packet, Time};
+use base::{Ecn, FlowId, Packet, Time};
 use link::qdisc::{Fate, Fates, Reason};
-use link::{Delivery, Link, LinkParams, LinkStats};
+use link::{Express, Link, LinkParams, LinkStats};
+use std::collections::BTreeSet;
 
 /// What an observer may want to see; nothing costs anything where it does not look.
 pub trait Observer {
@@ -39,10 +45,44 @@ pub enum Happening {
 pub type LinkIndex = usize;
 
 struct LinkSlot {
-    link: Link,
-    pending: Key,
+    line: Line,
+    /// Its place in the agenda.
+    place: u32,
+    /// What comes out goes to a link that nothing else feeds, so it is handed on as soon as it is known
+    /// when it will come out.
+    silent: bool,
+    fed_by: Feeder,
     /// Sojourn times of the packets that came out, where they are wanted.
     sojourn: Option<Box<Summary>>,
+}
+
+impl LinkSlot {
+    /// Of a link that hands packets on ahead of time: those that have come out by now.
+    #[inline]
+    fn release(&mut self, now: Time) {
+        let Line::Express(express) = &mut self.line else {
+            return;
+        };
+        while self.silent && express.next_exit().is_some_and(|at| at <= now) {
+            if let (Some(exit), Some(sojourn)) = (express.pop(), &mut self.sojourn) {
+                sojourn.add_span(exit.sojourn);
+            }
+        }
+    }
+}
+
+enum Line {
+    Express(Express<u32>),
+    Any(Box<Link>),
+}
+
+/// Where the packets of a link come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feeder {
+    Nothing,
+    Link(LinkIndex),
+    /// A host, or more than one.
+    Several,
 }
 
 /// What a TCP sender has to send, and when.
@@ -71,8 +111,9 @@ pub struct Connection {
     idle: bool,
     forward: Way,
     back: Way,
-    sender_timer: Key,
-    receiver_timer: Key,
+    place: u32,
+    /// When the application writes next.
+    write_due: Option<Time>,
     /// One-way delay of its data.
     pub delay: Summary,
     /// How long its transfers took.
@@ -83,7 +124,7 @@ pub struct Connection {
 impl Connection {
     /// Of the packets that carry its data.
     pub fn flow(&self) -> FlowId {
-        self.forward.flow
+        self.forward.id()
     }
 }
 
@@ -91,7 +132,7 @@ pub struct Datagrams {
     source: Source,
     way: Way,
     back: Option<Way>,
-    timer: Key,
+    place: u32,
     pub sent: u64,
     pub received: u64,
     /// Dropped on the way there.
@@ -107,7 +148,7 @@ pub struct Datagrams {
 impl Datagrams {
     /// The flows that its packets and their answers belong to.
     pub fn flows(&self) -> (FlowId, Option<FlowId>) {
-        (self.way.flow, self.back.map(|b| b.flow))
+        (self.way.id(), self.back.map(Way::id))
     }
 }
 
@@ -115,10 +156,16 @@ impl Datagrams {
 #[derive(Clone, Copy, Debug)]
 struct Way {
     position: u32,
-    flow: FlowId,
+    flow: u32,
 }
 
-/// What an event is for, or what stands at the end of a route: a kind and a number.
+impl Way {
+    fn id(self) -> FlowId {
+        FlowId(u64::from(self.flow))
+    }
+}
+
+/// Who acts, or what stands at the end of a route: a kind and a number.
 mod kind {
     pub const LINK: u32 = 0;
     pub const SENDER: u32 = 1;
@@ -126,7 +173,9 @@ mod kind {
     pub const SOURCE: u32 = 3;
     pub const SINK: u32 = 4;
     pub const ANSWER: u32 = 5;
-    pub const WRITE: u32 = 6;
+    pub const CONNECTION: u32 = 6;
+    /// Packets that find no room, later.
+    pub const REFUSALS: u32 = 7;
     /// Bits of the number below the kind.
     pub const BITS: u32 = 25;
     pub const MASK: u32 = (1 << BITS) - 1;
@@ -144,12 +193,18 @@ fn tag(kind: u32, number: usize) -> u32 {
 
 pub struct Network {
     now: Time,
-    queue: EventQueue,
+    agenda: Agenda,
+    /// Who stands at each place of the agenda.
+    actors: Vec<u32>,
     links: Vec<LinkSlot>,
     /// All routes, one behind the other: numbers of links, then what stands at the end.
     routes: Vec<u32>,
+    /// Routes or links have been added since it was found out which links are silent.
+    changed: bool,
     arena: Arena,
     fates: Fates,
+    /// When a packet that is handed on ahead of time finds no room, at which link, and its number.
+    refusals: BTreeSet<(Time, LinkIndex, u32)>,
     pub connections: Vec<Connection>,
     pub datagrams: Vec<Datagrams>,
     /// What stands at the end of the route of each flow.
@@ -159,13 +214,18 @@ pub struct Network {
 
 impl Default for Network {
     fn default() -> Network {
+        let mut agenda = Agenda::default();
+        agenda.add();
         Network {
             now: Time::ZERO,
-            queue: EventQueue::default(),
+            agenda,
+            actors: vec![tag(kind::REFUSALS, 0)],
             links: Vec::new(),
             routes: Vec::new(),
+            changed: false,
             arena: Arena::default(),
             fates: Fates::default(),
+            refusals: BTreeSet::new(),
             connections: Vec::new(),
             datagrams: Vec::new(),
             owners: Vec::new(),
@@ -174,19 +234,33 @@ impl Default for Network {
     }
 }
 
+/// The place of the packets that find no room, later.
+const REFUSALS: u32 = 0;
+
 impl Network {
     pub fn add_link(&mut self, params: &LinkParams, streams: &Streams, name: &str) -> LinkIndex {
-        self.add_ready_link(Link::new(params, streams, name))
+        match Express::of(params) {
+            Some(express) => self.add_line(Line::Express(express)),
+            None => self.add_ready_link(Link::new(params, streams, name)),
+        }
     }
 
     /// A link that the caller has made, such as one with a discipline of its own.
     pub fn add_ready_link(&mut self, link: Link) -> LinkIndex {
+        self.add_line(Line::Any(Box::new(link)))
+    }
+
+    fn add_line(&mut self, line: Line) -> LinkIndex {
+        let number = self.links.len();
         self.links.push(LinkSlot {
-            link,
-            pending: Key::NEVER,
+            line,
+            place: self.agenda.add(),
+            silent: false,
+            fed_by: Feeder::Nothing,
             sojourn: None,
         });
-        self.links.len() - 1
+        self.actors.push(tag(kind::LINK, number));
+        number
     }
 
     /// From now on the sojourn times of that link are kept.
@@ -197,10 +271,24 @@ impl Network {
     fn way(&mut self, links: &[LinkIndex], end: u32) -> Way {
         assert!(!links.is_empty(), "a route needs a link");
         let position = u32::try_from(self.routes.len()).expect("fewer than 2^32 hops");
-        self.routes
-            .extend(links.iter().map(|l| tag(kind::LINK, *l)));
+        assert!(
+            self.events == 0,
+            "routes are laid before the first packet is sent"
+        );
+        self.changed = true;
+        let mut feeder = Feeder::Several;
+        for link in links {
+            let fed_by = &mut self.links[*link].fed_by;
+            *fed_by = match *fed_by {
+                Feeder::Nothing => feeder,
+                same if same == feeder => same,
+                _ => Feeder::Several,
+            };
+            feeder = Feeder::Link(*link);
+            self.routes.push(tag(kind::LINK, *link));
+        }
         self.routes.push(end);
-        let flow = FlowId(self.owners.len() as u64);
+        let flow = u32::try_from(self.owners.len()).expect("fewer than 2^32 flows");
         self.owners.push(end);
         Way { position, flow }
     }
@@ -227,22 +315,23 @@ impl Network {
             idle: true,
             forward: self.way(there, tag(kind::RECEIVER, number)),
             back: self.way(back, tag(kind::SENDER, number)),
-            sender_timer: Key::NEVER,
-            receiver_timer: Key::NEVER,
+            place: self.agenda.add(),
+            write_due: Some(start),
             delay: Summary::default(),
             transfers: Summary::default(),
         };
+        self.agenda.set(connection.place, Some(start));
+        self.actors.push(tag(kind::CONNECTION, number));
         self.connections.push(connection);
-        self.queue.schedule(start, tag(kind::WRITE, number));
         number
     }
 
     /// Datagrams over `there`; where the source asks for it, each comes `back`.
     pub fn add_source(&mut self, source: Source, there: &[LinkIndex], back: &[LinkIndex]) -> usize {
         let number = self.datagrams.len();
-        let timer = source.next_wakeup().map_or(Key::NEVER, |at| {
-            self.queue.schedule(at, tag(kind::SOURCE, number))
-        });
+        let place = self.agenda.add();
+        self.actors.push(tag(kind::SOURCE, number));
+        self.agenda.set(place, source.next_wakeup());
         let way = self.way(there, tag(kind::SINK, number));
         let back = source
             .echoes()
@@ -251,7 +340,7 @@ impl Network {
             source,
             way,
             back,
-            timer,
+            place,
             sent: 0,
             received: 0,
             lost: 0,
@@ -274,12 +363,12 @@ impl Network {
     pub fn under_way(&self) -> usize {
         self.arena.len()
     }
-    /// Of a link, as of its latest arrival or departure.
+    /// Of a link, as of now.
     pub fn link_stats(&self, link: LinkIndex) -> LinkStats {
-        self.links[link].link.stats()
-    }
-    pub fn link(&self, link: LinkIndex) -> &Link {
-        &self.links[link].link
+        match &self.links[link].line {
+            Line::Express(express) => express.stats(self.now),
+            Line::Any(link) => link.stats(),
+        }
     }
     /// Sojourn times of a watched link.
     pub fn sojourn(&self, link: LinkIndex) -> Option<&Summary> {
@@ -289,6 +378,7 @@ impl Network {
     /// Forgets the delays so far: what comes from now on is what counts.
     pub fn begin_measurement(&mut self) {
         for link in &mut self.links {
+            link.release(self.now);
             if let Some(sojourn) = &mut link.sojourn {
                 sojourn.clear();
             }
@@ -305,95 +395,219 @@ impl Network {
 
     /// Brings a link up to now, so that its figures are of now.
     pub fn refresh<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
-        self.serve_link(link, observer);
+        if matches!(self.links[link].line, Line::Any(_)) {
+            self.serve_any(link, observer);
+        } else {
+            self.links[link].release(self.now);
+        }
     }
 
     /// Handles every event up to and including `until`.
     pub fn run_until<O: Observer>(&mut self, until: Time, observer: &mut O) {
-        while let Some(key) = self.queue.pop_until(until) {
-            self.now = key.time();
+        if self.changed {
+            self.find_silent_links();
+        }
+        while let Some((now, place)) = self.agenda.first_until(until) {
+            self.now = now;
             self.events += 1;
-            let source = key.source();
-            let number = (source & kind::MASK) as usize;
-            match source >> kind::BITS {
-                kind::LINK => {
-                    if self.links[number].pending == key {
-                        self.links[number].pending = Key::NEVER;
-                        self.serve_link(number, observer);
-                    }
-                }
-                kind::SENDER => self.sender_timer(number, key, observer),
-                kind::RECEIVER => self.receiver_timer(number, key, observer),
-                kind::SOURCE => self.source_timer(number, key, observer),
-                kind::WRITE => self.write(number, observer),
-                other => unreachable!("event of kind {other}"),
+            let actor = self.actors[place as usize];
+            let number = (actor & kind::MASK) as usize;
+            match actor >> kind::BITS {
+                kind::LINK => self.serve_link(number, observer),
+                kind::CONNECTION => self.serve_connection(number, observer),
+                kind::SOURCE => self.serve_source(number, observer),
+                kind::REFUSALS => self.serve_refusals(observer),
+                other => unreachable!("nothing of kind {other} acts"),
             }
         }
         self.now = self.now.max(until);
     }
 
-    /// Takes what has come out of a link, and schedules when to ask again.
+    /// A link is silent if all that leaves it goes on to links that nothing else feeds: what happens there
+    /// depends on nothing but what leaves it, and is known as soon as that is.
+    fn find_silent_links(&mut self) {
+        self.changed = false;
+        for slot in &mut self.links {
+            slot.silent = matches!(slot.line, Line::Express(_));
+        }
+        for hop in self.routes.windows(2) {
+            let (from, to) = (hop[0], hop[1]);
+            if from >> kind::BITS != kind::LINK {
+                continue;
+            }
+            let goes_on = to >> kind::BITS == kind::LINK && {
+                let slot = &self.links[to as usize];
+                let plain = matches!(&slot.line, Line::Express(e) if e.takes_time());
+                plain && slot.fed_by == Feeder::Link(from as usize)
+            };
+            self.links[from as usize].silent &= goes_on;
+        }
+    }
+
+    /// A packet comes out of a link, or may do so.
     #[inline]
     fn serve_link<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
+        let slot = &mut self.links[number];
+        let Line::Express(express) = &mut slot.line else {
+            self.serve_any(number, observer);
+            return;
+        };
+        let exit = express.pop();
+        self.agenda.set(slot.place, express.next_exit());
+        if let Some(exit) = exit {
+            if let Some(sojourn) = &mut slot.sojourn {
+                sojourn.add_span(exit.sojourn);
+            }
+            self.go_on(exit.item, observer);
+        }
+    }
+
+    /// Takes what has come out of a link, and notes when to ask again.
+    fn serve_any<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
         loop {
             let slot = &mut self.links[number];
-            let delivery = slot.link.poll(self.now, &mut self.fates);
+            let Line::Any(link) = &mut slot.line else {
+                return;
+            };
+            let delivery = link.poll(self.now, &mut self.fates);
             if let (Some(d), Some(sojourn)) = (&delivery, &mut slot.sojourn) {
                 sojourn.add_span(d.sojourn);
             }
-            if !self.fates.list.is_empty() {
-                self.bury(observer);
-            }
+            let again = link.next_wakeup();
+            self.agenda.set(slot.place, again);
+            self.bury(observer);
             if let Some(delivery) = delivery {
-                self.forward(delivery, observer);
+                let number = delivery.packet.id.0 as u32;
+                self.arena.get_mut(number).ecn = delivery.packet.ecn;
+                let number = if delivery.again {
+                    // Its second copy needs a place of its own.
+                    self.arena.insert(*self.arena.get(number))
+                } else {
+                    number
+                };
+                self.go_on(number, observer);
             }
-            let slot = &mut self.links[number];
-            match slot.link.next_wakeup() {
-                Some(at) if at <= self.now => {}
-                Some(at) => {
-                    if at < slot.pending.time() {
-                        slot.pending = self.queue.schedule(at, tag(kind::LINK, number));
-                    }
-                    return;
-                }
-                None => return,
-            }
-        }
-    }
-
-    /// Frees what has been dropped.
-    fn bury<O: Observer>(&mut self, observer: &mut O) {
-        for (packet, fate) in self.fates.list.drain(..) {
-            if let Fate::Dropped(why) = fate {
-                let owner = self.owners[packet.flow.0 as usize];
-                if owner >> kind::BITS == kind::SINK {
-                    self.datagrams[(owner & kind::MASK) as usize].lost += 1;
-                }
-                let segment = self.arena.remove(header_of(packet.id));
-                observer.packet(self.now, Happening::Dropped(why), &packet, &segment);
+            if again.is_none_or(|at| at > self.now) {
+                return;
             }
         }
     }
 
+    /// Frees what a discipline or a line has dropped.
     #[inline]
-    fn forward<O: Observer>(&mut self, delivery: Delivery, observer: &mut O) {
-        let mut packet = delivery.packet;
-        let header = header_of(packet.id);
-        let position = position_of(packet.id) + 1;
-        let next = self.routes[position as usize];
-        if delivery.again {
-            // Its second copy needs a header of its own.
-            let copy = self.arena.insert(*self.arena.get(header));
-            packet.id = packet_id(copy, position);
-        } else {
-            packet.id = packet_id(header, position);
-        }
-        if next >> kind::BITS == kind::LINK {
-            self.enqueue(next as usize, packet, observer);
+    fn bury<O: Observer>(&mut self, observer: &mut O) {
+        if self.fates.list.is_empty() {
             return;
         }
-        let segment = self.arena.remove(header_of(packet.id));
-        observer.packet(self.now, Happening::Received, &packet, &segment);
+        let mut list = std::mem::take(&mut self.fates.list);
+        for (packet, fate) in list.drain(..) {
+            if let Fate::Dropped(why) = fate {
+                self.lose(packet.id.0 as u32, why, observer);
+            }
+        }
+        self.fates.list = list;
+    }
+
+    fn lose<O: Observer>(&mut self, number: u32, why: Reason, observer: &mut O) {
+        let flying = self.arena.get(number);
+        let owner = self.owners[flying.flow as usize];
+        if owner >> kind::BITS == kind::SINK {
+            self.datagrams[(owner & kind::MASK) as usize].lost += 1;
+        }
+        let packet = flying.packet(number, self.now);
+        observer.packet(self.now, Happening::Dropped(why), &packet, &flying.segment);
+        self.arena.free(number);
+    }
+
+    /// The time has come at which packets that were handed on ahead of it find no room.
+    fn serve_refusals<O: Observer>(&mut self, observer: &mut O) {
+        while let Some(&(at, link, number)) = self.refusals.first() {
+            if at > self.now {
+                break;
+            }
+            self.refusals.pop_first();
+            if let Line::Express(express) = &mut self.links[link].line {
+                express.refuse(self.arena.get(number).len);
+            }
+            self.lose(number, Reason::Overlimit, observer);
+        }
+        let next = self.refusals.first().map(|r| r.0);
+        self.agenda.set(REFUSALS, next);
+    }
+
+    /// A packet enters the link that it stands at, and the next ones as far as its future is known.
+    #[inline]
+    fn enter<O: Observer>(&mut self, number: u32, observer: &mut O) {
+        let flying = self.arena.get_mut(number);
+        let (mut at, mut position, len) = (self.now, flying.position, flying.len);
+        loop {
+            let link = self.routes[position as usize] as usize;
+            let slot = &mut self.links[link];
+            if slot.silent {
+                slot.release(self.now);
+            }
+            let Line::Express(express) = &mut slot.line else {
+                flying.position = position;
+                self.enter_any(link, number, observer);
+                return;
+            };
+            let Some(exit) = express.enqueue(at, len, number) else {
+                flying.position = position;
+                if at > self.now {
+                    self.refusals.insert((at, link, number));
+                    let first = self.refusals.first().map(|r| r.0);
+                    self.agenda.set(REFUSALS, first);
+                } else {
+                    express.refuse(len);
+                    self.lose(number, Reason::Overlimit, observer);
+                }
+                return;
+            };
+            if slot.silent {
+                (at, position) = (exit, position + 1);
+                continue;
+            }
+            flying.position = position;
+            if express.next_exit() == Some(exit) {
+                self.agenda.set(slot.place, Some(exit));
+            }
+            return;
+        }
+    }
+
+    fn enter_any<O: Observer>(&mut self, link: LinkIndex, number: u32, observer: &mut O) {
+        let slot = &mut self.links[link];
+        if let Line::Any(link) = &mut slot.line {
+            let packet = self.arena.get(number).packet(number, self.now);
+            link.enqueue(self.now, packet, &mut self.fates);
+            let again = link.next_wakeup();
+            if again != Some(self.agenda.get(slot.place)) {
+                self.agenda.set(slot.place, again);
+            }
+        }
+        self.bury(observer);
+    }
+
+    /// A packet has come out of a link: it enters the next or has arrived.
+    #[inline]
+    fn go_on<O: Observer>(&mut self, number: u32, observer: &mut O) {
+        let flying = self.arena.get_mut(number);
+        flying.position += 1;
+        let next = self.routes[flying.position as usize];
+        if next >> kind::BITS == kind::LINK {
+            self.enter(number, observer);
+            return;
+        }
+        // Nothing is inserted before the last use of what it says.
+        self.arena.free(number);
+        let flying = self.arena.get(number);
+        let segment = &flying.segment;
+        observer.packet(
+            self.now,
+            Happening::Received,
+            &flying.packet(number, self.now),
+            segment,
+        );
         let number = (next & kind::MASK) as usize;
         match next >> kind::BITS {
             kind::RECEIVER => {
@@ -405,12 +619,12 @@ impl Network {
                 }
                 let ack = connection
                     .receiver
-                    .handle_segment(self.now, &segment, packet.ecn);
+                    .handle_segment(self.now, segment, flying.ecn);
                 self.after_receiver(number, ack, observer);
             }
             kind::SENDER => {
                 let connection = &mut self.connections[number];
-                connection.sender.handle_segment(self.now, &segment);
+                connection.sender.handle_segment(self.now, segment);
                 if connection.sender.is_idle() && !connection.idle {
                     self.transferred(number, observer);
                 }
@@ -418,38 +632,27 @@ impl Network {
             }
             kind::SINK => {
                 let flow = &mut self.datagrams[number];
+                let delay = self.now.saturating_since(segment.sent);
                 flow.received += 1;
-                flow.received_bytes += packet.len.get();
-                flow.delay.add_span(self.now.saturating_since(segment.sent));
+                flow.received_bytes += u64::from(flying.len);
+                flow.delay.add_span(delay);
                 if let Some(back) = flow.back {
                     let answer = Segment {
                         flags: flag::ECHO,
-                        delay: self.now.saturating_since(segment.sent),
-                        ..segment
+                        delay,
+                        ..*segment
                     };
-                    self.launch(back, answer, packet.len, packet.ecn, observer);
+                    let (len, ecn) = (flying.len, flying.ecn);
+                    self.launch(back, answer, len, ecn, observer);
                 }
             }
             kind::ANSWER => {
                 let flow = &mut self.datagrams[number];
                 flow.answered += 1;
                 flow.rtt.add_span(self.now.saturating_since(segment.sent));
-                observer.answer(self.now, number, &segment, packet.ecn);
+                observer.answer(self.now, number, segment, flying.ecn);
             }
             other => unreachable!("a route ends at kind {other}"),
-        }
-    }
-
-    fn enqueue<O: Observer>(&mut self, number: LinkIndex, packet: Packet, observer: &mut O) {
-        let slot = &mut self.links[number];
-        slot.link.enqueue(self.now, packet, &mut self.fates);
-        if let Some(at) = slot.link.next_wakeup()
-            && at < slot.pending.time()
-        {
-            slot.pending = self.queue.schedule(at, tag(kind::LINK, number));
-        }
-        if !self.fates.list.is_empty() {
-            self.bury(observer);
         }
     }
 
@@ -459,22 +662,40 @@ impl Network {
         &mut self,
         way: Way,
         segment: Segment,
-        len: Bytes,
+        len: u32,
         ecn: Ecn,
         observer: &mut O,
     ) {
-        let header = self.arena.insert(segment);
-        let packet = Packet {
-            id: packet_id(header, way.position),
-            flow: way.flow,
+        let flying = Flying {
+            position: way.position,
             len,
+            flow: way.flow,
             ecn,
             dscp: 0,
-            enqueued: self.now,
+            segment: Segment {
+                sent: self.now,
+                ..segment
+            },
         };
-        observer.packet(self.now, Happening::Sent, &packet, &segment);
-        let first = self.routes[way.position as usize];
-        self.enqueue(first as usize, packet, observer);
+        let number = self.arena.insert(flying);
+        observer.packet(
+            self.now,
+            Happening::Sent,
+            &flying.packet(number, self.now),
+            &flying.segment,
+        );
+        self.enter(number, observer);
+    }
+
+    /// A connection wants to be asked then, or before. A timer is not moved when it is put off: it fires
+    /// early, and is then set to the right time.
+    #[inline]
+    fn expect(&mut self, place: u32, at: Option<Time>) {
+        if let Some(at) = at
+            && at < self.agenda.get(place)
+        {
+            self.agenda.set(place, Some(at));
+        }
     }
 
     #[inline]
@@ -484,26 +705,18 @@ impl Network {
             let Some(segment) = connection.sender.poll_transmit(self.now) else {
                 break;
             };
-            let segment = Segment {
-                sent: self.now,
-                ..segment
-            };
-            let len = connection.sender.settings().header + Bytes::new(u64::from(segment.len));
+            let header = connection.sender.settings().header.get() as u32;
             // RFC 3168 section 6.1.1: a SYN is not ECN-capable.
             let ecn = if segment.is(flag::SYN) {
                 Ecn::NotEct
             } else {
                 connection.forward_ecn
             };
-            let way = connection.forward;
+            let (way, len) = (connection.forward, header + segment.len);
             self.launch(way, segment, len, ecn, observer);
         }
-        let connection = &mut self.connections[number];
-        if let Some(at) = connection.sender.next_wakeup()
-            && at < connection.sender_timer.time()
-        {
-            connection.sender_timer = self.queue.schedule(at, tag(kind::SENDER, number));
-        }
+        let connection = &self.connections[number];
+        self.expect(connection.place, connection.sender.next_wakeup());
     }
 
     #[inline]
@@ -513,80 +726,58 @@ impl Network {
         ack: Option<Segment>,
         observer: &mut O,
     ) {
-        let connection = &mut self.connections[number];
-        if let Some(at) = connection.receiver.next_wakeup()
-            && at < connection.receiver_timer.time()
-        {
-            connection.receiver_timer = self.queue.schedule(at, tag(kind::RECEIVER, number));
-        }
+        let connection = &self.connections[number];
+        let (way, header) = (connection.back, connection.sender.settings().header);
+        self.expect(connection.place, connection.receiver.next_wakeup());
         if let Some(ack) = ack {
-            let ack = Segment {
-                sent: self.now,
-                ..ack
-            };
             // RFC 2018 section 3: two bytes and eight a block, padded to four.
             let sack = match ack.sacks {
                 0 => 0,
-                n => 4 + 8 * u64::from(n),
+                n => 4 + 8 * u32::from(n),
             };
-            let len = connection.sender.settings().header + Bytes::new(sack);
-            let way = connection.back;
-            self.launch(way, ack, len, Ecn::NotEct, observer);
+            self.launch(way, ack, header.get() as u32 + sack, Ecn::NotEct, observer);
         }
     }
 
-    /// A timer is not moved when it is put off: it fires early, and is then set to the right time.
-    fn sender_timer<O: Observer>(&mut self, number: usize, key: Key, observer: &mut O) {
+    /// A timer of a connection may have run out, or its application wants to write.
+    fn serve_connection<O: Observer>(&mut self, number: usize, observer: &mut O) {
+        let now = self.now;
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         let connection = &mut self.connections[number];
-        if connection.sender_timer != key {
-            return;
+        let place = connection.place;
+        self.agenda.set(place, None);
+        if due(connection.write_due) {
+            connection.write_due = None;
+            self.write(number);
         }
-        connection.sender_timer = Key::NEVER;
-        if connection
-            .sender
-            .next_wakeup()
-            .is_some_and(|at| at <= self.now)
-        {
-            connection.sender.handle_timeout(self.now);
+        let connection = &mut self.connections[number];
+        let ack = connection.receiver.handle_timeout(now);
+        self.after_receiver(number, ack, observer);
+        let connection = &mut self.connections[number];
+        if due(connection.sender.next_wakeup()) {
+            connection.sender.handle_timeout(now);
         }
         self.after_sender(number, observer);
+        self.expect(place, self.connections[number].write_due);
     }
 
-    fn receiver_timer<O: Observer>(&mut self, number: usize, key: Key, observer: &mut O) {
-        let connection = &mut self.connections[number];
-        if connection.receiver_timer != key {
-            return;
-        }
-        connection.receiver_timer = Key::NEVER;
-        let ack = connection.receiver.handle_timeout(self.now);
-        self.after_receiver(number, ack, observer);
-    }
-
-    fn source_timer<O: Observer>(&mut self, number: usize, key: Key, observer: &mut O) {
-        let flow = &mut self.datagrams[number];
-        if flow.timer != key {
-            return;
-        }
-        flow.timer = Key::NEVER;
+    fn serve_source<O: Observer>(&mut self, number: usize, observer: &mut O) {
         while let Some(len) = self.datagrams[number].source.poll(self.now) {
             let flow = &mut self.datagrams[number];
             let segment = Segment {
                 seq: flow.sent,
-                sent: self.now,
                 ..Segment::default()
             };
             flow.sent += 1;
             let way = flow.way;
-            self.launch(way, segment, len, Ecn::NotEct, observer);
+            self.launch(way, segment, len.get() as u32, Ecn::NotEct, observer);
         }
-        let flow = &mut self.datagrams[number];
-        if let Some(at) = flow.source.next_wakeup() {
-            flow.timer = self.queue.schedule(at, tag(kind::SOURCE, number));
-        }
+        let flow = &self.datagrams[number];
+        self.agenda.set(flow.place, flow.source.next_wakeup());
     }
 
     /// The application hands over what it has.
-    fn write<O: Observer>(&mut self, number: usize, observer: &mut O) {
+    fn write(&mut self, number: usize) {
         let connection = &mut self.connections[number];
         let bytes = match &mut connection.application {
             Application::Bulk { bytes } => *bytes,
@@ -595,7 +786,6 @@ impl Network {
         connection.started = self.now;
         connection.idle = false;
         connection.sender.write(bytes);
-        self.after_sender(number, observer);
     }
 
     /// All that was written has been acknowledged.
@@ -608,8 +798,9 @@ impl Network {
             .add_span(self.now.saturating_since(started));
         if let Application::Transfers(t) = &mut connection.application {
             let think = base::Duration::from_secs_f64(t.think_s.draw(&mut t.thoughts));
-            self.queue
-                .schedule(self.now + think, tag(kind::WRITE, number));
+            connection.write_due = Some(self.now + think);
+            let (place, due) = (connection.place, connection.write_due);
+            self.expect(place, due);
         }
         observer.done(self.now, number, started);
     }

@@ -1,7 +1,7 @@
 //! What a simulated packet says, apart from what a queue sees of it ([`base::Packet`]): its transport
-//! header. Headers live in one arena and are named by the packet.
+//! header; and all packets under way, in one arena.
 
-use base::{Duration, PacketId, Time};
+use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
 
 /// At most this many SACK blocks fit beside the timestamps option (RFC 2018 section 3).
 pub const SACK_BLOCKS: usize = 3;
@@ -57,56 +57,75 @@ impl Segment {
     }
 }
 
-/// All headers under way. Places are used again, so nothing is allocated once the most that is ever
+/// A packet under way: what queues see of it, where it is, and what it says. It is written when it
+/// leaves its host and read where it arrives; in between its number goes from link to link.
+#[derive(Clone, Copy, Debug)]
+pub struct Flying {
+    /// Its place in the network's routes.
+    pub position: u32,
+    /// The whole IP packet.
+    pub len: u32,
+    pub flow: u32,
+    pub ecn: Ecn,
+    pub dscp: u8,
+    pub segment: Segment,
+}
+
+impl Flying {
+    /// As a queue sees it that it enters now; `number` is what names it.
+    #[inline]
+    pub fn packet(&self, number: u32, now: Time) -> Packet {
+        Packet {
+            id: PacketId(u64::from(number)),
+            flow: FlowId(u64::from(self.flow)),
+            len: Bytes::new(u64::from(self.len)),
+            ecn: self.ecn,
+            dscp: self.dscp,
+            enqueued: now,
+        }
+    }
+}
+
+/// All packets under way. Places are used again, so nothing is allocated once the most that is ever
 /// under way has been.
 #[derive(Debug, Default)]
 pub struct Arena {
-    segments: Vec<Segment>,
+    packets: Vec<Flying>,
     free: Vec<u32>,
 }
 
 impl Arena {
     #[inline]
-    pub fn insert(&mut self, segment: Segment) -> u32 {
+    pub fn insert(&mut self, packet: Flying) -> u32 {
         match self.free.pop() {
             Some(at) => {
-                self.segments[at as usize] = segment;
+                self.packets[at as usize] = packet;
                 at
             }
             None => {
-                self.segments.push(segment);
-                u32::try_from(self.segments.len() - 1).expect("fewer than 2^32 packets under way")
+                self.packets.push(packet);
+                u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets under way")
             }
         }
     }
-    pub fn get(&self, at: u32) -> &Segment {
-        &self.segments[at as usize]
+    #[inline]
+    pub fn get(&self, at: u32) -> &Flying {
+        &self.packets[at as usize]
     }
     #[inline]
-    pub fn remove(&mut self, at: u32) -> Segment {
+    pub fn get_mut(&mut self, at: u32) -> &mut Flying {
+        &mut self.packets[at as usize]
+    }
+    /// It has arrived or is lost; what it said can be read until the next one is inserted.
+    #[inline]
+    pub fn free(&mut self, at: u32) {
         self.free.push(at);
-        self.segments[at as usize]
     }
     /// Packets under way.
     pub fn len(&self) -> usize {
-        self.segments.len() - self.free.len()
+        self.packets.len() - self.free.len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// A packet's name says where its header is and how far along its route it has come, so that a hop
-/// touches neither.
-#[inline]
-pub fn packet_id(header: u32, position: u32) -> PacketId {
-    PacketId(u64::from(position) << 32 | u64::from(header))
-}
-#[inline]
-pub fn header_of(id: PacketId) -> u32 {
-    id.0 as u32
-}
-#[inline]
-pub fn position_of(id: PacketId) -> u32 {
-    (id.0 >> 32) as u32
 }
