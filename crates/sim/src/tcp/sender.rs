@@ -331,7 +331,9 @@ impl Sender {
         if !advanced {
             if !self.board.is_empty() {
                 self.duplicates += 1;
-                if !self.settings.sack {
+                // Once all that was under way counts as lost, what still arrives of it leaves no room:
+                // only the window from the first unacknowledged byte on is sent again.
+                if !self.settings.sack && !matches!(self.episode, Episode::Loss { .. }) {
                     self.phantom = (self.phantom + mss).min(self.board.pipe());
                 }
             }
