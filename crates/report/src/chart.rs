@@ -6,8 +6,9 @@ use maud::{PreEscaped, html};
 
 /// What the plots share is in `svg`; this names the colours by number.
 const STYLE: &str = "
-.tb-plot .s0{stroke:var(--down)}.tb-plot .s1{stroke:var(--up);stroke-dasharray:8 3}.tb-plot .s2{stroke:var(--both);stroke-dasharray:8 3 2 3}.tb-plot .s3{stroke:var(--flow);stroke-dasharray:3 2}.tb-plot .s4{stroke:var(--loss);stroke-dasharray:12 4}.tb-plot .s5{stroke:var(--idle);stroke-dasharray:2 3}
-.tb-plot .dots{stroke-width:2;stroke-dasharray:none}.tb-plot .marks{stroke-width:1.8;stroke-dasharray:none}.tb-plot .thin{stroke:var(--muted);stroke-width:1.2;stroke-dasharray:3 4}
+.tb-plot .s0{stroke:var(--down)}.tb-plot .s1{stroke:var(--up)}.tb-plot .s2{stroke:var(--both)}.tb-plot .s3{stroke:var(--flow)}.tb-plot .s4{stroke:var(--loss)}.tb-plot .s5{stroke:var(--idle)}
+.tb-plot .knots{stroke-width:2}.tb-plot .knots.s1{stroke-dasharray:8 3}.tb-plot .knots.s2{stroke-dasharray:8 3 2 3}.tb-plot .knots.s3{stroke-dasharray:3 2}.tb-plot .knots.s4{stroke-dasharray:12 4}.tb-plot .knots.s5{stroke-dasharray:2 3}
+.tb-plot .fine{stroke-width:1.4}.tb-plot .dots{stroke-width:2}.tb-plot .marks{stroke-width:1.8}.tb-plot .thin{stroke:var(--muted);stroke-width:1.2;stroke-dasharray:3 4}
 ";
 /// Colours that differ well beside each other.
 const COLOURS: usize = 6;
@@ -63,7 +64,8 @@ impl Chart {
         let height = panel.top + panel.height + 52.0;
         let class = |s: &Series| {
             let style = match s.draw {
-                Draw::Line | Draw::Knots => "line",
+                Draw::Line => "fine",
+                Draw::Knots => "knots",
                 Draw::Dots => "dots",
                 Draw::Marks => "marks",
                 Draw::Thin => return "thin".to_string(),
