@@ -181,6 +181,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         series = swept(item, plot, &cases, got)?;
         x.clone_from(&plot.x);
     } else {
+        let several = cases.len() > 1;
         for (colour, case) in cases.iter().enumerate() {
             let scenario = item
                 .reproduction
@@ -194,7 +195,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
             let many = lines.len() > 1;
             for (i, (name, draw, points)) in lines.into_iter().enumerate() {
                 series.push(Series {
-                    name: named(&case.variant, &name, many),
+                    name: named(if several { &case.variant } else { "" }, &name, many),
                     draw,
                     colour: if many { colour + i } else { colour },
                     points,
