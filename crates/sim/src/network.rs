@@ -666,16 +666,18 @@ impl Network {
         ecn: Ecn,
         observer: &mut O,
     ) {
+        // An answer keeps when its probe left.
+        let sent = match segment.is(flag::ECHO) {
+            true => segment.sent,
+            false => self.now,
+        };
         let flying = Flying {
             position: way.position,
             len,
             flow: way.flow,
             ecn,
             dscp: 0,
-            segment: Segment {
-                sent: self.now,
-                ..segment
-            },
+            segment: Segment { sent, ..segment },
         };
         let number = self.arena.insert(flying);
         observer.packet(

@@ -194,3 +194,28 @@ fn a_change_is_shown_with_where_it_comes_from() {
     assert!(draft.set("flow.9.count", "2", "--set").is_err());
     assert_eq!(draft.finish().unwrap().link.queue.name(), "codel");
 }
+
+#[test]
+fn a_probes_round_trip_is_the_way_there_and_the_way_back() {
+    let text = r#"
+        duration = "2 s"
+        link = { rate = "1 Gbit/s", delay = "30 ms" }
+        reverse = { rate = "1 Gbit/s", delay = "10 ms" }
+        flow = [{ kind = "probe" }]
+    "#;
+    let mut delays = Vec::new();
+    let mut take = |row| {
+        if let Row::Delay(d) = row {
+            delays.push(d);
+        }
+    };
+    let all = run(&scenario(text).unwrap(), 1, Some(&mut take), &mut |_| true);
+    let mean = all.unwrap().flows[0].rtt_ms.unwrap().mean;
+    assert!((40.0..40.1).contains(&mean), "{mean}");
+    for d in &delays {
+        let (there, back) = (d.owd_up_ns.unwrap(), d.owd_down_ns.unwrap());
+        assert_eq!(there + back, d.rtt_ns.unwrap());
+        assert!((30_000_000..30_050_000).contains(&there), "{there}");
+    }
+    assert!(delays.len() > 30);
+}
