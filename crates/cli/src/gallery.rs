@@ -471,3 +471,30 @@ fn swept(item: &Item, plot: &Plot, cases: &[Case], got: &Yield) -> Result<Vec<Se
     }
     Ok(series)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_what_the_count_rises_by_over_the_time_it_took() {
+        // 125 kB each 100 ms are 10 Mbit/s; then nothing comes.
+        let counts = (0..40).map(|i| (f64::from(i) * 0.1, 125_000 * i64::from(i.min(20))));
+        let rates = rates(counts, 1.0, 1e-6);
+        let shown: Vec<f64> = rates.iter().map(|p| p.1.unwrap().round()).collect();
+        assert_eq!(shown, [10.0, 10.0, 0.0]);
+        assert!((rates[0].0 - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_mean_over_a_step_leaves_out_what_was_not_measured() {
+        let points = [
+            (0.1, Some(1.0)),
+            (0.2, None),
+            (0.3, Some(3.0)),
+            (2.5, Some(7.0)),
+        ];
+        let means = means(points.into_iter(), 1.0);
+        assert_eq!(means, [(0.5, Some(2.0)), (2.5, Some(7.0))]);
+    }
+}

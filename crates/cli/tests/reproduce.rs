@@ -1,0 +1,55 @@
+//! `tailback reproduce` as a person or a script meets it.
+
+use std::process::{Command, Output};
+
+fn tailback(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(args)
+        .output()
+        .expect("the binary was built")
+}
+
+#[test]
+fn one_figure_is_run_compared_and_drawn_the_same_each_time() {
+    let folder = std::env::temp_dir().join(format!("tailback-reproduce-{}", std::process::id()));
+    let out = folder.to_str().unwrap();
+    let mut pages = Vec::new();
+    for threads in ["1", "3"] {
+        let ran = tailback(&[
+            "reproduce",
+            "000/figure-5",
+            "--json",
+            "-o",
+            out,
+            "--threads",
+            threads,
+        ]);
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(json[0]["state"], json[0]["declared"]);
+        assert_eq!(json[0]["figures"][0]["printed"], 1.07);
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        assert!(read("index.md").contains("(000/figure-9.md)"));
+        pages.push((read("000/figure-5.md"), read("000/figure-5-1.svg")));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(pages[0], pages[1]);
+}
+
+#[test]
+fn without_an_id_all_are_listed_and_a_wrong_one_is_refused() {
+    let all = tailback(&["reproduce"]);
+    let text = String::from_utf8(all.stdout).unwrap();
+    assert!(
+        text.contains("000/figure-9 ") && text.contains("reproduced"),
+        "{text}"
+    );
+    let wrong = tailback(&["reproduce", "000/figrue-9"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let told = String::from_utf8(wrong.stderr).unwrap();
+    assert!(told.contains("Did you mean \"000/figure-9\"?"), "{told}");
+}
