@@ -4,16 +4,18 @@ a weighted round robin that remembers what each queue has sent since both began 
 
 from pie import load
 from qdisc_table import CE, ECT0, ECT1, MS, NOT_ECT, main, run
+from streams import Stream
 
 
 class DualPi2:
     def __init__(self, target=15 * MS, tupdate=16 * MS, alpha=0.16, beta=3.2, k=2.0, min_th=800_000, range_=400_000,
-                 th_len=1, protection=16, limit=10_000):
+                 th_len=1, protection=16, random=False, limit=10_000):
         self.target, self.tupdate, self.alpha, self.beta, self.k = target, tupdate, alpha, beta, k
         self.min_th, self.max_th, self.range, self.th_len = min_th, min_th + range_, range_, th_len
         self.protection, self.limit = protection, limit
         self.p_cmax, self.p_lmax = min(1 / k**2, 1.0), 1.0
         self.log, self.lq, self.cq = [], [], []
+        self.random = Stream("link/golden/dualpi2/decide") if random else None
         self.p, self.prevq, self.next_update = 0.0, 0.0, tupdate
         self.count = {"l": 0.0, "c": 0.0}
         self.sent_l = self.sent_c = 0
@@ -35,6 +37,8 @@ class DualPi2:
         (self.lq if packet.ecn % 2 == 1 else self.cq).append(packet)
 
     def recur(self, q, likelihood):
+        if self.random:
+            return likelihood > 0 and self.random.uniform() < likelihood
         self.count[q] += likelihood
         if self.count[q] > 1:
             self.count[q] -= 1
@@ -111,5 +115,11 @@ def other_values():
     return spec, run(queue, load(3, spans, (NOT_ECT, ECT0, ECT1, ECT1)), 40_000_000, 1_000 * MS)
 
 
+def by_chance():
+    """Each decision drawn, as Linux does it."""
+    spans = [(0, 2500, 6400), (2500, 3200, 3000)]
+    return "dualpi2:random=true", run(DualPi2(random=True), load(7, spans, (NOT_ECT, ECT0, ECT1, CE)), 1_200_000, 6_000 * MS)
+
+
 if __name__ == "__main__":
-    main("dualpi2.py", {f.__name__: f for f in (mixed, classic_alone, other_values)})
+    main("dualpi2.py", {f.__name__: f for f in (mixed, classic_alone, other_values, by_chance)})

@@ -1,4 +1,5 @@
-"""FQ-PIE: the turns of RFC 8290 sections 4.1 and 4.2, with a PIE of its own for each flow (RFC 8033). All timers run
+"""FQ-PIE: the turns of RFC 8290 sections 4.1 and 4.2, with a PIE of its own for each flow (RFC 8033,
+as Linux has it). All timers run
 together, for each flow at each period. Each flow number has a queue of its own here."""
 
 from fractions import Fraction as F
@@ -16,7 +17,7 @@ class FqPie:
 
     def controller(self, flow, now):
         if flow not in self.pies:
-            self.pies[flow] = pie.Controller([], self.random, **self.params)
+            self.pies[flow] = pie.Controller([], self.random, variant="linux", **self.params)
         for p in self.pies.values():
             p.run_timer(now)
         return self.pies[flow]

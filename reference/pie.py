@@ -1,6 +1,6 @@
 """PIE as RFC 8033, "Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to Address the
 Bufferbloat Problem", sections 4 and 5 tell it, and as the paper of 2013 has it (Pan et al., IEEE HPSR 2013, in the
-equations 16 to 21 of the thesis). The timer is a real one here: each update happens at its time, between the
+equations 16 to 21 of the thesis), and as Linux 6 has it (net/sched/sch_pie.c). The timer is a real one here: each update happens at its time, between the
 events, and probabilities are exact fractions rounded to 10^-40."""
 
 from fractions import Fraction as F
@@ -21,7 +21,7 @@ class Controller:
 
     def __init__(self, queue, random, variant=8033, target=None, tupdate=None, burst=None, estimate=None,
                  threshold=None, derandomize=None, ecn=False, mark_limit=F(1, 10), alpha=F(1, 8), beta=F(5, 4)):
-        paper = variant == 2013
+        paper, self.linux = variant == 2013, variant == "linux"
         pick = lambda given, rfc, old: given if given is not None else (old if paper else rfc)
         self.queue, self.random, self.paper, self.ecn, self.mark_limit = queue, random, paper, ecn, mark_limit
         self.target = pick(target, 15 * MS, 20 * MS)
@@ -34,6 +34,7 @@ class Controller:
         self.drop_prob = F(0)
         self.qdelay_old = F(0)  # ns
         self.burst_allowance = self.max_burst
+        self.last_left = None
         self.accu_prob = F(0)
         self.last_sojourn = 0
         self.in_measurement = False
@@ -52,7 +53,7 @@ class Controller:
     def current_qdelay(self):
         if self.estimate == "sojourn":
             return F(self.last_sojourn)
-        if self.paper:
+        if self.paper or self.linux:
             return F(0) if self.dq_rate is None else self.byte_length() / self.dq_rate
         return F(0) if self.dq_time is None else self.byte_length() * self.dq_time / self.threshold
 
@@ -71,19 +72,35 @@ class Controller:
                     break
             if self.drop_prob >= F(1, 10) and p > F(2, 100):
                 p = F(2, 100)
-            self.drop_prob += p
-            if now_delay == 0 and self.qdelay_old == 0:
-                self.drop_prob *= F(98, 100)
-            self.burst_allowance = max(0, self.burst_allowance - self.tupdate)
+            if self.linux:
+                # Faster above 250 ms; slower in silence, and not while something waits; departures run the allowance down.
+                if now_delay > 250 * MS:
+                    p += F(2, 100)
+                self.drop_prob = min(max(self.drop_prob + p, F(0)), F(1))
+                if now_delay == 0 and self.qdelay_old == 0 and not self.queue:
+                    self.drop_prob -= self.drop_prob / 64
+            else:
+                self.drop_prob += p
+                if now_delay == 0 and self.qdelay_old == 0:
+                    self.drop_prob *= F(98, 100)
+                self.burst_allowance = max(0, self.burst_allowance - self.tupdate)
         self.drop_prob = rounded(min(max(self.drop_prob, F(0)), F(1)))
         if self.drop_prob == 0 and now_delay < F(self.target, 2) and self.qdelay_old < F(self.target, 2):
             self.burst_allowance = self.max_burst
+            self.last_left = None
         self.qdelay_old = now_delay
 
     def drop_early(self):
         if self.burst_allowance > 0:
             return False
-        if not self.paper:
+        if self.linux:
+            # The delay as of the last departure, and two of Ethernet's frames.
+            now_delay = F(self.last_sojourn) if self.estimate == "sojourn" else self.qdelay_old
+            if now_delay < F(self.target, 2) and self.drop_prob < F(2, 10):
+                return False
+            if self.byte_length() < 2 * 1514:
+                return False
+        elif not self.paper:
             if self.qdelay_old < F(self.target, 2) and self.drop_prob < F(2, 10):
                 return False
             if self.byte_length() <= 2 * 1024:
@@ -113,6 +130,10 @@ class Controller:
         """After the packet has been taken out of the queue."""
         self.last_sojourn = now - packet.enqueued if self.queue else 0
         if self.estimate == "sojourn":
+            if self.linux:
+                if self.last_left is not None:
+                    self.burst_allowance = max(0, self.burst_allowance - (now - self.last_left))
+                self.last_left = now
             return
         if self.in_measurement:
             self.dq_count += packet.len
@@ -125,7 +146,7 @@ class Controller:
             self.in_measurement, self.start, self.dq_count = True, now, 0
 
     def new_measurement(self, took):
-        if self.paper:
+        if self.paper or self.linux:
             rate, eps = F(self.dq_count, took), F(1, 8)
             self.dq_rate = rounded(rate if self.dq_rate is None else (1 - eps) * self.dq_rate + eps * rate)
             self.burst_allowance = max(0, self.burst_allowance - took)
@@ -207,6 +228,18 @@ def paper_2013():
     return "pie:variant=2013", run(Pie(variant=2013), load(2013, SWINGS), 1_200_000, 12_000 * MS)
 
 
+def linux():
+    """Linux's law on sojourn times, up to delays over 250 ms."""
+    spans = SWINGS + [(11000, 11600, 3000)]
+    return "pie:variant=linux", run(Pie(variant="linux"), load(6, spans, (NOT_ECT, ECT0)), 1_200_000, 14_000 * MS)
+
+
+def linux_drain_rate():
+    queue = Pie(variant="linux", estimate="drain_rate", ecn=True)
+    spec = "pie:variant=linux,estimate=drain_rate,ecn=true"
+    return spec, run(queue, load(5, SWINGS, (NOT_ECT, ECT0)), 1_200_000, 12_000 * MS)
+
+
 def paper_2013_ecn_fast():
     """The paper's law on sojourn times, with other gains, a short period and little room."""
     queue = Pie(variant=2013, target=5 * MS, tupdate=8 * MS, burst=40 * MS, estimate="sojourn", ecn=True,
@@ -216,4 +249,4 @@ def paper_2013_ecn_fast():
 
 
 if __name__ == "__main__":
-    main("pie.py", {f.__name__: f for f in (swings, drain_rate, mixed_ecn, paper_2013, paper_2013_ecn_fast)})
+    main("pie.py", {f.__name__: f for f in (swings, drain_rate, mixed_ecn, paper_2013, paper_2013_ecn_fast, linux, linux_drain_rate)})

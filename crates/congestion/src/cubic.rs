@@ -2,16 +2,19 @@
 //! around the window at which congestion was met, then steep again; never slower than Reno would.
 //!
 //! **Source**: RFC 9438, "CUBIC for Fast and Long-Distance Networks" (Xu, Ha, Rhee, Goel, Eggert, 2023),
-//! section 4. Slow start ends as [`crate::hystart`] says (section 4.10).
+//! section 4. Slow start ends as [`crate::hystart`] says (section 4.10). `variant=linux`: what
+//! net/ipv4/tcp_cubic.c of Linux 6 does differently, as `Variant` tells.
 //!
 //! **Deviations**: a reduction starts from the flight or the window, whichever is less (section 4.6 takes
 //! the flight), so that segments of limited transmit do not count. The cube root is computed by
-//! Newton's rule, so that all machines agree to the bit.
+//! Newton's rule, so that all machines agree to the bit. Linux's whole segments and milliseconds are not
+//! imitated, nor that it computes the window at most 32 times a second.
 //!
 //! **Units**: segments and seconds in the equations, as printed; the window in bytes.
 //!
 //! **Validated against**: `reference/congestion_cubic.py`, written from section 4 with 60 decimal digits,
-//! by the traces in `tests/golden/cubic/`; the average window of section 5.1 in `tests/theory.rs`.
+//! by the traces in `tests/golden/cubic/`; the average window of section 5.1 in `tests/theory.rs`; the
+//! variant by the queues of the Linux kernel in docs/book/sim-vs-linux.md.
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::hystart::{Hystart, Mode};
@@ -19,8 +22,19 @@ use crate::math::cube_root;
 use crate::window::Window;
 use base::{Bytes, Duration, Time};
 
+/// Whose CUBIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    Rfc9438,
+    /// The Reno-friendly window goes on growing by 3(1−β)/(1+β) where section 4.3 makes it 1 once the old
+    /// window is back; the curve is looked up the least round trip ahead, not the smoothed one (section
+    /// 4.2), so that in a deep queue the window lags behind it.
+    Linux,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
+    pub variant: Variant,
     /// Steepness of the curve, segments per second cubed. Section 5.1: 0.4.
     pub c: f64,
     /// Part of the flight that is kept on congestion. Section 4.6: 0.7.
@@ -38,6 +52,7 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Params {
         Params {
+            variant: Variant::Rfc9438,
             c: 0.4,
             beta: 0.7,
             fast_convergence: true,
@@ -111,7 +126,9 @@ impl Cubic {
             }
         };
         let t_s = now.saturating_since(epoch.start).as_secs_f64();
-        let rtt_s = ack.srtt.or(ack.rtt).unwrap_or(Duration::ZERO).as_secs_f64();
+        let linux = self.params.variant == Variant::Linux;
+        let ahead = if linux { ack.min_rtt } else { ack.srtt };
+        let rtt_s = ahead.or(ack.rtt).unwrap_or(Duration::ZERO).as_secs_f64();
         // Equation 1.
         let w_cubic = |t_s: f64| {
             let d = t_s - epoch.k_s;
@@ -120,7 +137,7 @@ impl Cubic {
         let segments_acked = acked / self.window.mss;
         // Equation 4. Section 4.3: once Reno would have won the old window back, it is as fast as Reno.
         let beta = self.params.beta;
-        let alpha = if epoch.w_est < self.cwnd_prior {
+        let alpha = if linux || epoch.w_est < self.cwnd_prior {
             3.0 * (1.0 - beta) / (1.0 + beta)
         } else {
             1.0
@@ -359,6 +376,46 @@ mod tests {
         // 6 rounds to 10 segments, then one segment a round.
         let segments = c.cwnd().get() as f64 / MSS as f64;
         assert!((segments - (10.0 + 34.0)).abs() < 2.0, "{segments}");
+    }
+
+    #[test]
+    fn linux_never_grows_as_fast_as_reno_and_looks_only_the_least_round_trip_ahead() {
+        let linux = Params {
+            variant: Variant::Linux,
+            ..Params::default()
+        };
+        let mut c = cubic(10, linux);
+        c.on_congestion(Time::ZERO, &loss(flight(&c)));
+        for round in 0..40 {
+            let acks = c.cwnd().get() / MSS;
+            let now = Time::from_millis(round);
+            (0..acks).for_each(|_| c.on_ack(now, &ack(&c, MSS)));
+        }
+        // 40 rounds of 9/17 segments, from 7; the RFC's is at 44 by then.
+        let segments = c.cwnd().get() as f64 / MSS as f64;
+        assert!(
+            (segments - (7.0 + 40.0 * 9.0 / 17.0)).abs() < 2.0,
+            "{segments}"
+        );
+
+        // At the curve's origin one ACK in 1000 moves the window by ((t − K + RTT)³·C + W − cwnd)/cwnd.
+        let step = |params: Params| {
+            let mut c = cubic(1000, params);
+            let ack = Ack {
+                srtt: Some(Duration::from_secs(2)),
+                min_rtt: Some(Duration::from_millis(500)),
+                ..ack(&c, MSS)
+            };
+            c.window.reduce(1000.0 * MSS as f64, 1.0);
+            c.on_ack(Time::ZERO, &ack);
+            c.window.cwnd_segments() - 1000.0
+        };
+        let alone_linux = Params {
+            reno_friendly: false,
+            ..linux
+        };
+        assert!((step(alone()) - 0.4 * 8.0 / 1000.0).abs() < 1e-9);
+        assert!((step(alone_linux) - 0.4 * 0.125 / 1000.0).abs() < 1e-9);
     }
 
     #[test]

@@ -239,6 +239,15 @@ pub const CONTROLLERS: &[Spec] = &[
                 "RFC 9406, HyStart++: Modified Slow Start for TCP",
             ],
             parameters: &[
+                Parameter {
+                    name: "variant",
+                    unit: Unit::Choice(&["rfc9438", "linux"]),
+                    default: Some("rfc9438"),
+                    min: "rfc9438",
+                    max: "linux",
+                    section: "RFC 9438 sections 4.2 and 4.3; Linux",
+                    doc: "linux: never as fast as Reno again, and the curve is looked up the least round trip ahead",
+                },
                 number(
                     "c",
                     "0.4",
@@ -645,6 +654,10 @@ fn hystart(w: &Words) -> Mode {
 }
 pub(super) fn cubic_params(w: &Words) -> cubic::Params {
     cubic::Params {
+        variant: match w.choice("variant") {
+            "linux" => cubic::Variant::Linux,
+            _ => cubic::Variant::Rfc9438,
+        },
         c: w.real("c"),
         beta: w.real("beta"),
         fast_convergence: w.switch("fast_convergence"),

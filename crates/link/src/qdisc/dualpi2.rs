@@ -10,7 +10,7 @@
 //! **Deviations**: the limit counts packets of both queues, where appendix A counts bytes. The scheduler is a
 //! weighted round robin with a credit in bytes: appendix A leaves the kind open. The controller works on the
 //! greater delay of both queues, so that overload by L4S packets alone is seen too (appendix A.2). The
-//! update's timer is made up for at the next call, see `ticks.rs`.
+//! update's timer is made up for at the next call, see `ticks.rs`. Linux decides by chance: `random=true`.
 //!
 //! **Units**: delays in seconds and probabilities as floating-point numbers, α and β in Hz; the scheduler's
 //! credit in bytes.
@@ -21,6 +21,7 @@
 use super::store::Store;
 use super::ticks::Ticks;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::rng::{Rng, uniform};
 use base::{Duration, Ecn, Packet, Time};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,6 +44,8 @@ pub struct Params {
     pub min_len: u64,
     /// The classic queue gets one byte in so many while both wait. Appendix A.1: 16.
     pub protection: u64,
+    /// Decide by chance, as Linux does, and not by counting. Appendix A.1 leaves it open and counts.
+    pub random: bool,
     /// Most packets waiting in both. Linux dualpi2: 10 000.
     pub limit: u64,
 }
@@ -59,6 +62,7 @@ impl Default for Params {
             range: Duration::from_micros(400),
             min_len: 1,
             protection: 16,
+            random: false,
             limit: 10_000,
         }
     }
@@ -76,8 +80,11 @@ pub struct DualPi2Law {
     c_count: f64,
 }
 
-/// Appendix A.1, `recur`: strikes as often as a probability says, without chance.
-fn recur(count: &mut f64, likelihood: f64) -> bool {
+/// Appendix A.1, `recur`: strikes as often as a probability says; without chance where none is handed in.
+fn recur(count: &mut f64, likelihood: f64, chance: Option<&mut Rng>) -> bool {
+    if let Some(rng) = chance {
+        return likelihood > 0.0 && uniform(rng) < likelihood;
+    }
     *count += likelihood;
     if *count > 1.0 {
         *count -= 1.0;
@@ -107,12 +114,18 @@ impl DualPi2Law {
     }
 
     /// Judges an L4S packet that leaves after `sojourn`; `packets` waited, itself included.
-    fn judge_l4s(&mut self, params: &Params, sojourn: Duration, packets: u64) -> Verdict {
+    fn judge_l4s(
+        &mut self,
+        params: &Params,
+        sojourn: Duration,
+        packets: u64,
+        chance: Option<&mut Rng>,
+    ) -> Verdict {
         let coupled = self.coupled(params);
         if coupled >= 1.0 {
             // Appendix A.2: marking is exhausted; drop as in the classic queue, mark all the rest.
             let classic = self.classic();
-            if recur(&mut self.l_count, classic) {
+            if recur(&mut self.l_count, classic, chance) {
                 return Verdict::Drop;
             }
             return Verdict::Mark;
@@ -122,16 +135,16 @@ impl DualPi2Law {
         } else {
             0.0
         };
-        if recur(&mut self.l_count, native.max(coupled)) {
+        if recur(&mut self.l_count, native.max(coupled), chance) {
             Verdict::Mark
         } else {
             Verdict::Forward
         }
     }
 
-    fn judge_classic(&mut self, params: &Params, ecn: Ecn) -> Verdict {
+    fn judge_classic(&mut self, params: &Params, ecn: Ecn, chance: Option<&mut Rng>) -> Verdict {
         let p = self.classic();
-        if !recur(&mut self.c_count, p) {
+        if !recur(&mut self.c_count, p, chance) {
             Verdict::Forward
         } else if ecn.is_capable() && p < (1.0 / (params.coupling * params.coupling)).min(1.0) {
             Verdict::Mark
@@ -161,6 +174,7 @@ struct State {
     ticks: Ticks,
     /// Bytes of L4S packets since the classic queue's last turn, less what that turn cost.
     credit: i64,
+    decide: Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,7 +194,8 @@ pub struct DualPi2 {
 }
 
 impl DualPi2 {
-    pub fn new(params: Params) -> DualPi2 {
+    /// `decide` is used where the parameters ask for chance.
+    pub fn new(params: Params, decide: Rng) -> DualPi2 {
         DualPi2 {
             params,
             state: State {
@@ -189,6 +204,7 @@ impl DualPi2 {
                 law: DualPi2Law::default(),
                 ticks: Ticks::new(params.tupdate),
                 credit: 0,
+                decide,
             },
             stats: Stats::default(),
         }
@@ -260,15 +276,23 @@ impl Qdisc for DualPi2 {
         self.catch_up(now);
         loop {
             let from_classic = self.classic_is_next();
+            let State {
+                l4s,
+                classic,
+                law,
+                decide,
+                ..
+            } = &mut self.state;
+            let chance = self.params.random.then_some(decide);
             let (mut packet, verdict) = if from_classic {
-                let packet = self.state.classic.pop()?;
-                let verdict = self.state.law.judge_classic(&self.params, packet.ecn);
+                let packet = classic.pop()?;
+                let verdict = law.judge_classic(&self.params, packet.ecn, chance);
                 (packet, verdict)
             } else {
-                let waiting = self.state.l4s.len();
-                let packet = self.state.l4s.pop()?;
+                let waiting = l4s.len();
+                let packet = l4s.pop()?;
                 let sojourn = now.saturating_since(packet.enqueued);
-                let verdict = self.state.law.judge_l4s(&self.params, sojourn, waiting);
+                let verdict = law.judge_l4s(&self.params, sojourn, waiting, chance);
                 (packet, verdict)
             };
             if verdict == Verdict::Drop {
@@ -325,6 +349,7 @@ impl Qdisc for DualPi2 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::rng::Streams;
     use base::{Bytes, FlowId, PacketId};
 
     fn packet(id: u64, ecn: Ecn) -> Packet {
@@ -343,7 +368,7 @@ mod tests {
         // 10 Mbit/s, a packet each 0.8 ms. Classic packets arrive each 0.86 ms, and an L4S packet each
         // 10 ms, so that L4S packets never wait for each other and are marked for the coupling alone. The load is
         // 0.8/0.86 + 0.08 = 1.01, so classic packets are dropped with p_C of about 1.1 %.
-        let mut q = DualPi2::new(Params::default());
+        let mut q = DualPi2::new(Params::default(), Streams::new(1).stream("decide"));
         let mut fates = Fates::default();
         let (mut free, mut id, mut delay, mut left) = (Time::ZERO, 0, 0.0, 0u32);
         let (mut classic, mut dropped, mut l4s, mut marked) = (0u32, 0u32, 0u32, 0u32);
@@ -393,7 +418,7 @@ mod tests {
 
     #[test]
     fn an_l4s_packet_passes_a_standing_classic_queue_but_cannot_starve_it() {
-        let mut q = DualPi2::new(Params::default());
+        let mut q = DualPi2::new(Params::default(), Streams::new(1).stream("decide"));
         let mut fates = Fates::default();
         for id in 0..200 {
             q.enqueue(Time::ZERO, packet(id, Ecn::NotEct), &mut fates);
@@ -408,7 +433,7 @@ mod tests {
 
     #[test]
     fn marks_l4s_packets_at_once_when_their_own_queue_is_long() {
-        let mut q = DualPi2::new(Params::default());
+        let mut q = DualPi2::new(Params::default(), Streams::new(1).stream("decide"));
         let mut fates = Fates::default();
         for id in 0..4 {
             q.enqueue(Time::ZERO, packet(id, Ecn::Ect1), &mut fates);

@@ -5,7 +5,7 @@
 //! **Source**: Ramakrishnan, Bhasi, Saicharan, Monis, Patil, Tahiliani, "FQ-PIE Queue Discipline in the
 //! Linux Kernel: Design, Implementation and Challenges", IEEE LCN 2019; the turns as RFC 8290, "The Flow
 //! Queue CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2; PIE
-//! itself as in [`super::pie`].
+//! itself as in [`super::pie`], in the variant of Linux.
 //!
 //! **Deviations**: the delay of a flow is its sojourn time, as Linux has it by default. Flows are hashed as in
 //! [`super::fq_codel`]. Each flow's updates are made up for when the flow is next touched, see `ticks.rs`.
@@ -96,7 +96,7 @@ impl FqPie {
             beta: params.beta,
             ecn: params.ecn,
             mark_limit: params.mark_limit,
-            ..pie::Params::default()
+            ..pie::Params::of(pie::Variant::Linux)
         };
         let law = (PieLaw::new(&pie), Ticks::new(params.tupdate));
         FqPie {

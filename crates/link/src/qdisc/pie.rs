@@ -5,7 +5,8 @@
 //! **Source**: RFC 8033, "Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to
 //! Address the Bufferbloat Problem" (Pan, Natarajan, Baker, White, 2017), sections 4 and 5; with
 //! `variant=2013`, Pan et al., "PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem", IEEE
-//! HPSR 2013, as the thesis states it in its equations 16 to 21.
+//! HPSR 2013, as the thesis states it in its equations 16 to 21; with `variant=linux`, what
+//! net/sched/sch_pie.c of Linux 6 does differently, told at the lines.
 //!
 //! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to
 //! the implementer). A departure is the start of a transmission here, so the packet that starts a
@@ -13,7 +14,8 @@
 //! zero. The update's timer is made up for at the next call, see `ticks.rs`; an update comes before an
 //! arrival or departure of the same instant. The paper leaves its averaging weight open: 1/8, as in the
 //! first implementation for Linux; where its law is told to use sojourn times, there are no measurements,
-//! and the allowance runs down with the updates.
+//! and the allowance runs down with the updates. Linux forgets the drain rate when it fills the allowance;
+//! here it is kept.
 //!
 //! **Units**: delays in seconds and probabilities as floating-point numbers, as the equations are
 //! printed; α and β in Hz; times in ns elsewhere.
@@ -31,6 +33,8 @@ use base::{Bytes, Duration, Ecn, Packet, Time};
 pub enum Variant {
     Rfc8033,
     Paper2013,
+    /// The RFC's with what Linux does differently.
+    Linux,
 }
 
 /// How the delay is found that the controller works on.
@@ -95,7 +99,7 @@ impl Params {
             bytes: None,
         };
         match variant {
-            Variant::Rfc8033 => rfc,
+            Variant::Rfc8033 | Variant::Linux => rfc,
             Variant::Paper2013 => Params {
                 target: Duration::from_millis(20),
                 tupdate: Duration::from_millis(30),
@@ -111,6 +115,8 @@ impl Params {
 
 /// RFC 8033 section 4.1: with no more than two packets of this size waiting nothing is dropped.
 const MEAN_PACKET: Bytes = Bytes::new(1024);
+/// Linux: the device's largest frame, here Ethernet's.
+const LINUX_PACKET: Bytes = Bytes::new(1514);
 
 /// The law's memory: one for a plain queue, one a flow where queueing is fair.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,6 +130,8 @@ pub struct PieLaw {
     gathered: f64,
     /// Sojourn time of the packet that left last, zero once the queue has run empty.
     sojourn: Duration,
+    /// When the last packet left; none since the allowance was filled. Linux alone asks.
+    last_departure: Option<Time>,
     drain: Drain,
 }
 
@@ -145,6 +153,7 @@ impl PieLaw {
             burst: params.burst,
             gathered: 0.0,
             sojourn: Duration::ZERO,
+            last_departure: None,
             drain: Drain::default(),
         }
     }
@@ -172,13 +181,26 @@ impl PieLaw {
     }
 
     fn strikes(&mut self, params: &Params, backlog: Bytes, draw: impl FnOnce() -> f64) -> bool {
-        if params.variant == Variant::Rfc8033 {
-            // Section 4.1: the queue must not run empty for its drops.
-            let half_target_s = params.target.as_secs_f64() / 2.0;
-            let calm = self.last_delay_s < half_target_s && self.probability < 0.2;
-            if calm || backlog <= MEAN_PACKET + MEAN_PACKET {
-                return false;
+        // Section 4.1: the queue must not run empty for its drops.
+        let half_target_s = params.target.as_secs_f64() / 2.0;
+        let bypassed = match params.variant {
+            Variant::Rfc8033 => {
+                let calm = self.last_delay_s < half_target_s && self.probability < 0.2;
+                calm || backlog <= MEAN_PACKET + MEAN_PACKET
             }
+            // Linux: the delay of the last departure, not that of the last update; and larger packets.
+            Variant::Linux => {
+                let delay_s = match params.estimate {
+                    Estimate::Sojourn => self.sojourn.as_secs_f64(),
+                    Estimate::DrainRate => self.last_delay_s,
+                };
+                let calm = delay_s < half_target_s && self.probability < 0.2;
+                calm || backlog < LINUX_PACKET + LINUX_PACKET
+            }
+            Variant::Paper2013 => false,
+        };
+        if bypassed {
+            return false;
         }
         if params.derandomize {
             // Section 5.4: at most one drop in 0.85/p packets, at least one in 8.5/p.
@@ -216,6 +238,14 @@ impl PieLaw {
             sojourn
         };
         if params.estimate == Estimate::Sojourn {
+            if params.variant == Variant::Linux {
+                // Linux: departures run the allowance down, not the updates.
+                let since = self
+                    .last_departure
+                    .map_or(Duration::ZERO, |last| now.saturating_since(last));
+                self.burst = self.burst.saturating_sub(since);
+                self.last_departure = Some(now);
+            }
             return;
         }
         if let Some((since, bytes)) = &mut self.drain.measuring {
@@ -242,7 +272,8 @@ impl PieLaw {
                 took.as_secs_f64(),
                 (params.threshold.get() as f64 / 65_536.0).min(1.0),
             ),
-            Variant::Paper2013 => {
+            // Linux averages the rate too, as the paper does.
+            Variant::Paper2013 | Variant::Linux => {
                 // Equations 19 and 20; the burst allowance runs down with each measurement.
                 self.burst = self.burst.saturating_sub(took);
                 (bytes.get() as f64 / took.as_secs_f64(), 0.125)
@@ -265,7 +296,7 @@ impl PieLaw {
                 backlog.get() as f64 * time_s / params.threshold.get() as f64
             }
             // Equation 18.
-            (Estimate::DrainRate, Variant::Paper2013, Some(bytes_per_s)) => {
+            (Estimate::DrainRate, Variant::Paper2013 | Variant::Linux, Some(bytes_per_s)) => {
                 backlog.get() as f64 / bytes_per_s
             }
         }
@@ -281,7 +312,7 @@ impl PieLaw {
             params.alpha * (delay_s - target_s) + params.beta * (delay_s - self.last_delay_s);
         let p = self.probability;
         match params.variant {
-            Variant::Rfc8033 => {
+            Variant::Rfc8033 | Variant::Linux => {
                 // Section 4.2: small steps where the probability is small.
                 step /= match p {
                     p if p < 0.000_001 => 2048.0,
@@ -296,12 +327,24 @@ impl PieLaw {
                 if p >= 0.1 {
                     step = step.min(0.02);
                 }
-                self.probability += step;
-                // Section 4.2: faster than linearly once congestion is over.
-                if delay_s == 0.0 && self.last_delay_s == 0.0 {
-                    self.probability *= 0.98;
+                let silent = delay_s == 0.0 && self.last_delay_s == 0.0;
+                if params.variant == Variant::Linux {
+                    // Linux: 2 % more an update above 250 ms; 1/64 less in silence, not 1/50.
+                    if delay_s > 0.25 {
+                        step += 0.02;
+                    }
+                    self.probability = (self.probability + step).clamp(0.0, 1.0);
+                    if silent && backlog == Bytes::ZERO {
+                        self.probability -= self.probability / 64.0;
+                    }
+                } else {
+                    self.probability += step;
+                    // Section 4.2: faster than linearly once congestion is over.
+                    if silent {
+                        self.probability *= 0.98;
+                    }
+                    self.burst = self.burst.saturating_sub(params.tupdate);
                 }
-                self.burst = self.burst.saturating_sub(params.tupdate);
             }
             Variant::Paper2013 => {
                 step /= match p {
@@ -320,6 +363,7 @@ impl PieLaw {
         let half_s = target_s / 2.0;
         if self.probability == 0.0 && delay_s < half_s && self.last_delay_s < half_s {
             self.burst = params.burst;
+            self.last_departure = None;
         }
         self.last_delay_s = delay_s;
         *self == before

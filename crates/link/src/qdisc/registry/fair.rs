@@ -1,6 +1,8 @@
 //! Entries of disciplines with several queues.
 
-use super::{AnyQdisc, FLOWS, INTERVAL, Limits, QUANTUM, Spec, TARGET, ecn, limit, parameter};
+use super::{
+    AnyQdisc, FLOWS, INTERVAL, Limits, QUANTUM, Spec, TARGET, ecn, limit, parameter, switch,
+};
 use crate::qdisc::{cake, dualpi2, fq_pie};
 use crate::words::{Entry, Unit, Words};
 use rand::Rng as _;
@@ -85,6 +87,12 @@ pub(super) const DUALPI2: Spec = Spec {
                 "RFC 9332 appendix A.1",
                 "the classic queue gets one byte in so many while both wait",
             ),
+            switch(
+                "random",
+                "false",
+                "RFC 9332 appendix A.1; Linux",
+                "decide by chance, as Linux does, and not by counting",
+            ),
             limit("10000", "Linux dualpi2"),
         ],
     },
@@ -92,7 +100,10 @@ pub(super) const DUALPI2: Spec = Spec {
         packets: Some(w.count("limit")),
         bytes: None,
     },
-    build: |w, _, _| AnyQdisc::DualPi2(Box::new(dualpi2::DualPi2::new(dualpi2_params(w)))),
+    build: |w, streams, name| {
+        let decide = streams.stream(&format!("link/{name}/dualpi2/decide"));
+        AnyQdisc::DualPi2(Box::new(dualpi2::DualPi2::new(dualpi2_params(w), decide)))
+    },
 };
 
 pub(super) fn dualpi2_params(w: &Words) -> dualpi2::Params {
@@ -106,6 +117,7 @@ pub(super) fn dualpi2_params(w: &Words) -> dualpi2::Params {
         range: w.duration("range"),
         min_len: w.count("min_len"),
         protection: w.count("protection"),
+        random: w.switch("random"),
         limit: w.count("limit"),
     }
 }

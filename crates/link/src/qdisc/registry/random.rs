@@ -17,11 +17,11 @@ pub(super) const PIE: Spec = Spec {
         parameters: &[
             parameter(
                 "variant",
-                Unit::Choice(&["rfc8033", "2013"]),
+                Unit::Choice(&["rfc8033", "2013", "linux"]),
                 Some("rfc8033"),
-                ("rfc8033", "2013"),
-                "RFC 8033; the paper",
-                "the RFC, or the paper of 2013 with its values for all that is not given",
+                ("rfc8033", "linux"),
+                "RFC 8033; the paper; Linux",
+                "the RFC, the paper of 2013 with its values for all that is not given, or what Linux makes of the RFC",
             ),
             parameter(
                 "target",
@@ -120,6 +120,7 @@ pub(super) const PIE: Spec = Spec {
 pub(super) fn pie_params(w: &Words) -> pie::Params {
     let variant = match w.choice("variant") {
         "2013" => pie::Variant::Paper2013,
+        "linux" => pie::Variant::Linux,
         _ => pie::Variant::Rfc8033,
     };
     let default = pie::Params::of(variant);
