@@ -12,11 +12,11 @@ getcontext().prec = 50
 
 class Red:
     def __init__(self, min_th=5, max_th=15, max_p=D("0.1"), w_q=D("0.002"), gentle=True, adaptive=False, wait=False,
-                 queue_in_bytes=False, drop_in_bytes=False, mean=500, slot=400_000, ecn=False, limit=1000):
+                 queue_in_bytes=False, drop_in_bytes=False, mean=500, slot=400_000, ecn=False, limit=1000, ns2=False):
         self.min_th, self.max_th, self.max_p, self.w_q = D(min_th), D(max_th), max_p, w_q
         self.gentle, self.adaptive, self.wait = gentle, adaptive, wait
         self.queue_in_bytes, self.drop_in_bytes, self.mean = queue_in_bytes, drop_in_bytes, mean
-        self.slot, self.ecn, self.limit = slot, ecn, limit
+        self.slot, self.ecn, self.limit, self.ns2 = slot, ecn, limit, ns2
         self.log, self.packets = [], []
         self.avg, self.count, self.count_bytes, self.q_time = D(0), -1, 0, 0
         self.next_adapt = 500 * MS
@@ -38,10 +38,11 @@ class Red:
             q = D(sum(p.len for p in self.packets)) / self.mean if self.queue_in_bytes else D(len(self.packets))
             self.avg = (1 - self.w_q) * self.avg + self.w_q * q
         else:
-            self.avg = (1 - self.w_q) ** ((now - self.q_time) // self.slot) * self.avg
+            slots = max(now - self.q_time, 0) // self.slot
+            self.avg = (1 - self.w_q) ** (slots + 1 if self.ns2 else slots) * self.avg
             self.q_time = now
         decision = self.decide(packet)
-        if decision == "pass" and len(self.packets) + 1 > self.limit:
+        if decision == "pass" and self.full(packet):
             if self.count >= 0:
                 self.count = self.count_bytes = 0
             self.log.append(f"drop {packet.id} overlimit")
@@ -52,7 +53,7 @@ class Red:
             self.log.append(f"drop {packet.id} early_drop")
             return
         if decision == "mark":
-            if len(self.packets) + 1 > self.limit:
+            if self.full(packet):
                 self.log.append(f"drop {packet.id} overlimit")
                 return
             packet.ecn = CE
@@ -60,7 +61,17 @@ class Red:
         packet.enqueued = now
         self.packets.append(packet)
 
+    def full(self, packet):
+        backlog = sum(p.len for p in self.packets)
+        if self.ns2:
+            return backlog >= self.limit * self.mean
+        if self.queue_in_bytes:
+            return backlog + packet.len > self.limit * self.mean
+        return len(self.packets) + 1 > self.limit
+
     def decide(self, packet):
+        if self.ns2:
+            return self.decide_as_ns2(packet)
         top = 2 * self.max_th if self.gentle else self.max_th
         if self.avg < self.min_th:
             self.count, self.count_bytes = -1, 0
@@ -87,11 +98,39 @@ class Red:
             return "drop"
         return "pass"
 
+    def decide_as_ns2(self, packet):
+        """As section 7.3 of the ns manual and the simulator's traces have it, with bytes_ and wait_."""
+        if self.avg < self.min_th or not self.packets:
+            self.count, self.count_bytes = -1, 0
+            return "pass"
+        if self.count < 0:
+            self.count, self.count_bytes = 1, packet.len
+            return "pass"
+        self.count += 1
+        self.count_bytes += packet.len
+        p_b = self.max_p * (self.avg - self.min_th) / (self.max_th - self.min_th)
+        if self.avg >= self.max_th:
+            p_b = min(self.max_p + (1 - self.max_p) * (self.avg - self.max_th) / self.max_th, D(1))
+        passed = self.count_bytes // self.mean * p_b
+        if passed < 1:
+            p_a = D(0)
+        elif passed < 2 and p_b / (2 - passed) < 1:
+            p_a = p_b / (2 - passed) * packet.len / self.mean
+        else:
+            p_a = D(1)
+        if p_a > 0 and D(self.random.uniform()) < p_a:
+            self.count = self.count_bytes = 0
+            return "drop"
+        return "pass"
+
     def dequeue(self, now):
         if not self.packets:
             return None
+        packet = self.packets.pop(0)
         self.q_time = now
-        return self.packets.pop(0)
+        if self.ns2:
+            self.q_time += self.slot * packet.len // self.mean
+        return packet
 
 
 # The mean packet is 1023 bytes, so 1.2 Mbit/s are 6.8 ms a packet.
@@ -118,6 +157,12 @@ def in_bytes():
     return spec, run(red, load(500, SPANS), 1_200_000, 12_000 * MS)
 
 
+def ns2():
+    """ns-2's own, at a load that fills its queue."""
+    red = Red(w_q=D("0.02"), ns2=True, queue_in_bytes=True, min_th=8, max_th=20, limit=40, slot=3_333_333)
+    return "red:variant=ns2,min=8,max=20,weight=0.02,limit=40,slot=3333333ns", run(red, load(2035, SPANS), 1_200_000, 12_000 * MS)
+
+
 def adaptive():
     """The probability at the upper threshold moves with the load, both ways."""
     red = Red(w_q=D("0.02"), adaptive=True)
@@ -125,4 +170,4 @@ def adaptive():
 
 
 if __name__ == "__main__":
-    main("red.py", {f.__name__: f for f in (gentle, strict_wait_ecn, in_bytes, adaptive)})
+    main("red.py", {f.__name__: f for f in (gentle, strict_wait_ecn, in_bytes, ns2, adaptive)})

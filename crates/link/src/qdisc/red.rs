@@ -9,10 +9,11 @@
 //! Congestion Notification (ECN) to IP" (2001), section 7, wants it.
 //!
 //! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes,
-//! drops by bytes and `wait` are ns-2's: a packet counts as its share of `mean`. Adaptive RED moves
-//! `max_p` alone, at multiples of half a second; thresholds and weight stay as given, because the line's
-//! rate is not known here. A packet that fits no more counts as a drop and starts the count anew, as in
-//! ns-2.
+//! drops by bytes and `wait` are ns-2's: a packet counts as its share of `mean`, and a limit that counts
+//! with the queue in bytes is one of so many mean packets. Adaptive RED moves `max_p` alone, at multiples
+//! of half a second; thresholds and weight stay as given, because the line's rate is not known here. A
+//! packet that fits no more counts as a drop and starts the count anew, as in ns-2. What else that
+//! simulator does is the variant `ns2`, see [`Variant`].
 //!
 //! **Units**: the average in packets (with `queue_in_bytes` in packets of the mean size); probabilities
 //! as floating-point numbers.
@@ -27,8 +28,23 @@ use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
+/// Whose RED.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// The papers'.
+    #[default]
+    Floyd,
+    /// ns-2.35's with what it does where nothing is set: lengths and drops in bytes, `wait`; above the upper
+    /// threshold, too, drops keep their spacing (`use_mark_p_`), so that small packets never lose more than
+    /// the share which `wait` leaves; a packet that finds nothing waiting is never dropped, and is one empty
+    /// arrival even where the line is busy; the idle time begins as the last packet has left the line; the
+    /// first packet at an average of `min` or more only begins the count.
+    Ns2,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Params {
+    pub variant: Variant,
     /// Below this average nothing is dropped, in packets. Paper of 1993, section 8: 5.
     pub min: u64,
     /// From this average on all is dropped, unless gentle. Section 8: three times `min`, here 15.
@@ -54,27 +70,56 @@ pub struct Params {
     pub slot: Duration,
     /// Whether ECN-capable packets are marked instead of dropped, below `max`.
     pub ecn: bool,
-    /// Most packets waiting. Linux: 1000.
+    /// Most packets waiting, with `queue_in_bytes` of the mean size. Linux: 1000.
     pub limit: u64,
 }
 
 impl Default for Params {
     fn default() -> Params {
+        Params::of(Variant::Floyd)
+    }
+}
+
+impl Params {
+    pub fn of(variant: Variant) -> Params {
+        let ns2 = variant == Variant::Ns2;
         Params {
+            variant,
             min: 5,
             max: 15,
             max_p: 0.1,
             weight: 0.002,
             gentle: true,
             adaptive: false,
-            wait: false,
-            queue_in_bytes: false,
-            drop_in_bytes: false,
+            wait: ns2,
+            queue_in_bytes: ns2,
+            drop_in_bytes: ns2,
             mean: Bytes::new(500),
             slot: Duration::from_micros(400),
             ecn: false,
             limit: 1000,
         }
+    }
+}
+
+impl Params {
+    /// What `limit` is with the queue in bytes.
+    pub fn limit_bytes(&self) -> Bytes {
+        Bytes::new(self.limit.saturating_mul(self.mean.get()))
+    }
+
+    /// ns-2 lets in the packet that crosses the limit.
+    fn fits(&self, backlog: Backlog, len: Bytes) -> bool {
+        match (self.queue_in_bytes, self.variant) {
+            (false, _) => backlog.packets < self.limit,
+            (true, Variant::Floyd) => backlog.bytes + len <= self.limit_bytes(),
+            (true, Variant::Ns2) => backlog.bytes < self.limit_bytes(),
+        }
+    }
+
+    /// How long a packet is in transmission, going by `slot`.
+    fn on_line(&self, len: Bytes) -> Duration {
+        self.slot * len.get() / self.mean.get()
     }
 }
 
@@ -114,6 +159,7 @@ impl RedLaw {
         ecn: Ecn,
         draw: impl FnOnce() -> f64,
     ) -> Verdict {
+        let ns2 = params.variant == Variant::Ns2;
         let mean = params.mean.get() as f64;
         let length = if params.queue_in_bytes {
             backlog.bytes.get() as f64 / mean
@@ -122,15 +168,15 @@ impl RedLaw {
         };
         // Figure 2: "for each packet arrival calculate the average queue size".
         if backlog.packets == 0 {
-            let slots = idle.as_nanos() / params.slot.as_nanos();
+            let slots = idle.as_nanos() / params.slot.as_nanos() + u64::from(ns2);
             self.average *= power(1.0 - params.weight, slots);
         } else {
             self.average += params.weight * (length - self.average);
         }
         let (min, max) = (params.min as f64, params.max as f64);
         let average = self.average;
-        let forced = average >= if params.gentle { 2.0 * max } else { max };
-        self.probability = if forced {
+        let top = average >= if params.gentle { 2.0 * max } else { max };
+        self.probability = if top {
             1.0
         } else if average >= max {
             self.max_p + (1.0 - self.max_p) * (average - max) / max
@@ -139,23 +185,27 @@ impl RedLaw {
         } else {
             0.0
         };
-        if average < min && average < max {
+        if average < min && average < max || ns2 && backlog.packets == 0 {
             self.since = None;
             return Verdict::Forward;
         }
         let (packets, bytes) = match self.since {
+            None if ns2 => {
+                self.since = Some((1, len));
+                return Verdict::Forward;
+            }
             None => (0, Bytes::ZERO),
             Some((packets, bytes)) => (packets + 1, bytes + len),
         };
         self.since = Some((packets, bytes));
-        let strikes = forced || {
+        let strikes = top && !ns2 || {
             let count = if params.drop_in_bytes {
                 (bytes.get() / params.mean.get()) as f64
             } else {
                 packets as f64
             };
             let mut p = spaced(self.probability, count, params.wait);
-            if params.drop_in_bytes {
+            if params.drop_in_bytes && !(ns2 && p >= 1.0) {
                 p *= len.get() as f64 / mean;
             }
             p > 0.0 && draw() < p
@@ -297,7 +347,7 @@ impl Qdisc for Red {
         if verdict == Verdict::Drop {
             self.stats.drops += 1;
             fates.dropped(packet, Reason::EarlyDrop);
-        } else if queue.len() >= self.params.limit {
+        } else if !self.params.fits(queue.backlog(), packet.len) {
             law.overflowed();
             self.stats.overlimits += 1;
             fates.dropped(packet, Reason::Overlimit);
@@ -315,7 +365,10 @@ impl Qdisc for Red {
 
     fn dequeue(&mut self, now: Time, _: &mut Fates) -> Option<Packet> {
         let packet = self.state.queue.pop()?;
-        self.state.idle_since = now;
+        self.state.idle_since = match self.params.variant {
+            Variant::Floyd => now,
+            Variant::Ns2 => now + self.params.on_line(packet.len),
+        };
         Some(packet)
     }
 

@@ -137,10 +137,7 @@ pub(super) fn pie_params(w: &Words) -> pie::Params {
             None => default.estimate,
         },
         threshold: w.bytes_if_set("threshold").unwrap_or(default.threshold),
-        derandomize: match w.get("derandomize") {
-            Some(Value::Switch(s)) => s,
-            _ => default.derandomize,
-        },
+        derandomize: switch_or(w, "derandomize", default.derandomize),
         ecn: w.switch("ecn"),
         mark_limit: w.real("mark_limit"),
         limit: w.count("limit"),
@@ -155,6 +152,13 @@ fn duration_or(w: &Words, key: &str, otherwise: Duration) -> Duration {
     }
 }
 
+fn switch_or(w: &Words, key: &str, otherwise: bool) -> bool {
+    match w.get(key) {
+        Some(Value::Switch(s)) => s,
+        _ => otherwise,
+    }
+}
+
 pub(super) const RED: Spec = Spec {
     entry: Entry {
         name: "red",
@@ -164,6 +168,14 @@ pub(super) const RED: Spec = Spec {
             "Floyd, Gummadi, Shenker, Adaptive RED, 2001",
         ],
         parameters: &[
+            parameter(
+                "variant",
+                Unit::Choice(&["floyd", "ns2"]),
+                Some("floyd"),
+                ("floyd", "ns2"),
+                "Floyd 1993; ns-2.35",
+                "the papers', or ns-2's with its values for all that is not given",
+            ),
             parameter(
                 "min",
                 Unit::Packets,
@@ -208,23 +220,29 @@ pub(super) const RED: Spec = Spec {
                 "Floyd 2001",
                 "move max_p so that the average stays midway",
             ),
-            switch(
+            parameter(
                 "wait",
-                "false",
+                Unit::Switch,
+                None,
+                ("false", "true"),
                 "ns-2",
-                "keep drops at least 1/p packets apart",
+                "keep drops at least 1/p packets apart; false, in the variant ns2 true",
             ),
-            switch(
+            parameter(
                 "queue_in_bytes",
-                "false",
+                Unit::Switch,
+                None,
+                ("false", "true"),
                 "ns-2",
-                "measure the queue in bytes, as packets of the mean size",
+                "measure the queue in bytes, as packets of the mean size; false, in the variant ns2 true",
             ),
-            switch(
+            parameter(
                 "drop_in_bytes",
-                "false",
+                Unit::Switch,
+                None,
+                ("false", "true"),
                 "ns-2",
-                "drop large packets more often than small ones",
+                "drop large packets more often than small ones; false, in the variant ns2 true",
             ),
             parameter(
                 "mean",
@@ -246,9 +264,12 @@ pub(super) const RED: Spec = Spec {
             limit("1000", "Linux red"),
         ],
     },
-    limits: |w| Limits {
-        packets: Some(w.count("limit")),
-        bytes: None,
+    limits: |w| {
+        let p = red_params(w);
+        Limits {
+            packets: (!p.queue_in_bytes).then_some(p.limit),
+            bytes: p.queue_in_bytes.then(|| p.limit_bytes()),
+        }
     },
     build: |w, streams, name| {
         let early_drop = streams.stream(&format!("link/{name}/red/early_drop"));
@@ -257,16 +278,22 @@ pub(super) const RED: Spec = Spec {
 };
 
 pub(super) fn red_params(w: &Words) -> red::Params {
+    let variant = match w.choice("variant") {
+        "ns2" => red::Variant::Ns2,
+        _ => red::Variant::Floyd,
+    };
+    let default = red::Params::of(variant);
     red::Params {
+        variant,
         min: w.count("min"),
         max: w.count("max"),
         max_p: w.real("max_p"),
         weight: w.real("weight"),
         gentle: w.switch("gentle"),
         adaptive: w.switch("adaptive"),
-        wait: w.switch("wait"),
-        queue_in_bytes: w.switch("queue_in_bytes"),
-        drop_in_bytes: w.switch("drop_in_bytes"),
+        wait: switch_or(w, "wait", default.wait),
+        queue_in_bytes: switch_or(w, "queue_in_bytes", default.queue_in_bytes),
+        drop_in_bytes: switch_or(w, "drop_in_bytes", default.drop_in_bytes),
         mean: w.bytes("mean"),
         slot: w.duration("slot"),
         ecn: w.switch("ecn"),
