@@ -154,6 +154,9 @@ impl Controller for Bic {
         }
     }
 
+    fn settle(&mut self, window: Bytes) {
+        self.window.settle(window);
+    }
     fn cwnd(&self) -> Bytes {
         self.window.cwnd_bytes()
     }

@@ -155,6 +155,9 @@ impl Controller for Compound {
         }
     }
 
+    fn settle(&mut self, window: Bytes) {
+        self.window.settle(window);
+    }
     fn cwnd(&self) -> Bytes {
         self.window.cwnd_bytes()
     }

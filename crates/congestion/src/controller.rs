@@ -211,6 +211,9 @@ pub trait Controller {
     /// Once for each segment deemed lost, before the `on_congestion` or `on_ack` it leads to.
     fn on_lost(&mut self, _now: Time, _lost: &Lost) {}
     fn on_congestion(&mut self, now: Time, congestion: &Congestion);
+    /// Recovery ends with a window of `window`, where the endpoint has lowered it itself, segment by
+    /// segment. Those that keep no window of Reno's kind need not follow.
+    fn settle(&mut self, _window: Bytes) {}
     /// Most that may be outstanding; at least one segment.
     fn cwnd(&self) -> Bytes;
     fn ssthresh(&self) -> Option<Bytes> {

@@ -242,6 +242,9 @@ impl Controller for Cubic {
         }
     }
 
+    fn settle(&mut self, window: Bytes) {
+        self.window.settle(window);
+    }
     fn cwnd(&self) -> Bytes {
         self.window.cwnd_bytes()
     }

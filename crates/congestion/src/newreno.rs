@@ -36,6 +36,9 @@ impl Controller for NewReno {
     fn on_congestion(&mut self, now: Time, congestion: &Congestion) {
         self.0.on_congestion(now, congestion)
     }
+    fn settle(&mut self, window: Bytes) {
+        self.0.settle(window);
+    }
     fn cwnd(&self) -> Bytes {
         self.0.cwnd()
     }

@@ -123,6 +123,9 @@ impl Controller for AnyController {
     fn on_congestion(&mut self, now: Time, congestion: &Congestion) {
         each!(self, c => c.on_congestion(now, congestion))
     }
+    fn settle(&mut self, window: Bytes) {
+        each!(self, c => c.settle(window))
+    }
     fn cwnd(&self) -> Bytes {
         each!(self, c => c.cwnd())
     }

@@ -101,6 +101,9 @@ impl Controller for Reno {
         }
     }
 
+    fn settle(&mut self, window: Bytes) {
+        self.window.settle(window);
+    }
     fn cwnd(&self) -> Bytes {
         self.window.cwnd_bytes()
     }

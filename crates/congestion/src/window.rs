@@ -121,6 +121,11 @@ impl Window {
         self.after_rto = true;
     }
 
+    /// Falls to `window` bytes, at least a segment; ssthresh stays.
+    pub fn settle(&mut self, window: Bytes) {
+        self.set(self.cwnd.min(window.get() as f64), 1.0);
+    }
+
     /// The last reduction was for nothing. Never lowers anything (RFC 9438 section 4.9).
     pub fn undo(&mut self) -> bool {
         let Some((cwnd, ssthresh)) = self.undo.take() else {

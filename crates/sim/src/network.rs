@@ -114,6 +114,8 @@ pub struct Connection {
     place: u32,
     /// When the application writes next.
     write_due: Option<Time>,
+    /// Packets of its sender dropped on their way.
+    pub lost: u64,
     /// One-way delay of its data.
     pub delay: Summary,
     /// How long its transfers took.
@@ -317,6 +319,7 @@ impl Network {
             back: self.way(back, tag(kind::SENDER, number)),
             place: self.agenda.add(),
             write_due: Some(start),
+            lost: 0,
             delay: Summary::default(),
             transfers: Summary::default(),
         };
@@ -511,8 +514,11 @@ impl Network {
     fn lose<O: Observer>(&mut self, number: u32, why: Reason, observer: &mut O) {
         let flying = self.arena.get(number);
         let owner = self.owners[flying.flow as usize];
-        if owner >> kind::BITS == kind::SINK {
-            self.datagrams[(owner & kind::MASK) as usize].lost += 1;
+        let index = (owner & kind::MASK) as usize;
+        match owner >> kind::BITS {
+            kind::SINK => self.datagrams[index].lost += 1,
+            kind::RECEIVER => self.connections[index].lost += 1,
+            _ => {}
         }
         let packet = flying.packet(number, self.now);
         observer.packet(self.now, Happening::Dropped(why), &packet, &flying.segment);

@@ -156,6 +156,9 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
                 tcp.receive_window, tcp.mss
             ));
         }
+        if tcp.rate_halving.is_some_and(|f| !(0.0..=1.0).contains(&f)) {
+            return invalid(format!("flow \"{label}\": rate_halving: from 0 to 1"));
+        }
         if flow.is_tcp() && tcp.burst == 0 {
             return invalid(format!("flow \"{label}\": burst = 0: at least 1 segment"));
         }

@@ -60,7 +60,7 @@ pub struct FlowOutcome {
     pub delay_p95_ms: Option<f64>,
     /// There and back, of probes.
     pub rtt_ms: Option<Stats>,
-    /// Datagrams dropped on their way, over those sent; segments sent again, over those sent.
+    /// Packets dropped on their way, over those sent.
     pub loss: Option<f64>,
     pub retransmits: u64,
     pub timeouts: u64,
@@ -100,6 +100,7 @@ struct Mark {
     marks: Vec<u64>,
     received: Vec<u64>,
     sent: Vec<u64>,
+    lost: Vec<u64>,
     again: Vec<u64>,
 }
 
@@ -207,19 +208,20 @@ impl<'a> Runner<'a> {
             mark.marks.push(s.marked.packets);
         }
         for flow in &self.plan.flows {
-            let (received, sent, again) = match flow.end {
+            let (received, sent, lost, again) = match flow.end {
                 End::Tcp(i) => {
                     let c = &network.connections[i];
                     let s = c.sender.stats();
-                    (c.receiver.received(), s.segments, s.retransmits)
+                    (c.receiver.received(), s.segments, c.lost, s.retransmits)
                 }
                 End::Datagrams(i) => {
                     let d = &network.datagrams[i];
-                    (d.received_bytes, d.sent, d.lost)
+                    (d.received_bytes, d.sent, d.lost, 0)
                 }
             };
             mark.received.push(received);
             mark.sent.push(sent);
+            mark.lost.push(lost);
             mark.again.push(again);
         }
         mark
@@ -321,6 +323,7 @@ impl<'a> Runner<'a> {
                     let got = (now.received[i] - mark.received[i]) as f64;
                     sums.add(got);
                     sums.sent += now.sent[i] - mark.sent[i];
+                    sums.lost += now.lost[i] - mark.lost[i];
                     sums.again += now.again[i].saturating_sub(mark.again[i]);
                     sums.note(network, instance.end);
                 }
@@ -334,8 +337,8 @@ impl<'a> Runner<'a> {
                 delay_ms: mean(&sums.delays),
                 delay_p95_ms: mean(&sums.p95s),
                 rtt_ms: (flow.kind == Kind::Probe).then(|| Stats::of_ns(&sums.rtt)),
-                loss: (sums.sent > 0).then(|| sums.again as f64 / sums.sent as f64),
-                retransmits: if flow.is_tcp() { sums.again } else { 0 },
+                loss: (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64),
+                retransmits: sums.again,
                 timeouts: sums.timeouts,
                 transfers: sums.transfers,
                 transfer_ms: mean(&sums.transfer_times),
@@ -358,6 +361,7 @@ struct Sums {
     bytes: f64,
     squares: f64,
     sent: u64,
+    lost: u64,
     again: u64,
     timeouts: u64,
     transfers: u64,

@@ -22,7 +22,18 @@ pub const TOPOLOGIES: &[Entry] = &[
         name: "dumbbell",
         summary: "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers",
         sources: &[],
-        parameters: &[count("pairs", "1", "hosts on each side")],
+        parameters: &[
+            count("pairs", "1", "hosts on each side"),
+            Parameter {
+                name: "step",
+                unit: Unit::Duration,
+                default: Some("0 s"),
+                min: "0 s",
+                max: "10 s",
+                section: "none: there is no usual one",
+                doc: "each host on the right is so much further away than the one before",
+            },
+        ],
     },
     Entry {
         name: "parking_lot",
@@ -137,7 +148,11 @@ impl Graph {
                 g.add(left, right, "link".into(), parts.link, true);
                 g.add(right, left, "reverse".into(), parts.reverse, false);
                 for i in 0..words.count("pairs") {
-                    g.add_pair(i, left, right, parts.access);
+                    let far = DirectionSpec {
+                        delay: parts.access.delay + words.duration("step") * i,
+                        ..parts.access.clone()
+                    };
+                    g.add_pair(i, (left, parts.access), (right, &far));
                 }
             }
             "parking_lot" => {
@@ -148,9 +163,10 @@ impl Graph {
                     g.add(a, b, format!("link/{i}"), parts.link, true);
                     g.add(b, a, format!("reverse/{i}"), parts.reverse, false);
                 }
-                g.add_pair(0, routers[0], routers[hops], parts.access);
+                g.add_pair(0, (routers[0], parts.access), (routers[hops], parts.access));
                 for i in 0..hops {
-                    g.add_pair(i as u64 + 1, routers[i], routers[i + 1], parts.access);
+                    let (a, b) = (routers[i], routers[i + 1]);
+                    g.add_pair(i as u64 + 1, (a, parts.access), (b, parts.access));
                 }
             }
             "linear" => {
@@ -189,11 +205,17 @@ impl Graph {
         g
     }
 
-    fn add_pair(&mut self, number: u64, left: usize, right: usize, access: &DirectionSpec) {
+    /// A host at each of two routers, with its access link.
+    fn add_pair(
+        &mut self,
+        number: u64,
+        left: (usize, &DirectionSpec),
+        right: (usize, &DirectionSpec),
+    ) {
         let source = self.add_node(format!("s{number}"));
         let sink = self.add_node(format!("d{number}"));
-        self.add_access(source, left, access);
-        self.add_access(right, sink, access);
+        self.add_access(source, left.0, left.1);
+        self.add_access(right.0, sink, right.1);
         self.pairs.push((source, sink));
     }
 }
@@ -341,6 +363,20 @@ mod tests {
         ] {
             let route = names(&build(shape), from, to).unwrap().join(" ");
             assert_eq!(route, way, "{shape}: {from} to {to}");
+        }
+    }
+
+    #[test]
+    fn a_step_puts_each_host_on_the_right_further_away_both_ways() {
+        let g = build("dumbbell:pairs=10,step=2ms");
+        let delay = |name: &str| {
+            let edge = g.edges.iter().find(|e| e.name == name).unwrap();
+            edge.link.delay.as_nanos() / 1_000_000
+        };
+        for i in 0..10 {
+            assert_eq!(delay(&format!("right>d{i}")), 2 * i);
+            assert_eq!(delay(&format!("d{i}>right")), 2 * i);
+            assert_eq!(delay(&format!("s{i}>left")), 0);
         }
     }
 

@@ -267,6 +267,61 @@ fn a_lost_tail_is_found_by_a_probe_and_not_by_the_timer() {
 }
 
 #[test]
+fn without_a_handshake_data_arrives_after_one_way() {
+    for (handshake, received) in [(true, 0), (false, 960)] {
+        let settings = Settings {
+            handshake,
+            ..settings("newreno")
+        };
+        let mut network = path(&settings, 960, &[]);
+        network.run_until(Time::from_millis(52), &mut Blind);
+        assert_eq!(network.connections[0].receiver.received(), received);
+    }
+}
+
+#[test]
+fn by_count_a_loss_shows_when_the_third_segment_after_it_has_arrived() {
+    let settings = Settings {
+        handshake: false,
+        rack: false,
+        ..settings("newreno")
+    };
+    for (segments, timeouts) in [(3, 1), (4, 0)] {
+        let mut network = path(&settings, segments * 960, &[0]);
+        network.run_until(Time::from_secs(5), &mut Blind);
+        let c = &network.connections[0];
+        assert_eq!(c.receiver.received(), segments * 960);
+        assert_eq!((c.sender.stats().timeouts, c.lost), (timeouts, 1));
+    }
+}
+
+#[test]
+fn halving_the_rate_leaves_a_smaller_window_after_many_losses_than_reducing_in_proportion() {
+    let dropped: Vec<u64> = (40..60).collect();
+    let after = |rate_halving| {
+        let settings = Settings {
+            rate_halving,
+            ..settings("newreno")
+        };
+        let mut network = path(&settings, u64::MAX, &dropped);
+        let mut seen = false;
+        for ms in (0..5_000).step_by(5) {
+            network.run_until(Time::from_millis(ms), &mut Blind);
+            let sender = &network.connections[0].sender;
+            seen |= sender.stats().recoveries == 1;
+            let all_sent_again = sender.stats().retransmits >= 20;
+            if seen && all_sent_again && sender.acknowledged() > 70 * 960 {
+                let state = sender.controller();
+                return state.cwnd.get() as f64 / state.ssthresh.unwrap().get() as f64;
+            }
+        }
+        panic!("there was no recovery");
+    };
+    assert!(after(None) >= 1.0, "{}", after(None));
+    assert!(after(Some(0.5)) < 0.9, "{}", after(Some(0.5)));
+}
+
+#[test]
 fn a_lost_syn_is_sent_again_after_a_second() {
     let mut network = path(&settings("newreno"), 960, &[0]);
     network.run_until(Time::from_millis(1150), &mut Blind);

@@ -21,6 +21,8 @@ pub struct Settings {
     pub mss: Bytes,
     /// IP and TCP headers of a data segment; an ACK adds its SACK blocks.
     pub header: Bytes,
+    /// Data waits for the answer to a SYN; without, it leaves at once, as from ns-2's one-way TCP.
+    pub handshake: bool,
     /// In segments; `None` is RFC 6928's.
     pub initial_window: Option<u64>,
     /// An ACK for every second segment (RFC 5681 section 4.2) rather than for each.
@@ -33,6 +35,12 @@ pub struct Settings {
     pub sack: bool,
     /// RFC 3042; on in RFC 5681 section 3.2.
     pub limited_transmit: bool,
+    /// Losses are found by time (RFC 8985). Without, a segment is lost once one sent three places later has
+    /// arrived, as in Linux before RACK (forward acknowledgement).
+    pub rack: bool,
+    /// In recovery every second ACK takes a segment from the window, down to this part of ssthresh, and never
+    /// more than a segment is added to what is in flight, as in Linux before 3.2; without, RFC 9937.
+    pub rate_halving: Option<f64>,
     /// Tail loss probes, RFC 8985 section 7.
     pub tail_loss_probe: bool,
     /// Whether ECN is negotiated.
@@ -54,12 +62,15 @@ impl Default for Settings {
             controller: Arc::new("cubic".parse().expect("cubic is in the table")),
             mss: Bytes::new(1448),
             header: Bytes::new(52),
+            handshake: true,
             initial_window: None,
             delayed_ack: true,
             ack_delay: Duration::from_millis(40),
             quick_acks: 16,
             sack: true,
             limited_transmit: true,
+            rack: true,
+            rate_halving: None,
             tail_loss_probe: true,
             ecn: false,
             pacing: false,

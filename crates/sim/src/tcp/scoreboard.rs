@@ -345,6 +345,32 @@ impl Scoreboard {
         None
     }
 
+    /// Deems lost what was sent `places` or more before the newest delivered segment.
+    pub fn detect_by_count(&mut self, places: usize, mut lost: impl FnMut(&Outstanding)) {
+        while let Some(&(number, sent)) = self.sent.front() {
+            let current = number >= self.first && {
+                let segment = self.get(number);
+                segment.in_flight && segment.stamp.sent() == sent
+            };
+            if current {
+                let newest = (self.rack.sent, self.rack.end);
+                let overtaken = self.sent.get(places).is_some_and(|&(later, sent)| {
+                    let end = if later < self.first {
+                        0
+                    } else {
+                        self.get(later).end()
+                    };
+                    (sent, end) <= newest
+                });
+                if !overtaken {
+                    return;
+                }
+                self.lose(number, &mut lost);
+            }
+            self.sent.pop_front();
+        }
+    }
+
     /// Deems one segment lost.
     pub fn lose(&mut self, number: u64, lost: &mut impl FnMut(&Outstanding)) {
         let at = (number - self.first) as usize;

@@ -62,6 +62,15 @@ struct Prr {
     flight: u64,
 }
 
+/// Linux's way before 3.2, after M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP
+/// Congestion Control" (draft-mathis-tcp-ratehalving-00, 1999).
+#[derive(Clone, Copy, Debug, Default)]
+struct Halving {
+    window: u64,
+    /// The next ACK takes a segment.
+    due: bool,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Data segments sent, again or for the first time.
@@ -89,6 +98,7 @@ pub struct Sender {
     written: u64,
     episode: Episode,
     prr: Prr,
+    halving: Halving,
     /// Most that may be in flight now.
     limit: u64,
     /// Duplicate ACKs in a row, and what they say has left the network; counted without SACK.
@@ -145,6 +155,7 @@ impl Sender {
             written: 0,
             episode: Episode::None,
             prr: Prr::default(),
+            halving: Halving::default(),
             duplicates: 0,
             phantom: 0,
             limited_until: None,
@@ -170,7 +181,10 @@ impl Sender {
     /// The application hands over `bytes` more; the first call opens the connection.
     pub fn write(&mut self, bytes: u64) {
         if self.state == State::Closed {
-            self.state = State::SynToSend;
+            self.state = match self.settings.handshake {
+                true => State::SynToSend,
+                false => State::Established,
+            };
         }
         self.written = self.written.saturating_add(bytes);
     }
@@ -397,6 +411,9 @@ impl Sender {
         if over {
             if matches!(self.episode, Episode::Recovery { .. }) {
                 self.board.recovered();
+                if self.settings.rate_halving.is_some() {
+                    self.controller.settle(Bytes::new(self.halving.window));
+                }
             }
             self.episode = Episode::None;
             self.phantom = 0;
@@ -416,6 +433,10 @@ impl Sender {
             let told = rate.on_lost(&segment.stamp, Bytes::new(u64::from(segment.len)));
             controller.on_lost(now, &told);
         };
+        if self.settings.sack && !self.settings.rack {
+            self.board.detect_by_count(DUPLICATES as usize, &mut lost);
+            return;
+        }
         if self.settings.sack {
             let recovering = !matches!(self.episode, Episode::None | Episode::Reduced { .. });
             self.overdue = self.board.detect(
@@ -456,6 +477,10 @@ impl Sender {
         self.stats.recoveries += 1;
         self.undo = Some(0);
         let flight = Bytes::new(self.next - self.una);
+        self.halving = Halving {
+            window: self.controller.cwnd().get(),
+            due: false,
+        };
         self.controller
             .on_congestion(now, &Congestion::Loss { flight });
         if rule == Recovery::Restart {
@@ -496,7 +521,10 @@ impl Sender {
         let cwnd = self.controller.cwnd().get();
         self.limit = match self.episode {
             Episode::Recovery { rule, .. } if rule != Recovery::Controller => {
-                self.proportional(cwnd, delivered, lost, advanced)
+                match self.settings.rate_halving {
+                    Some(floor) => self.halve(cwnd, floor),
+                    None => self.proportional(cwnd, delivered, lost, advanced),
+                }
             }
             _ => cwnd,
         };
@@ -518,6 +546,19 @@ impl Sender {
                 .then(|| window_rate(self.controller.cwnd(), self.rtt.srtt()?, gain))
                 .flatten()
         });
+    }
+
+    /// The window of this ACK.
+    fn halve(&mut self, ssthresh: u64, floor: f64) -> u64 {
+        let mss = self.settings.mss.get();
+        let halving = &mut self.halving;
+        if halving.due && halving.window as f64 > floor * ssthresh as f64 {
+            halving.window = halving.window.saturating_sub(mss);
+        }
+        halving.due = !halving.due;
+        let inflight = self.board.pipe().saturating_sub(self.phantom);
+        halving.window = halving.window.min(inflight + mss).max(mss);
+        halving.window
     }
 
     /// RFC 9937 section 6.2.
@@ -551,6 +592,7 @@ impl Sender {
         self.rto_due = Some(now + self.rtt.rto());
         let may_probe = self.settings.tail_loss_probe
             && self.settings.sack
+            && self.settings.rack
             && self.probe_out.is_none()
             && self.controller.recovery() != Recovery::Timer
             && self.episode_allows()
