@@ -206,6 +206,8 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     let unit = match plot.kind {
         PlotKind::QueueDelay => "waiting time, ms",
         PlotKind::DelayCdf => "samples below, %",
+        PlotKind::Rtt => "round trip, ms",
+        PlotKind::RttCdf => "probes below, %",
         PlotKind::Throughput => "delivered, Mbit/s",
         PlotKind::Goodput => "goodput, kbit/s",
         PlotKind::Sequence => "packet number",
@@ -214,8 +216,13 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     if y.is_empty() {
         y = unit.into();
     }
-    if plot.kind == PlotKind::DelayCdf {
-        x = "waiting time, ms".into();
+    let distribution_of = match plot.kind {
+        PlotKind::DelayCdf => Some("waiting time, ms"),
+        PlotKind::RttCdf => Some("round trip, ms"),
+        _ => None,
+    };
+    if let Some(what) = distribution_of {
+        x = what.into();
         span = None;
     }
     if let Some([from, to]) = plot.line {
@@ -228,8 +235,8 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     }
     let xs = || series.iter().flat_map(|s| &s.points).map(|p| p.0);
     let most = xs().fold(0.0, f64::max);
-    let span = span.unwrap_or(match plot.kind {
-        PlotKind::DelayCdf => (0.0, most * 1.02),
+    let span = span.unwrap_or(match distribution_of {
+        Some(_) => (0.0, most * 1.02),
         _ => {
             let least = xs().fold(f64::INFINITY, f64::min).min(most);
             let room = (most - least) * 0.03;
@@ -239,10 +246,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     if series.iter().all(|s| s.points.is_empty()) {
         return Err(format!("plot \"{}\" has nothing to show", plot.title));
     }
-    let top = match plot.kind {
-        PlotKind::DelayCdf => Some(100.0),
-        _ => plot.top,
-    };
+    let top = distribution_of.map(|_| 100.0).or(plot.top);
     Ok(Chart {
         title: plot.title.clone(),
         x,
@@ -277,6 +281,33 @@ fn over_time(
     if plot.kind == PlotKind::Goodput {
         return goodputs(plot, scenario, recording, step_s.unwrap_or(RATE_STEP_S));
     }
+    let window = plot.window.unwrap_or([scenario.warmup, scenario.duration]);
+    let inside = |t_s: &f64| (window[0].as_secs_f64()..=window[1].as_secs_f64()).contains(t_s);
+    let in_ms = |ns: Option<i64>| ns.map(|ns| ns as f64 / 1e6);
+    let below = |points: &mut dyn Iterator<Item = (f64, Option<f64>)>| {
+        let shown = points.filter(|p| inside(&p.0));
+        distribution(&mut shown.filter_map(|p| p.1).collect::<Vec<f64>>(), STEPS)
+    };
+    if matches!(plot.kind, PlotKind::Rtt | PlotKind::RttCdf) {
+        let target = plot
+            .of
+            .as_deref()
+            .or(recording.delay.first().map(|d| &*d.target));
+        let mine = recording
+            .delay
+            .iter()
+            .filter(|d| Some(&*d.target) == target);
+        let mut trips: Points = mine
+            .map(|d| (seconds(d.sent_ns), in_ms(d.rtt_ns)))
+            .collect();
+        // Rows come in the order of the answers.
+        trips.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let points = match plot.kind {
+            PlotKind::RttCdf => below(&mut trips.into_iter()),
+            _ => trips,
+        };
+        return vec![(String::new(), Draw::Line, points)];
+    }
     let queue = plot
         .of
         .as_deref()
@@ -286,35 +317,16 @@ fn over_time(
         .iter()
         .filter(|q| Some(&*q.queue) == queue)
         .collect();
-    let points: Points = match plot.kind {
-        PlotKind::Throughput => rates(
+    let mut waits = rows.iter().map(|q| (seconds(q.t_ns), in_ms(q.sojourn_ns)));
+    let points: Points = match (plot.kind, step_s) {
+        (PlotKind::Throughput, _) => rates(
             rows.iter().map(|q| (seconds(q.t_ns), q.delivered_bytes)),
             step_s.unwrap_or(RATE_STEP_S),
             1e-6,
         ),
-        PlotKind::DelayCdf => {
-            let from = plot.window.map_or(scenario.warmup, |w| w[0]).as_secs_f64();
-            let to = plot
-                .window
-                .map_or(scenario.duration, |w| w[1])
-                .as_secs_f64();
-            let inside = rows
-                .iter()
-                .filter(|q| (from..=to).contains(&seconds(q.t_ns)));
-            let mut waits: Vec<f64> = inside
-                .filter_map(|q| q.sojourn_ns.map(|ns| ns as f64 / 1e6))
-                .collect();
-            distribution(&mut waits, STEPS)
-        }
-        _ => {
-            let waits = rows
-                .iter()
-                .map(|q| (seconds(q.t_ns), q.sojourn_ns.map(|ns| ns as f64 / 1e6)));
-            match step_s {
-                Some(step_s) => means(waits, step_s),
-                None => waits.collect(),
-            }
-        }
+        (PlotKind::DelayCdf, _) => below(&mut waits),
+        (_, Some(step_s)) => means(waits, step_s),
+        (_, None) => waits.collect(),
     };
     vec![(String::new(), Draw::Line, points)]
 }

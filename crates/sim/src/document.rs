@@ -126,6 +126,10 @@ pub enum PlotKind {
     QueueDelay,
     /// Shares of the samples of waiting time below a value.
     DelayCdf,
+    /// Round trips of probes over time; those lost interrupt the line.
+    Rtt,
+    /// Shares of the answered probes with a round trip below a value.
+    RttCdf,
     /// What the watched link delivers, over time.
     Throughput,
     /// Payload that arrives in order over time, a line for each flow.

@@ -44,7 +44,13 @@ fn kernel(discipline: &str, flows: &str) -> [(f64, f64); 4] {
         let i = head.iter().position(|h| *h == name).expect("a column");
         (row[i].parse().unwrap(), row[i + 1].parse().unwrap())
     };
-    ["goodput_mbps", "qdelay_mean_ms", "qdelay_p95_ms", "drop_pct"].map(at)
+    [
+        "goodput_mbps",
+        "qdelay_mean_ms",
+        "qdelay_p95_ms",
+        "drop_pct",
+    ]
+    .map(at)
 }
 
 #[test]
