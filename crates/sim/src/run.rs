@@ -60,6 +60,8 @@ pub struct FlowOutcome {
     pub delay_p95_ms: Option<f64>,
     /// There and back, of probes.
     pub rtt_ms: Option<Stats>,
+    /// Segments with payload, each time anew; datagrams.
+    pub sent: u64,
     /// Packets dropped on their way, over those sent.
     pub loss: Option<f64>,
     pub retransmits: u64,
@@ -337,6 +339,7 @@ impl<'a> Runner<'a> {
                 delay_ms: mean(&sums.delays),
                 delay_p95_ms: mean(&sums.p95s),
                 rtt_ms: (flow.kind == Kind::Probe).then(|| Stats::of_ns(&sums.rtt)),
+                sent: sums.sent,
                 loss: (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64),
                 retransmits: sums.again,
                 timeouts: sums.timeouts,
