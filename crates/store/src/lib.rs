@@ -19,6 +19,7 @@ mod columns;
 mod day;
 pub mod disk;
 mod error;
+pub mod import;
 mod parquet_file;
 mod reader;
 mod stream;

@@ -9,12 +9,13 @@ use base::record::{Kind, TableId};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 use std::fs::File;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Turns the stream at `from` into Parquet at `to`, durable when this returns. The stream stays where it is.
@@ -29,77 +30,128 @@ pub fn convert(
     to: &Path,
     rows: u64,
 ) -> Result<(), StoreError> {
-    let part = part_of(to);
-    let done = write_part(disk, table, from, &part, rows).and_then(|()| {
-        let io = |action, e| StoreError::io(action, to, rows, e);
-        disk.rename(&part, to)
-            .map_err(|e| io("rename a finished file to", e))?;
-        disk.sync_dir(parent(to))
-            .map_err(|e| io("sync the directory of", e))
-    });
-    if done.is_err() {
-        // Gives its space back; where even that fails, readers skip it.
-        let _ = disk.remove(&part);
-    }
-    done
-}
-
-fn write_part(
-    disk: &dyn Disk,
-    table: TableId,
-    from: &Path,
-    part: &Path,
-    rows: u64,
-) -> Result<(), StoreError> {
-    let out = disk
-        .create(part)
-        .map_err(|e| StoreError::io("create", part, rows, e))?;
-    let file = Arc::new(Mutex::new(Sequential {
-        out,
-        at: 0,
-        failed: None,
-    }));
-    let failed = |what: String| match file.lock().expect("no thread panics with it").failed.take() {
-        Some(e) => StoreError::io("write", part, rows, e),
-        None => StoreError::Damaged {
-            file: from.to_owned(),
-            what,
-        },
-    };
-    let mut writer = ArrowWriter::try_new(
-        Shared(file.clone()),
-        batch::schema(table),
-        Some(properties(table)),
-    )
-    .map_err(|e| failed(e.to_string()))?;
-    let mut converted = 0;
+    let mut sheet = Sheet::create(disk, table, to)?;
     let mut fault = None;
-    let tail = stream::read(from, &mut |b| {
-        converted += b.num_rows() as u64;
-        writer.write(&b).map_err(|e| {
-            fault = Some(e.to_string());
+    let read = stream::read(from, &mut |b| {
+        sheet.write(&b).map_err(|e| {
+            fault = Some(e);
             "it cannot be written as Parquet".into()
         })
-    })
-    .map_err(|e| StoreError::io("read", from, rows, e))?;
-    if let Some(what) = fault {
-        return Err(failed(what));
-    }
-    if converted != rows {
-        let what = format!(
-            "{rows} rows were written to it, {converted} can be read back ({})",
-            tail.why
-        );
-        return Err(StoreError::Damaged {
-            file: from.to_owned(),
-            what,
+    });
+    let done = read
+        .map_err(|e| StoreError::io("read", from, rows, e))
+        .and_then(|tail| match fault {
+            Some(e) => Err(e),
+            None if sheet.rows != rows => Err(StoreError::Damaged {
+                file: from.to_owned(),
+                what: format!(
+                    "{rows} rows were written to it, {} can be read back ({})",
+                    sheet.rows, tail.why
+                ),
+            }),
+            None => Ok(()),
         });
+    match done {
+        Ok(()) => sheet.close(disk).map(drop),
+        Err(e) => {
+            sheet.discard(disk);
+            Err(e)
+        }
     }
-    writer.close().map_err(|e| failed(e.to_string()))?;
-    let mut file = file.lock().expect("no thread panics with it");
-    file.out
-        .sync()
-        .map_err(|e| StoreError::io("sync", part, rows, e))
+}
+
+/// A Parquet file on its way: it has its name only once it is whole and durable.
+pub struct Sheet {
+    to: PathBuf,
+    writer: ArrowWriter<Shared>,
+    file: Arc<Mutex<Sequential>>,
+    pub rows: u64,
+}
+
+impl Sheet {
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn create(disk: &dyn Disk, table: TableId, to: &Path) -> Result<Sheet, StoreError> {
+        let part = part_of(to);
+        let out = disk
+            .create(&part)
+            .map_err(|e| StoreError::io("create", &part, 0, e))?;
+        let file = Arc::new(Mutex::new(Sequential {
+            out,
+            at: 0,
+            failed: None,
+        }));
+        let writer = ArrowWriter::try_new(
+            Shared(file.clone()),
+            batch::schema(table),
+            Some(properties(table)),
+        );
+        match writer {
+            Ok(writer) => Ok(Sheet {
+                to: to.to_owned(),
+                writer,
+                file,
+                rows: 0,
+            }),
+            Err(e) => {
+                let _ = disk.remove(&part);
+                Err(failed(&file, &part, 0, &e))
+            }
+        }
+    }
+
+    /// # Errors
+    /// `DiskFull`, `Io`. There is nothing to be done with it then but to `discard` it.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+        self.rows += batch.num_rows() as u64;
+        let written = self.writer.write(batch);
+        written.map_err(|e| failed(&self.file, &part_of(&self.to), self.rows, &e))
+    }
+
+    /// Gives the number of rows, all of them durable.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`. There is then nothing of that name.
+    pub fn close(self, disk: &dyn Disk) -> Result<u64, StoreError> {
+        let (to, rows) = (self.to, self.rows);
+        let part = part_of(&to);
+        let io = |action, path: &Path, e| StoreError::io(action, path, rows, e);
+        let done = (self.writer.close())
+            .map_err(|e| failed(&self.file, &part, rows, &e))
+            .and_then(|_| {
+                let mut file = self.file.lock().expect("no thread panics with it");
+                file.out.sync().map_err(|e| io("sync", &part, e))
+            })
+            .and_then(|()| {
+                disk.rename(&part, &to)
+                    .map_err(|e| io("rename a finished file to", &to, e))
+            })
+            .and_then(|()| {
+                disk.sync_dir(parent(&to))
+                    .map_err(|e| io("sync the directory of", &to, e))
+            });
+        if done.is_err() {
+            // Gives its space back; where even that fails, readers skip it.
+            let _ = disk.remove(&part);
+        }
+        done.map(|()| rows)
+    }
+
+    pub fn discard(self, disk: &dyn Disk) {
+        drop(self.writer);
+        let _ = disk.remove(&part_of(&self.to));
+    }
+}
+
+/// What the operating system said, which the Parquet writer turned into prose.
+fn failed(file: &Mutex<Sequential>, part: &Path, rows: u64, e: &ParquetError) -> StoreError {
+    match file.lock().expect("no thread panics with it").failed.take() {
+        Some(e) => StoreError::io("write", part, rows, e),
+        None => StoreError::Damaged {
+            file: part.to_owned(),
+            what: e.to_string(),
+        },
+    }
 }
 
 /// Integers as differences, text by dictionary, both under zstd: times, numbers and delays change little from row to

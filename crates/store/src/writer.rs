@@ -1,10 +1,12 @@
 use crate::batch::Rows;
 use crate::day::{day_name, day_of};
 use crate::disk::{Disk, Output, RealDisk, parent, part_of, replace};
+use crate::parquet_file::Sheet;
 use crate::stream::Encoder;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file};
+use arrow_array::RecordBatch;
 use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -61,6 +63,7 @@ impl Options {
             utc_offset_s: self.utc_offset_s,
             durable,
             streams: BTreeMap::new(),
+            sheets: Sheets::default(),
             now_ns: meta.started_ns,
             flushed_ns: meta.started_ns,
             closed: true,
@@ -124,6 +127,8 @@ pub struct Writer {
     /// Whether rows are synced as they come.
     durable: bool,
     streams: BTreeMap<(TableId, i64), Stream>,
+    /// Tables that come by the column, straight into Parquet.
+    sheets: Sheets,
     /// The latest instant heard of.
     now_ns: i64,
     /// When the last flush was.
@@ -170,6 +175,26 @@ impl Writer {
         } else {
             Ok(())
         }
+    }
+
+    /// Takes whole columns of one table and day, straight into Parquet: for imports, which can be made again if they
+    /// are cut short. A table comes either this way or row by row.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub(crate) fn append(
+        &mut self,
+        table: TableId,
+        day: i64,
+        batch: &RecordBatch,
+    ) -> Result<(), StoreError> {
+        self.sheets
+            .sheet(&*self.disk, &self.path, table, day)?
+            .write(batch)
+    }
+
+    pub(crate) fn utc_offset_s(&self) -> i32 {
+        self.utc_offset_s
     }
 
     /// Tells the time, UNIX ns: flushes if the last flush is half a second ago. Call it a few times a second while no
@@ -222,6 +247,7 @@ impl Writer {
         let mut left: Vec<_> = std::mem::take(&mut self.streams).into_iter().collect();
         left.sort_by_key(|(key, stream)| (stream.len, *key));
         let mut rows = 0;
+        let sheets = std::mem::take(&mut self.sheets).close(&*self.disk);
         let result = loop {
             let before = left.len();
             let mut first = Ok(());
@@ -237,7 +263,8 @@ impl Writer {
                 break first;
             }
         };
-        let all_saved = left.iter().all(|(_, stream)| stream.unsaved() == 0);
+        let all_saved = sheets.is_ok() && left.iter().all(|(_, stream)| stream.unsaved() == 0);
+        let result = result.and(sheets.map(|saved| rows += saved));
         let meta = Meta {
             complete: meta.complete && all_saved,
             ..meta
@@ -268,6 +295,64 @@ impl Drop for Writer {
             // Nobody is left to tell; what was flushed before reads in any case.
             let _ = self.flush();
         }
+    }
+}
+
+/// Parquet files that are being written. Few are open at a time; a row for a day whose file is closed already begins a
+/// further file of that day.
+#[derive(Default)]
+struct Sheets {
+    open: VecDeque<((TableId, i64), Sheet)>,
+    /// How many files a day of a table has.
+    files: BTreeMap<(TableId, i64), u32>,
+    rows_closed: u64,
+}
+
+impl Sheets {
+    const MOST_OPEN: usize = 16;
+
+    fn sheet(
+        &mut self,
+        disk: &dyn Disk,
+        recording: &Path,
+        table: TableId,
+        day: i64,
+    ) -> Result<&mut Sheet, StoreError> {
+        let key = (table, day);
+        if let Some(at) = self.open.iter().position(|(k, _)| *k == key) {
+            self.open.swap(0, at);
+        } else {
+            if self.open.len() >= Self::MOST_OPEN {
+                let oldest = self.open.pop_back();
+                self.rows_closed += oldest.map_or(Ok(0), |(_, s)| s.close(disk))?;
+            }
+            let dir = recording.join(table.spec().name);
+            match disk.create_dir(&dir) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(StoreError::io("create the directory", &dir, 0, e));
+                }
+                _ => {}
+            }
+            let number = self.files.entry(key).or_default();
+            *number += 1;
+            let name = match *number {
+                1 => format!("{}.{SEALED}", day_name(day)),
+                n => format!("{}-{n}.{SEALED}", day_name(day)),
+            };
+            let sheet = Sheet::create(disk, table, &dir.join(name))?;
+            self.open.push_front((key, sheet));
+        }
+        Ok(&mut self.open[0].1)
+    }
+
+    /// Gives the rows of all of them.
+    fn close(mut self, disk: &dyn Disk) -> Result<u64, StoreError> {
+        let mut result = Ok(self.rows_closed);
+        for (_, sheet) in self.open.drain(..) {
+            let closed = sheet.close(disk);
+            result = result.and_then(|rows| closed.map(|r| rows + r));
+        }
+        result
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod emulate;
+pub mod import;
 pub mod list;
 pub mod report;
 pub mod reproduce;

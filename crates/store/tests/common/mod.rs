@@ -1,45 +1,10 @@
 //! What several tests of this room need: a directory that goes away, rows of every table, disks that fail.
 
-use base::record::{Cell, Kind, Meta, Recording, Row, TableId, Text};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use base::record::{Cell, Kind, Recording, Row, TableId, Text};
 
-/// 2026-11-21T12:00:00Z.
-pub const NOON: i64 = 1_795_262_400_000_000_000;
+mod dir;
 
-/// A directory of its own for one test, removed at the end.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new(name: &str) -> Scratch {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!(
-            "tailback-store-{name}-{}-{number}",
-            std::process::id()
-        ));
-        std::fs::create_dir(&path).unwrap();
-        Scratch(path)
-    }
-    pub fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-pub fn meta() -> Meta {
-    Meta {
-        writer: "test".into(),
-        verb: "test".into(),
-        started_ns: NOON,
-        ..Meta::default()
-    }
-}
+pub use dir::{NOON, Scratch, meta};
 
 /// A row of any table at `t_ns`, told apart by `number`: every column that may be null is null in some rows.
 pub fn row(table: TableId, t_ns: i64, number: i64) -> Row {

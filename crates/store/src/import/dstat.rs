@@ -1,0 +1,178 @@
+//! `dstat -c -n -t --output FILE`: the processor's load and an interface's bytes a second.
+//!
+//! **Source.** dstat 0.7: five lines of head, a line of groups, a line of columns, then a line a sample; the time has
+//! no year, which the head's date gives. The first sample is the mean since the host started.
+
+use super::lines::{Lines, Local, billionths, shown};
+use super::out::Out;
+use super::{Fault, Imported, Settings};
+use base::record::{HostLoad, Text, Traffic};
+use jiff::civil::DateTime;
+
+const SINCE_BOOT: &str = "first sample, the mean since the host started: left out";
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+#[derive(Clone, Copy)]
+enum Column {
+    Idle,
+    Received,
+    Sent,
+    Time,
+    Epoch,
+}
+
+pub fn read(
+    mut lines: Lines,
+    settings: &Settings,
+    out: &mut Out,
+    told: &mut Imported,
+) -> Result<(), Fault> {
+    let local = Local::new(&settings.zone);
+    let mut year: Option<i16> = None;
+    let mut month = 0;
+    let mut groups: Vec<String> = Vec::new();
+    let mut columns: Vec<Option<Column>> = Vec::new();
+    let mut interface: Text = "net".into();
+    let mut before: Option<i64> = None;
+    let mut number = 0;
+    while let Some(line) = lines.next()? {
+        number += 1;
+        let text = String::from_utf8_lossy(line).into_owned();
+        let fields: Vec<&str> = text
+            .split(',')
+            .map(|f| f.trim().trim_matches('"'))
+            .collect();
+        if let Some(date) = fields.iter().position(|f| *f == "Date:") {
+            year = fields.get(date + 1).and_then(|d| year_of(d));
+            // Another run in the same file begins with another mean since boot.
+            before = None;
+            continue;
+        }
+        if fields.contains(&"usr") || fields.contains(&"recv") || fields.contains(&"time") {
+            columns = columns_of(&fields, &groups);
+            if let Some(net) = groups.iter().find_map(|g| g.strip_prefix("net/")) {
+                interface = net.into();
+            }
+            continue;
+        }
+        if text.starts_with('"') || text.is_empty() {
+            groups = fields.iter().map(|f| (*f).to_owned()).collect();
+            continue;
+        }
+        let mut sample = Sample::default();
+        let mut sound = fields.len() >= columns.len();
+        for (field, column) in fields.iter().zip(&columns) {
+            let value = billionths(field.as_bytes());
+            match column {
+                Some(Column::Idle) => sample.idle = value.map(|v| v as f64 / 1e9),
+                Some(Column::Received) => sample.received = value,
+                Some(Column::Sent) => sample.sent = value,
+                Some(Column::Epoch) => sample.t_ns = value,
+                Some(Column::Time) => {
+                    let time = day_time(field);
+                    if let (Some((m, ..)), Some(y)) = (time, &mut year) {
+                        *y += i16::from(m < month);
+                        month = m;
+                    }
+                    sample.t_ns = time.zip(year).and_then(|((m, d, [h, min, s]), y)| {
+                        local.civil_ns(DateTime::new(y, m, d, h, min, s, 0).ok()?)
+                    });
+                    sound &= year.is_some();
+                }
+                None => {}
+            }
+        }
+        let Some(t_ns) = sample.t_ns.filter(|_| sound) else {
+            told.wrong(
+                number,
+                format_args!("{} is no sample of dstat's", shown(line)),
+            );
+            continue;
+        };
+        match before.replace(t_ns) {
+            None => told.repaired(SINCE_BOOT),
+            Some(earlier) if t_ns <= earlier => {
+                told.wrong(
+                    number,
+                    format_args!("{}: not later than the sample before it", shown(line)),
+                );
+                before = Some(earlier);
+            }
+            Some(earlier) => {
+                let interval_ns = t_ns - earlier;
+                if let Some(idle) = sample.idle {
+                    let cpu = Some((1.0 - idle / 100.0).clamp(0.0, 1.0));
+                    out.push(&HostLoad { t_ns, cpu });
+                }
+                let bytes =
+                    |rate: i64| (rate as f64 / 1e9 * interval_ns as f64 / 1e9).round() as i64;
+                if sample.received.is_some() || sample.sent.is_some() {
+                    out.push(&Traffic {
+                        t_ns,
+                        interval_ns,
+                        interface: interface.clone(),
+                        rx_bytes: sample.received.map(bytes),
+                        tx_bytes: sample.sent.map(bytes),
+                    });
+                }
+            }
+        }
+    }
+    if year.is_none() && before.is_none() {
+        return Err(Fault::Unreadable(
+            "its head has no date, and its times no year".into(),
+        ));
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Sample {
+    t_ns: Option<i64>,
+    idle: Option<f64>,
+    received: Option<i64>,
+    sent: Option<i64>,
+}
+
+/// Only the first group of a kind counts: that of all processors, and that of the first interface.
+fn columns_of(names: &[&str], groups: &[String]) -> Vec<Option<Column>> {
+    let mut group = "";
+    let mut seen: Vec<&str> = Vec::new();
+    let columns = names.iter().enumerate().map(|(i, name)| {
+        if let Some(g) = groups.get(i).filter(|g| !g.is_empty()) {
+            group = g;
+        }
+        let column = match *name {
+            "idl" if group.contains("cpu") => Column::Idle,
+            "recv" if group.starts_with("net/") => Column::Received,
+            "send" if group.starts_with("net/") => Column::Sent,
+            "time" | "date/time" => Column::Time,
+            "epoch" => Column::Epoch,
+            _ => return None,
+        };
+        (!seen.contains(name)).then(|| {
+            seen.push(name);
+            column
+        })
+    });
+    columns.collect()
+}
+
+/// `04 May 2014 15:55:10 CEST`
+fn year_of(date: &str) -> Option<i16> {
+    let words: Vec<&str> = date.split_whitespace().collect();
+    let month = words.iter().position(|w| MONTHS.contains(w))?;
+    words.get(month + 1)?.parse().ok()
+}
+
+/// `04-05 15:55:11` as month, day and time of day.
+fn day_time(text: &str) -> Option<(i8, i8, [i8; 3])> {
+    let (date, time) = text.split_once(' ')?;
+    let (day, month) = date.split_once('-')?;
+    let mut clock = time.splitn(3, ':').map(str::parse);
+    let mut next = || clock.next()?.ok();
+    let clock = [next()?, next()?, next()?];
+    Some((month.parse().ok()?, day.parse().ok()?, clock))
+}
