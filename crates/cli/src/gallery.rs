@@ -6,6 +6,7 @@ use base::units::significant;
 use report::chart::{Chart, Draw, Series, distribution};
 use sim::Scenario;
 use sim::document::{Case, Comparison, Plot, PlotKind, State, in_words};
+use sim::journey::jitter_ms;
 use sim::run::EPOCH_NS;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -187,9 +188,12 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
                 .reproduction
                 .scenario(case)
                 .map_err(|e| e.to_string())?;
-            span.get_or_insert((0.0, scenario.duration.as_secs_f64()));
+            if !by_number(plot.kind) {
+                span.get_or_insert((0.0, scenario.duration.as_secs_f64()));
+            }
             let lines = match plot.kind {
                 PlotKind::Sequence => sequence(plot, case, &scenario, got),
+                PlotKind::Journeys | PlotKind::Jitter => packet_by_packet(plot, case, got),
                 _ => over_time(plot, case, &scenario, got),
             };
             let many = lines.len() > 1;
@@ -211,6 +215,8 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         PlotKind::Throughput => "delivered, Mbit/s",
         PlotKind::Goodput => "goodput, kbit/s",
         PlotKind::Sequence => "packet number",
+        PlotKind::Journeys => "delay, ms",
+        PlotKind::Jitter => "change of delay from the packet before, ms",
         PlotKind::Sweep => "",
     };
     if y.is_empty() {
@@ -225,6 +231,9 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         x = what.into();
         span = None;
     }
+    if by_number(plot.kind) {
+        x = "packet number".into();
+    }
     if let Some([from, to]) = plot.line {
         series.push(Series {
             name: String::new(),
@@ -235,9 +244,10 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     }
     let xs = || series.iter().flat_map(|s| &s.points).map(|p| p.0);
     let most = xs().fold(0.0, f64::max);
-    let span = span.unwrap_or(match distribution_of {
-        Some(_) => (0.0, most * 1.02),
-        _ => {
+    let from_zero = distribution_of.is_some() || by_number(plot.kind);
+    let span = span.unwrap_or(match from_zero {
+        true => (0.0, most * 1.02),
+        false => {
             let least = xs().fold(f64::INFINITY, f64::min).min(most);
             let room = (most - least) * 0.03;
             (least - room, most + room)
@@ -255,6 +265,30 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         top,
         series,
     })
+}
+
+/// The horizontal axis counts packets.
+fn by_number(kind: PlotKind) -> bool {
+    matches!(kind, PlotKind::Journeys | PlotKind::Jitter)
+}
+
+/// A line for each flow that is followed.
+fn packet_by_packet(plot: &Plot, case: &Case, got: &Yield) -> Vec<(String, Draw, Points)> {
+    let all = got.journeys.get(case).into_iter().flatten();
+    let wanted = all.filter(|(name, _)| plot.of.as_ref().is_none_or(|of| of == *name));
+    let line = |(name, journeys): (&String, &Vec<sim::journey::Journey>)| {
+        let points: Points = match plot.kind {
+            PlotKind::Jitter => jitter_ms(journeys)
+                .map(|(number, ms)| (number as f64, Some(ms.abs())))
+                .collect(),
+            _ => journeys
+                .iter()
+                .map(|j| (j.number as f64, Some(j.lasted.as_secs_f64() * 1e3)))
+                .collect(),
+        };
+        (name.clone(), Draw::Dots, points)
+    };
+    wanted.map(line).collect()
 }
 
 fn named(variant: &str, name: &str, many: bool) -> String {

@@ -136,6 +136,10 @@ pub enum PlotKind {
     Goodput,
     /// Number of each segment of TCP as it is sent, over time.
     Sequence,
+    /// How long each packet of followed flows was under way, retransmissions included, by its number.
+    Journeys,
+    /// How far each differs in delay from the one before it, longer or shorter.
+    Jitter,
     /// A figure against `x` of the points, or of the variants where there are no points.
     Sweep,
 }

@@ -10,6 +10,7 @@
 pub mod agenda;
 pub mod batch;
 pub mod document;
+pub mod journey;
 pub mod network;
 pub mod plan;
 pub mod ranges;

@@ -30,6 +30,22 @@ pub trait Observer {
     fn done(&mut self, _now: Time, _connection: usize, _started: Time) {}
 }
 
+/// Both see everything.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        self.0.packet(now, what, packet, segment);
+        self.1.packet(now, what, packet, segment);
+    }
+    fn answer(&mut self, now: Time, flow: usize, probe: &Segment, ecn: Ecn) {
+        self.0.answer(now, flow, probe, ecn);
+        self.1.answer(now, flow, probe, ecn);
+    }
+    fn done(&mut self, now: Time, connection: usize, started: Time) {
+        self.0.done(now, connection, started);
+        self.1.done(now, connection, started);
+    }
+}
+
 /// Sees nothing.
 pub struct Blind;
 impl Observer for Blind {}

@@ -1,5 +1,6 @@
 //! Carries a scenario out: rows of a recording on the way, figures at the end.
 
+use crate::journey::{Follower, Journeys, summed};
 use crate::network::{Blind, Happening, Observer};
 use crate::plan::{self, End, Plan};
 use crate::scenario::{Kind, Scenario, ScenarioError};
@@ -58,6 +59,8 @@ pub struct FlowOutcome {
     /// One-way delay of their packets, of the flows' means.
     pub delay_ms: Option<f64>,
     pub delay_p95_ms: Option<f64>,
+    /// Retransmissions included, of the first of them, where they are followed.
+    pub journeys: Option<Journeys>,
     /// There and back, of probes.
     pub rtt_ms: Option<Stats>,
     /// Segments with payload, each time anew; datagrams.
@@ -81,7 +84,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    fn of_ns(s: &Summary) -> Stats {
+    pub(crate) fn of_ns(s: &Summary) -> Stats {
         let ms = |q| s.quantile(q).unwrap_or(0) as f64 / 1e6;
         Stats {
             mean: s.mean().unwrap_or(0.0) / 1e6,
@@ -122,7 +125,11 @@ pub fn run(
     let plan = plan::build(scenario, seed)?;
     let mut runner = Runner::new(scenario, plan);
     let recording = rows.is_some();
-    let mut watcher = Watcher::new(scenario, &runner.plan);
+    // One sees what a recording is made of, the other what is followed.
+    let mut observers = (
+        Watcher::new(scenario, &runner.plan),
+        Follower::new(scenario, &runner.plan),
+    );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
     let slice = Duration::from_nanos((scenario.duration.as_nanos() / 200).max(1));
@@ -140,12 +147,14 @@ pub fn run(
             next = next.min(warm);
         }
         if recording {
-            runner.plan.network.run_until(next, &mut watcher);
+            runner.plan.network.run_until(next, &mut observers);
             if let Some(rows) = &mut rows {
-                watcher.rows.drain(..).for_each(&mut **rows);
+                observers.0.rows.drain(..).for_each(&mut **rows);
             }
-        } else {
+        } else if observers.1.is_empty() {
             runner.plan.network.run_until(next, &mut Blind);
+        } else {
+            runner.plan.network.run_until(next, &mut observers.1);
         }
         if !warmed && next >= warm {
             warmed = true;
@@ -171,7 +180,7 @@ pub fn run(
             }
         }
     }
-    Ok(runner.outcome(seed))
+    Ok(runner.outcome(seed, &observers.1))
 }
 
 struct Runner<'a> {
@@ -288,7 +297,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn outcome(mut self, seed: u64) -> Outcome {
+    fn outcome(mut self, seed: u64, follower: &Follower) -> Outcome {
         for (link, _, _) in &self.plan.watched {
             self.plan.network.refresh(*link, &mut Blind);
         }
@@ -338,6 +347,7 @@ impl<'a> Runner<'a> {
                     .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
                 delay_ms: mean(&sums.delays),
                 delay_p95_ms: mean(&sums.p95s),
+                journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
                 rtt_ms: (flow.kind == Kind::Probe).then(|| Stats::of_ns(&sums.rtt)),
                 sent: sums.sent,
                 loss: (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64),

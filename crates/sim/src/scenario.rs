@@ -232,6 +232,9 @@ pub struct Flow {
     pub gap: Option<Duration>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Duration>,
+    /// Each packet is followed from its first departure to its arrival: delay with retransmissions, and jitter.
+    #[serde(default)]
+    pub follow: bool,
     /// Differences from `[tcp]`.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub tcp: Table,

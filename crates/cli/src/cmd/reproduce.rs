@@ -10,6 +10,7 @@ use base::words::nearest;
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::batch::{Estimate, figures, in_parallel};
 use sim::document::{Case, Comparison, PlotKind, Reproduction, State, in_words, overall};
+use sim::journey::{Journey, journeys};
 use sim::sequence::{Departure, departures};
 use sim::{Scenario, ScenarioError};
 use std::collections::BTreeMap;
@@ -58,6 +59,7 @@ pub struct Yield {
     figures: BTreeMap<Case, Vec<BTreeMap<String, f64>>>,
     pub recordings: BTreeMap<Case, Recording>,
     pub departures: BTreeMap<Case, Vec<Departure>>,
+    pub journeys: BTreeMap<Case, BTreeMap<String, Vec<Journey>>>,
 }
 
 impl Yield {
@@ -83,12 +85,14 @@ enum What {
     Figures,
     Recording,
     Departures,
+    Journeys,
 }
 
 enum Done {
     Figures(BTreeMap<String, f64>),
     Recording(Box<Recording>),
     Departures(Vec<Departure>),
+    Journeys(BTreeMap<String, Vec<Journey>>),
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -229,6 +233,7 @@ fn tasks<'a>(items: &[&'a Item], plots: bool) -> anyhow::Result<Vec<Task<'a>>> {
             let what = match plot.kind {
                 PlotKind::Sweep => continue,
                 PlotKind::Sequence => What::Departures,
+                PlotKind::Journeys | PlotKind::Jitter => What::Journeys,
                 _ => What::Recording,
             };
             needed.extend(r.cases_of(plot).into_iter().map(|c| (c, what)));
@@ -311,6 +316,9 @@ fn carry_out(
             Done::Departures(d) => {
                 to.departures.insert(task.case.clone(), d);
             }
+            Done::Journeys(j) => {
+                to.journeys.insert(task.case.clone(), j);
+            }
         }
     }
     Ok(Some(yields))
@@ -334,6 +342,11 @@ fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done
             let all = departures(&task.scenario, task.seed)?;
             step(Time::ZERO + task.scenario.duration);
             Done::Departures(all)
+        }
+        What::Journeys => {
+            let all = journeys(&task.scenario, task.seed)?;
+            step(Time::ZERO + task.scenario.duration);
+            Done::Journeys(all)
         }
     })
 }

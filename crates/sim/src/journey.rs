@@ -1,0 +1,192 @@
+//! How long each packet of a flow is under way, its retransmissions included: from its first departure to its
+//! first arrival. Papers call it the instantaneous delay, and the difference from the packet before it the
+//! instantaneous jitter.
+
+use crate::network::{Happening, Observer};
+use crate::plan::{self, End, Plan};
+use crate::run::Stats;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::segment::Segment;
+use crate::summary::Summary;
+use base::{Duration, Packet, Time};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One packet that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Journey {
+    /// From 0, in the order of first departures.
+    pub number: u64,
+    pub sent: Time,
+    pub lasted: Duration,
+}
+
+/// What a flow's journeys come to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Journeys {
+    pub delay_ms: Stats,
+    /// The largest difference in delay between a packet and the one before it that arrived, either way.
+    pub jitter_ms: f64,
+    /// From the least delay to the largest: peak-to-peak jitter of papers that compare with no neighbour.
+    pub range_ms: f64,
+}
+
+struct Followed {
+    /// Number of its `[[flow]]`.
+    group: usize,
+    /// First byte, or number, of what was never sent.
+    fresh: u64,
+    sent: u64,
+    /// By first byte or number: which packet it is, and when it left first.
+    under_way: BTreeMap<u64, (u64, Time)>,
+    journeys: Vec<Journey>,
+}
+
+/// Follows flows; costs a look-up for each of their packets.
+pub(crate) struct Follower {
+    /// By the flow of their packets.
+    flows: BTreeMap<u64, Followed>,
+}
+
+impl Follower {
+    /// The first of each `[[flow]]` that asks for it.
+    pub fn new(scenario: &Scenario, plan: &Plan) -> Follower {
+        let groups = scenario.flows.iter().enumerate();
+        let flows = groups.filter(|(_, f)| f.follow).filter_map(|(group, _)| {
+            let first = plan.flows.iter().find(|f| f.group == group)?;
+            let id = match first.end {
+                End::Tcp(i) => plan.network.connections[i].flow(),
+                End::Datagrams(i) => plan.network.datagrams[i].flows().0,
+            };
+            let followed = Followed {
+                group,
+                fresh: 0,
+                sent: 0,
+                under_way: BTreeMap::new(),
+                journeys: Vec::new(),
+            };
+            Some((id.0, followed))
+        });
+        Follower {
+            flows: flows.collect(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// What has arrived of that `[[flow]]`, in the order of first departures.
+    pub fn of(&self, group: usize) -> Option<Vec<Journey>> {
+        let mine = self.flows.values().find(|f| f.group == group)?;
+        let mut journeys = mine.journeys.clone();
+        journeys.sort_by_key(|j| j.number);
+        Some(journeys)
+    }
+}
+
+impl Observer for Follower {
+    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        let Some(followed) = self.flows.get_mut(&packet.flow.0) else {
+            return;
+        };
+        // A SYN has neither payload nor a number.
+        if segment.flags & crate::segment::flag::SYN != 0 {
+            return;
+        }
+        match what {
+            Happening::Sent if segment.seq >= followed.fresh => {
+                followed.fresh = segment.end().max(segment.seq + 1);
+                followed.under_way.insert(segment.seq, (followed.sent, now));
+                followed.sent += 1;
+            }
+            Happening::Received => {
+                if let Some((number, sent)) = followed.under_way.remove(&segment.seq) {
+                    followed.journeys.push(Journey {
+                        number,
+                        sent,
+                        lasted: now.saturating_since(sent),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Differences in delay between each packet and the one before it that arrived, in ms.
+pub fn jitter_ms(journeys: &[Journey]) -> impl Iterator<Item = (u64, f64)> {
+    let ms = |j: &Journey| j.lasted.as_secs_f64() * 1e3;
+    journeys
+        .windows(2)
+        .map(move |w| (w[1].number, ms(&w[1]) - ms(&w[0])))
+}
+
+/// `None` where nothing has arrived that left since `from`.
+pub(crate) fn summed(journeys: &[Journey], from: Time) -> Option<Journeys> {
+    let journeys: Vec<Journey> = journeys
+        .iter()
+        .copied()
+        .filter(|j| j.sent >= from)
+        .collect();
+    let mut delays = Summary::default();
+    journeys.iter().for_each(|j| delays.add_span(j.lasted));
+    let least = |least: f64, (_, j): (u64, f64)| least.min(j);
+    let most = |most: f64, (_, j): (u64, f64)| most.max(j);
+    let low = jitter_ms(&journeys).fold(0.0, least);
+    let high = jitter_ms(&journeys).fold(0.0, most);
+    (!journeys.is_empty()).then(|| Journeys {
+        delay_ms: Stats::of_ns(&delays),
+        jitter_ms: high.max(-low),
+        range_ms: (delays.max().unwrap_or(0) - delays.min().unwrap_or(0)) as f64 / 1e6,
+    })
+}
+
+/// Runs a scenario and follows every packet of the flows that ask for it; by the name of the flow.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn journeys(
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<BTreeMap<String, Vec<Journey>>, ScenarioError> {
+    let mut plan = plan::build(scenario, seed)?;
+    let mut follower = Follower::new(scenario, &plan);
+    plan.network
+        .run_until(Time::ZERO + scenario.duration, &mut follower);
+    let groups = scenario.flows.iter().enumerate();
+    let named = groups.filter_map(|(i, flow)| Some((flow.label(), follower.of(i)?)));
+    Ok(named.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Draft;
+
+    #[test]
+    fn what_is_sent_again_counts_from_its_first_departure() {
+        let text = r#"
+            duration = "5 s"
+            link = { rate = "1 Mbit/s", delay = "10 ms", queue = "fifo:packets=5" }
+            flow = [{ kind = "bulk", follow = true }, { kind = "cbr", rate = "10 kbit/s", size = "100 B", follow = true }]
+        "#;
+        let scenario = Draft::new(text).unwrap().finish().unwrap();
+        let all = journeys(&scenario, 1).unwrap();
+        let outcome = crate::run(&scenario, 1, None, &mut |_| true).unwrap();
+        let (tcp, udp) = (&outcome.flows[0], &outcome.flows[1]);
+        let (of_tcp, of_udp) = (tcp.journeys.unwrap(), udp.journeys.unwrap());
+        assert!(tcp.retransmits > 0);
+        // A packet's own delay is at most six transmissions of 12 ms, 20 ms of propagation and access.
+        assert!(tcp.delay_ms.unwrap() < 100.0 && of_tcp.delay_ms.max > 100.0);
+        assert!(of_tcp.delay_ms.mean > tcp.delay_ms.unwrap());
+        assert!(of_tcp.jitter_ms <= of_tcp.range_ms);
+        // Datagrams are sent once.
+        assert_eq!(Some(of_udp.delay_ms.mean), udp.delay_ms);
+        // Every payload is delivered once, and numbers rise.
+        let of_tcp = &all["bulk"];
+        assert!(of_tcp.windows(2).all(|w| w[0].number < w[1].number));
+        let delivered = tcp.goodput_bps * 5.0 / 8.0 / 1448.0;
+        assert!((of_tcp.len() as f64 - delivered).abs() <= 60.0);
+    }
+}
