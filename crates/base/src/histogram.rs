@@ -74,6 +74,12 @@ impl Histogram {
             .map_err(|e| HistogramError::NotAddable { why: e.to_string() })
     }
 
+    /// The values that were recorded, in microseconds to three digits, and how often.
+    pub fn counts_us(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let recorded = self.0.iter_recorded();
+        recorded.map(|v| (v.value_iterated_to(), v.count_at_value()))
+    }
+
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         V2Serializer::new()

@@ -11,11 +11,11 @@ use base::record::{Direction, Origin, Recording};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const SCRIPT: &str = include_str!("../web/dist/page.js");
-const CSS: &str = include_str!("../web/dist/page.css");
+pub(crate) const CSS: &str = include_str!("../web/dist/page.css");
 const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 
 /// Nothing may be loaded, from anywhere; the page's own script and style are inline.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
 /// The whole `report.html`.
 pub fn page(answer: &Answer, recording: &Recording) -> String {

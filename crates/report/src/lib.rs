@@ -10,6 +10,7 @@ pub mod chart;
 mod curves;
 mod data;
 pub mod html;
+pub mod plots;
 pub mod svg;
 mod tables;
 pub mod terminal;

@@ -34,6 +34,49 @@ pub fn cdf(answer: &Answer, recording: &Recording) -> String {
     distribution(&Curves::of(answer, recording)).into_string()
 }
 
+/// The same picture for renderers that know neither variables nor media queries, in the light colours.
+pub fn plain(svg: &str) -> String {
+    let mut text = svg.to_owned();
+    while let Some(at) = text.find("@media") {
+        // A media query holds one rule: it ends with the second brace.
+        let end = text[at..]
+            .match_indices('}')
+            .nth(1)
+            .map_or(text.len(), |(i, _)| at + i + 1);
+        text.replace_range(at..end, "");
+    }
+    let light: Vec<(String, String)> = STYLE
+        .split("@media")
+        .next()
+        .unwrap_or_default()
+        .split(['{', ';', '}'])
+        .filter_map(|d| d.split_once(':'))
+        .filter(|(name, _)| name.starts_with("--"))
+        .map(|(name, value)| (format!("var({name})"), value.to_owned()))
+        .collect();
+    for (name, value) in light {
+        text = text.replace(&name, &value);
+    }
+    text.replacen("width=\"100%\"", "", 1)
+}
+
+/// Width and height in pixels.
+pub fn size(svg: &str) -> (f64, f64) {
+    let view = svg
+        .split("viewBox=\"")
+        .nth(1)
+        .and_then(|v| v.split('"').next());
+    let mut numbers = view
+        .unwrap_or_default()
+        .split(' ')
+        .skip(2)
+        .filter_map(|n| n.parse().ok());
+    (
+        numbers.next().unwrap_or(WIDTH),
+        numbers.next().unwrap_or(WIDTH / 2.0),
+    )
+}
+
 /// A round number at or a little above `value`: the top of an axis.
 pub(crate) fn nice_top(value: f64) -> f64 {
     if value.is_nan() || value <= 0.0 {
@@ -191,7 +234,7 @@ pub(crate) fn even_marks(low: f64, high: f64) -> Vec<f64> {
 }
 
 /// 1, 2 and 5 of each power of ten, or even steps where it is too narrow for three of those.
-fn log_marks(low: f64, high: f64) -> Vec<f64> {
+pub(crate) fn log_marks(low: f64, high: f64) -> Vec<f64> {
     let mut marks: Vec<f64> = (low.log10().floor() as i32..=high.log10().ceil() as i32)
         .flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)))
         .filter(|v| (low..=high).contains(v))
@@ -336,6 +379,22 @@ mod tests {
             (6.0, Some(4.0)),
         ];
         assert_eq!(path(points.into_iter()), "M0 2L0 10M5 4L6 4");
+    }
+
+    #[test]
+    fn a_plain_picture_needs_neither_variables_nor_media_queries() {
+        let svg = document(300.0, "x", html! { path.down {} }).into_string();
+        assert!(svg.contains("var(--down)") && svg.contains("@media"));
+        let plain = plain(&svg);
+        assert!(
+            !plain.contains("var(") && !plain.contains("@media"),
+            "{plain}"
+        );
+        assert!(
+            plain.contains(".down{stroke:#1a6bb0}") && plain.contains("</style>"),
+            "{plain}"
+        );
+        assert_eq!(size(&svg), (880.0, 300.0));
     }
 
     #[test]

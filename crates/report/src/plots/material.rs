@@ -1,0 +1,422 @@
+//! What the plots of long recordings draw, gathered in one pass over the rows, in space that does not grow with their
+//! number: rows of `delay` and of `distribution` alike are added to the stretch of time they belong to. Nothing is
+//! picked: a stretch is drawn by the distribution of all of its probes.
+
+use super::calendar::{Clock, weekday};
+use super::spread::Spread;
+use base::histogram::{Histogram, HistogramError};
+use base::record::{Distribution, Status};
+use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
+
+/// Stretches that the span is divided into: about one a pixel.
+pub const STRETCHES: usize = 800;
+/// Probes beyond which single ones are not drawn.
+const MOST_POINTS: usize = 12_000;
+const MINUTE_NS: i64 = 60_000_000_000;
+
+/// The span to draw.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub from_ns: i64,
+    /// Exclusive.
+    pub to_ns: i64,
+    /// Where days begin.
+    pub zone: TimeZone,
+}
+
+/// Delays and losses of a stretch of time.
+#[derive(Clone, Debug, Default)]
+pub struct Stretch {
+    /// Answered, in time or late.
+    pub delays: Spread,
+    pub lost: u64,
+}
+
+impl Stretch {
+    pub fn add(&mut self, other: &Stretch) {
+        self.delays.add(&other.delays);
+        self.lost += other.lost;
+    }
+    pub fn sent(&self) -> u64 {
+        self.delays.len() + self.lost
+    }
+    pub fn loss(&self) -> Option<f64> {
+        (self.sent() > 0).then(|| self.lost as f64 / self.sent() as f64)
+    }
+}
+
+/// Bytes, and how long they were counted for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carried {
+    pub bytes: f64,
+    pub seconds: f64,
+}
+
+impl Carried {
+    pub fn bps(self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.bytes * 8.0 / self.seconds)
+    }
+}
+
+/// Whether anything was asked and anything answered, minute by minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Minutes {
+    pub asked: u32,
+    pub answered: u32,
+}
+
+pub struct Material {
+    pub scope: Scope,
+    pub title: String,
+    clock: Clock,
+    pub stretches: Vec<Stretch>,
+    pub down: Vec<Carried>,
+    pub up: Vec<Carried>,
+    /// Seven days of 24 hours, from Monday.
+    pub week: Vec<Stretch>,
+    /// Down and up by day.
+    pub days: BTreeMap<i64, [f64; 2]>,
+    pub whole: Stretch,
+    /// Single probes, while they are few: when, and ms unless lost.
+    points: Option<Vec<(i64, Option<f64>)>>,
+    /// Bit 0: asked; bit 1: answered.
+    minutes: BTreeMap<i64, u8>,
+    /// The minute that was marked last: rows come mostly in order.
+    marked: (i64, u8),
+    /// Whether part of it is known by the distributions of longer intervals than a minute only.
+    pub thinned: bool,
+}
+
+impl Material {
+    pub fn new(scope: Scope, title: &str) -> Material {
+        Material {
+            clock: Clock::new(scope.zone.clone()),
+            title: title.to_owned(),
+            stretches: vec![Stretch::default(); STRETCHES],
+            down: vec![Carried::default(); STRETCHES],
+            up: vec![Carried::default(); STRETCHES],
+            week: vec![Stretch::default(); 7 * 24],
+            days: BTreeMap::new(),
+            whole: Stretch::default(),
+            points: Some(Vec::new()),
+            minutes: BTreeMap::new(),
+            marked: (i64::MIN, 0),
+            thinned: false,
+            scope,
+        }
+    }
+
+    pub fn length_ns(&self) -> i64 {
+        (self.scope.to_ns - self.scope.from_ns).max(1)
+    }
+
+    fn place(&self, t_ns: i64) -> Option<usize> {
+        let inside = (self.scope.from_ns..self.scope.to_ns).contains(&t_ns);
+        let since = i128::from(t_ns) - i128::from(self.scope.from_ns);
+        inside.then(|| (since * STRETCHES as i128 / i128::from(self.length_ns())) as usize)
+    }
+
+    /// A row of `delay`. Slots that were not sent, duplicates and times that cannot be right say nothing of the link.
+    pub fn probe(&mut self, sent_ns: i64, rtt_ns: Option<i64>, status: Status) {
+        let answered = match status {
+            Status::Ok | Status::Late => true,
+            Status::Lost | Status::LostUp | Status::LostDown => false,
+            Status::Duplicate | Status::Invalid | Status::NotSent => return,
+        };
+        let Some(place) = self.place(sent_ns) else {
+            return;
+        };
+        let at = self.clock.local(sent_ns);
+        let hour = weekday(at.day) * 24 + at.hour;
+        let rtt_ns = rtt_ns.filter(|_| answered);
+        for stretch in [
+            &mut self.stretches[place],
+            &mut self.week[hour],
+            &mut self.whole,
+        ] {
+            match rtt_ns {
+                Some(ns) => stretch.delays.record_ns(ns),
+                None => stretch.lost += 1,
+            }
+        }
+        self.mark(
+            sent_ns.div_euclid(MINUTE_NS),
+            if rtt_ns.is_some() { 3 } else { 1 },
+        );
+        if let Some(points) = &mut self.points {
+            points.push((sent_ns, rtt_ns.map(|ns| ns as f64 / 1e6)));
+            if points.len() > MOST_POINTS {
+                self.points = None;
+            }
+        }
+    }
+
+    fn mark(&mut self, minute: i64, bits: u8) {
+        if self.marked.0 != minute || self.marked.1 & bits != bits {
+            let all = self.minutes.entry(minute).or_default();
+            *all |= bits;
+            self.marked = (minute, *all);
+        }
+    }
+
+    /// A row of `distribution`, drawn over the whole of its interval and counted once.
+    ///
+    /// # Errors
+    /// Where its histogram cannot be read.
+    pub fn distribution(&mut self, row: &Distribution) -> Result<(), HistogramError> {
+        let end_ns = row.t_ns.saturating_add(row.interval_ns.max(1));
+        if end_ns <= self.scope.from_ns || row.t_ns >= self.scope.to_ns {
+            return Ok(());
+        }
+        let mut stretch = Stretch {
+            lost: row.lost_packets.max(0) as u64,
+            ..Stretch::default()
+        };
+        stretch
+            .delays
+            .add_histogram(&Histogram::from_base64(&row.histogram)?);
+        if stretch.sent() == 0 {
+            return Ok(());
+        }
+        let begin = row.t_ns.max(self.scope.from_ns);
+        // Those stretches whose middle lies within it, so that each is drawn by one interval, or the one that it is in.
+        let middles = |t: i64| {
+            let since = i128::from(t) - i128::from(self.scope.from_ns);
+            let doubled = since * 2 * STRETCHES as i128 / i128::from(self.length_ns());
+            ((doubled + 1).div_euclid(2)).clamp(0, STRETCHES as i128) as usize
+        };
+        let end = end_ns.min(self.scope.to_ns);
+        let (first, last) = match (middles(begin), middles(end)) {
+            (first, after) if first < after => (first, after - 1),
+            _ => {
+                let within = self.place(begin + (end - begin) / 2).unwrap_or_default();
+                (within, within)
+            }
+        };
+        self.stretches[first..=last]
+            .iter_mut()
+            .for_each(|s| s.add(&stretch));
+        let at = self.clock.local(row.t_ns + row.interval_ns / 2);
+        self.week[weekday(at.day) * 24 + at.hour].add(&stretch);
+        self.whole.add(&stretch);
+        let bits = if stretch.delays.is_empty() { 1 } else { 3 };
+        let minutes = begin.div_euclid(MINUTE_NS)..=(end_ns - 1).div_euclid(MINUTE_NS);
+        minutes.for_each(|m| self.mark(m, bits));
+        self.thinned |= row.interval_ns > MINUTE_NS;
+        self.points = None;
+        Ok(())
+    }
+
+    /// Bytes that passed in an interval that ends at `t_ns`.
+    pub fn traffic(&mut self, t_ns: i64, interval_ns: i64, down: Option<i64>, up: Option<i64>) {
+        let begin = t_ns.saturating_sub(interval_ns);
+        if interval_ns <= 0 || t_ns <= self.scope.from_ns || begin >= self.scope.to_ns {
+            return;
+        }
+        let from = begin.max(self.scope.from_ns);
+        let to = t_ns.min(self.scope.to_ns);
+        let (Some(first), Some(last)) = (self.place(from), self.place(to - 1)) else {
+            return;
+        };
+        let day = self.clock.local(begin).day;
+        for (way, bytes) in [(0, down), (1, up)] {
+            let Some(bytes) = bytes else { continue };
+            let inside = (to - from) as f64 / interval_ns as f64;
+            self.days.entry(day).or_default()[way] += bytes as f64 * inside;
+            for place in first..=last {
+                let edge = |i: usize| {
+                    self.scope.from_ns
+                        + (i128::from(self.length_ns()) * i as i128 / STRETCHES as i128) as i64
+                };
+                let (a, b) = (edge(place).max(from), edge(place + 1).min(to));
+                if b <= a {
+                    continue;
+                }
+                let carried = if way == 0 {
+                    &mut self.down
+                } else {
+                    &mut self.up
+                };
+                carried[place].bytes += bytes as f64 * (b - a) as f64 / interval_ns as f64;
+                carried[place].seconds += (b - a) as f64 / 1e9;
+            }
+        }
+    }
+
+    /// Every single probe in order of time, or nothing where they are too many.
+    pub fn points(&self) -> Option<Vec<(i64, Option<f64>)>> {
+        let mut points = self.points.clone().filter(|p| !p.is_empty())?;
+        points.sort_by_key(|p| p.0);
+        Some(points)
+    }
+
+    /// Whether single probes can be drawn.
+    pub fn is_few(&self) -> bool {
+        self.points.as_ref().is_some_and(|p| !p.is_empty())
+    }
+
+    /// Stretches of which most have at least `least` probes: neighbours are added until they do.
+    pub fn joined(&self, least: u64) -> Vec<Stretch> {
+        let mut width = 1;
+        loop {
+            let joined: Vec<Stretch> = self.stretches.chunks(width).map(sum).collect();
+            let mut sent: Vec<u64> = joined
+                .iter()
+                .map(Stretch::sent)
+                .filter(|n| *n > 0)
+                .collect();
+            sent.sort_unstable();
+            if width >= 40 || sent.get(sent.len() / 2).is_none_or(|n| *n >= least) {
+                return joined;
+            }
+            width *= 2;
+        }
+    }
+
+    pub fn has_delays(&self) -> bool {
+        self.whole.sent() > 0
+    }
+
+    pub fn has_traffic(&self) -> bool {
+        self.down.iter().chain(&self.up).any(|c| c.seconds > 0.0)
+    }
+
+    /// By day and hour of the zone.
+    pub fn availability(&self) -> BTreeMap<(i64, usize), Minutes> {
+        let mut clock = Clock::new(self.scope.zone.clone());
+        let mut hours: BTreeMap<(i64, usize), Minutes> = BTreeMap::new();
+        for (minute, bits) in &self.minutes {
+            let at = clock.local(minute * MINUTE_NS);
+            let hour = hours.entry((at.day, at.hour)).or_default();
+            hour.asked += u32::from(bits & 1);
+            hour.answered += u32::from(bits >> 1);
+        }
+        hours
+    }
+}
+
+pub fn sum(parts: &[Stretch]) -> Stretch {
+    let mut sum = Stretch::default();
+    parts.iter().for_each(|p| sum.add(p));
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+    const HOUR: i64 = 3600 * SECOND;
+
+    fn scope(hours: i64) -> Scope {
+        Scope {
+            from_ns: 0,
+            to_ns: hours * HOUR,
+            zone: TimeZone::UTC,
+        }
+    }
+
+    /// A row of thinned detail draws as the rows it was made of.
+    #[test]
+    fn distributions_and_probes_give_the_same_stretches() {
+        let mut single = Material::new(scope(800), "");
+        let mut thinned = Material::new(scope(800), "");
+        for hour in 0..800 {
+            let mut h = Histogram::new();
+            let mut lost = 0;
+            for i in 0..60 {
+                let rtt_ns = (20 + (i * 37 + hour) % 200) * 1_000_000;
+                let sent = hour * HOUR + i * 60 * SECOND;
+                if i % 20 == 7 {
+                    single.probe(sent, None, Status::Lost);
+                    lost += 1;
+                } else {
+                    single.probe(sent, Some(rtt_ns), Status::Ok);
+                    h.record_ms(rtt_ns as f64 / 1e6);
+                }
+            }
+            thinned
+                .distribution(&Distribution {
+                    t_ns: hour * HOUR,
+                    interval_ns: HOUR,
+                    target: "udp".into(),
+                    sent_packets: 60,
+                    ok_packets: 60 - lost,
+                    late_packets: 0,
+                    lost_packets: lost,
+                    invalid_packets: 0,
+                    not_sent_packets: 0,
+                    histogram: h.to_base64().into(),
+                })
+                .unwrap();
+        }
+        assert_eq!(single.whole.sent(), 48_000);
+        let pairs = single.stretches.iter().zip(&thinned.stretches);
+        for (a, b) in pairs.chain(single.week.iter().zip(&thinned.week)) {
+            assert_eq!((a.sent(), a.lost), (b.sent(), b.lost));
+            for p in [0.01, 0.5, 0.99] {
+                let (a, b) = (
+                    a.delays.quantile_ms(p).unwrap(),
+                    b.delays.quantile_ms(p).unwrap(),
+                );
+                assert!((a - b).abs() <= 0.005 * a, "{a} {b}");
+            }
+        }
+        // A thinned hour with any answer counts as answered, and says so.
+        let answered = |m: &Material| m.availability().values().map(|h| h.answered).sum::<u32>();
+        assert_eq!(
+            (answered(&single), answered(&thinned)),
+            (800 * 57, 800 * 60)
+        );
+        assert!(thinned.thinned && !single.thinned);
+    }
+
+    /// As SmokePing's rounds are drawn on a day: several stretches a round, none of two.
+    #[test]
+    fn an_interval_longer_than_a_stretch_is_drawn_by_itself() {
+        let mut m = Material::new(scope(24), "");
+        for i in 0..288 {
+            let mut h = Histogram::new();
+            h.record_ms(10.0 + i as f64);
+            m.distribution(&Distribution {
+                t_ns: i * 300 * SECOND,
+                interval_ns: 300 * SECOND,
+                target: "x".into(),
+                sent_packets: 1,
+                ok_packets: 1,
+                late_packets: 0,
+                lost_packets: 0,
+                invalid_packets: 0,
+                not_sent_packets: 0,
+                histogram: h.to_base64().into(),
+            })
+            .unwrap();
+        }
+        assert!(m.stretches.iter().all(|s| s.sent() == 1));
+        assert_eq!(m.whole.sent(), 288);
+        // 108 s a stretch: its middle says whose it is.
+        let ms = m.stretches[4].delays.quantile_ms(0.5).unwrap();
+        assert!((ms - 11.0).abs() < 0.1, "{ms}");
+    }
+
+    #[test]
+    fn traffic_is_spread_over_its_interval_and_no_byte_is_lost() {
+        let mut m = Material::new(scope(48), "");
+        for i in 1..=48 {
+            m.traffic(i * HOUR, HOUR, Some(3_600_000), None);
+        }
+        let total: f64 = m.down.iter().map(|c| c.bytes).sum();
+        assert!((total - 48.0 * 3_600_000.0).abs() < 1.0, "{total}");
+        assert!(
+            m.down
+                .iter()
+                .all(|c| (c.bps().unwrap() - 8_000.0).abs() < 0.1)
+        );
+        assert!(m.up.iter().all(|c| c.bps().is_none()));
+        assert_eq!(
+            m.days.values().map(|d| d[0] / 1e6).collect::<Vec<_>>(),
+            [86.4, 86.4]
+        );
+    }
+}

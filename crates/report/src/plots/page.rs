@@ -1,0 +1,105 @@
+//! One page with all plots of a recording that is no test: it fetches nothing and needs no script.
+
+use super::{Material, Plot, calendar};
+use crate::html::{CSS, POLICY};
+use crate::words::{DELAY, percent};
+use maud::{DOCTYPE, PreEscaped, html};
+
+const ALL: [(Plot, &str, &str); 8] = [
+    (
+        Plot::Rtt,
+        "Round trips and traffic",
+        "Every probe, or for long spans the range of each stretch with its median and its 5 to 95 %; losses at the top.",
+    ),
+    (
+        Plot::Smoke,
+        "Smoke",
+        "The distribution of each stretch of time. The colour of the median says how much was lost, the thin line is the 99th percentile.",
+    ),
+    (
+        Plot::Bounds,
+        "Bounds",
+        "Smallest, 5 %, median, 95 % and largest of each stretch.",
+    ),
+    (
+        Plot::Smoothed,
+        "Smoothed",
+        "The mean over a sliding window.",
+    ),
+    (
+        Plot::Cdf,
+        "Distribution",
+        "What share of the probes was answered within a time.",
+    ),
+    (
+        Plot::Heat,
+        "By weekday and hour",
+        "Over all weeks: where it repeats itself, it is the load of the day.",
+    ),
+    (
+        Plot::Availability,
+        "Availability",
+        "Green: an answer in every minute of the hour. Red: minutes without any. Grey: nothing was asked.",
+    ),
+    (Plot::Daily, "Traffic a day", "Counted at the interface."),
+];
+
+pub fn page(m: &Material) -> String {
+    let title = if m.title.trim().is_empty() {
+        "Tailback report"
+    } else {
+        &m.title
+    };
+    let all = &m.whole.delays;
+    let figures: Vec<(String, String)> = [
+        ("Median", 0.5),
+        ("95 %", 0.95),
+        ("99 %", 0.99),
+        ("99.9 %", 0.999),
+        ("Largest", 1.0),
+    ]
+    .iter()
+    .filter_map(|(name, p)| {
+        Some((
+            format!("{name} of the round trips"),
+            DELAY.print(all.quantile_ms(*p)?),
+        ))
+    })
+    .collect();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    header {
+                        p.meta { b { "Tailback" } " " span { (calendar::span(m.scope.from_ns, m.scope.to_ns, &m.scope.zone)) } }
+                        h1 { (title) }
+                        dl.key {
+                            div { dt { "Probes" } dd { (m.whole.sent()) } }
+                            @if let Some(loss) = m.whole.loss() { div { dt { "Lost" } dd { (percent(loss)) " %" } } }
+                            @for (name, value) in &figures { div { dt { (name) } dd { (value) } } }
+                        }
+                    }
+                    @for (plot, name, says) in ALL {
+                        @if let Ok(picture) = plot.markup(m) {
+                            section {
+                                h2 { (name) }
+                                p { (says) }
+                                figure { (picture) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
