@@ -48,6 +48,8 @@ pub struct Cdf {
 
 pub struct Curves {
     pub span_s: f64,
+    /// Where the axis shows dates: UNIX time of the begin, and the zone's name where it has one.
+    pub civil: Option<(f64, Option<String>)>,
     pub phases: Vec<Phase>,
     pub probes: Vec<Point>,
     pub lost_s: Vec<f64>,
@@ -100,6 +102,7 @@ impl Curves {
             .collect();
         Curves {
             span_s,
+            civil: None,
             cdf: cdfs(answer, recording),
             in_flow_down: in_flow(recording, Direction::Down, start, fine_s, &phases),
             in_flow_up: in_flow(recording, Direction::Up, start, fine_s, &phases),

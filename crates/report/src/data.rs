@@ -11,7 +11,7 @@ pub fn inline(json: &str) -> Markup {
 }
 
 pub fn curves(c: &Curves) -> Value {
-    json!({
+    let mut whole_page = json!({
         "span_s": c.span_s,
         "phases": c.phases.iter().map(|p| json!({ "name": p.name, "label": phase(&p.name), "from_s": p.from_s, "to_s": p.to_s })).collect::<Vec<_>>(),
         "probes": line(&c.probes),
@@ -24,7 +24,12 @@ pub fn curves(c: &Curves) -> Value {
             "up_bps": whole(&c.bins.up_bps),
         },
         "cdf": cdf(&c.cdf),
-    })
+    });
+    if let Some((from_s, zone)) = &c.civil {
+        whole_page["from_s"] = json!(from_s);
+        whole_page["zone"] = json!(zone);
+    }
+    whole_page
 }
 
 /// All phases on one axis of round-trip times, as the plot wants them.

@@ -10,7 +10,7 @@ use analysis::answer::{Answer, DirectionAnswer, Figure, Severity};
 use base::record::{Direction, Origin, Recording};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-const SCRIPT: &str = include_str!("../web/dist/page.js");
+pub(crate) const SCRIPT: &str = include_str!("../web/dist/page.js");
 pub(crate) const CSS: &str = include_str!("../web/dist/page.css");
 const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 
@@ -335,9 +335,13 @@ fn footer(recording: &Recording) -> Markup {
     html! {
         footer {
             p { "Written by " (recording.meta.writer) ". This page fetches nothing." }
-            details { summary { "Licence of uPlot, which draws the plots" } pre tabindex="0" { (UPLOT_LICENCE) } }
+            (licence())
         }
     }
+}
+
+pub(crate) fn licence() -> Markup {
+    html! { details { summary { "Licence of uPlot, which draws the plots" } pre tabindex="0" { (UPLOT_LICENCE) } } }
 }
 
 /// A table with its reasons below it.

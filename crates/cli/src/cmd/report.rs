@@ -372,12 +372,23 @@ fn fill(
     Ok(())
 }
 
+/// What one flow's count of bytes rose by between two samples, at one of its ends.
+struct Step {
+    /// Its number, and its direction as a number in the list of words.
+    flow: (i64, u32),
+    /// Counted where the data arrived.
+    arrived: bool,
+    t_ns: i64,
+    length_ns: i64,
+    bytes: i64,
+}
+
 /// Where no interface was counted, what the transfers carried: each flow's count of bytes is a line through its
 /// samples. A flow that was watched at both ends is counted where its data arrived.
 fn transfers(path: &Path, m: &mut Material) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();
-    let mut steps: Vec<((i64, u32), bool, i64, i64, i64)> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     let columns = ["t_ns", "flow", "direction", "bytes_acked", "bytes_received"];
     store::scan(path, TableId::Flow, &columns, &mut |rows| {
         let (t, flow) = (rows.ints("t_ns"), rows.ints("flow"));
@@ -395,18 +406,29 @@ fn transfers(path: &Path, m: &mut Material) -> anyhow::Result<()> {
                     && t > earlier
                     && bytes >= count
                 {
-                    steps.push(((flow, *way), arrived, t, t - earlier, bytes - count));
+                    steps.push(Step {
+                        flow: (flow, *way),
+                        arrived,
+                        t_ns: t,
+                        length_ns: t - earlier,
+                        bytes: bytes - count,
+                    });
                 }
             }
         }
     })?;
     let arrived: std::collections::BTreeSet<(i64, u32)> =
-        steps.iter().filter(|s| s.1).map(|s| s.0).collect();
+        steps.iter().filter(|s| s.arrived).map(|s| s.flow).collect();
     let down = Direction::Down.word();
-    for (flow, at_end, t, length, bytes) in steps {
-        if at_end == arrived.contains(&flow) {
-            let down = *words[flow.1 as usize] == *down;
-            m.traffic(t, length, down.then_some(bytes), (!down).then_some(bytes));
+    for s in steps {
+        if s.arrived == arrived.contains(&s.flow) {
+            let down = *words[s.flow.1 as usize] == *down;
+            m.traffic(
+                s.t_ns,
+                s.length_ns,
+                down.then_some(s.bytes),
+                (!down).then_some(s.bytes),
+            );
         }
     }
     Ok(())

@@ -44,7 +44,7 @@ pub fn draw(m: &Material) -> Markup {
                         title { (calendar::day_name(*day)) ": " (SIZE.print(bytes[way])) }
                     }
                 }
-                @if (day - first) as usize % names == 0 {
+                @if ((day - first) as usize).is_multiple_of(names) {
                     text.small x=(short(x + slot / 2.0)) y=(short(panel.top + panel.height + 19.0)) text-anchor="middle" { (calendar::day_name(*day)) }
                 }
             }

@@ -4,6 +4,7 @@
 
 use super::calendar::{Clock, weekday};
 use super::spread::Spread;
+use crate::curves::{Bins, Cdf, Curves, Point};
 use base::histogram::{Histogram, HistogramError};
 use base::record::{Distribution, Status};
 use jiff::tz::TimeZone;
@@ -11,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Stretches that the span is divided into: about one a pixel.
 pub const STRETCHES: usize = 800;
+/// Columns of the plot that can be zoomed into: the range of each is kept.
+const COLUMNS: usize = 6_000;
 /// Probes beyond which single ones are not drawn.
 const MOST_POINTS: usize = 12_000;
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -71,6 +74,8 @@ pub struct Material {
     pub title: String,
     clock: Clock,
     pub stretches: Vec<Stretch>,
+    /// Smallest and largest of each column in ms, and whether any was lost.
+    fine: Vec<(f64, f64, bool)>,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
     /// Seven days of 24 hours, from Monday.
@@ -94,6 +99,7 @@ impl Material {
             clock: Clock::new(scope.zone.clone()),
             title: title.to_owned(),
             stretches: vec![Stretch::default(); STRETCHES],
+            fine: vec![(f64::INFINITY, 0.0, false); COLUMNS],
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
             week: vec![Stretch::default(); 7 * 24],
@@ -130,6 +136,11 @@ impl Material {
         let at = self.clock.local(sent_ns);
         let hour = weekday(at.day) * 24 + at.hour;
         let rtt_ns = rtt_ns.filter(|_| answered);
+        self.column(
+            sent_ns,
+            rtt_ns.map(|ns| (ns as f64 / 1e6, ns as f64 / 1e6)),
+            rtt_ns.is_none(),
+        );
         for stretch in [
             &mut self.stretches[place],
             &mut self.week[hour],
@@ -149,6 +160,97 @@ impl Material {
             if points.len() > MOST_POINTS {
                 self.points = None;
             }
+        }
+    }
+
+    fn column(&mut self, t_ns: i64, range: Option<(f64, f64)>, lost: bool) {
+        let since = i128::from(t_ns) - i128::from(self.scope.from_ns);
+        let at = (since * COLUMNS as i128 / i128::from(self.length_ns())) as usize;
+        let column = &mut self.fine[at.min(COLUMNS - 1)];
+        if let Some((low, high)) = range {
+            *column = (column.0.min(low), column.1.max(high), column.2);
+        }
+        column.2 |= lost;
+    }
+
+    /// The same as curves that the page's script draws: ranges of columns, or single probes where they are few.
+    pub fn curves(&self) -> Curves {
+        let step_s = self.length_ns() as f64 / 1e9 / STRETCHES as f64;
+        let since = |t: i64| (t - self.scope.from_ns) as f64 / 1e9;
+        let column_s = self.length_ns() as f64 / 1e9 / COLUMNS as f64;
+        let mut probes: Vec<Point> = Vec::new();
+        let mut lost_s = Vec::new();
+        if let Some(points) = self.points() {
+            probes = points
+                .iter()
+                .map(|(t, ms)| Point {
+                    t_s: since(*t),
+                    ms: *ms,
+                })
+                .collect();
+            lost_s = points
+                .iter()
+                .filter(|p| p.1.is_none())
+                .map(|p| since(p.0))
+                .collect();
+        } else {
+            let mut empty = 0;
+            for (i, (low, high, lost)) in self.fine.iter().enumerate() {
+                let t_s = (i as f64 + 0.5) * column_s;
+                if *lost {
+                    lost_s.push(t_s);
+                }
+                if high < low {
+                    // A few empty columns may be the spacing of the rows; more of them are a gap.
+                    empty += 1;
+                    if empty == COLUMNS / STRETCHES {
+                        probes.push(Point { t_s, ms: None });
+                    }
+                    continue;
+                }
+                empty = 0;
+                probes.push(Point {
+                    t_s: t_s - column_s / 4.0,
+                    ms: Some(*low),
+                });
+                probes.push(Point {
+                    t_s: t_s + column_s / 4.0,
+                    ms: Some(*high),
+                });
+            }
+        }
+        let answered = self.whole.delays.len() as f64 / self.whole.sent().max(1) as f64;
+        let steps = self.whole.delays.shares();
+        let steps: Vec<(f64, f64)> = steps
+            .into_iter()
+            .map(|(ms, share)| (ms, share * answered))
+            .collect();
+        let cdf = Cdf {
+            phase: "all probes".into(),
+            steps,
+        };
+        Curves {
+            span_s: self.length_ns() as f64 / 1e9,
+            civil: Some((
+                self.scope.from_ns as f64 / 1e9,
+                self.scope.zone.iana_name().map(str::to_owned),
+            )),
+            phases: Vec::new(),
+            probes,
+            lost_s,
+            probes_seen: self.whole.sent() as usize,
+            bins: Bins {
+                step_s,
+                down_bps: self.down.iter().map(|c| c.bps()).collect(),
+                up_bps: self.up.iter().map(|c| c.bps()).collect(),
+            },
+            in_flow_down: Vec::new(),
+            in_flow_up: Vec::new(),
+            cdf: if self.whole.delays.is_empty() {
+                Vec::new()
+            } else {
+                vec![cdf]
+            },
         }
     }
 

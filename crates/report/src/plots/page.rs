@@ -1,7 +1,9 @@
-//! One page with all plots of a recording that is no test: it fetches nothing and needs no script.
+//! One page with all plots of a recording that is no test: it fetches nothing, and is complete without its script,
+//! which makes the first and the distribution ones that can be zoomed and read point by point.
 
 use super::{Material, Plot, calendar};
-use crate::html::{CSS, POLICY};
+use crate::data;
+use crate::html::{CSS, POLICY, SCRIPT, licence};
 use crate::words::{DELAY, percent};
 use maud::{DOCTYPE, PreEscaped, html};
 
@@ -55,7 +57,6 @@ pub fn page(m: &Material) -> String {
         ("Median", 0.5),
         ("95 %", 0.95),
         ("99 %", 0.99),
-        ("99.9 %", 0.999),
         ("Largest", 1.0),
     ]
     .iter()
@@ -66,6 +67,12 @@ pub fn page(m: &Material) -> String {
         ))
     })
     .collect();
+    let curves = data::curves(&m.curves()).to_string();
+    let live = |plot: Plot| match plot {
+        Plot::Rtt => Some("over-time"),
+        Plot::Cdf => Some("distribution"),
+        _ => None,
+    };
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -93,11 +100,22 @@ pub fn page(m: &Material) -> String {
                             section {
                                 h2 { (name) }
                                 p { (says) }
-                                figure { (picture) }
+                                @if let Some(id) = live(plot) {
+                                    figure id=(id) {
+                                        div.static { (picture) }
+                                        div.live hidden {}
+                                        figcaption.with-script { "Drag across a plot to zoom in, double-click to see all; the arrow keys move the cursor." }
+                                    }
+                                } @else {
+                                    figure { (picture) }
+                                }
                             }
                         }
                     }
                 }
+                footer { p { "This page fetches nothing." } (licence()) }
+                script type="application/json" id="curves" { (data::inline(&curves)) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     }

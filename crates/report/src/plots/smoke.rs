@@ -102,14 +102,14 @@ fn colour(s: &Stretch) -> Option<&'static str> {
 }
 
 fn legend(y: f64) -> Markup {
-    let start = LEFT + INNER - 46.0 * LOSSES.len() as f64;
+    let start = LEFT + INNER - 50.0 * LOSSES.len() as f64;
     html! {
         text.small x=(short(start - 130.0)) y=(y) text-anchor="end" { "p99" }
         path.p99 d=(format!("M{} {}h22", short(start - 126.0), y - 4.0)) {}
         text.small x=(short(start - 8.0)) y=(y) text-anchor="end" { "median, lost %:" }
         @for (i, (_, class, name)) in LOSSES.iter().enumerate() {
-            path.med.(class) d=(format!("M{} {}h12", short(start + 46.0 * i as f64), y - 4.0)) {}
-            text.small x=(short(start + 46.0 * i as f64 + 15.0)) y=(y) { (name) }
+            path.med.(class) d=(format!("M{} {}h12", short(start + 50.0 * i as f64), y - 4.0)) {}
+            text.small x=(short(start + 50.0 * i as f64 + 15.0)) y=(y) { (name) }
         }
     }
 }

@@ -11,6 +11,10 @@ interface Line {
 /** Shape of the element with the id `curves`; written by `data.rs`. Null where nothing was measured. */
 interface Curves {
   span_s: number;
+  /** UNIX time of the begin, where the axis shows the date; then all times count from there. */
+  from_s?: number;
+  /** Name of the zone of those dates; the reader's own where it has none. */
+  zone?: string;
   phases: { name: string; label: string; from_s: number; to_s: number }[];
   probes: Line;
   in_flow_down: Line;
@@ -165,8 +169,11 @@ function live(figure: HTMLElement): HTMLElement {
 function overTime(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
   const show = { probe: true, flow: true, loss: true, log: false };
-  const centre = c.bins.down_bps.map((_, i) => (i + 0.5) * c.bins.step_s);
-  const ends = [[0, c.span_s]] as unknown as uPlot.AlignedData;
+  const civil = c.from_s !== undefined;
+  const begin = c.from_s ?? 0;
+  const end = begin + c.span_s;
+  const centre = c.bins.down_bps.map((_, i) => begin + (i + 0.5) * c.bins.step_s);
+  const ends = [[begin, end]] as unknown as uPlot.AlignedData;
   const delays = uPlot.join(
     // In-flow lines lie under the probes: they come first.
     [...[c.in_flow_down, c.in_flow_up, c.probes].map((l): uPlot.AlignedData => [l.t_s, l.ms]), ends],
@@ -178,6 +185,13 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const scaled = (series: (number | null)[]): Column => series.map((v) => (v === null ? null : v / size));
   const rates = uPlot.join([[centre, scaled(c.bins.down_bps), scaled(c.bins.up_bps)] as uPlot.AlignedData, ends]);
   const hasFlow = c.in_flow_down.t_s.length + c.in_flow_up.t_s.length > 0;
+
+  const zoned = (t: number): Date => (c.zone ? uPlot.tzDate(new Date(t * 1e3), c.zone) : new Date(t * 1e3));
+  // Without the upper axis's marks: those are numbers.
+  const dates = (): uPlot.Axis => {
+    const { values: _numbers, ...rest } = axis({ size: 44 });
+    return rest;
+  };
 
   const tools = element("div", "tools");
   const upper = element("div", "plot");
@@ -235,7 +249,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
       readout.textContent = hint();
       return;
     }
-    const parts: [string, string][] = [["", `${t.toFixed(2)} s`]];
+    const parts: [string, string][] = [["", civil ? uPlot.fmtDate("{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}")(zoned(t)) : `${t.toFixed(2)} s`]];
     const near = (name: string, line: Line): void => {
       const i = nearest(line.t_s, t);
       if (i < 0 || Math.abs((line.t_s[i] as number) - t) > c.span_s / 100) return;
@@ -246,7 +260,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
     near("probe", c.probes);
     near("download's own packets", c.in_flow_down);
     near("upload's own packets", c.in_flow_up);
-    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor(t / c.bins.step_s)));
+    const bin = Math.min(centre.length - 1, Math.max(0, Math.floor((t - begin) / c.bins.step_s)));
     const at = (name: string, series: (number | null)[]): void => {
       const v = series[bin];
       if (v != null) parts.push([name, `${digits(v / size)} ${unit}`]);
@@ -261,7 +275,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
   };
 
   const sync = uPlot.sync("tailback-time");
-  let range: [number, number] = [0, c.span_s];
+  let range: [number, number] = [begin, end];
   const zoomButtons: [HTMLButtonElement, [number, number]][] = [];
   const zoom = (from: number, to: number): void => {
     if (from === range[0] && to === range[1]) return;
@@ -269,10 +283,11 @@ function overTime(figure: HTMLElement, c: Curves): void {
     for (const plot of plots.all) plot.setScale("x", { min: from, max: to });
     for (const [button, [a, b]] of zoomButtons) button.classList.toggle("chosen", a === from && b === to);
   };
-  const shared = (width: number, height: number): Pick<uPlot.Options, "width" | "height" | "cursor" | "legend"> => ({
+  const shared = (width: number, height: number): Pick<uPlot.Options, "width" | "height" | "cursor" | "legend" | "tzDate"> => ({
     width,
     height,
     legend: { show: false },
+    tzDate: zoned,
     cursor: { sync: { key: sync.key, setSeries: false }, y: false, points: { show: false }, drag: { x: true, y: false, dist: 5 } },
   });
   const hooks = (labels: boolean): uPlot.Hooks.Arrays => ({
@@ -281,7 +296,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
     setCursor: labels ? [(u) => say(u.cursor.left === undefined || u.cursor.left < 0 ? null : u.posToVal(u.cursor.left, "x"))] : [],
     setScale: [(u, key) => key === "x" && u.scales["x"]?.min != null && zoom(u.scales["x"].min, u.scales["x"].max as number)],
   });
-  const x: uPlot.Scale = { time: false, min: 0, max: c.span_s };
+  const x: uPlot.Scale = { time: civil, min: begin, max: end };
   const fromZero = (_: uPlot, _min: number, max: number): uPlot.Range.MinMax => [0, (max || 1) * 1.12];
 
   const build = (width: number): uPlot[] => {
@@ -298,7 +313,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
             x: { ...x, min: at[0], max: at[1] },
             y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: fromZero },
           },
-          axes: [axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
+          axes: [civil && top === 0 ? dates() : axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
           series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }],
           hooks: hooks(true),
         },
@@ -313,7 +328,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
           {
             ...shared(width, narrow ? 150 : 170),
             scales: { x: { ...x, min: at[0], max: at[1] }, y: { range: fromZero } },
-            axes: [axis({ label: "time, s", size: 32 }), axis({ size: narrow ? 44 : 52, space: 26 })],
+            axes: [civil ? dates() : axis({ label: "time, s", size: 32 }), axis({ size: narrow ? 44 : 52, space: 26 })],
             series: [{}, line("down"), line("up")],
             hooks: hooks(false),
           },
@@ -328,13 +343,13 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const plots: Plots = new Plots(box, build);
 
   const choose = (text: string, from: number, to: number): void => {
-    const button = element("button", from === 0 && to === c.span_s ? "chosen" : "", text);
+    const button = element("button", from === begin && to === end ? "chosen" : "", text);
     button.type = "button";
     button.addEventListener("click", () => zoom(from, to));
     zoomButtons.push([button, [from, to]]);
     tools.append(button);
   };
-  choose("All", 0, c.span_s);
+  choose("All", begin, end);
   for (const p of c.phases) choose(p.label, p.from_s, p.to_s);
   tools.append(element("span", "push"));
   const series = (indices: number[], key: "probe" | "flow") => (on: boolean) => {
@@ -442,6 +457,12 @@ function download(): void {
 
 document.documentElement.classList.add("scripted");
 const curves = JSON.parse(embedded("curves")) as Curves;
+if (curves.from_s !== undefined) {
+  const from = curves.from_s;
+  const moved = (times: number[]): number[] => times.map((t) => t + from);
+  for (const line of [curves.probes, curves.in_flow_down, curves.in_flow_up]) line.t_s = moved(line.t_s);
+  curves.lost_s = moved(curves.lost_s);
+}
 const time = byId("over-time");
 const within = byId("distribution");
 if (time) overTime(time, curves);
