@@ -35,7 +35,7 @@ pub fn draw(m: &Material) -> Markup {
                     rect.hot x=(short(x + 0.5)) y=(short(y + 0.5)) width=(short(width - 1.0)) height=(short(ROW - 1.0)) opacity=(short(0.1 + 0.8 * heat(v))) {
                         title { (name) " " (h) " h: p95 " (number(v)) " ms, median " (number(s.delays.quantile_ms(0.5).unwrap_or(v))) " ms, lost " (percent(s.loss().unwrap_or_default())) " %" }
                     }
-                    text.onhot x=(short(x + width / 2.0)) y=(short(y + 19.0)) text-anchor="middle" { (number(v)) }
+                    text.onhot.strong[heat(v) > 0.5] x=(short(x + width / 2.0)) y=(short(y + 19.0)) text-anchor="middle" { (number(v)) }
                 } @else {
                     rect.unknown x=(short(x + 0.5)) y=(short(y + 0.5)) width=(short(width - 1.0)) height=(short(ROW - 1.0)) {}
                     @if s.lost > 0 { text.onhot x=(short(x + width / 2.0)) y=(short(y + 19.0)) text-anchor="middle" { "lost" } }
