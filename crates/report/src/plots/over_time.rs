@@ -1,6 +1,6 @@
 //! Round trips, download and upload, one above the other over the same time (the thesis's figures 26, 29, 31, 32, 34).
 
-use super::material::{Carried, Material, Stretch};
+use super::material::{Carried, Material, Stretch, sum};
 use super::{band, framed, middle_x, time_axis};
 use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
 use crate::words::{RATE, number};
@@ -8,6 +8,8 @@ use maud::{Markup, html};
 
 /// The window of the smoothed line is this part of the span.
 const WINDOWS: usize = 80;
+/// Stretches that bounds are drawn of: wide ones, since extremes of parts of a day would show the time of day.
+const BOUNDS: usize = 200;
 /// Losses beyond which marks stand at the top instead of over the whole height.
 const MOST_BARS: usize = 300;
 
@@ -83,15 +85,25 @@ fn bands(stretches: &[Stretch], panel: &Panel) -> Markup {
     }
 }
 
+/// Faint where little was lost of a stretch that may hold thousands of probes.
 fn lost_marks(stretches: &[Stretch], panel: &Panel) -> Markup {
-    let marks = stretches.iter().enumerate().filter(|(_, s)| s.lost > 0);
-    let marks =
-        marks.map(|(i, _)| format!("M{} {}v7", short(middle_x(i, stretches.len())), panel.top));
-    html! { path.loss d=(marks.collect::<String>()) {} }
+    let marks = |from: f64, to: f64| -> String {
+        let lost = stretches.iter().enumerate();
+        let lost = lost.filter(|(_, s)| s.loss().is_some_and(|l| l > from && l <= to));
+        lost.map(|(i, _)| format!("M{} {}v7", short(middle_x(i, stretches.len())), panel.top))
+            .collect()
+    };
+    html! {
+        @for (from, to, opacity) in [(0.0, 0.005, "0.25"), (0.005, 0.05, "0.6"), (0.05, 1.0, "1")] {
+            path.loss opacity=(opacity) d=(marks(from, to)) {}
+        }
+    }
 }
 
 pub fn bounds(m: &Material) -> Markup {
     let stretches = m.joined(20);
+    let width = stretches.len().div_ceil(BOUNDS);
+    let stretches: Vec<Stretch> = stretches.chunks(width).map(sum).collect();
     let top = nice_top(m.whole.delays.quantile_ms(1.0).unwrap_or_default());
     let keys = [
         ("middle", "median"),
