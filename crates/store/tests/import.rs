@@ -547,3 +547,97 @@ fn damaged_files_say_what_is_wrong_and_a_wrong_kind_is_refused() {
         "{unknown}"
     );
 }
+
+/// A small sample of each format, as its tool would write it.
+fn samples() -> Vec<(Format, Vec<u8>)> {
+    let delay: String = (0..40)
+        .map(|i| {
+            format!(
+                "{i},2014-05-04 15:55:{i:02}:{i},2014-05-04 15:55:{i:02}:{},0.019000,19,19\n",
+                i + 19
+            )
+        })
+        .collect();
+    let dropped = "3,2014-05-04 15:55:03:3,-1,-1,-1,\n9,2014-05-04 15:55:09:3,-1,-1,-1,\n";
+    let traffic = "0.100000,800.0,0.0, 2014-05-04 15:55:00:100\n0.101000,640.0,1600.0, 2014-05-04 15:55:00:201\n";
+    let dstat = "\"Dstat 0.7.2 CSV output\"\n\"Date:\",\"04 May 2014 15:55:00 UTC\"\n\"total cpu usage\",,,\"net/w\",,\"system\"\n\
+        \"usr\",\"sys\",\"idl\",\"recv\",\"send\",\"time\"\n1,1,98,5,5,04-05 15:55:01\n1,1,98,5,5,04-05 15:55:02\n";
+    let irtt = r#"{"config":{"remote_address":"a:1","params":{"interval":10000000}},
+        "stats":{"start_time":"2014-05-04T15:55:00Z","packets_sent":2,"packets_received":1},
+        "round_trips":[{"seqno":0,"lost":"false","delay":{"rtt":50000,"send":1,"receive":2}},{"seqno":1,"lost":"true_up"}]}"#;
+    let flent = r#"{"version":4,"metadata":{"TIME":"2014-05-04T15:55:00Z","SERIES_META":{"p":{"UNITS":"ms"}}},
+        "x_values":[0.0,0.5],"results":{"p":[1.0,2.0],"TCP upload":[1.0,2.5]},
+        "raw_values":{"p":[{"t":1399218900.5,"val":10.5},{"t":1399218901.5,"val":11.5,"seq":7}]}}"#;
+    let ping = "PING h (192.0.2.1) 56(84) bytes of data.\n[1399218900.023] 64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=23.0 ms\n\
+        [1399218901.1] 64 bytes from 192.0.2.1: icmp_seq=4 ttl=64 time=22.5 ms\n\n5 packets transmitted, 2 received, 60% packet loss, time 4000ms\n";
+    let fping = "[1399218900.00100] near : [0], 64 bytes, 1.00 ms (1.00 avg, 0% loss)\n[1399218900.1] near : [5], timed out (NaN avg, 100% loss)\n\
+        near : xmt/rcv/%loss = 7/1/85%, min/avg/max = 1.00/1.00/1.00\n";
+    vec![
+        (Format::Delay, delay.into_bytes()),
+        (Format::Dropped, dropped.into()),
+        (Format::Traffic, traffic.into()),
+        (Format::Dstat, dstat.into()),
+        (Format::Irtt, irtt.into()),
+        (Format::Flent, flent.into()),
+        (Format::Fping, fping.into()),
+        (Format::Ping, ping.into()),
+        (Format::Rrd, rrd(0)),
+    ]
+}
+
+/// Truncated, overwritten and doubled files: an import either takes what makes sense or says what does not; it neither
+/// breaks off nor swells.
+#[test]
+fn damage_is_told_and_never_brings_the_import_down() {
+    let seed = std::env::var("IMPORT_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(4711);
+    let rounds: usize = std::env::var("IMPORT_ROUNDS")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(15);
+    let mut draws = base::rng::Streams::new(seed).stream("damage");
+    let mut pick = |below: usize| (base::rng::uniform(&mut draws) * below as f64) as usize;
+    let settings = Settings {
+        zone: TimeZone::UTC,
+        start_ns: BEGIN,
+        interval_ns: None,
+        rate_unit: 1e3,
+    };
+    let dir = Scratch::new("swell");
+    for (format, whole) in samples() {
+        for round in 0..rounds {
+            let mut bytes = whole.clone();
+            for _ in 0..=pick(4) {
+                let at = pick(bytes.len().max(1));
+                match pick(4) {
+                    0 => bytes.truncate(at),
+                    1 if at < bytes.len() => bytes[at] = pick(256) as u8,
+                    // A digit more: numbers grow by powers of ten.
+                    2 => (0..pick(12)).for_each(|_| bytes.insert(at.min(bytes.len()), b'9')),
+                    _ => bytes.extend_from_within(at.min(bytes.len())..),
+                }
+            }
+            let path = dir.join("file");
+            std::fs::write(&path, &bytes).unwrap();
+            let recording = dir.join("damaged.rec");
+            let writer = Writer::create(&recording, meta()).unwrap();
+            match import(&[(path, format)], &settings, writer) {
+                Ok((writer, told)) => {
+                    assert!(
+                        told[0].rows < 2_100_000,
+                        "seed {seed}, {format:?}, round {round}"
+                    );
+                    // Closing waits for the disk: now and then is enough.
+                    if round % 5 == 0 {
+                        writer.close(meta()).unwrap();
+                        read(&recording).unwrap();
+                    }
+                }
+                Err(e) => assert!(e.to_string().contains("file"), "{e}"),
+            }
+            std::fs::remove_dir_all(&recording).unwrap();
+        }
+    }
+}

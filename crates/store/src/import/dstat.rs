@@ -73,7 +73,7 @@ pub fn read(
                 Some(Column::Time) => {
                     let time = day_time(field);
                     if let (Some((m, ..)), Some(y)) = (time, &mut year) {
-                        *y += i16::from(m < month);
+                        *y = y.saturating_add(i16::from(m < month));
                         month = m;
                     }
                     sample.t_ns = time.zip(year).and_then(|((m, d, [h, min, s]), y)| {
@@ -101,7 +101,7 @@ pub fn read(
                 before = Some(earlier);
             }
             Some(earlier) => {
-                let interval_ns = t_ns - earlier;
+                let interval_ns = t_ns.saturating_sub(earlier);
                 if let Some(idle) = sample.idle {
                     let cpu = Some((1.0 - idle / 100.0).clamp(0.0, 1.0));
                     out.push(&HostLoad { t_ns, cpu });

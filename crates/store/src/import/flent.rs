@@ -32,6 +32,9 @@ struct Metadata {
     series: BTreeMap<String, Value>,
 }
 
+/// Later than any time that an i64 of nanoseconds holds with room to spare.
+const LATEST_S: f64 = 9e9;
+
 /// A raw value, or one of `results`.
 struct Point {
     t_ns: i64,
@@ -83,7 +86,8 @@ pub fn read(bytes: &[u8], out: &mut Out, told: &mut Imported) -> Result<(), Faul
             Some(raw) => points(raw, runner == Some("IrttRunner"), told, name),
             None => {
                 let values = flent.results.get(name).into_iter().flatten();
-                let at = |x: f64| begin + (x * 1e9).round() as i64;
+                let at =
+                    |x: f64| begin.saturating_add((x.clamp(0.0, LATEST_S) * 1e9).round() as i64);
                 let pairs = flent.x_values.iter().zip(values);
                 pairs.map(|(x, v)| Point::bare(at(*x), *v)).collect()
             }
@@ -131,7 +135,7 @@ fn points(raw: &[Value], irtt: bool, told: &mut Imported, name: &str) -> Vec<Poi
     let mut points = Vec::with_capacity(raw.len());
     for (place, value) in (1..).zip(raw) {
         let number = |key: &str| value.get(key).and_then(Value::as_f64);
-        let Some(t) = number("t") else {
+        let Some(t) = number("t").filter(|t| (0.0..LATEST_S).contains(t)) else {
             told.wrong(place, format_args!("{name:?}: {value} has no time"));
             continue;
         };
@@ -172,7 +176,11 @@ fn probes(points: &[Point], name: &str, steps: bool, out: &mut Out) {
                 Some(_) => Status::Ok,
                 None => p.lost.unwrap_or(Status::Lost),
             },
-            ..Delay::unanswered(p.t_ns - before, p.seq.unwrap_or(place), target.clone())
+            ..Delay::unanswered(
+                p.t_ns.saturating_sub(before),
+                p.seq.unwrap_or(place),
+                target.clone(),
+            )
         });
     }
 }
@@ -183,7 +191,7 @@ fn transfer(points: &[Point], flow: i64, direction: Direction, out: &mut Out) {
     let mut before: Option<i64> = None;
     for p in points {
         if let (Some(earlier), Some(rate_mbps)) = (before, p.value) {
-            bytes += rate_mbps * 1e6 / 8.0 * ((p.t_ns - earlier) as f64 / 1e9);
+            bytes += rate_mbps * 1e6 / 8.0 * ((p.t_ns as f64 - earlier as f64) / 1e9);
         }
         before = Some(p.t_ns);
         let so_far = Some(bytes.round() as i64);

@@ -91,7 +91,8 @@ pub fn read(bytes: &[u8], out: &mut Out, told: &mut Imported) -> Result<(), Faul
                 continue;
             }
         };
-        let reckoned = || Some(start_ns? + trip.seqno * irtt.config.params.interval);
+        let reckoned =
+            || start_ns?.checked_add(trip.seqno.checked_mul(irtt.config.params.interval)?);
         let Some(sent_ns) = trip.timestamps.client.send.wall.or_else(reckoned) else {
             told.wrong(place, format_args!("round trip {} has no time", trip.seqno));
             continue;

@@ -94,7 +94,8 @@ pub fn millis_ns(text: &[u8]) -> Option<i64> {
     let sign = if text.first() == Some(&b'-') { -1 } else { 1 };
     let mut unit = 100_000;
     for d in fraction {
-        value += sign * unit * i64::from(d.is_ascii_digit().then(|| d - b'0')?);
+        value =
+            value.checked_add(sign * unit * i64::from(d.is_ascii_digit().then(|| d - b'0')?))?;
         unit /= 10;
     }
     Some(value)
@@ -135,7 +136,8 @@ impl<'z> Local<'z> {
             self.hour_ns = self.civil_ns(text.parse().ok()?)?;
             self.hour = hour.to_vec();
         }
-        Some(self.hour_ns + (minute * 60 + second) * 1_000_000_000)
+        self.hour_ns
+            .checked_add((minute * 60 + second) * 1_000_000_000)
     }
 
     pub fn civil_ns(&self, time: DateTime) -> Option<i64> {

@@ -16,7 +16,7 @@ const LATE_NS: i64 = 10_000_000_000;
 /// sent then.
 const STALE_NS: i64 = 10_000_000;
 /// Stamps are cut to milliseconds, so that their difference is within one of the round trip.
-const STAMPS_AGREE_NS: i64 = 1_500_000;
+const STAMPS_AGREE_NS: u64 = 1_500_000;
 
 const UNPADDED: &str = "time stamp with milliseconds that lack leading zeros";
 const STALE: &str = "send time of an earlier packet, the buffer having been full: send time reckoned from the numbers, delay left out";
@@ -61,7 +61,7 @@ fn stamp(text: &[u8], local: &mut Local, told: &mut Imported) -> Option<i64> {
     if millis.len() < 3 {
         told.repaired(UNPADDED);
     }
-    Some(seconds + value * 1_000_000)
+    seconds.checked_add(value * 1_000_000)
 }
 
 /// The header that the first line may be.
@@ -126,7 +126,7 @@ pub fn delay(
         if let Some((sound_seq, sound_ns, sound_rtt)) = sound
             && sent_ns == sound_ns
             && seq != sound_seq
-            && rtt_ns > sound_rtt + STALE_NS
+            && rtt_ns > sound_rtt.saturating_add(STALE_NS)
         {
             told.repaired(STALE);
             stale.push(Stale { seq, received_ns });
@@ -136,7 +136,7 @@ pub fn delay(
             told.repaired(BACKWARDS);
             row.status = Status::Invalid;
         } else {
-            if (received_ns - sent_ns - rtt_ns).abs() > STAMPS_AGREE_NS {
+            if received_ns.abs_diff(sent_ns.saturating_add(rtt_ns)) > STAMPS_AGREE_NS {
                 told.repaired(DISAGREE);
             }
             row.rtt_ns = Some(rtt_ns);
@@ -168,7 +168,7 @@ fn release(
 ) {
     for s in stale.drain(..) {
         let reckoned = before.zip(after).and_then(|((n0, t0, _), (n1, t1))| {
-            let share = i128::from(s.seq - n0) * i128::from(t1 - t0);
+            let share = i128::from(s.seq - n0) * (i128::from(t1) - i128::from(t0));
             let within = n0 < s.seq && s.seq < n1 && t0 <= t1;
             within.then(|| t0 + (share / i128::from(n1 - n0)) as i64)
         });

@@ -25,10 +25,12 @@ impl Run {
 impl Numbers {
     /// A fall by more than this is a monitor that was started anew; less is packets that overtook each other.
     const RESTART: i64 = 10_000;
+    /// A rise by more than this is one too, or a damaged number.
+    const JUMP: i64 = 10_000_000;
 
     pub fn answered(&mut self, number: i64) {
         match &mut self.run {
-            Some(run) if number + Self::RESTART > run.last => {
+            Some(run) if (-Self::RESTART..Self::JUMP).contains(&(number - run.last)) => {
                 run.count += 1;
                 run.first = run.first.min(number);
                 run.last = run.last.max(number);

@@ -66,6 +66,9 @@ pub fn ping(
             .iter()
             .find_map(|key| int(after(text, key)?.as_bytes()));
         match index {
+            Some(index) if !(0..65_536).contains(&index) => {
+                told.wrong(number, format_args!("{index} is no number of 16 bits"));
+            }
             Some(index) => {
                 let index = wraps.unwrap(index);
                 match after(text, "time=").or_else(|| after(text, "time<")) {
@@ -120,7 +123,7 @@ fn summary(text: &str, train: &mut Train) {
             && let (Some(ms), Some(n)) = (int(ms.as_bytes()), train.transmitted)
             && n > 1
         {
-            train.interval_ns = Some(ms * 1_000_000 / (n - 1));
+            train.interval_ns = ms.checked_mul(1_000_000).map(|ns| ns / (n - 1));
         }
     }
 }
@@ -249,6 +252,15 @@ pub fn fping(
             train.first = Some(0);
             train
         });
+        if let Said::Answer { index, .. } | Said::Lost { index } = said
+            && !train.follows(index)
+        {
+            told.wrong(
+                number,
+                format_args!("{index} does not follow {:?}", train.last()),
+            );
+            continue;
+        }
         match said {
             Said::Answer {
                 index,

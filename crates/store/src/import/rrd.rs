@@ -38,7 +38,14 @@ pub fn read(bytes: &[u8], name: &Text, out: &mut Out, told: &mut Imported) -> Re
             rrd.sources.join(", ")
         )));
     };
-    let step = rrd.step_s as i64;
+    let step = i64::try_from(rrd.step_s).unwrap_or(i64::MAX);
+    // Until 2262, which is as far as nanoseconds go.
+    if !(0..9_000_000_000).contains(&rrd.last_update_s) || step > 31_536_000 {
+        return Err(Fault::Unreadable(format!(
+            "its head is damaged: last update at {} s, step {step} s",
+            rrd.last_update_s
+        )));
+    }
     let last_s = rrd.last_update_s.div_euclid(step) * step;
     let total = pings.len() as i64;
     let mut blurred = 0;
@@ -63,7 +70,7 @@ pub fn read(bytes: &[u8], name: &Text, out: &mut Out, told: &mut Imported) -> Re
         let mut histogram = Histogram::new();
         known.iter().for_each(|s| histogram.record_ms(s * 1e3));
         out.push(&Distribution {
-            t_ns: (last_s - (back + 1) * step) * 1_000_000_000,
+            t_ns: (last_s - (back + 1) * step).saturating_mul(1_000_000_000),
             interval_ns: step * 1_000_000_000,
             target: name.clone(),
             sent_packets: total,

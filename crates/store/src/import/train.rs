@@ -6,6 +6,8 @@ use super::{Imported, Settings};
 use base::record::{Delay, Status, Text};
 
 const SECOND_NS: i64 = 1_000_000_000;
+/// An index further from the one before it is damage: nobody loses a million probes in a row and goes on counting.
+const LONGEST_GAP: i64 = 1_000_000;
 
 #[derive(Clone, Copy)]
 struct Seen {
@@ -52,11 +54,16 @@ impl Train {
         self.seen.last().map(|s| s.index)
     }
 
+    /// Whether a probe of this index can follow those seen so far.
+    pub fn follows(&self, index: i64) -> bool {
+        index >= 0 && (index - self.last().or(self.first).unwrap_or(index)).abs() <= LONGEST_GAP
+    }
+
     /// `received_ns`: when the answer came.
     pub fn answer(&mut self, index: i64, received_ns: Option<i64>, rtt_ns: i64, duplicate: bool) {
         self.seen.push(Seen {
             index,
-            sent_ns: received_ns.map(|t| t - rtt_ns),
+            sent_ns: received_ns.map(|t| t.saturating_sub(rtt_ns)),
             given_up_ns: None,
             rtt_ns: Some(rtt_ns),
             status: if duplicate {
@@ -92,7 +99,16 @@ impl Train {
             .first
             .or(rows.first().map(|r| r.index))
             .unwrap_or_default();
-        let end = match (rows.last(), self.transmitted) {
+        let most = rows.last().map_or(first, |r| r.index) + LONGEST_GAP;
+        let transmitted = self.transmitted.filter(|n| (0..=most - first).contains(n));
+        if transmitted != self.transmitted {
+            told.notes.push(format!(
+                "{}: the text says that {} probes were sent, which cannot be; probes after the last answer are not counted",
+                self.target,
+                self.transmitted.unwrap_or_default()
+            ));
+        }
+        let end = match (rows.last(), transmitted) {
             (last, Some(n)) => (first + n).max(last.map_or(first, |r| r.index + 1)),
             (Some(last), None) => last.index + 1,
             (None, None) => return,
@@ -127,7 +143,7 @@ impl Train {
             known = stamps(|r| r.given_up_ns);
         }
         let interval_ns = match known[..] {
-            [(i0, t0), .., (i1, t1)] if i1 > i0 => (t1 - t0) / (i1 - i0),
+            [(i0, t0), .., (i1, t1)] if i1 > i0 => t1.saturating_sub(t0) / (i1 - i0),
             _ => settings
                 .interval_ns
                 .or(self.interval_ns)
@@ -140,6 +156,8 @@ impl Train {
                 interval_ns as f64 / 1e6
             ));
         }
+        // Damaged times may be as far apart as an i64 goes.
+        let later = |t: i64, step: i64, count: i64| t.saturating_add(step.saturating_mul(count));
         let mut around = 0;
         for row in whole {
             while known.get(around).is_some_and(|(i, _)| *i < row.index) {
@@ -150,11 +168,11 @@ impl Train {
                 .sent_ns
                 .unwrap_or_else(|| match (before, known.get(around)) {
                     (Some((i0, t0)), Some((i1, t1))) if *i1 > i0 => {
-                        t0 + (t1 - t0) / (i1 - i0) * (row.index - i0)
+                        later(t0, t1.saturating_sub(t0) / (i1 - i0), row.index - i0)
                     }
-                    (Some((i0, t0)), _) => t0 + interval_ns * (row.index - i0),
-                    (None, Some((i1, t1))) => t1 - interval_ns * (i1 - row.index),
-                    (None, None) => settings.start_ns + interval_ns * (row.index - first),
+                    (Some((i0, t0)), _) => later(t0, interval_ns, row.index - i0),
+                    (None, Some((i1, t1))) => later(*t1, interval_ns, row.index - i1),
+                    (None, None) => later(settings.start_ns, interval_ns, row.index - first),
                 });
             out.push(&Delay {
                 rtt_ns: row.rtt_ns,
