@@ -3,6 +3,7 @@
 
 mod cmd;
 mod gallery;
+mod gather;
 mod link_arg;
 mod recorder;
 mod watch;

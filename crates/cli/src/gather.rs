@@ -1,0 +1,250 @@
+//! What the plots of a recording are drawn from, read by the column: never a row at a time, of which there are millions.
+
+use base::record::{Direction, Distribution, Status, TableId, Text};
+use report::plots::Material;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a recording is about.
+#[derive(Default)]
+pub struct Seen {
+    /// Of probes and traffic.
+    pub span: Option<(i64, i64)>,
+    /// Probes by target.
+    pub targets: BTreeMap<Text, f64>,
+    /// Bytes by interface.
+    pub interfaces: BTreeMap<Text, f64>,
+}
+
+impl Seen {
+    pub fn of(path: &Path) -> anyhow::Result<Seen> {
+        let mut seen = Seen::default();
+        let mut words: Vec<Text> = Vec::new();
+        let notes = store::scan(path, TableId::Delay, &["sent_ns", "target"], &mut |rows| {
+            let Some(targets) = rows.words("target", &mut words) else {
+                return;
+            };
+            let sent = rows.ints("sent_ns");
+            let mut counts = vec![0u64; words.len()];
+            for (i, t) in targets.iter().enumerate() {
+                counts[*t as usize] += 1;
+                seen.widen(sent.get(i));
+            }
+            for (word, n) in words.iter().zip(counts).filter(|(_, n)| *n > 0) {
+                *seen.targets.entry(word.clone()).or_default() += n as f64;
+            }
+        })?;
+        for note in notes {
+            eprintln!("{}: {note}", path.display());
+        }
+        let columns = ["t_ns", "interval_ns", "target", "sent_packets"];
+        store::scan(path, TableId::Distribution, &columns, &mut |rows| {
+            let Some(targets) = rows.words("target", &mut words) else {
+                return;
+            };
+            let (t, length, sent) = (
+                rows.ints("t_ns"),
+                rows.ints("interval_ns"),
+                rows.ints("sent_packets"),
+            );
+            for (i, target) in targets.iter().enumerate() {
+                let word = words[*target as usize].clone();
+                *seen.targets.entry(word).or_default() += sent.get(i).unwrap_or_default() as f64;
+                seen.widen(t.get(i));
+                seen.widen(
+                    t.get(i)
+                        .zip(length.get(i))
+                        .map(|(t, l)| t.saturating_add(l - 1)),
+                );
+            }
+        })?;
+        let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
+        store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+            let Some(names) = rows.words("interface", &mut words) else {
+                return;
+            };
+            let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+            let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
+            for (i, name) in names.iter().enumerate() {
+                let bytes = rx.get(i).unwrap_or_default() + tx.get(i).unwrap_or_default();
+                *seen
+                    .interfaces
+                    .entry(words[*name as usize].clone())
+                    .or_default() += bytes as f64;
+                seen.widen(t.get(i));
+                seen.widen(
+                    t.get(i)
+                        .zip(length.get(i))
+                        .map(|(t, l)| t.saturating_sub(l)),
+                );
+            }
+        })?;
+        store::scan(path, TableId::Flow, &["t_ns"], &mut |rows| {
+            let t = rows.ints("t_ns");
+            (0..rows.len()).for_each(|i| seen.widen(t.get(i)));
+        })?;
+        Ok(seen)
+    }
+
+    fn widen(&mut self, t_ns: Option<i64>) {
+        if let Some(t) = t_ns {
+            let (first, last) = self.span.unwrap_or((t, t));
+            self.span = Some((first.min(t), last.max(t)));
+        }
+    }
+}
+
+/// Hands every row that the plots are about to `m`.
+pub fn fill(
+    path: &Path,
+    m: &mut Material,
+    target: Option<&str>,
+    interface: Option<&str>,
+) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let columns = ["sent_ns", "rtt_ns", "target", "status"];
+    store::scan(path, TableId::Delay, &columns, &mut |rows| {
+        let (sent, rtt) = (rows.ints("sent_ns"), rows.ints("rtt_ns"));
+        let (Some(targets), Some(states)) = (
+            rows.words("target", &mut words),
+            rows.words("status", &mut words),
+        ) else {
+            return;
+        };
+        let status: Vec<Option<Status>> = words
+            .iter()
+            .map(|w| Status::ALL.iter().copied().find(|s| s.word() == &**w))
+            .collect();
+        let mine: Vec<bool> = words.iter().map(|w| Some(&**w) == target).collect();
+        for i in 0..rows.len() {
+            if mine[targets[i] as usize]
+                && let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize])
+            {
+                m.probe(sent, rtt.get(i), status);
+            }
+        }
+    })?;
+    let mut unread = None;
+    let spec = TableId::Distribution.spec();
+    let columns: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
+    store::scan(path, TableId::Distribution, &columns, &mut |rows| {
+        // Histograms hardly repeat: they get a list of their own, which goes with the batch.
+        let mut histograms = Vec::new();
+        let (Some(targets), Some(texts)) = (
+            rows.words("target", &mut words),
+            rows.words("histogram", &mut histograms),
+        ) else {
+            return;
+        };
+        let int = |name: &str, i: usize| rows.ints(name).get(i).unwrap_or_default();
+        for i in 0..rows.len() {
+            let name = &words[targets[i] as usize];
+            if Some(&**name) != target {
+                continue;
+            }
+            let row = Distribution {
+                t_ns: int("t_ns", i),
+                interval_ns: int("interval_ns", i),
+                target: name.clone(),
+                sent_packets: int("sent_packets", i),
+                ok_packets: int("ok_packets", i),
+                late_packets: int("late_packets", i),
+                lost_packets: int("lost_packets", i),
+                invalid_packets: int("invalid_packets", i),
+                not_sent_packets: int("not_sent_packets", i),
+                histogram: histograms[texts[i] as usize].clone(),
+            };
+            if let Err(e) = m.distribution(&row) {
+                unread = Some(format!(
+                    "{}: the row of distribution at {} ns: {e}",
+                    path.display(),
+                    row.t_ns
+                ));
+            }
+        }
+    })?;
+    if let Some(why) = unread {
+        anyhow::bail!(why);
+    }
+    let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
+    store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+        let Some(names) = rows.words("interface", &mut words) else {
+            return;
+        };
+        let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+        let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
+        for (i, name) in names.iter().enumerate() {
+            if Some(&*words[*name as usize]) == interface
+                && let (Some(t), Some(length)) = (t.get(i), length.get(i))
+            {
+                m.traffic(t, length, rx.get(i), tx.get(i));
+            }
+        }
+    })?;
+    if interface.is_none() {
+        transfers(path, m)?;
+    }
+    Ok(())
+}
+
+/// What one flow's count of bytes rose by between two samples, at one of its ends.
+struct Step {
+    /// Its number, and its direction as a number in the list of words.
+    flow: (i64, u32),
+    /// Counted where the data arrived.
+    arrived: bool,
+    t_ns: i64,
+    length_ns: i64,
+    bytes: i64,
+}
+
+/// Where no interface was counted, what the transfers carried: each flow's count of bytes is a line through its
+/// samples. A flow that was watched at both ends is counted where its data arrived.
+fn transfers(path: &Path, m: &mut Material) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let columns = ["t_ns", "flow", "direction", "bytes_acked", "bytes_received"];
+    store::scan(path, TableId::Flow, &columns, &mut |rows| {
+        let (t, flow) = (rows.ints("t_ns"), rows.ints("flow"));
+        let (acked, received) = (rows.ints("bytes_acked"), rows.ints("bytes_received"));
+        let Some(ways) = rows.words("direction", &mut words) else {
+            return;
+        };
+        for (i, way) in ways.iter().enumerate() {
+            let (Some(t), Some(flow)) = (t.get(i), flow.get(i)) else {
+                continue;
+            };
+            for (arrived, bytes) in [(true, received.get(i)), (false, acked.get(i))] {
+                let Some(bytes) = bytes else { continue };
+                if let Some((earlier, count)) = before.insert((flow, *way, arrived), (t, bytes))
+                    && t > earlier
+                    && bytes >= count
+                {
+                    steps.push(Step {
+                        flow: (flow, *way),
+                        arrived,
+                        t_ns: t,
+                        length_ns: t - earlier,
+                        bytes: bytes - count,
+                    });
+                }
+            }
+        }
+    })?;
+    let arrived: std::collections::BTreeSet<(i64, u32)> =
+        steps.iter().filter(|s| s.arrived).map(|s| s.flow).collect();
+    let down = Direction::Down.word();
+    for s in steps {
+        if s.arrived == arrived.contains(&s.flow) {
+            let down = *words[s.flow.1 as usize] == *down;
+            m.traffic(
+                s.t_ns,
+                s.length_ns,
+                down.then_some(s.bytes),
+                (!down).then_some(s.bytes),
+            );
+        }
+    }
+    Ok(())
+}
