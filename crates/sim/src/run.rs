@@ -156,11 +156,17 @@ pub fn run(
         } else {
             runner.plan.network.run_until(next, &mut observers.1);
         }
+        let mut refresh = |runner: &mut Runner| match recording {
+            true => runner.refresh(&mut observers),
+            false => runner.refresh(&mut observers.1),
+        };
         if !warmed && next >= warm {
             warmed = true;
+            refresh(&mut runner);
             runner.begin_measurement();
         }
         if next >= queue_due {
+            refresh(&mut runner);
             runner.sample_queues(warmed, &mut rows);
             queue_due += scenario.sample.queue;
         }
@@ -238,10 +244,14 @@ impl<'a> Runner<'a> {
         mark
     }
 
-    fn begin_measurement(&mut self) {
+    /// Brings the watched links' counts to this moment; what that loses, the observer is told of.
+    fn refresh<O: Observer>(&mut self, observer: &mut O) {
         for (link, _, _) in &self.plan.watched {
-            self.plan.network.refresh(*link, &mut Blind);
+            self.plan.network.refresh(*link, observer);
         }
+    }
+
+    fn begin_measurement(&mut self) {
         self.plan.network.begin_measurement();
         self.mark = self.counts();
         self.warm = self.plan.network.now();
@@ -250,7 +260,6 @@ impl<'a> Runner<'a> {
     fn sample_queues(&mut self, warmed: bool, rows: &mut Option<Rows>) {
         let t_ns = EPOCH_NS + self.plan.network.now().as_nanos() as i64;
         for (i, (link, _, rate)) in self.plan.watched.iter().enumerate() {
-            self.plan.network.refresh(*link, &mut Blind);
             let stats = self.plan.network.link_stats(*link);
             if warmed {
                 let delay = stats.backlog.bytes.serialization_delay_ceil(*rate);

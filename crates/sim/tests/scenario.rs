@@ -63,6 +63,32 @@ fn recording_does_not_change_what_happens() {
 }
 
 #[test]
+fn every_probe_has_a_row_also_one_that_the_line_lost_as_the_queues_were_looked_at() {
+    // Sent at whole tenths of a second, at which the queue is sampled too.
+    let text = r#"
+duration = "100 s"
+topology = "linear"
+[link]
+rate = "10 Mbit/s"
+delay = "10 ms"
+loss = "random:probability=0.05"
+[[flow]]
+kind = "probe"
+gap = "100 ms"
+"#;
+    let (mut ok, mut lost) = (0, 0);
+    let mut take = |row| match row {
+        Row::Delay(d) if d.rtt_ns.is_some() => ok += 1,
+        Row::Delay(_) => lost += 1,
+        _ => {}
+    };
+    run(&scenario(text).unwrap(), 1, Some(&mut take), &mut |_| true).unwrap();
+    // The last one is on its way as the run ends.
+    assert!((999..=1000).contains(&(ok + lost)), "{ok} {lost}");
+    assert!((25..=85).contains(&lost), "{lost}");
+}
+
+#[test]
 fn figures_do_not_depend_on_the_number_of_cores() {
     let scenario = scenario(MIXED).unwrap();
     let jobs: Vec<Job> = (1..=6)
