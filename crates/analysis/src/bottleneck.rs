@@ -16,8 +16,8 @@ use crate::clock::ClockFit;
 use crate::phases::{self, Phase};
 use crate::rate;
 use crate::stats;
-use base::record::{Delay, Direction, Flow, Recording};
-use std::collections::BTreeMap;
+use base::record::{Delay, Direction, Flow, Recording, Status};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Bottleneck {
     pub direction: Direction,
@@ -32,6 +32,8 @@ pub struct Bottleneck {
     /// Usual distance of two samples of one flow, ns.
     pub sample_ns: i64,
     pub flows: usize,
+    /// Share of the steady part's seconds in which flows delivered something, each flow by itself.
+    pub busy: f64,
     pub goodput: Figure,
     pub link_rate: Figure,
     /// How much the rate of the full link moves, as a share; see [`rate::moves`].
@@ -39,6 +41,8 @@ pub struct Bottleneck {
     /// Time of one full packet on the link, ms; 0 where the rate is unknown.
     pub packet_ms: f64,
     pub base_rtt_ms: f64,
+    /// Probes sent while this direction was not loaded, and those of them that it lost: by the line itself.
+    pub unloaded: (u64, u64),
     /// Median round trip of the load's packets in the steady part, ms.
     pub loaded_rtt_ms: f64,
 }
@@ -105,8 +109,15 @@ pub fn bottleneck(
         .map_or(0.0, |r| (mss + rate::header_bytes(mss)) * 8e3 / r);
     let base = base_rtt_ms.unwrap_or(0.0);
     let rows = phases::flows(rec, direction, phase.whole());
-    let srtt: Vec<(i64, f64)> = rows
-        .iter()
+    let moved = moving(&rows);
+    let seconds_of = |rows: &[&Flow]| {
+        let steady = rows.iter().filter(|f| steady.contains(&f.t_ns));
+        let seconds: BTreeSet<_> = steady.map(|f| (f.flow, f.t_ns / 1_000_000_000)).collect();
+        seconds.len()
+    };
+    let busy = seconds_of(&moved) as f64 / seconds_of(&rows).max(1) as f64;
+    let srtt: Vec<(i64, f64)> = moved
+        .into_iter()
         .filter_map(|f| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6)))
         .collect();
     let in_flow = match base_rtt_ms {
@@ -158,13 +169,40 @@ pub fn bottleneck(
         epochs,
         sample_ns,
         flows: carried.map_or(0, |c| c.flows),
+        busy,
         goodput,
         link_rate,
         rate_moves,
         packet_ms,
         base_rtt_ms: base,
+        unloaded: unloaded(rec, phase, direction),
         loaded_rtt_ms,
     }
+}
+
+fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) {
+    let list = phases::phases(rec, None);
+    let mut ranges: Vec<_> = list
+        .iter()
+        .filter(|p| !p.loads(direction))
+        .map(Phase::steady)
+        .collect();
+    if ranges.is_empty() {
+        ranges.push(i64::MIN..phase.from_ns);
+    }
+    let other = match direction {
+        Direction::Up => Status::LostDown,
+        Direction::Down => Status::LostUp,
+    };
+    let (mut sent, mut lost) = (0, 0);
+    for d in ranges
+        .into_iter()
+        .flat_map(|range| phases::probes(rec, "udp", range))
+    {
+        sent += u64::from(crate::loss::was_sent(d));
+        lost += u64::from(crate::loss::is_lost(d.status) && d.status != other);
+    }
+    (sent, lost)
 }
 
 /// Whether a queue stood all the time: nine of ten probes found at least half a packet before them. A load
@@ -172,6 +210,21 @@ pub fn bottleneck(
 fn stands(waits: &[f64], packet_ms: f64) -> bool {
     let found = waits.iter().filter(|w| **w > 0.5 * packet_ms).count();
     !waits.is_empty() && found * 10 >= waits.len() * 9
+}
+
+/// Samples of flows that have delivered something since their last one: a flow at rest still tells the
+/// smoothed round trip that it had.
+fn moving<'a>(rows: &[&'a Flow]) -> Vec<&'a Flow> {
+    let mut last: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut found = Vec::new();
+    for f in rows {
+        let bytes = f.delivered_bytes.or(f.bytes_acked).or(f.bytes_received);
+        let before = bytes.and_then(|now| last.insert(f.flow, now));
+        if bytes.is_none() || before != bytes {
+            found.push(*f);
+        }
+    }
+    found
 }
 
 fn sampling_interval(rows: &[&Flow]) -> i64 {
@@ -271,6 +324,11 @@ impl Bottleneck {
     /// before the sender noticed. `apart` says that the load stands in queues of its own; otherwise the
     /// probes tell, and the load's own packets help out where probes are sparse.
     pub fn levels(&self, apart: bool) -> Vec<f64> {
+        self.levels_at(self.epochs.iter().flatten().copied(), apart)
+    }
+
+    /// The same at any times.
+    pub fn levels_at(&self, times: impl Iterator<Item = i64>, apart: bool) -> Vec<f64> {
         let back = ((1.6e6 * self.loaded_rtt_ms) as i64).saturating_add(self.sample_ns);
         let seen = |series: &[(i64, f64)], t: i64| {
             let a = series.partition_point(|s| s.0 < t.saturating_sub(back));
@@ -285,9 +343,9 @@ impl Bottleneck {
             f64::INFINITY
         };
         let trusted = |load: f64| (load - self.packet_ms).max(0.0).min(most);
-        let level = |t: &i64| {
-            let (_, load) = seen(&self.in_flow, *t);
-            let (probes, probe) = seen(&self.waits, *t);
+        let level = |t: i64| {
+            let (_, load) = seen(&self.in_flow, t);
+            let (probes, probe) = seen(&self.waits, t);
             match (probe, load) {
                 (_, load) if apart => load,
                 (Some(p), _) if probes >= 8 => Some(p),
@@ -295,7 +353,7 @@ impl Bottleneck {
                 (p, l) => p.or(l.map(trusted)),
             }
         };
-        self.epochs.iter().flatten().filter_map(level).collect()
+        times.filter_map(level).collect()
     }
 
     /// The highest level of `series` that is no single outlier.

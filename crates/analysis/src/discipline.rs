@@ -5,7 +5,9 @@
 //! (2) How full was the queue whenever the load met congestion? Always at one sharp ceiling, the highest
 //! level ever seen: drop-tail. (3) Was it congestion far below the highest level, and was the delay brought
 //! down after it: an AQM. The first seconds, with slow start's overshoot, count here: an AQM lets the burst
-//! in and then works it off, a drop-tail queue stays at its ceiling.
+//! in and then works it off, a drop-tail queue stays at its ceiling. A line that loses packets by itself looks
+//! like an AQM: that must be excluded, by probes that were not lost without load, by losses that prefer high
+//! delays, or by the even peaks of one flow. A ceiling so low that an AQM may hold it counts only if it is sharp.
 //!
 //! **Source.** Seed document 000, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
 //! RFC 8289 (CoDel), RFC 8290 (FQ-CoDel); cake-autorate issue 393 (sparse flows that see nothing).
@@ -14,13 +16,27 @@
 //! smallest windows of the flows: levels are compared in packets there. On a line whose rate moves, such as
 //! radio, levels of delay say nothing of the discipline. A load that never met congestion
 //! says nothing of what the queue does when it is full.
+//!
+//! Where no load was sampled, only probes, see [`curve`].
+
+mod curve;
 
 use crate::answer::{Discipline, DisciplineGuess};
-use crate::bottleneck::Bottleneck;
-use crate::stats;
+use crate::bottleneck::{Bottleneck, bottleneck};
+use crate::phases::{self, Phase};
+use crate::{clock, stats};
+use base::record::{Direction, Recording};
 
 /// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
 const STEADY_RATE: f64 = 0.12;
+/// No AQM lets a queue stand that long time and again, unless a packet takes many milliseconds.
+const LONG_MS: f64 = 60.0;
+/// Share of the seconds in which each flow must deliver for the load to count as one that stays.
+const BUSY: f64 = 0.9;
+/// Spread of a regular sawtooth's peaks, 10 to 90 %, as a share of the median.
+const REGULAR: f64 = 0.45;
+/// Standard deviations by which losses must prefer high delays, where the line may lose as much by itself.
+const PREFERENCE: f64 = 4.0;
 
 /// What (2) and (3) say of one series of waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +44,54 @@ enum Behaviour {
     Ceiling,
     Controlled,
     Unclear,
+}
+
+/// Which queue a recording of any origin shows: that of the first phase that loads one direction; without
+/// phases that of the time in which flows were sampled; without flows that of the longest time in which the
+/// delay of the probes stood up.
+pub fn judge(rec: &Recording) -> DisciplineGuess {
+    let list = phases::phases(rec, None);
+    let by_phase = [Direction::Up, Direction::Down].into_iter().find_map(|d| {
+        let phase = list.iter().find(|p| p.name == d.word())?;
+        Some((d, phase.clone()))
+    });
+    let Some((direction, phase)) = by_phase.or_else(|| stretch(rec)) else {
+        return curve::judge(rec);
+    };
+    let base_rtt = phases::base_rtt(rec, &list, phase.from_ns).value();
+    let fitted = clock::fit(rec);
+    let options = crate::Options::default();
+    discipline(&bottleneck(
+        rec,
+        &phase,
+        direction,
+        fitted.as_ref().ok(),
+        base_rtt,
+        options.probe_ip_bytes,
+    ))
+}
+
+/// The time in which flows of one direction were sampled, as if it had been a phase.
+fn stretch(rec: &Recording) -> Option<(Direction, Phase)> {
+    [Direction::Up, Direction::Down]
+        .into_iter()
+        .find_map(|direction| {
+            let rows = phases::flows(rec, direction, i64::MIN..i64::MAX);
+            let moved = |f: &&&base::record::Flow| f.delivered_bytes.or(f.bytes_acked) > Some(0);
+            let from_ns = rows.iter().find(moved)?.t_ns;
+            let to_ns = rows.last()?.t_ns;
+            let whole = to_ns.saturating_sub(from_ns);
+            (whole >= 10_000_000_000).then(|| {
+                let phase = Phase {
+                    name: direction.word().into(),
+                    from_ns,
+                    warm_ns: from_ns + (whole / 10).min(3_000_000_000),
+                    to_ns,
+                    ended: true,
+                };
+                (direction, phase)
+            })
+        })
 }
 
 pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
@@ -58,6 +122,13 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
             100.0 * moves
         ));
         return cannot(evidence, "a test while the line keeps its rate");
+    }
+    let most = b.top(&b.waits).unwrap_or(0.0);
+    if apart.is_none() && most < (2 * b.flows + 2) as f64 * b.packet_ms {
+        return cannot(
+            evidence,
+            "a faster line, more probes, or a load whose sender reports its round trips: probes hardly wait, in a short queue or in one of their own",
+        );
     }
     // Where flows are kept apart, only the load's own packets see the queue that matters.
     let behaviour = behaviour(b, apart == Some(true), &mut evidence);
@@ -107,11 +178,20 @@ fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
         "while the load waited longest, its own packets waited {load:.1} ms, probes on a flow of their own {probe:.1} ms (one full packet takes {:.1} ms)",
         b.packet_ms
     );
-    if load - probe > margin && probe < 0.4 * load {
+    let steady = |series| stats::sorted(&b.steady(series));
+    let quantile = |series, q| stats::quantile_of_sorted(&steady(series), q).unwrap_or(0.0);
+    // In a queue of their own probes never meet the load's wait.
+    let usual = quantile(&b.in_flow, 0.5);
+    let never = quantile(&b.waits, 0.95) < 0.6 * usual;
+    // They wait for a packet or two of others, and on a full line for part of one. A load at rest shows its hosts' delays and not the queue's.
+    let filled = quantile(&b.waits, 0.5) >= 0.25 * b.packet_ms;
+    let turn = filled && quantile(&b.waits, 0.95) <= 2.5 * b.packet_ms + 1.0;
+    if load - probe > margin && probe < 0.4 * load && never && turn && b.busy >= BUSY {
         evidence.push(format!("{said}: flows are kept apart"));
         return Some(true);
     }
-    if load < margin {
+    // Unlike, but not by enough.
+    if load < margin || probe < 0.7 * load {
         evidence.push(format!("{said}: too little to tell one queue from many"));
         return None;
     }
@@ -121,14 +201,18 @@ fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
 
 fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behaviour {
     let series = if apart { &b.in_flow } else { &b.waits };
-    let Some(top) = b.top(series) else {
+    let sorted = |v: Vec<f64>| stats::sorted(&v);
+    let all = sorted(series.iter().map(|s| s.1).collect());
+    // Of many samples, up to three higher ones may be stalls of a host.
+    let stalls = (all.len() / 300).min(3);
+    let Some(top) = all.iter().rev().nth(stalls).copied() else {
         return Behaviour::Unclear;
     };
-    let steady = stats::sorted(&b.steady(series));
+    let steady = sorted(b.steady(series));
     let p95 = stats::quantile_of_sorted(&steady, 0.95).unwrap_or(top);
-    let mut levels = b.levels(apart);
-    levels.sort_by(f64::total_cmp);
-    let Some(median) = stats::quantile_of_sorted(&levels, 0.5) else {
+    let levels = sorted(b.levels(apart));
+    let level = |q| stats::quantile_of_sorted(&levels, q);
+    let (Some(median), Some(low), Some(high)) = (level(0.5), level(0.1), level(0.9)) else {
         evidence.push(format!(
             "the load met no congestion: the queue was never seen full (most {top:.1} ms)"
         ));
@@ -136,20 +220,79 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     };
     let n = levels.len();
     let near =
-        |level: f64| level >= 0.8 * top || top - level <= 1.5 * b.packet_ms && level >= 0.5 * top;
+        |level: f64| level >= 0.85 * top || top - level <= 1.5 * b.packet_ms && level >= 0.5 * top;
     let at_ceiling = levels.iter().filter(|l| near(**l)).count();
     let said = format!(
         "the load met congestion {n} times, {at_ceiling} of them at the ceiling of {top:.1} ms (median level {median:.1} ms; 95 % of the steady waits below {p95:.1} ms)"
     );
-    if n >= 2 && at_ceiling * 10 >= n * 6 && p95 >= 0.7 * top {
+    if n >= 2 && at_ceiling * 10 >= n * 8 && p95 >= 0.7 * top {
+        // The sawtooth of one flow in a short queue turns at one level whatever turns it.
+        let long = |ms: f64, packets: f64| top >= ms.max(packets * b.packet_ms);
+        let sharp = n >= 5 && near(low) && high - low <= 2.0 * b.packet_ms;
+        if !long(LONG_MS, 8.0) && !(sharp && (b.flows >= 2 || long(15.0, 12.0))) {
+            evidence.push(format!(
+                "{said}: so low, an AQM may hold a regular sawtooth as well as a short buffer"
+            ));
+            return Behaviour::Unclear;
+        }
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Behaviour::Ceiling;
     }
-    let seldom = at_ceiling * 2 < n && (p95 < 0.75 * top || n >= 5 && at_ceiling * 4 < n);
-    if n >= 2 && (seldom || p95 < 0.6 * top) {
-        evidence.push(format!("{said}: packets are dropped long before the queue is full, and the delay is brought down"));
-        return Behaviour::Controlled;
+    // Behind fair queueing the flows' own slow starts, one after the other, make no plain ceiling.
+    let low_enough = if apart { 0.75 } else { 0.6 };
+    // An AQM leaves a queue of a packet alone, and only a load that stays meets it.
+    let met = low > b.packet_ms && b.busy >= BUSY;
+    if n >= 5 && at_ceiling * 4 < n && p95 < low_enough * top && met {
+        match by_the_line(b, &levels, apart) {
+            Some(why) => evidence.push(format!("{said}: {why}")),
+            None => {
+                evidence.push(format!("{said}: packets are dropped long before the queue is full, and the delay is brought down"));
+                return Behaviour::Controlled;
+            }
+        }
+        return Behaviour::Unclear;
     }
     evidence.push(said);
     Behaviour::Unclear
+}
+
+/// Whether the line itself may have lost the packets, low on the delay curve and at random: it
+/// loses as many probes, as far as is known, and losses do not prefer high delays.
+fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
+    let packets = (b.phase.to_ns - b.phase.warm_ns) as f64 / 1e6 / b.packet_ms.max(1e-6);
+    let share = levels.len() as f64 / packets.max(1.0);
+    // How likely so few probes were lost without load, had the line lost them all.
+    let (sent, lost) = b.unloaded;
+    let chance = stats::binomial_cdf(lost, sent, share);
+    if chance < 0.02 || lost == 0 && chance < 0.15 {
+        return None;
+    }
+    // Chance makes the peaks of one flow's sawtooth as uneven as the gaps between losses.
+    let at = |q| stats::quantile_of_sorted(levels, q).unwrap_or(0.0);
+    if lost == 0 && b.flows == 1 && levels.len() >= 8 && at(0.9) - at(0.1) <= REGULAR * at(0.5) {
+        return None;
+    }
+    // Levels at 400 moments that have nothing to do with congestion; Wilcoxon's rank sum against them.
+    let step = (b.phase.to_ns - b.phase.warm_ns) / 400;
+    let moments = (1..=400).map(|i| b.phase.warm_ns + i * step);
+    let any = stats::sorted(&b.levels_at(moments, apart));
+    if any.is_empty() {
+        return Some("there is nothing to compare them with".into());
+    }
+    let rank = |l: &f64| {
+        let (below, upto) = (
+            any.partition_point(|x| x < l),
+            any.partition_point(|x| x <= l),
+        );
+        (below + upto) as f64 / 2.0 / any.len() as f64
+    };
+    let n = levels.len() as f64;
+    let mean = levels.iter().map(rank).sum::<f64>() / n;
+    let z = (mean - 0.5) * (12.0 * n).sqrt();
+    (lost > 0 || z < PREFERENCE).then(|| {
+        format!(
+            "a line that loses {:.2} % by itself would look the same (without load it lost {lost} of {sent} probes), and losses come at any delay",
+            100.0 * share
+        )
+    })
 }

@@ -14,7 +14,7 @@ use crate::answer::Loss;
 use crate::stats;
 use base::record::{Delay, Status};
 
-fn is_lost(status: Status) -> bool {
+pub(crate) fn is_lost(status: Status) -> bool {
     matches!(
         status,
         Status::Lost | Status::LostUp | Status::LostDown | Status::Late

@@ -6,6 +6,8 @@
 //!
 //! **Limits.** A phase name that comes twice is two phases; the answers use the first of each name.
 
+use crate::answer::Figure;
+use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
 use std::ops::Range;
 
@@ -127,6 +129,32 @@ pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'
         .collect();
     found.sort_by_key(|d| (d.seq, d.sent_ns));
     found
+}
+
+/// The smallest round trip of the idle phase, or of what came `before`, or of all where that is too little.
+pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
+    let of = |range| {
+        probes(rec, "udp", range)
+            .into_iter()
+            .filter_map(rtt_ms)
+            .collect::<Vec<_>>()
+    };
+    let mut idle: Vec<f64> = list
+        .iter()
+        .filter(|p| p.name == "idle")
+        .flat_map(|p| of(p.steady()))
+        .collect();
+    if idle.len() < 5 {
+        idle = of(i64::MIN..before);
+    }
+    let from = if idle.len() >= 5 {
+        idle
+    } else {
+        of(i64::MIN..i64::MAX)
+    };
+    stats::endpoint_below(&from).unwrap_or_else(|| {
+        Figure::cannot_tell("no probe was answered: is the server reachable by UDP?")
+    })
 }
 
 /// Samples of the load in one direction, in time order.

@@ -81,7 +81,7 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
             probes: rec.delay.len(),
         });
     }
-    let base_rtt = base_rtt(rec, &list);
+    let base_rtt = phases::base_rtt(rec, &list, i64::MIN);
     let fitted = clock::fit(rec);
     let context = Context {
         rec,
@@ -143,29 +143,6 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
     let promised = contract::promised(rec);
     answer.findings = findings::findings(&answer, &added, promised.as_ref());
     Ok(answer)
-}
-
-/// The smallest round trip of the idle phase, or of all phases where there is no idle one.
-fn base_rtt(rec: &Recording, list: &[Phase]) -> Figure {
-    let of = |range| {
-        phases::probes(rec, "udp", range)
-            .into_iter()
-            .filter_map(phases::rtt_ms)
-            .collect::<Vec<_>>()
-    };
-    let idle: Vec<f64> = list
-        .iter()
-        .filter(|p| p.name == "idle")
-        .flat_map(|p| of(p.steady()))
-        .collect();
-    let from = if idle.len() >= 5 {
-        idle
-    } else {
-        of(i64::MIN..i64::MAX)
-    };
-    stats::endpoint_below(&from).unwrap_or_else(|| {
-        Figure::cannot_tell("no probe was answered: is the server reachable by UDP?")
-    })
 }
 
 struct Context<'a> {

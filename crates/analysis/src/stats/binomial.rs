@@ -45,7 +45,7 @@ pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
 }
 
 /// Abramowitz and Stegun 26.2.17, error below 7.5e-8.
-fn normal_cdf(x: f64) -> f64 {
+pub fn normal_cdf(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let poly = t
         * (0.319_381_530

@@ -20,7 +20,7 @@ mod quantile;
 
 pub use base::histogram::{Histogram, HistogramError};
 pub use batch::{effective_size, effective_size_of, mean_figure, student_t95};
-pub use binomial::{binomial_cdf, wilson};
+pub use binomial::{binomial_cdf, normal_cdf, wilson};
 pub use quantile::{endpoint_below, quantile_figure, quantile_of_sorted, sorted};
 
 use crate::answer::{Delays, Figure};
