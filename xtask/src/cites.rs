@@ -28,6 +28,7 @@ const TITLES: &[(u32, &str)] = &[
         "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers",
     ),
     (2475, "An Architecture for Differentiated Services"),
+    (2597, "Assured Forwarding PHB Group"),
     (2681, "A Round-trip Delay Metric for IPPM"),
     (2697, "A Single Rate Three Color Marker"),
     (
@@ -117,6 +118,10 @@ const TITLES: &[(u32, &str)] = &[
         "The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm",
     ),
     (8511, "TCP Alternative Backoff with ECN (ABE)"),
+    (
+        8622,
+        "A Lower-Effort Per-Hop Behavior (LE PHB) for Differentiated Services",
+    ),
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
     (9293, "Transmission Control Protocol (TCP)"),
     (

@@ -11,6 +11,7 @@ pub mod agenda;
 pub mod batch;
 pub mod document;
 pub mod journey;
+pub mod marking;
 pub mod network;
 pub mod plan;
 pub mod ranges;

@@ -175,6 +175,7 @@ impl Datagrams {
 struct Way {
     position: u32,
     flow: u32,
+    dscp: u8,
 }
 
 impl Way {
@@ -286,7 +287,7 @@ impl Network {
         self.links[link].sojourn = Some(Box::default());
     }
 
-    fn way(&mut self, links: &[LinkIndex], end: u32) -> Way {
+    fn way(&mut self, links: &[LinkIndex], end: u32, dscp: u8) -> Way {
         assert!(!links.is_empty(), "a route needs a link");
         let position = u32::try_from(self.routes.len()).expect("fewer than 2^32 hops");
         assert!(
@@ -308,7 +309,11 @@ impl Network {
         self.routes.push(end);
         let flow = u32::try_from(self.owners.len()).expect("fewer than 2^32 flows");
         self.owners.push(end);
-        Way { position, flow }
+        Way {
+            position,
+            flow,
+            dscp,
+        }
     }
 
     /// A connection whose data goes over `there` and whose ACKs come `back`.
@@ -331,8 +336,8 @@ impl Network {
             application,
             started: start,
             idle: true,
-            forward: self.way(there, tag(kind::RECEIVER, number)),
-            back: self.way(back, tag(kind::SENDER, number)),
+            forward: self.way(there, tag(kind::RECEIVER, number), settings.dscp),
+            back: self.way(back, tag(kind::SENDER, number), settings.dscp),
             place: self.agenda.add(),
             write_due: Some(start),
             lost: 0,
@@ -351,10 +356,11 @@ impl Network {
         let place = self.agenda.add();
         self.actors.push(tag(kind::SOURCE, number));
         self.agenda.set(place, source.next_wakeup());
-        let way = self.way(there, tag(kind::SINK, number));
+        let dscp = source.dscp();
+        let way = self.way(there, tag(kind::SINK, number), dscp);
         let back = source
             .echoes()
-            .then(|| self.way(back, tag(kind::ANSWER, number)));
+            .then(|| self.way(back, tag(kind::ANSWER, number), dscp));
         self.datagrams.push(Datagrams {
             source,
             way,
@@ -698,7 +704,7 @@ impl Network {
             len,
             flow: way.flow,
             ecn,
-            dscp: 0,
+            dscp: way.dscp,
             segment: Segment { sent, ..segment },
         };
         let number = self.arena.insert(flying);
@@ -793,8 +799,8 @@ impl Network {
                 ..Segment::default()
             };
             flow.sent += 1;
-            let way = flow.way;
-            self.launch(way, segment, len.get() as u32, Ecn::NotEct, observer);
+            let (way, ecn) = (flow.way, flow.source.ecn());
+            self.launch(way, segment, len.get() as u32, ecn, observer);
         }
         let flow = &self.datagrams[number];
         self.agenda.set(flow.place, flow.source.next_wakeup());

@@ -3,9 +3,10 @@
 use crate::network::{Application, Network, Transfers};
 use crate::scenario::{Flow, Kind, Scenario, ScenarioError};
 use crate::source::{Law, Pattern, Source};
+use crate::tcp::Settings;
 use crate::topology::{Graph, Parts, Router};
 use base::rng::{Rng, Streams, uniform};
-use base::{BitsPerSec, Bytes, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
 
 /// Flows above this are a slip of the keyboard.
@@ -189,6 +190,11 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
                 "flow \"{label}\": needs a rate above 0, such as rate = \"448 kbit/s\""
             ));
         }
+        if flow.is_tcp() && flow.ecn.is_some() {
+            return invalid(format!(
+                "flow \"{label}\": ecn is what datagrams carry; TCP negotiates it: tcp.ecn = true"
+            ));
+        }
         if flow.size == Some(Bytes::ZERO) || flow.gap == Some(Duration::ZERO) {
             return invalid(format!("flow \"{label}\": size and gap must be above 0"));
         }
@@ -306,7 +312,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     let mut pair = 0;
     let mut starts = streams.stream("scenario/starts");
     for (group, flow) in scenario.flows.iter().enumerate() {
-        let settings = scenario.tcp_of(flow)?.settings();
+        let settings = Settings {
+            dscp: flow.dscp.get(),
+            ..scenario.tcp_of(flow)?.settings()
+        };
         for i in 0..flow.count {
             let (from, to) = ends(&graph, flow, pair)?;
             pair += 1;
@@ -320,7 +329,12 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
                 End::Tcp(network.connect(&settings, &there, &back, start, application, &streams))
             } else {
                 let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
-                let source = Source::new(pattern(flow), start, stop, &streams, &name);
+                let marked = Pattern {
+                    dscp: flow.dscp.get(),
+                    ecn: flow.ecn.map_or(Ecn::NotEct, |word| word.0),
+                    ..pattern(flow)
+                };
+                let source = Source::new(marked, start, stop, &streams, &name);
                 End::Datagrams(network.add_source(source, &there, &back))
             };
             flows.push(Instance { group, end });
@@ -358,9 +372,7 @@ fn pattern(flow: &Flow) -> Pattern {
     let rate = flow.rate.unwrap_or(BitsPerSec::from_kbps(64));
     let steady = |gap_s| Pattern {
         gap_s,
-        size: Law::Constant(size.get() as f64),
-        on_off_s: None,
-        echo: false,
+        ..Pattern::constant(size, Duration::ZERO)
     };
     match flow.kind {
         Kind::Poisson => steady(Law::Exponential(gap_s(rate))),

@@ -453,6 +453,7 @@ struct Watcher {
     /// By the flow of the packets: the number of the source, and whether it is the way back.
     probes: BTreeMap<u64, (usize, bool)>,
     targets: Vec<record::Text>,
+    dscps: Vec<i64>,
 }
 
 impl Watcher {
@@ -461,6 +462,7 @@ impl Watcher {
             rows: Vec::new(),
             probes: BTreeMap::new(),
             targets: vec!["udp".into(); plan.network.datagrams.len()],
+            dscps: vec![0; plan.network.datagrams.len()],
         };
         for instance in &plan.flows {
             let flow = &scenario.flows[instance.group];
@@ -468,6 +470,7 @@ impl Watcher {
                 let (there, back) = plan.network.datagrams[i].flows();
                 watcher.probes.insert(there.0, (i, false));
                 watcher.probes.extend(back.map(|back| (back.0, (i, true))));
+                watcher.dscps[i] = i64::from(flow.dscp.get());
                 if !flow.name.is_empty() {
                     watcher.targets[i] = flow.name.as_str().into();
                 }
@@ -521,6 +524,7 @@ impl Observer for Watcher {
         row.remote_tx_ns = row.remote_rx_ns;
         row.host_ns = Some(0);
         row.ecn = Some(i64::from(ecn.bits()));
+        row.dscp = Some(self.dscps[flow]);
         self.rows.push(row.into());
     }
 }

@@ -1,6 +1,7 @@
 //! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
 
 use crate::document::Document;
+use crate::marking::{Dscp, EcnWord};
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
 use base::words::nearest;
@@ -168,6 +169,7 @@ impl Tcp {
                 },
                 ..rtt::Params::linux()
             },
+            dscp: 0,
         }
     }
 }
@@ -235,6 +237,12 @@ pub struct Flow {
     /// Each packet is followed from its first departure to its arrival: delay with retransmissions, and jitter.
     #[serde(default)]
     pub follow: bool,
+    /// What its packets ask for, both ways: a number, or a name such as `ef`.
+    #[serde(default, skip_serializing_if = "Dscp::is_default")]
+    pub dscp: Dscp,
+    /// What its datagrams say of ECN; TCP negotiates it (`tcp.ecn`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<EcnWord>,
     /// Differences from `[tcp]`.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub tcp: Table,

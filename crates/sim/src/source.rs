@@ -8,7 +8,7 @@
 //! **Units**: ns; bytes of whole IP packets.
 
 use base::rng::{Rng, Streams, uniform};
-use base::{Bytes, Duration, Time};
+use base::{Bytes, Duration, Ecn, Time};
 
 /// How long, how large: a law and its mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +48,9 @@ pub struct Pattern {
     pub on_off_s: Option<(Law, Law)>,
     /// The far end sends each packet back.
     pub echo: bool,
+    /// What the packets say of ECN, and what they ask for; answers ask for the same.
+    pub ecn: Ecn,
+    pub dscp: u8,
 }
 
 /// The least and the largest packet that a law of sizes may give.
@@ -61,6 +64,8 @@ impl Pattern {
             size: Law::Constant(size.get() as f64),
             on_off_s: None,
             echo: false,
+            ecn: Ecn::NotEct,
+            dscp: 0,
         }
     }
 
@@ -123,6 +128,12 @@ impl Source {
 
     pub fn echoes(&self) -> bool {
         self.pattern.echo
+    }
+    pub fn ecn(&self) -> Ecn {
+        self.pattern.ecn
+    }
+    pub fn dscp(&self) -> u8 {
+        self.pattern.dscp
     }
     pub fn next_wakeup(&self) -> Option<Time> {
         Some(self.next).filter(|t| *t < self.stop)

@@ -245,3 +245,63 @@ fn a_probes_round_trip_is_the_way_there_and_the_way_back() {
     }
     assert!(delays.len() > 30);
 }
+
+#[test]
+fn a_call_that_asks_for_low_delay_gets_it_from_a_queue_that_listens() {
+    let text = |dscp: &str| {
+        format!(
+            r#"
+duration = "12 s"
+warmup = "2 s"
+[link]
+rate = "2 Mbit/s"
+delay = "10 ms"
+queue = "prio:rest=fifo"
+[[flow]]
+kind = "bulk"
+count = 3
+[[flow]]
+kind = "cbr"
+rate = "80 kbit/s"
+size = "200 B"
+dscp = {dscp}
+"#
+        )
+    };
+    let delay = |dscp| {
+        let outcome = run(&scenario(&text(dscp)).unwrap(), 1, None, &mut |_| true).unwrap();
+        outcome.flows[1].delay_p95_ms.unwrap()
+    };
+    // 10 ms of propagation, 0.88 ms of access and transmission, at most one packet of 1500 bytes before it.
+    assert!(delay("\"ef\"") < 18.0, "{}", delay("\"ef\""));
+    assert!(delay("\"cs5\"") > 100.0, "{}", delay("\"cs5\""));
+}
+
+#[test]
+fn datagrams_that_say_ect_are_marked_and_not_dropped() {
+    let text = |ecn: &str| {
+        format!(
+            r#"
+duration = "10 s"
+warmup = "2 s"
+[link]
+rate = "1 Mbit/s"
+delay = "10 ms"
+queue = "dualpi2"
+[[flow]]
+kind = "poisson"
+rate = "1020 kbit/s"
+size = "1250 B"
+ecn = "{ecn}"
+"#
+        )
+    };
+    let run = |ecn| run(&scenario(&text(ecn)).unwrap(), 1, None, &mut |_| true).unwrap();
+    let (l4s, classic, not) = (run("ect1"), run("ect0"), run("not_ect"));
+    assert!(l4s.links[0].marks > 100 && classic.links[0].marks > 10);
+    assert!(l4s.links[0].marks > 2 * classic.links[0].marks);
+    assert!(not.links[0].marks == 0 && not.links[0].drops > 10);
+    let tcp = "[[flow]]\nkind = \"bulk\"\necn = \"ect0\"";
+    let mixed = MIXED.replacen("[[flow]]\nkind = \"bulk\"", tcp, 1);
+    assert!(scenario(&mixed).unwrap_err().contains("tcp.ecn = true"));
+}

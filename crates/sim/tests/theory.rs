@@ -35,6 +35,8 @@ fn waiting(load: f64, size: Law) -> (f64, f64) {
                 size,
                 on_off_s: None,
                 echo: false,
+                ecn: base::Ecn::NotEct,
+                dscp: 0,
             };
             let source = Source::new(
                 pattern,

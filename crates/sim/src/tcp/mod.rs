@@ -54,6 +54,8 @@ pub struct Settings {
     /// Begin anew after a silence longer than the time-out (RFC 5681 section 4.1).
     pub idle_restart: bool,
     pub rto: rtt::Params,
+    /// What both ends' packets ask for.
+    pub dscp: u8,
 }
 
 impl Default for Settings {
@@ -78,6 +80,7 @@ impl Default for Settings {
             receive_window: Bytes::new(16 << 20),
             idle_restart: true,
             rto: rtt::Params::linux(),
+            dscp: 0,
         }
     }
 }
