@@ -8,6 +8,9 @@ use std::path::Path;
 /// Titles as the RFC index prints them.
 const TITLES: &[(u32, &str)] = &[
     (791, "Internet Protocol"),
+    (792, "Internet Control Message Protocol"),
+    (1035, "Domain names - implementation and specification"),
+    (1071, "Computing the Internet checksum"),
     (
         1624,
         "Computation of the Internet Checksum via Incremental Update",
@@ -58,6 +61,10 @@ const TITLES: &[(u32, &str)] = &[
     (
         4231,
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
+    ),
+    (
+        4443,
+        "Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",
     ),
     (4648, "The Base16, Base32, and Base64 Data Encodings"),
     (

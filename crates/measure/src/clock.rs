@@ -121,6 +121,65 @@ fn midpoint(b: Bounds) -> i64 {
     b.low_ns + (b.high_ns - b.low_ns) / 2
 }
 
+/// Notices that this host slept: one of its two monotonic clocks stood still meanwhile.
+#[derive(Clone, Debug, Default)]
+pub struct SleepWatch {
+    before: Option<(Time, i64)>,
+}
+
+/// Two readings in a row differ by less, but for a process that lost its processor between them.
+const SLEPT_AT_LEAST_NS: i64 = 100_000_000;
+
+impl SleepWatch {
+    /// `now` on the clock that goes on in sleep, and by how much it is ahead of the one that does not.
+    /// `Some((from, to, for_ns))`: the host slept at some time between these two instants.
+    pub fn observe(&mut self, now: Time, ahead_ns: i64) -> Option<(Time, Time, i64)> {
+        let (then, before) = self.before.replace((now, ahead_ns))?;
+        let slept = ahead_ns - before;
+        (slept >= SLEPT_AT_LEAST_NS).then_some((then, now, slept))
+    }
+}
+
+/// Notices that a time service steers this host's clocks hard: their rate against the oscillator's own.
+#[derive(Clone, Debug, Default)]
+pub struct SlewWatch {
+    mark: Option<(i64, i64)>,
+    ppm: Option<i64>,
+}
+
+const SLEW_WINDOW_NS: i64 = 60_000_000_000;
+/// A change of rate by this much is said; crystals change by less.
+const SLEW_PPM: i64 = 40;
+
+impl SlewWatch {
+    /// Readings of the steered clock and of the raw one, ns, once in a while. `Some((from, to))`: the rate went
+    /// from the one to the other, parts in a million; a delay is longer or shorter by as much.
+    pub fn observe(&mut self, steered_ns: i64, raw_ns: i64) -> Option<(i64, i64)> {
+        let Some((steered, raw)) = self.mark else {
+            self.mark = Some((steered_ns, raw_ns));
+            return None;
+        };
+        let window = raw_ns - raw;
+        if window < SLEW_WINDOW_NS {
+            return None;
+        }
+        self.mark = Some((steered_ns, raw_ns));
+        let gained = i128::from(steered_ns - steered - window);
+        let ppm = (gained * 1_000_000 / i128::from(window)) as i64;
+        let before = *self.ppm.get_or_insert(ppm);
+        if (ppm - before).abs() >= SLEW_PPM {
+            self.ppm = Some(ppm);
+            return Some((before, ppm));
+        }
+        None
+    }
+
+    /// After a sleep, which the raw clock does not count.
+    pub fn restart(&mut self) {
+        self.mark = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,6 +247,38 @@ mod tests {
             .observe(t, t + 540 * ms, t + 540 * ms, t + 20 * ms)
             .expect("a step of 30 ms with a round trip of 20 ms");
         assert!((by - 30 * ms).abs() <= 10 * ms, "{by}");
+    }
+
+    #[test]
+    fn a_sleep_is_noticed_with_its_bounds_and_its_length() {
+        let mut watch = SleepWatch::default();
+        assert_eq!(watch.observe(Time::from_secs(10), 5_000), None);
+        assert_eq!(watch.observe(Time::from_secs(11), 5_200), None);
+        let hour = 3_600_000_000_000;
+        assert_eq!(
+            watch.observe(Time::from_secs(3612), 5_300 + hour),
+            Some((Time::from_secs(11), Time::from_secs(3612), hour + 100))
+        );
+        assert_eq!(watch.observe(Time::from_secs(3613), 5_300 + hour), None);
+    }
+
+    #[test]
+    fn a_slew_is_said_when_it_begins_and_when_it_ends() {
+        let mut watch = SlewWatch::default();
+        let (mut steered, mut raw) = (0, 7_000);
+        let mut said = Vec::new();
+        for minute in 0..30 {
+            let ppm = if (10..20).contains(&minute) { 500 } else { 12 };
+            for _ in 0..60 {
+                raw += 1_000_000_000;
+                steered += 1_000_000_000 + 1_000 * ppm;
+                said.extend(watch.observe(steered, raw));
+            }
+        }
+        // A window that is half one and half the other may come between.
+        assert_eq!(said.first().map(|s| s.0), Some(12));
+        assert_eq!(said.last().map(|s| s.1), Some(12));
+        assert!(said.iter().any(|s| s.1 == 500), "{said:?}");
     }
 
     proptest! {

@@ -4,10 +4,15 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod asker;
 pub mod cadence;
 pub mod clock;
 pub mod control;
+pub mod dns;
 pub mod handshake;
+pub mod icmp;
+pub mod lasting;
+pub mod ledger;
 pub mod reflector;
 pub mod session;
 pub mod wire;

@@ -21,7 +21,8 @@ pub struct Budget {
     pub rate: BitsPerSec,
     /// Longest session; zero for no end.
     pub max_duration: Duration,
-    /// A session is forgotten after this much silence.
+    /// A session is forgotten after this much silence, or after three of its intervals where that is more: long
+    /// enough for a line that was cut for minutes to go on with what it had held back.
     pub idle: Duration,
     /// Answers a second to those who have no session: cookies and refusals.
     pub stateless_per_second: u32,
@@ -35,7 +36,7 @@ impl Default for Budget {
             min_interval: Duration::from_micros(500),
             rate: BitsPerSec::from_mbps(4),
             max_duration: Duration::ZERO,
-            idle: Duration::from_secs(60),
+            idle: Duration::from_secs(300),
             stateless_per_second: 5_000,
         }
     }
@@ -105,6 +106,8 @@ struct Session {
     tos: u8,
     ends: Option<Time>,
     last: Time,
+    /// Silence after which it is forgotten.
+    idle: Duration,
     packets: Bucket,
     bytes: Bucket,
     throttled: u16,
@@ -131,6 +134,10 @@ const SWEEP: Duration = Duration::from_secs(1);
 const SENT_KEPT: usize = 256;
 /// Cookies hold for one to two of these.
 const COOKIE_LIFE_S: u64 = 8;
+/// Of a probe an hour.
+const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
+/// A session that has been silent for this long gives way to another of the same client that finds no room.
+const GIVES_WAY: Duration = Duration::from_secs(20);
 const TELL_THROTTLED: Duration = Duration::from_millis(100);
 
 struct Pending {
@@ -385,9 +392,9 @@ impl Reflector {
             self.next_release = held.min().unwrap_or(Time::MAX);
         }
         if now >= self.next_sweep {
-            let idle = self.budget.idle;
             self.sessions.retain(|_, s| {
-                now.saturating_since(s.last) < idle && s.ends.is_none_or(|end| now < end + idle)
+                let ended = s.ends.is_some_and(|end| now >= end + s.idle);
+                now.saturating_since(s.last) < s.idle && !ended
             });
             self.next_sweep = now + SWEEP;
         }
@@ -488,6 +495,7 @@ impl Reflector {
         if ask.interval_ns < min_interval_ns {
             return Err(Refusal::Rate(min_interval_ns));
         }
+        self.make_room(now, arrival);
         let network_of_client = network(arrival.from);
         if self
             .sessions
@@ -535,6 +543,9 @@ impl Reflector {
             tos: ask.tos,
             ends: duration.map(|d| now + d + Duration::from_secs(1)),
             last: now,
+            idle: budget
+                .idle
+                .max(Duration::from_nanos(ask.interval_ns.min(LONGEST_INTERVAL_NS)) * 3),
             packets: Bucket::new(per_second * 1.02, per_second.max(f64::from(TRAIN_MAX)), now),
             bytes: Bucket::new(bytes, bytes.max(f64::from(TRAIN_MAX) * MAX_LEN as f64), now),
             throttled: 0,
@@ -546,6 +557,26 @@ impl Reflector {
         self.sessions.insert(token, session);
         self.stats.opened += 1;
         Ok(grant)
+    }
+
+    /// A client that comes back by another port or address leaves its old session behind: where there would be no
+    /// room for the new one, the one that was silent longest goes.
+    fn make_room(&mut self, now: Time, arrival: Arrival) {
+        let client = network(arrival.from);
+        let of_client = || {
+            let sessions = self.sessions.iter();
+            sessions.filter(|(_, s)| network(s.from) == client)
+        };
+        if of_client().count() < self.budget.sessions_per_address {
+            return;
+        }
+        let silent = of_client()
+            .filter(|(_, s)| now.saturating_since(s.last) >= GIVES_WAY)
+            .min_by_key(|(_, s)| s.last)
+            .map(|(&token, _)| token);
+        if let Some(token) = silent {
+            self.sessions.remove(&token);
+        }
     }
 
     /// The session that `token` names, if it may still spend `len` bytes; otherwise the client is told.

@@ -3,12 +3,13 @@
 //!
 //! Probes leave on a fixed grid of slots; every slot has a number, and a slot that could not be used is
 //! reported like any other probe. A probe's fate is written once: answered probes as soon as the far
-//! kernel's transmit time has come with a later answer, unanswered ones when the limit for loss and half
-//! as long again have passed (what arrives in between is late, not lost).
+//! kernel's transmit time has come with a later answer, unanswered ones when nothing is waited for any more
+//! (what arrives after the limit for loss and before that is late, not lost).
 
 use crate::clock::FarClock;
+use crate::ledger::{Ledger, Limits, Slots, State};
 use crate::wire::{ClientMessage, Grant, Key, Refusal, Reply, ServerMessage, UNKNOWN_NS};
-use base::record::{Delay, Event, Row, Status, Text};
+use base::record::{Delay, Row, Status, Text};
 use base::{Duration, Time};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,6 +19,10 @@ pub struct Params {
     pub interval: Duration,
     /// A probe without answer for this long is lost; never shorter because probes come faster.
     pub lost_after: Duration,
+    /// An answer is waited for this long, so that one that comes after all is written as late.
+    pub kept_for: Duration,
+    /// Number of the first probe.
+    pub first_seq: u64,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
@@ -72,36 +77,6 @@ pub struct TrainResult {
     pub arrivals: Vec<(u8, i64, i64)>,
 }
 
-/// Kept small: at 1 kHz fifteen thousand of them are remembered.
-struct Probe {
-    planned: Time,
-    /// When the sending call began.
-    before: Time,
-    /// How long it took.
-    call_ns: u32,
-    /// The kernel's transmit time, from `before`.
-    kernel_tx_ns: Option<i32>,
-    seen: Option<bool>,
-    state: State,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    NotSent,
-    Waiting,
-    /// Its answer is among the unfinished.
-    Answered,
-    Done,
-}
-
-impl Probe {
-    /// When it left, as well as we know.
-    fn sent(&self) -> Time {
-        let before = self.before.as_nanos();
-        Time::from_nanos(before.saturating_add_signed(self.kernel_tx_ns.unwrap_or(0).into()))
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Answer {
     arrival: Arrival,
@@ -113,13 +88,9 @@ struct Answer {
 
 pub struct Session {
     params: Params,
-    probes: VecDeque<Probe>,
-    /// Number of the probe at the front of `probes`.
-    first: u64,
-    next_slot: Time,
+    ledger: Ledger,
     /// Answers that wait for the far kernel's transmit time, in order of arrival.
     unfinished: VecDeque<(u64, Answer)>,
-    rows: VecDeque<Row>,
     stats: Stats,
     far: FarClock,
     last_heard: Time,
@@ -137,10 +108,6 @@ pub struct Session {
 /// arrived: packets overtake one another.
 const REORDER_SPAN: Duration = Duration::from_millis(50);
 const REORDER_PACKETS: u64 = 16;
-/// Slots reported one by one after a long standstill (a suspended computer); the rest as one event.
-const MISSED_ROWS: u64 = 10_000;
-/// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
-const STAMP_SLACK_NS: i64 = 20_000;
 /// Each end's origin is good to the distance of two clock readings.
 const SAME_CLOCK_SLACK_NS: i64 = 20_000;
 /// Rows wait for the far kernel's transmit time two intervals, but within these: it comes with a later
@@ -151,14 +118,17 @@ const MAX_WAIT: Duration = Duration::from_millis(700);
 impl Session {
     /// The first probe leaves at `first_slot`.
     pub fn new(params: Params, first_slot: Time) -> Session {
-        assert!(!params.interval.is_zero() && params.capacity > 0);
+        let limits = Limits {
+            lost_after: params.lost_after,
+            kept_for: params.kept_for,
+            capacity: params.capacity,
+        };
+        let slots = Slots::new(first_slot, params.interval, params.first_seq);
+        let ledger = Ledger::new(params.target.clone(), params.origin_unix_ns, limits, slots);
         Session {
             params,
-            probes: VecDeque::new(),
-            first: 0,
-            next_slot: first_slot,
+            ledger,
             unfinished: VecDeque::new(),
-            rows: VecDeque::new(),
             stats: Stats::default(),
             far: FarClock::default(),
             last_heard: first_slot,
@@ -173,7 +143,10 @@ impl Session {
     }
 
     pub fn stats(&self) -> Stats {
-        self.stats
+        Stats {
+            missed_slots: self.ledger.missed_slots,
+            ..self.stats
+        }
     }
 
     /// Why the server ended the session, if it did.
@@ -192,7 +165,7 @@ impl Session {
 
     /// Whether probes are still unanswered that may yet be.
     pub fn is_waiting(&self) -> bool {
-        self.probes.iter().any(|p| p.state == State::Waiting)
+        self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
 
     /// By how much the far clock is ahead and within which bound; see [`FarClock::ahead_ns`].
@@ -201,24 +174,30 @@ impl Session {
     }
 
     pub fn interval(&self) -> Duration {
-        self.params.interval
+        self.ledger.slots.interval()
+    }
+
+    /// The slots that are not used yet.
+    pub fn slots(&self) -> Slots {
+        self.ledger.slots
     }
 
     /// From the next slot on. Gives the interval that is used: not below what the server grants.
     pub fn set_interval(&mut self, interval: Duration) -> Duration {
-        self.params.interval = interval.max(Duration::from_nanos(
+        let granted = interval.max(Duration::from_nanos(
             self.params.grant.min_interval_ns.max(1),
         ));
-        self.params.interval
+        self.ledger.slots.set_interval(granted);
+        granted
     }
 
     /// When the next probe is to leave.
     pub fn next_slot(&self) -> Option<Time> {
-        self.ended.is_none().then_some(self.next_slot)
+        self.ended.is_none().then_some(self.ledger.slots.next())
     }
 
     pub fn next_wakeup(&self) -> Option<Time> {
-        let retired = self.probes.front().map(|p| p.planned + self.retention());
+        let retired = self.ledger.next_retirement();
         let unfinished = self.unfinished.front().map(|(_, a)| a.complete_by);
         [self.next_slot(), retired, unfinished]
             .into_iter()
@@ -227,19 +206,23 @@ impl Session {
     }
 
     pub fn poll_row(&mut self) -> Option<Row> {
-        self.rows.pop_front()
+        self.ledger.rows.pop_front()
     }
 
     /// The probe of the slot that has come, if one has: its number and its length in `out`. The caller
     /// sends it at once and tells [`Session::handle_sent`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(u64, usize)> {
-        if self.ended.is_some() || now < self.next_slot {
+        if self.ended.is_some() || now < self.ledger.slots.next() {
             return None;
         }
-        self.skip_missed(now);
-        let seq = self.push(self.next_slot, State::Waiting, now);
-        self.next_slot += self.params.interval;
-        let sent_ns = self.unix_ns(now);
+        for _ in 0..self.ledger.missed(now) {
+            self.make_room();
+            self.ledger.miss(now);
+        }
+        self.ledger.miss_the_rest(now);
+        self.make_room();
+        let seq = self.ledger.take_slot(now);
+        let sent_ns = self.ledger.unix_ns(now);
         let request = ClientMessage::Request {
             token: self.params.grant.token,
             seq: seq as u32,
@@ -251,53 +234,50 @@ impl Session {
     /// Tells when the sending call began and returned.
     pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
         self.stats.sent += 1;
-        if let Some(p) = self.probe_mut(seq) {
-            p.before = before;
-            let call = after.saturating_since(before).as_nanos();
-            p.call_ns = u32::try_from(call).unwrap_or(u32::MAX);
-        }
+        self.ledger.sent(seq, before, after);
     }
 
     /// The call that sent it failed: the probe never left.
     pub fn handle_send_failed(&mut self, seq: u64) {
-        let Some(p) = self.probe_mut(seq) else { return };
-        p.state = State::NotSent;
-        let planned = p.planned;
-        self.stats.missed_slots += 1;
-        let row = self.unsent_row(seq, planned);
-        self.rows.push_back(row);
+        self.ledger.send_failed(seq);
     }
 
     /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
     /// another datagram's, or a clock was set: it is not used.
     pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
-        let Some(p) = self.probe_mut(seq) else { return };
-        let from_call = at.signed_since(p.before).as_nanos();
-        if (-STAMP_SLACK_NS..=i64::from(p.call_ns) + STAMP_SLACK_NS).contains(&from_call) {
-            p.kernel_tx_ns = i32::try_from(from_call).ok();
-        }
+        self.ledger.tx_stamp(seq, at);
     }
 
     pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
-        let token = self.params.grant.token;
         match ServerMessage::decode(bytes, self.params.key.as_ref()) {
-            Ok(ServerMessage::Reply { token: t, reply }) if t == token => {
+            Ok(message) => {
+                self.handle_message(now, arrival, message);
+            }
+            Err(_) => self.stats.stray += 1,
+        }
+    }
+
+    /// As [`Session::handle_datagram`], once it is decoded. Gives whether it was for this session.
+    pub fn handle_message(&mut self, now: Time, arrival: Arrival, message: ServerMessage) -> bool {
+        let token = self.params.grant.token;
+        match message {
+            ServerMessage::Reply { token: t, reply } if t == token => {
                 self.last_heard = now;
                 self.handle_reply(now, arrival, reply);
             }
-            Ok(ServerMessage::Refused { id, seq, reason }) if id == token => {
+            ServerMessage::Refused { id, seq, reason } if id == token => {
                 self.last_heard = now;
                 self.handle_refusal(now, seq, reason);
             }
-            Ok(ServerMessage::TrainReply {
+            ServerMessage::TrainReply {
                 token: t,
                 train,
                 index,
                 rx_ns,
                 ..
-            }) if t == token => {
+            } if t == token => {
                 self.last_heard = now;
-                let near_ns = self.unix_ns(arrival.at);
+                let near_ns = self.ledger.unix_ns(arrival.at);
                 if let Some((number, result)) = &mut self.train
                     && *number == train
                     && arrival.kernel
@@ -307,8 +287,12 @@ impl Session {
                     result.arrivals.push((index, rx_ns, near_ns));
                 }
             }
-            _ => self.stats.stray += 1,
+            _ => {
+                self.stats.stray += 1;
+                return false;
+            }
         }
+        true
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
@@ -317,21 +301,37 @@ impl Session {
         {
             self.finish_answered();
         }
-        let retention = self.retention();
-        while self
-            .probes
-            .front()
-            .is_some_and(|p| now >= p.planned + retention)
-        {
+        while self.ledger.next_retirement().is_some_and(|t| now >= t) {
             self.retire();
         }
     }
 
     /// Writes what is still open: nothing more will come.
     pub fn finish(&mut self) {
-        while !self.probes.is_empty() {
+        while !self.ledger.probes.is_empty() {
             self.retire();
         }
+    }
+
+    /// Sends no more; answers are still taken.
+    pub fn give_up(&mut self) {
+        self.ended.get_or_insert(Refusal::NoSession);
+    }
+
+    /// Whether nothing is open any more.
+    pub fn is_finished(&self) -> bool {
+        self.ledger.probes.is_empty()
+    }
+
+    /// From now on rows are labelled later by so much: the wall clock was set, and the recording follows.
+    pub fn relabel(&mut self, by_ns: i64) {
+        self.ledger.origin_unix_ns += by_ns;
+        self.far = FarClock::default();
+    }
+
+    /// This host slept at some time between these two instants: what was under way then has no delay.
+    pub fn handle_sleep(&mut self, from: Time, to: Time) {
+        self.ledger.slept(from, to);
     }
 
     /// The server says that it reads the same clock as we do, with an origin that is ahead by so much. It is
@@ -343,17 +343,13 @@ impl Session {
 
     /// The wall clock was set by so much: said in the recording.
     pub fn report_wall_step(&mut self, now: Time, by_ns: i64) {
-        self.event(
-            now,
-            "clock",
-            "near",
-            format!("{{\"wall_clock_stepped_by_ns\":{by_ns}}}"),
-        );
+        let detail = format!("{{\"wall_clock_stepped_by_ns\":{by_ns}}}");
+        self.ledger.event(now, "clock", "near", detail);
     }
 
     /// A finding about the server or the path, said in the recording.
     pub fn report_fault(&mut self, now: Time, detail: String) {
-        self.fault(now, detail);
+        self.ledger.fault(now, detail);
     }
 
     /// Begins a train of `count` datagrams; they are written by [`Session::train_datagram`].
@@ -395,70 +391,15 @@ impl Session {
         .encode(out, 0, self.params.key.as_ref())
     }
 
-    fn retention(&self) -> Duration {
-        self.params.lost_after + self.params.lost_after / 2
-    }
-
-    fn unix_ns(&self, t: Time) -> i64 {
-        self.params.origin_unix_ns + t.as_nanos().cast_signed()
-    }
-
-    fn index(&self, seq: u64) -> Option<usize> {
-        seq.checked_sub(self.first)
-            .and_then(|i| usize::try_from(i).ok())
-    }
-
-    fn probe(&self, seq: u64) -> Option<&Probe> {
-        self.probes.get(self.index(seq)?)
-    }
-
-    fn probe_mut(&mut self, seq: u64) -> Option<&mut Probe> {
-        let i = self.index(seq)?;
-        self.probes.get_mut(i)
-    }
-
-    fn push(&mut self, planned: Time, state: State, now: Time) -> u64 {
-        if self.probes.len() == self.params.capacity {
+    fn make_room(&mut self) {
+        if self.ledger.is_full() {
             self.retire();
         }
-        self.probes.push_back(Probe {
-            planned,
-            before: now,
-            call_ns: 0,
-            kernel_tx_ns: None,
-            seen: None,
-            state,
-        });
-        self.first + self.probes.len() as u64 - 1
-    }
-
-    /// Slots whose successor is already due were missed.
-    fn skip_missed(&mut self, now: Time) {
-        let interval = self.params.interval;
-        let missed = now.saturating_since(self.next_slot).as_nanos() / interval.as_nanos();
-        for _ in 0..missed.min(MISSED_ROWS) {
-            let planned = self.next_slot;
-            let seq = self.push(planned, State::NotSent, now);
-            let row = self.unsent_row(seq, planned);
-            self.rows.push_back(row);
-            self.next_slot += interval;
-        }
-        if let Some(more) = missed.checked_sub(MISSED_ROWS).filter(|&n| n > 0) {
-            self.fault(
-                self.next_slot,
-                format!(
-                    "{{\"slots_missed\":{more},\"interval_ns\":{}}}",
-                    interval.as_nanos()
-                ),
-            );
-            self.next_slot += interval * more;
-        }
-        self.stats.missed_slots += missed;
     }
 
     /// The number whose low half is `seq`, nearest to the latest one sent.
     fn unwrap_seq(&self, seq: u32) -> Option<u64> {
-        let latest = (self.first + self.probes.len() as u64).checked_sub(1)?;
+        let latest = self.ledger.slots.next_seq().checked_sub(1)?;
         let ahead = seq.wrapping_sub(latest as u32).cast_signed();
         latest.checked_add_signed(i64::from(ahead))
     }
@@ -471,16 +412,17 @@ impl Session {
         if (1..0x8000).contains(&throttled) {
             self.throttled_seen = reply.throttled;
             self.stats.throttled += u64::from(throttled);
-            let latest = self.first + self.probes.len() as u64;
-            let from = self.maybe_throttled.start.max(self.first);
-            self.maybe_throttled = if self.maybe_throttled.end < self.first {
-                self.first
+            let (first, latest) = (self.ledger.first, self.ledger.slots.next_seq());
+            let from = self.maybe_throttled.start.max(first);
+            self.maybe_throttled = if self.maybe_throttled.end < first {
+                first
             } else {
                 from
             }..latest;
-            self.fault(now, format!("{{\"throttled_by_server\":{throttled}}}"));
+            self.ledger
+                .fault(now, format!("{{\"throttled_by_server\":{throttled}}}"));
         }
-        let wait = (self.params.interval * 2).max(MIN_WAIT).min(MAX_WAIT);
+        let wait = (self.interval() * 2).max(MIN_WAIT).min(MAX_WAIT);
         let answer = Answer {
             arrival,
             remote_rx_ns: reply.rx_ns,
@@ -493,7 +435,7 @@ impl Session {
             return;
         };
         let marked = reply.flags & Reply::TOS_KNOWN != 0 && reply.tos & 3 == 3;
-        match self.probe_mut(seq).map(|p| &mut p.state) {
+        match self.ledger.probe_mut(seq).map(|p| &mut p.state) {
             Some(state @ State::Waiting) => {
                 *state = State::Answered;
                 self.unfinished.push_back((seq, answer));
@@ -505,7 +447,7 @@ impl Session {
             Some(State::Answered | State::Done) => {
                 self.stats.duplicates += 1;
                 let row = self.answered_row(seq, answer, Status::Duplicate);
-                self.rows.extend(row.map(Row::Delay));
+                self.ledger.rows.extend(row.map(Row::Delay));
             }
             Some(State::NotSent) | None => self.stats.stray += 1,
         }
@@ -516,14 +458,14 @@ impl Session {
         let Some(highest) = self.unwrap_seq(reply.history.highest) else {
             return;
         };
-        let Some(sent_highest) = self.probe(highest).map(|p| p.before) else {
+        let Some(sent_highest) = self.ledger.probe(highest).map(|p| p.before) else {
             return;
         };
         for seq in highest.saturating_sub(64)..=highest {
             let Some(received) = reply.history.received(seq as u32) else {
                 continue;
             };
-            let Some(p) = self.probe_mut(seq) else {
+            let Some(p) = self.ledger.probe_mut(seq) else {
                 continue;
             };
             if p.state != State::Waiting {
@@ -559,18 +501,18 @@ impl Session {
         match reason {
             Refusal::Rate(_) => {
                 if let Some(seq) = probe
-                    && let Some(p) = self.probe_mut(seq)
+                    && let Some(p) = self.ledger.probe_mut(seq)
                     && p.state == State::Waiting
                 {
                     p.state = State::Done;
                     self.stats.invalid += 1;
-                    let row = self.unanswered_row(seq, Status::Invalid);
-                    self.rows.extend(row.map(Row::Delay));
+                    let row = self.ledger.unanswered_row(seq, Status::Invalid);
+                    self.ledger.rows.extend(row.map(Row::Delay));
                 }
             }
             reason => {
                 if self.ended.is_none() {
-                    self.fault(
+                    self.ledger.fault(
                         now,
                         format!("{{\"session_ended_by_server\":\"{reason:?}\"}}"),
                     );
@@ -582,10 +524,12 @@ impl Session {
 
     /// Lets the oldest probe go, and writes what is known of it.
     fn retire(&mut self) {
-        let seq = self.first;
-        match self.probes.front().map(|p| (p.state, p.seen)) {
+        let seq = self.ledger.first;
+        let front = self.ledger.probes.front();
+        match front.map(|p| (p.state, p.seen)) {
             Some((State::Answered, _)) => {
                 while self
+                    .ledger
                     .probes
                     .front()
                     .is_some_and(|p| p.state == State::Answered)
@@ -594,7 +538,13 @@ impl Session {
                 }
             }
             Some((State::Waiting, seen)) => {
+                let lost_after = self.ledger.limits.lost_after;
+                let slept = self
+                    .ledger
+                    .probe(seq)
+                    .is_some_and(|p| self.ledger.slept_between(p.before, p.before + lost_after));
                 let status = match seen {
+                    _ if slept => Status::Invalid,
                     Some(true) => Status::LostDown,
                     Some(false) if !self.maybe_throttled.contains(&seq) => Status::LostUp,
                     _ => Status::Lost,
@@ -602,15 +552,16 @@ impl Session {
                 *match status {
                     Status::LostDown => &mut self.stats.lost_down,
                     Status::LostUp => &mut self.stats.lost_up,
+                    Status::Invalid => &mut self.stats.invalid,
                     _ => &mut self.stats.lost,
                 } += 1;
-                let row = self.unanswered_row(seq, status);
-                self.rows.extend(row.map(Row::Delay));
+                let row = self.ledger.unanswered_row(seq, status);
+                self.ledger.rows.extend(row.map(Row::Delay));
             }
             _ => {}
         }
-        self.probes.pop_front();
-        self.first += 1;
+        self.ledger.probes.pop_front();
+        self.ledger.first += 1;
     }
 
     /// Writes the oldest answer.
@@ -619,7 +570,9 @@ impl Session {
         let Some((seq, answer)) = self.unfinished.pop_front() else {
             return;
         };
-        let Some(p) = self.probe_mut(seq) else { return };
+        let Some(p) = self.ledger.probe_mut(seq) else {
+            return;
+        };
         p.state = State::Done;
         let late = answer.arrival.at.saturating_since(p.before) > lost_after;
         let Some(row) =
@@ -639,17 +592,17 @@ impl Session {
                 .largest_rtt
                 .max(Duration::from_nanos(rtt.unsigned_abs()));
             let at = answer.arrival.at;
-            let received = self.unix_ns(at);
+            let received = self.ledger.unix_ns(at);
             let step = self
                 .far
                 .observe(row.sent_ns, remote_rx, remote_tx, received);
             if let Some(by) = step {
                 let detail = format!("{{\"far_clock_stepped_by_about_ns\":{by}}}");
-                self.event(at, "clock", "far", detail);
+                self.ledger.event(at, "clock", "far", detail);
             }
             self.check_same_clock(at);
         }
-        self.rows.push_back(Row::Delay(row));
+        self.ledger.rows.push_back(Row::Delay(row));
     }
 
     fn check_same_clock(&mut self, at: Time) {
@@ -661,22 +614,25 @@ impl Session {
         };
         if (claim - ahead).abs() <= plus_minus + SAME_CLOCK_SLACK_NS {
             let detail = format!("{{\"far_ahead_ns\":{claim}}}");
-            self.event(at, "clock", "same", detail);
+            self.ledger.event(at, "clock", "same", detail);
         }
     }
 
     /// The row of an answer. Where its times cannot be trusted it is invalid and has no delay.
     fn answered_row(&mut self, seq: u64, a: Answer, status: Status) -> Option<Delay> {
-        let p = self.probe(seq)?;
+        let p = self.ledger.probe(seq)?;
         let (sent, before, has_tx) = (p.sent(), p.before, p.kernel_tx_ns.is_some());
         if status != Status::Duplicate {
             self.stats.without_tx_stamp += u64::from(!has_tx);
             self.stats.without_rx_stamp += u64::from(!a.arrival.kernel);
         }
-        let mut row = self.unanswered_row(seq, status)?;
+        let mut row = self.ledger.unanswered_row(seq, status)?;
         let hold = a.kernel_hold_ns.or(a.hold_ns);
         let rtt = hold.map(|hold| a.arrival.at.signed_since(sent).as_nanos() - hold);
-        let trusted = a.arrival.kernel && a.arrival.steady && rtt.is_some_and(|rtt| rtt > 0);
+        let trusted = a.arrival.kernel
+            && a.arrival.steady
+            && rtt.is_some_and(|rtt| rtt > 0)
+            && !self.ledger.slept_between(sent, a.arrival.at);
         row.ecn = a.arrival.tos.map(|tos| i64::from(tos & 3));
         row.dscp = a.arrival.tos.map(|tos| i64::from(tos >> 2));
         if trusted {
@@ -689,44 +645,5 @@ impl Session {
             row.status = Status::Invalid;
         }
         Some(row)
-    }
-
-    fn unanswered_row(&self, seq: u64, status: Status) -> Option<Delay> {
-        let p = self.probe(seq)?;
-        let sent = p.sent();
-        let mut row = self.blank_row(seq, sent, status);
-        row.late_send_ns = Some(sent.signed_since(p.planned).as_nanos());
-        Some(row)
-    }
-
-    fn unsent_row(&self, seq: u64, planned: Time) -> Row {
-        Row::Delay(self.blank_row(seq, planned, Status::NotSent))
-    }
-
-    fn blank_row(&self, seq: u64, at: Time, status: Status) -> Delay {
-        Delay {
-            status,
-            ..Delay::unanswered(
-                self.unix_ns(at),
-                seq.cast_signed(),
-                self.params.target.clone(),
-            )
-        }
-    }
-
-    fn fault(&mut self, at: Time, detail: String) {
-        let target = self.params.target.clone();
-        self.event(at, "fault", &target, detail);
-    }
-
-    fn event(&mut self, at: Time, kind: &str, subject: &str, detail: String) {
-        let t_ns = self.unix_ns(at);
-        let event = Event {
-            t_ns,
-            kind: kind.into(),
-            subject: subject.into(),
-            detail: detail.into(),
-        };
-        self.rows.push_back(Row::Event(event));
     }
 }

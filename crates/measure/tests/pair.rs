@@ -123,6 +123,8 @@ impl Pair {
         let params = Params {
             interval,
             lost_after,
+            kept_for: lost_after * 3 / 2,
+            first_seq: 0,
             origin_unix_ns: ORIGIN,
             target,
             key: None,
@@ -629,7 +631,7 @@ fn one_address_opens_as_many_sessions_as_it_may_and_silence_closes_them() {
         ask(ms(10)),
     );
     assert!(other.is_ok());
-    reflector.handle_timeout(Time::from_secs(61));
+    reflector.handle_timeout(Time::from_secs(301));
     assert_eq!(reflector.sessions(), 0);
 }
 

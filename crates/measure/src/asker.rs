@@ -1,0 +1,383 @@
+//! Probes of whatever answers without knowing us: ICMP echo, TCP connections, HTTP and DNS requests. The
+//! same slots, rows and limits as a session with our own server, without its knowledge of the far end.
+
+use crate::ledger::{Ledger, Limits, Slots, State};
+use base::record::{Row, Status, Text};
+use base::{Duration, Time};
+
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub interval: Duration,
+    /// A probe without answer for this long is lost.
+    pub lost_after: Duration,
+    /// An answer is waited for this long, so that one that comes after all is written as late.
+    pub kept_for: Duration,
+    /// Number of the first probe.
+    pub first_seq: u64,
+    /// UNIX time of [`Time::ZERO`], ns.
+    pub origin_unix_ns: i64,
+    /// Name of the target in the recording.
+    pub target: Text,
+    /// Probes remembered at most; the oldest gives way.
+    pub capacity: usize,
+}
+
+/// When an answer came, and how far that is to be believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    pub at: Time,
+    /// Whether both clocks ran through since the reading before; see [`crate::clock::WallClock`].
+    pub steady: bool,
+    /// TOS or traffic-class byte.
+    pub tos: Option<u8>,
+}
+
+pub struct Asker {
+    ledger: Ledger,
+    /// What went wrong last, until something goes right: said once.
+    trouble: Option<String>,
+    trouble_at: Time,
+    stray: u64,
+}
+
+impl Asker {
+    /// The first probe leaves at `first_slot`.
+    pub fn new(params: Params, first_slot: Time) -> Asker {
+        let limits = Limits {
+            lost_after: params.lost_after,
+            kept_for: params.kept_for,
+            capacity: params.capacity,
+        };
+        let slots = Slots::new(first_slot, params.interval, params.first_seq);
+        Asker {
+            ledger: Ledger::new(params.target, params.origin_unix_ns, limits, slots),
+            trouble: None,
+            trouble_at: first_slot,
+            stray: 0,
+        }
+    }
+
+    /// The slots that are not used yet.
+    pub fn slots(&self) -> Slots {
+        self.ledger.slots
+    }
+
+    /// What is wrong at the moment.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// A finding about the target, said in the recording.
+    pub fn report(&mut self, now: Time, detail: String) {
+        self.ledger.fault(now, detail);
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.ledger.probes.iter().any(|p| p.state == State::Waiting)
+    }
+
+    /// Answers to probes we know nothing of.
+    pub fn stray(&self) -> u64 {
+        self.stray
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let slot = Some(self.ledger.slots.next());
+        [slot, self.ledger.next_retirement()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    pub fn poll_row(&mut self) -> Option<Row> {
+        self.ledger.rows.pop_front()
+    }
+
+    /// The number of the probe whose slot has come, if one has. The caller sends it at once and tells
+    /// [`Asker::handle_sent`].
+    pub fn poll_transmit(&mut self, now: Time) -> Option<u64> {
+        if now < self.ledger.slots.next() {
+            return None;
+        }
+        for _ in 0..self.ledger.missed(now) {
+            self.make_room();
+            self.ledger.miss(now);
+        }
+        self.ledger.miss_the_rest(now);
+        self.make_room();
+        Some(self.ledger.take_slot(now))
+    }
+
+    /// The probe of the slot that has come cannot be sent: too many are under way, or there is no address.
+    pub fn miss(&mut self, now: Time) {
+        if let Some(seq) = self.poll_transmit(now) {
+            self.ledger.send_failed(seq);
+        }
+    }
+
+    /// Tells when the sending call began and returned.
+    pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
+        self.ledger.sent(seq, before, after);
+    }
+
+    /// The call that sent it failed: the probe never left.
+    pub fn handle_send_failed(&mut self, now: Time, seq: u64, why: &str) {
+        self.ledger.send_failed(seq);
+        self.note_trouble(now, why);
+    }
+
+    /// The kernel's transmit time; see [`crate::session::Session::handle_tx_stamp`].
+    pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
+        self.ledger.tx_stamp(seq, at);
+    }
+
+    pub fn handle_answer(&mut self, now: Time, seq: u64, answer: Answer) {
+        let status = match self.ledger.probe(seq).map(|p| p.state) {
+            Some(State::Waiting) => Status::Ok,
+            Some(State::Answered | State::Done) => Status::Duplicate,
+            Some(State::NotSent) | None => {
+                self.stray += 1;
+                return;
+            }
+        };
+        let Some(p) = self.ledger.probe_mut(seq) else {
+            return;
+        };
+        let (sent, before) = (p.sent(), p.before);
+        p.state = State::Done;
+        let rtt = answer.at.signed_since(sent).as_nanos();
+        let late = answer.at.saturating_since(before) > self.ledger.limits.lost_after;
+        let status = if late && status == Status::Ok {
+            Status::Late
+        } else {
+            status
+        };
+        let trusted = answer.steady && rtt > 0 && !self.ledger.slept_between(sent, answer.at);
+        let Some(mut row) = self.ledger.unanswered_row(seq, status) else {
+            return;
+        };
+        row.ecn = answer.tos.map(|tos| i64::from(tos & 3));
+        row.dscp = answer.tos.map(|tos| i64::from(tos >> 2));
+        if trusted {
+            row.rtt_ns = Some(rtt);
+            row.host_ns = Some(sent.signed_since(before).as_nanos().max(0));
+        } else if status != Status::Duplicate {
+            row.status = Status::Invalid;
+        }
+        self.ledger.rows.push_back(Row::Delay(row));
+        // What came before the trouble was told of is no sign that it is over.
+        if self.trouble.is_some() && answer.at > self.trouble_at {
+            self.trouble = None;
+            self.ledger.fault(now, "{\"answers_again\":true}".into());
+        }
+    }
+
+    /// The far end, or the way to it, said no: the probe is lost at once. Said once until something answers.
+    pub fn handle_refused(&mut self, now: Time, seq: u64, why: &str) {
+        if let Some(p) = self.ledger.probe_mut(seq)
+            && p.state == State::Waiting
+        {
+            p.state = State::Done;
+            let row = self.ledger.unanswered_row(seq, Status::Lost);
+            self.ledger.rows.extend(row.map(Row::Delay));
+        }
+        self.note_trouble(now, why);
+    }
+
+    /// Says what is wrong, once.
+    pub fn note_trouble(&mut self, now: Time, why: &str) {
+        self.trouble_at = now;
+        if self.trouble.as_deref() != Some(why) {
+            self.trouble = Some(why.to_owned());
+            let detail = json_text(why);
+            self.ledger.fault(now, format!("{{\"trouble\":{detail}}}"));
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        while self.ledger.next_retirement().is_some_and(|t| now >= t) {
+            self.retire();
+        }
+    }
+
+    /// Writes what is still open: nothing more will come.
+    pub fn finish(&mut self) {
+        while !self.ledger.probes.is_empty() {
+            self.retire();
+        }
+    }
+
+    /// See [`crate::session::Session::relabel`].
+    pub fn relabel(&mut self, by_ns: i64) {
+        self.ledger.origin_unix_ns += by_ns;
+    }
+
+    /// See [`crate::session::Session::handle_sleep`].
+    pub fn handle_sleep(&mut self, from: Time, to: Time) {
+        self.ledger.slept(from, to);
+    }
+
+    fn make_room(&mut self) {
+        if self.ledger.is_full() {
+            self.retire();
+        }
+    }
+
+    fn retire(&mut self) {
+        let seq = self.ledger.first;
+        let waiting = self.ledger.probe(seq).filter(|p| p.state == State::Waiting);
+        if let Some(before) = waiting.map(|p| p.before) {
+            let slept = self
+                .ledger
+                .slept_between(before, before + self.ledger.limits.lost_after);
+            let status = if slept { Status::Invalid } else { Status::Lost };
+            let row = self.ledger.unanswered_row(seq, status);
+            self.ledger.rows.extend(row.map(Row::Delay));
+        }
+        self.ledger.probes.pop_front();
+        self.ledger.first += 1;
+    }
+}
+
+/// A text as JSON writes it.
+pub(crate) fn json_text(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if u32::from(c) < 0x20 => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker() -> Asker {
+        let params = Params {
+            interval: Duration::from_millis(100),
+            lost_after: Duration::from_secs(10),
+            kept_for: Duration::from_secs(180),
+            first_seq: 0,
+            origin_unix_ns: 0,
+            target: "icmp:far".into(),
+            capacity: 4096,
+        };
+        Asker::new(params, Time::ZERO)
+    }
+
+    fn at(ms: u64) -> Answer {
+        Answer {
+            at: Time::from_millis(ms),
+            steady: true,
+            tos: None,
+        }
+    }
+
+    fn rows(a: &mut Asker) -> Vec<(i64, Status, Option<i64>)> {
+        std::iter::from_fn(|| a.poll_row())
+            .filter_map(|r| match r {
+                Row::Delay(d) => Some((d.seq, d.status, d.rtt_ns)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn send(a: &mut Asker, ms: u64) -> u64 {
+        let now = Time::from_millis(ms);
+        let seq = a.poll_transmit(now).unwrap();
+        a.handle_sent(seq, now, now);
+        seq
+    }
+
+    #[test]
+    fn an_answer_after_154_seconds_is_late_and_belongs_to_its_own_probe() {
+        let mut a = asker();
+        let first = send(&mut a, 0);
+        for ms in (100..154_000).step_by(100) {
+            send(&mut a, ms);
+            a.handle_timeout(Time::from_millis(ms));
+        }
+        assert_eq!(rows(&mut a), [], "nobody's fate is known yet");
+        let now = Time::from_millis(154_690);
+        a.handle_answer(now, first, at(154_690));
+        assert_eq!(rows(&mut a), [(0, Status::Late, Some(154_690_000_000))]);
+        // The rest are lost once three minutes are over, each exactly once.
+        a.handle_timeout(Time::from_secs(154 + 180));
+        let rest = rows(&mut a);
+        assert_eq!(rest.len(), 1539);
+        assert!(
+            rest.iter()
+                .all(|(_, s, rtt)| *s == Status::Lost && rtt.is_none())
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_a_loss_that_is_explained_once() {
+        let mut a = asker();
+        for ms in [0, 100, 200] {
+            let seq = send(&mut a, ms);
+            a.handle_refused(Time::from_millis(ms), seq, "connection \"refused\"");
+        }
+        let seq = send(&mut a, 300);
+        a.handle_answer(Time::from_millis(310), seq, at(310));
+        let all: Vec<Row> = std::iter::from_fn(|| a.poll_row()).collect();
+        let events: Vec<_> = all
+            .iter()
+            .filter_map(|r| match r {
+                Row::Event(e) => Some(e.detail.to_string()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            events,
+            [
+                r#"{"trouble":"connection \"refused\""}"#,
+                r#"{"answers_again":true}"#
+            ]
+        );
+        assert_eq!(all.len(), 4 + 2);
+    }
+
+    #[test]
+    fn what_was_under_way_while_the_host_slept_has_no_delay() {
+        let mut a = asker();
+        let before = send(&mut a, 0);
+        let under_way = send(&mut a, 100);
+        a.handle_answer(Time::from_millis(20), before, at(20));
+        // Looked at 110 ms, then asleep until an hour later.
+        a.handle_sleep(Time::from_millis(110), Time::from_secs(3600));
+        a.handle_answer(Time::from_secs(3600), under_way, at(3_600_001));
+        assert_eq!(
+            rows(&mut a),
+            [
+                (0, Status::Ok, Some(20_000_000)),
+                (1, Status::Invalid, None)
+            ]
+        );
+        send(&mut a, 3_600_100);
+        let (mut missed, mut told) = (0, 0);
+        while let Some(row) = a.poll_row() {
+            match row {
+                Row::Delay(d) => missed += u64::from(d.status == Status::NotSent),
+                Row::Event(e) => {
+                    told = e
+                        .detail
+                        .split(&[':', ','][..])
+                        .nth(1)
+                        .unwrap()
+                        .parse()
+                        .unwrap();
+                }
+                _ => {}
+            }
+        }
+        // Slots at 200, 300, … 3 600 000 ms; the one of 3 600 100 ms was used.
+        assert_eq!((missed, told), (10_000, 35_999 - 10_000));
+    }
+}

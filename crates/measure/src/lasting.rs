@@ -1,0 +1,406 @@
+//! A session that outlasts its server, its addresses and its outages: when the server no longer knows it, it
+//! asks for another one, and the numbers of probes and the grid of slots go on. Slots that pass without a
+//! session are written as not sent, so that none is missing.
+
+use crate::asker::json_text;
+use crate::handshake::{Failure, Handshake};
+use crate::ledger::{Ledger, Limits, Slots};
+use crate::session::{Arrival, Params as SessionParams, Session};
+use crate::wire::{Ask, Key, Refusal, ServerMessage, boot_proof};
+use base::record::{Row, Text};
+use base::rng::Rng;
+use base::{Duration, Time};
+use rand::Rng as _;
+
+#[derive(Clone, Debug)]
+pub struct Params {
+    pub interval: Duration,
+    /// A probe without answer for this long is lost.
+    pub lost_after: Duration,
+    /// An answer is waited for this long, so that one that comes after all is written as late.
+    pub kept_for: Duration,
+    /// Number of the first probe.
+    pub first_seq: u64,
+    /// UNIX time of [`Time::ZERO`], ns.
+    pub origin_unix_ns: i64,
+    /// UNIX time at the zero of this host's clock, ns: what a server on the same host has as well.
+    pub host_origin_unix_ns: i64,
+    /// Name of the target in the recording.
+    pub target: Text,
+    pub key: Option<Key>,
+    /// TOS or traffic-class byte of probes and answers.
+    pub tos: u8,
+    /// Names this boot of this kernel.
+    pub boot_id: Vec<u8>,
+    /// Probes remembered at most; the oldest gives way.
+    pub capacity: usize,
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// Of the handshake.
+    Greeting(usize),
+    /// Probe `seq`: the caller tells [`Lasting::handle_sent`].
+    Probe { seq: u64, len: usize },
+}
+
+enum Stage {
+    Asking(Box<Handshake>),
+    /// Nobody is asked before then.
+    Pausing(Time),
+    Open(Box<Session>),
+}
+
+pub struct Lasting {
+    params: Params,
+    stage: Stage,
+    /// The slots while no session has them.
+    idle: Ledger,
+    /// Sessions that ended, until the fate of their probes is known.
+    ended: Vec<Session>,
+    rng: Rng,
+    /// What was last said to be wrong; none while all is well.
+    trouble: Option<String>,
+    trouble_at: Time,
+    last_heard: Time,
+    /// Since when nothing was heard, once that has been said.
+    silent_since: Option<Time>,
+}
+
+/// One attempt to open a session takes this long, and begins anew at once if nobody answers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After a refusal.
+const PAUSE: Duration = Duration::from_secs(30);
+/// Silence that is said in the recording.
+const SILENCE: Duration = Duration::from_secs(10);
+
+impl Lasting {
+    /// The first slot is at `first_slot`; `rng` must be seeded with true randomness where anybody could listen.
+    pub fn new(params: Params, now: Time, first_slot: Time, rng: Rng) -> Lasting {
+        let limits = Limits {
+            lost_after: params.lost_after,
+            kept_for: params.kept_for,
+            capacity: params.capacity,
+        };
+        let slots = Slots::new(first_slot, params.interval, params.first_seq);
+        let idle = Ledger::new(params.target.clone(), params.origin_unix_ns, limits, slots);
+        let mut lasting = Lasting {
+            params,
+            stage: Stage::Pausing(now),
+            idle,
+            ended: Vec::new(),
+            rng,
+            trouble: None,
+            trouble_at: now,
+            last_heard: now,
+            silent_since: None,
+        };
+        lasting.ask(now);
+        lasting
+    }
+
+    /// The slots that are not used yet.
+    pub fn slots(&self) -> Slots {
+        match &self.stage {
+            Stage::Open(session) => session.slots(),
+            _ => self.idle.slots,
+        }
+    }
+
+    /// Whether there is a session.
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open(_))
+    }
+
+    /// What is wrong at the moment.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// When something last came from the server.
+    pub fn last_heard(&self) -> Time {
+        self.last_heard
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        matches!(&self.stage, Stage::Open(s) if s.is_waiting())
+    }
+
+    /// Whether the caller should read its socket as soon as something is there.
+    pub fn is_asking(&self) -> bool {
+        matches!(self.stage, Stage::Asking(_))
+    }
+
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let stage = match &self.stage {
+            Stage::Asking(h) => h.next_wakeup(),
+            Stage::Pausing(until) => Some(*until),
+            Stage::Open(s) => s.next_wakeup(),
+        };
+        let slot = (!self.is_open()).then(|| self.idle.slots.next());
+        let ended = self.ended.iter().filter_map(Session::next_wakeup).min();
+        [stage, slot, ended].into_iter().flatten().min()
+    }
+
+    pub fn poll_row(&mut self) -> Option<Row> {
+        if let Some(row) = self.idle.rows.pop_front() {
+            return Some(row);
+        }
+        if let Stage::Open(session) = &mut self.stage
+            && let Some(row) = session.poll_row()
+        {
+            return Some(row);
+        }
+        let row = self.ended.iter_mut().find_map(Session::poll_row);
+        if row.is_none() {
+            self.ended.retain(|s| !s.is_finished());
+        }
+        row
+    }
+
+    /// The datagram to send now, if any, in `out`.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
+        match &mut self.stage {
+            Stage::Open(session) => {
+                let (seq, len) = session.poll_transmit(now, out)?;
+                Some(Transmit::Probe { seq, len })
+            }
+            Stage::Asking(handshake) => handshake.poll_transmit(now, out).map(Transmit::Greeting),
+            Stage::Pausing(_) => None,
+        }
+    }
+
+    pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
+        if let Stage::Open(session) = &mut self.stage {
+            session.handle_sent(seq, before, after);
+        }
+    }
+
+    pub fn handle_send_failed(&mut self, now: Time, seq: u64, why: &str) {
+        if let Stage::Open(session) = &mut self.stage {
+            session.handle_send_failed(seq);
+        }
+        self.note_trouble(now, why);
+    }
+
+    pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
+        if let Stage::Open(session) = &mut self.stage {
+            session.handle_tx_stamp(seq, at);
+        }
+    }
+
+    pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
+        if let Stage::Asking(handshake) = &mut self.stage {
+            handshake.handle_datagram(now, bytes);
+            self.check(now);
+        }
+        let Ok(message) = ServerMessage::decode(bytes, self.params.key.as_ref()) else {
+            return;
+        };
+        let answered = matches!(message, ServerMessage::Reply { .. });
+        let mut ours = false;
+        if let Stage::Open(session) = &mut self.stage {
+            ours = session.handle_message(now, arrival, message);
+        }
+        if !ours {
+            let mut ended = self.ended.iter_mut();
+            ours = ended.any(|s| s.handle_message(now, arrival, message));
+        }
+        // What came before the trouble was told of is no sign that it is over.
+        if ours && answered && (self.trouble.is_none() || arrival.at > self.trouble_at) {
+            self.hear(now);
+        }
+        self.check(now);
+    }
+
+    /// The network said that nothing gets through or nobody listens there. Said once; probes that stay without
+    /// an answer are lost.
+    pub fn note_trouble(&mut self, now: Time, why: &str) {
+        self.trouble_at = now;
+        if self.trouble.as_deref() != Some(why) {
+            self.trouble = Some(why.to_owned());
+            let text = json_text(why);
+            self.idle.fault(now, format!("{{\"trouble\":{text}}}"));
+        }
+    }
+
+    /// The socket was opened anew, because one of the two addresses changed: the server knows the session by the
+    /// old ones, so another one is needed.
+    pub fn handle_new_path(&mut self, now: Time, detail: String) {
+        let target = self.params.target.clone();
+        self.idle.event(now, "address", &target, detail);
+        self.end_session();
+        self.ask(now);
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        match &mut self.stage {
+            Stage::Asking(handshake) => handshake.handle_timeout(now),
+            Stage::Pausing(until) if now >= *until => self.ask(now),
+            Stage::Pausing(_) => {}
+            Stage::Open(session) => session.handle_timeout(now),
+        }
+        self.check(now);
+        for session in &mut self.ended {
+            session.handle_timeout(now);
+        }
+        if !self.is_open() && now >= self.idle.slots.next() {
+            // Without a session there is nothing to send: each slot that comes is given up.
+            for _ in 0..=self.idle.missed(now) {
+                if self.idle.slots.next() <= now {
+                    self.idle.miss(now);
+                }
+            }
+            self.idle.miss_the_rest(now);
+            self.idle.forget();
+        }
+        let silent = now.saturating_since(self.last_heard);
+        if self.is_open() && self.silent_since.is_none() && silent >= self.silence() {
+            self.silent_since = Some(self.last_heard);
+            let ns = silent.as_nanos();
+            self.idle.fault(now, format!("{{\"silent_for_ns\":{ns}}}"));
+        }
+    }
+
+    /// Writes what is still open: nothing more will come.
+    pub fn finish(&mut self) {
+        self.end_session();
+        self.ended.iter_mut().for_each(Session::finish);
+    }
+
+    /// The last datagram, which frees the server's memory of the session: its length in `out`.
+    pub fn close(&self, out: &mut [u8]) -> Option<usize> {
+        match &self.stage {
+            Stage::Open(session) => Some(session.close(out)),
+            _ => None,
+        }
+    }
+
+    /// See [`Session::relabel`].
+    pub fn relabel(&mut self, by_ns: i64) {
+        self.params.origin_unix_ns += by_ns;
+        self.params.host_origin_unix_ns += by_ns;
+        self.idle.origin_unix_ns += by_ns;
+        if let Stage::Open(session) = &mut self.stage {
+            session.relabel(by_ns);
+        }
+        self.ended.iter_mut().for_each(|s| s.relabel(by_ns));
+    }
+
+    /// See [`Session::handle_sleep`].
+    pub fn handle_sleep(&mut self, from: Time, to: Time) {
+        if let Stage::Open(session) = &mut self.stage {
+            session.handle_sleep(from, to);
+        }
+        self.ended.iter_mut().for_each(|s| s.handle_sleep(from, to));
+    }
+
+    fn silence(&self) -> Duration {
+        SILENCE.max(self.params.interval * 3)
+    }
+
+    fn hear(&mut self, now: Time) {
+        if let Some(since) = self.silent_since.take() {
+            let ns = now.saturating_since(since).as_nanos();
+            let detail = format!("{{\"answers_again_after_ns\":{ns}}}");
+            self.idle.fault(now, detail);
+            self.trouble = None;
+        } else if self.trouble.take().is_some() {
+            self.idle.fault(now, "{\"answers_again\":true}".into());
+        }
+        self.last_heard = now;
+    }
+
+    fn ask(&mut self, now: Time) {
+        let nonce = self.rng.next_u64();
+        let ask = Ask {
+            interval_ns: self.params.interval.as_nanos(),
+            duration_s: 0,
+            tos: self.params.tos,
+            boot_proof: boot_proof(&self.params.boot_id, nonce),
+        };
+        let key = self.params.key.clone();
+        self.stage = Stage::Asking(Box::new(Handshake::new(now, nonce, ask, key, PATIENCE)));
+    }
+
+    /// Goes on from one stage to the next where it is time to.
+    fn check(&mut self, now: Time) {
+        let outcome = match &self.stage {
+            Stage::Asking(handshake) => handshake.outcome(),
+            Stage::Open(session) if session.ended().is_some() => {
+                self.end_session();
+                self.ask(now);
+                return;
+            }
+            _ => None,
+        };
+        match outcome {
+            Some(Ok(grant)) => {
+                let p = &self.params;
+                let params = SessionParams {
+                    interval: p.interval,
+                    lost_after: p.lost_after,
+                    kept_for: p.kept_for,
+                    first_seq: self.idle.slots.next_seq(),
+                    origin_unix_ns: p.origin_unix_ns,
+                    target: p.target.clone(),
+                    key: p.key.clone(),
+                    grant,
+                    capacity: p.capacity,
+                };
+                let mut session = Session::new(params, self.idle.slots.next());
+                if grant.origin_unix_ns != 0 {
+                    session.expect_same_clock(grant.origin_unix_ns - p.host_origin_unix_ns);
+                }
+                let detail = format!("{{\"first_seq\":{}}}", self.idle.slots.next_seq());
+                let target = self.params.target.clone();
+                self.idle.event(now, "session", &target, detail);
+                self.stage = Stage::Open(Box::new(session));
+                self.hear(now);
+            }
+            Some(Err(failure)) => {
+                let (why, pause) = told(failure);
+                self.note_trouble(now, &why);
+                self.stage = Stage::Pausing(now + pause);
+                if pause.is_zero() {
+                    self.ask(now);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn end_session(&mut self) {
+        if let Stage::Open(mut session) =
+            std::mem::replace(&mut self.stage, Stage::Pausing(Time::MAX))
+        {
+            session.give_up();
+            self.idle.slots = session.slots();
+            self.idle.forget();
+            self.ended.push(*session);
+        }
+    }
+}
+
+/// Why there is no session, and how long to leave it at that.
+fn told(failure: Failure) -> (String, Duration) {
+    match failure {
+        Failure::Silent { .. } => ("the server does not answer".into(), Duration::ZERO),
+        Failure::Untrusted => ("what answers does not know our key".into(), PAUSE),
+        Failure::Refused(Refusal::WrongKey) => ("the server refuses us: wrong key".into(), PAUSE),
+        Failure::Refused(Refusal::NoKey) => {
+            ("the server has no key, and we were given one".into(), PAUSE)
+        }
+        Failure::Refused(Refusal::Rate(ns)) => {
+            let allowed = Duration::from_nanos(ns);
+            let why = format!("the server allows one probe every {allowed}: use a longer interval");
+            (why, PAUSE)
+        }
+        Failure::Refused(Refusal::SessionsOfAddress(limit)) => {
+            let why = format!("the server has {limit} sessions with this address already");
+            (why, PAUSE)
+        }
+        Failure::Refused(reason) => (format!("the server refuses us: {reason:?}"), PAUSE),
+    }
+}

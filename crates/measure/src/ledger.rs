@@ -1,0 +1,306 @@
+//! What both kinds of prober keep: the grid of slots at which probes are due, the probes whose fate is open,
+//! and the rows that tell of it. Every slot gets one row, or is counted by an event where a standstill left
+//! too many to tell one by one: rows expected are rows recorded plus slots reported missed, exactly.
+
+use base::record::{Delay, Event, Row, Status, Text};
+use base::{Duration, Time};
+use std::collections::VecDeque;
+
+/// The instants at which probes are due, each with its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots {
+    next: Time,
+    interval: Duration,
+    seq: u64,
+}
+
+impl Slots {
+    pub fn new(first: Time, interval: Duration, first_seq: u64) -> Slots {
+        assert!(!interval.is_zero());
+        Slots {
+            next: first,
+            interval,
+            seq: first_seq,
+        }
+    }
+
+    /// When the next slot is.
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    /// The number of the next probe.
+    pub fn next_seq(&self) -> u64 {
+        self.seq
+    }
+
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    pub fn set_interval(&mut self, interval: Duration) {
+        assert!(!interval.is_zero());
+        self.interval = interval;
+    }
+
+    /// Slots whose successor is already due.
+    fn missed(&self, now: Time) -> u64 {
+        now.saturating_since(self.next).as_nanos() / self.interval.as_nanos()
+    }
+
+    fn take(&mut self) -> (u64, Time) {
+        let taken = (self.seq, self.next);
+        self.seq += 1;
+        self.next += self.interval;
+        taken
+    }
+
+    /// Leaves out `n` slots, which get no numbers.
+    fn skip(&mut self, n: u64) {
+        self.next += self.interval * n;
+    }
+}
+
+/// Slots reported one by one after a long standstill (a suspended computer); the rest as one event.
+const MISSED_ROWS: u64 = 10_000;
+/// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
+const STAMP_SLACK_NS: i64 = 20_000;
+
+/// Kept small: at 1 kHz fifteen thousand of them are remembered.
+pub(crate) struct Probe {
+    planned: Time,
+    /// When the sending call began.
+    pub before: Time,
+    /// How long it took.
+    call_ns: u32,
+    /// The kernel's transmit time, from `before`.
+    pub kernel_tx_ns: Option<i32>,
+    /// Whether the far end saw it, where it said so.
+    pub seen: Option<bool>,
+    pub state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    NotSent,
+    Waiting,
+    /// Its answer is among the unfinished.
+    Answered,
+    Done,
+}
+
+impl Probe {
+    /// When it left, as well as we know.
+    pub fn sent(&self) -> Time {
+        let before = self.before.as_nanos();
+        Time::from_nanos(before.saturating_add_signed(self.kernel_tx_ns.unwrap_or(0).into()))
+    }
+}
+
+/// How long things are remembered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// A probe without answer for this long is lost.
+    pub lost_after: Duration,
+    /// An answer is waited for this long, so that one that comes after all is written as late.
+    pub kept_for: Duration,
+    /// Probes remembered at most.
+    pub capacity: usize,
+}
+
+pub(crate) struct Ledger {
+    pub target: Text,
+    /// UNIX time of [`Time::ZERO`], ns.
+    pub origin_unix_ns: i64,
+    pub limits: Limits,
+    pub slots: Slots,
+    pub probes: VecDeque<Probe>,
+    /// Number of the probe at the front of `probes`.
+    pub first: u64,
+    pub rows: VecDeque<Row>,
+    /// Slots that passed unused.
+    pub missed_slots: u64,
+    /// Stretches within which this host slept; probes under way then have no delay.
+    sleeps: VecDeque<(Time, Time)>,
+}
+
+impl Ledger {
+    pub fn new(target: Text, origin_unix_ns: i64, limits: Limits, slots: Slots) -> Ledger {
+        assert!(limits.capacity > 0);
+        Ledger {
+            target,
+            origin_unix_ns,
+            limits,
+            slots,
+            probes: VecDeque::new(),
+            first: slots.next_seq(),
+            rows: VecDeque::new(),
+            missed_slots: 0,
+            sleeps: VecDeque::new(),
+        }
+    }
+
+    pub fn unix_ns(&self, t: Time) -> i64 {
+        self.origin_unix_ns + t.as_nanos().cast_signed()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.probes.len() >= self.limits.capacity
+    }
+
+    fn index(&self, seq: u64) -> Option<usize> {
+        seq.checked_sub(self.first)
+            .and_then(|i| usize::try_from(i).ok())
+    }
+
+    pub fn probe(&self, seq: u64) -> Option<&Probe> {
+        self.probes.get(self.index(seq)?)
+    }
+
+    pub fn probe_mut(&mut self, seq: u64) -> Option<&mut Probe> {
+        let i = self.index(seq)?;
+        self.probes.get_mut(i)
+    }
+
+    /// How many slots are to be given up one by one with [`Ledger::miss`] now; any beyond are reported by the
+    /// event that this writes.
+    pub fn missed(&mut self, now: Time) -> u64 {
+        self.slots.missed(now).min(MISSED_ROWS)
+    }
+
+    /// Gives up the next slot.
+    pub fn miss(&mut self, now: Time) {
+        let seq = self.push(State::NotSent, now);
+        self.missed_slots += 1;
+        let planned = self.probes.back().map_or(now, |p| p.planned);
+        let row = self.blank_row(seq, planned, Status::NotSent);
+        self.rows.push_back(Row::Delay(row));
+    }
+
+    /// Gives up without rows whatever slots are left whose successor is due; an event says how many.
+    pub fn miss_the_rest(&mut self, now: Time) {
+        let more = self.slots.missed(now);
+        if more > 0 {
+            let detail = format!(
+                "{{\"slots_missed\":{more},\"interval_ns\":{}}}",
+                self.slots.interval().as_nanos()
+            );
+            self.fault(self.slots.next(), detail);
+            self.slots.skip(more);
+            self.missed_slots += more;
+        }
+    }
+
+    /// Lets probes go whose fate is told: for an owner that sends none.
+    pub fn forget(&mut self) {
+        self.probes.clear();
+        self.first = self.slots.next_seq();
+    }
+
+    /// The next slot, with a probe that is about to be sent.
+    pub fn take_slot(&mut self, now: Time) -> u64 {
+        self.push(State::Waiting, now)
+    }
+
+    fn push(&mut self, state: State, now: Time) -> u64 {
+        let (seq, planned) = self.slots.take();
+        self.probes.push_back(Probe {
+            planned,
+            before: now,
+            call_ns: 0,
+            kernel_tx_ns: None,
+            seen: None,
+            state,
+        });
+        seq
+    }
+
+    pub fn sent(&mut self, seq: u64, before: Time, after: Time) {
+        if let Some(p) = self.probe_mut(seq) {
+            p.before = before;
+            let call = after.saturating_since(before).as_nanos();
+            p.call_ns = u32::try_from(call).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// The call that sent it failed: the probe never left.
+    pub fn send_failed(&mut self, seq: u64) {
+        let Some(p) = self.probe_mut(seq) else { return };
+        p.state = State::NotSent;
+        let planned = p.planned;
+        self.missed_slots += 1;
+        let row = self.blank_row(seq, planned, Status::NotSent);
+        self.rows.push_back(Row::Delay(row));
+    }
+
+    /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
+    /// another datagram's, or a clock was set: it is not used.
+    pub fn tx_stamp(&mut self, seq: u64, at: Time) {
+        let Some(p) = self.probe_mut(seq) else { return };
+        let from_call = at.signed_since(p.before).as_nanos();
+        if (-STAMP_SLACK_NS..=i64::from(p.call_ns) + STAMP_SLACK_NS).contains(&from_call) {
+            p.kernel_tx_ns = i32::try_from(from_call).ok();
+        }
+    }
+
+    /// When the oldest probe may be let go: once its answer would be lost anyway, and if it has none yet, once
+    /// nothing is waited for any more.
+    pub fn next_retirement(&self) -> Option<Time> {
+        let p = self.probes.front()?;
+        let wait = match p.state {
+            State::Waiting => self.limits.kept_for,
+            _ => self.limits.lost_after + self.limits.lost_after / 2,
+        };
+        Some(p.planned + wait.min(self.limits.kept_for))
+    }
+
+    /// This host slept at some time between these two instants.
+    pub fn slept(&mut self, from: Time, to: Time) {
+        while self
+            .sleeps
+            .front()
+            .is_some_and(|(_, t)| *t + self.limits.kept_for < from)
+        {
+            self.sleeps.pop_front();
+        }
+        self.sleeps.push_back((from, to));
+    }
+
+    /// Whether the host slept while a probe sent at `sent` was under way until `until`.
+    pub fn slept_between(&self, sent: Time, until: Time) -> bool {
+        self.sleeps
+            .iter()
+            .any(|&(from, to)| sent <= to && until > from)
+    }
+
+    /// The row of a probe whose answer never came.
+    pub fn unanswered_row(&self, seq: u64, status: Status) -> Option<Delay> {
+        let p = self.probe(seq)?;
+        let sent = p.sent();
+        let mut row = self.blank_row(seq, sent, status);
+        row.late_send_ns = Some(sent.signed_since(p.planned).as_nanos());
+        Some(row)
+    }
+
+    fn blank_row(&self, seq: u64, at: Time, status: Status) -> Delay {
+        Delay {
+            status,
+            ..Delay::unanswered(self.unix_ns(at), seq.cast_signed(), self.target.clone())
+        }
+    }
+
+    pub fn fault(&mut self, at: Time, detail: String) {
+        let target = self.target.clone();
+        self.event(at, "fault", &target, detail);
+    }
+
+    pub fn event(&mut self, at: Time, kind: &str, subject: &str, detail: String) {
+        let t_ns = self.unix_ns(at);
+        self.rows.push_back(Row::Event(Event {
+            t_ns,
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        }));
+    }
+}
