@@ -6,7 +6,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub trait Disk: Send {
+pub trait Disk: Send + Sync {
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
     /// Fails where the directory exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Fails where the directory is not empty.

@@ -20,6 +20,7 @@ mod day;
 pub mod disk;
 mod error;
 pub mod import;
+mod keep;
 mod parquet_file;
 mod reader;
 mod stream;
@@ -27,6 +28,7 @@ mod writer;
 
 pub use columns::{Columns, Ints, scan};
 pub use error::StoreError;
+pub use keep::{DayFile, Thin, files, first_value, mean_spacing_ns, remove, seal_days, thin};
 pub use reader::{Recovered, read, read_meta, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 

@@ -30,7 +30,7 @@ pub fn convert(
     to: &Path,
     rows: u64,
 ) -> Result<(), StoreError> {
-    let mut sheet = Sheet::create(disk, table, to)?;
+    let mut sheet = Sheet::create(disk, table, to, SMALL_GROUP)?;
     let mut fault = None;
     let read = stream::read(from, &mut |b| {
         sheet.write(&b).map_err(|e| {
@@ -71,7 +71,12 @@ pub struct Sheet {
 impl Sheet {
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn create(disk: &dyn Disk, table: TableId, to: &Path) -> Result<Sheet, StoreError> {
+    pub fn create(
+        disk: &dyn Disk,
+        table: TableId,
+        to: &Path,
+        group_rows: usize,
+    ) -> Result<Sheet, StoreError> {
         let part = part_of(to);
         let out = disk
             .create(&part)
@@ -84,7 +89,7 @@ impl Sheet {
         let writer = ArrowWriter::try_new(
             Shared(file.clone()),
             batch::schema(table),
-            Some(properties(table)),
+            Some(properties(table, group_rows)),
         );
         match writer {
             Ok(writer) => Ok(Sheet {
@@ -154,14 +159,21 @@ fn failed(file: &Mutex<Sequential>, part: &Path, rows: u64, e: &ParquetError) ->
     }
 }
 
+/// A row group is built in memory, and a monitor has little: this many rows of the widest table are 2 MB before they
+/// are compressed.
+pub const SMALL_GROUP: usize = 16_384;
+/// Larger groups are written and read quicker.
+pub const LARGE_GROUP: usize = 1 << 20;
+
 /// Integers as differences, text by dictionary, both under zstd: times, numbers and delays change little from row to
 /// row. docs/reference/record.md states the sizes.
-fn properties(table: TableId) -> WriterProperties {
+fn properties(table: TableId, group_rows: usize) -> WriterProperties {
     let mut p = WriterProperties::builder()
         .set_compression(Compression::ZSTD(
             ZstdLevel::try_new(3).expect("3 is a zstd level"),
         ))
         .set_created_by(concat!("tailback ", env!("CARGO_PKG_VERSION")).into())
+        .set_max_row_group_row_count(Some(group_rows))
         .set_dictionary_enabled(false);
     for c in table.spec().columns {
         let path = ColumnPath::from(c.name);

@@ -5,14 +5,14 @@ use crate::parquet_file::Sheet;
 use crate::stream::Encoder;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file};
 use arrow_array::RecordBatch;
+use base::Duration;
 use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// Rows go to disk this long after the flush before: half of the second that a crash may cost, so that a busy host has
-/// the other half to get round to it.
-const FLUSH_EVERY_NS: u64 = 500_000_000;
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// A batch is never longer than this.
 const BATCH_ROWS: usize = 65_536;
 
@@ -31,6 +31,9 @@ pub struct Options {
     pub name: Name,
     /// How far the host's clock is east of UTC: a day's file begins at the host's midnight.
     pub utc_offset_s: i32,
+    /// Rows go to disk this long after the flush before. By default half of the second that a crash may cost, so
+    /// that a busy host has the other half to get round to it.
+    pub flush_every: Option<Duration>,
 }
 
 impl Options {
@@ -51,24 +54,13 @@ impl Options {
         meta: Meta,
     ) -> Result<Writer, StoreError> {
         let path = make_dir(&*disk, path.as_ref(), self.name)?;
-        let durable = !matches!(meta.origin, Origin::Simulated | Origin::Imported);
-        let meta = Meta {
+        let mut writer = self.writer(disk, path, &meta);
+        let begun = writer.write_meta(Meta {
             ended_ns: None,
             complete: false,
             ..meta
-        };
-        let mut writer = Writer {
-            disk,
-            path,
-            utc_offset_s: self.utc_offset_s,
-            durable,
-            streams: BTreeMap::new(),
-            sheets: Sheets::default(),
-            now_ns: meta.started_ns,
-            flushed_ns: meta.started_ns,
-            closed: true,
-        };
-        let begun = writer.write_meta(meta).and_then(|()| {
+        });
+        let begun = begun.and_then(|()| {
             let entry = writer.disk.sync_dir(parent(&writer.path));
             entry.map_err(|e| StoreError::io("sync the directory of", &writer.path, 0, e))
         });
@@ -82,6 +74,39 @@ impl Options {
         }
         writer.closed = false;
         Ok(writer)
+    }
+
+    /// Goes on with the recording at `path`: its files stay as they are, and new rows go to files beside them.
+    /// `meta` replaces what it has.
+    ///
+    /// # Errors
+    /// `Io` or `DiskFull` where the directory cannot be written to.
+    pub fn resume(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
+        let mut writer = self.writer(Box::new(RealDisk), path.as_ref().to_owned(), &meta);
+        writer.write_meta(Meta {
+            ended_ns: None,
+            complete: false,
+            ..meta
+        })?;
+        writer.closed = false;
+        Ok(writer)
+    }
+
+    fn writer(self, disk: Box<dyn Disk>, path: PathBuf, meta: &Meta) -> Writer {
+        Writer {
+            disk: Arc::from(disk),
+            path,
+            utc_offset_s: self.utc_offset_s,
+            durable: !matches!(meta.origin, Origin::Simulated | Origin::Imported),
+            flush_every: self.flush_every.unwrap_or(FLUSH_EVERY),
+            streams: BTreeMap::new(),
+            sheets: Sheets::default(),
+            now_ns: meta.started_ns,
+            flushed_ns: meta.started_ns,
+            rows_released: 0,
+            rows_refused: 0,
+            closed: true,
+        }
     }
 }
 
@@ -121,11 +146,12 @@ pub struct Closed {
 ///
 /// Dropping it without `close`, as after a fault, leaves a recording that reads, with `complete` false.
 pub struct Writer {
-    disk: Box<dyn Disk>,
+    disk: Arc<dyn Disk>,
     path: PathBuf,
     utc_offset_s: i32,
     /// Whether rows are synced as they come.
     durable: bool,
+    flush_every: Duration,
     streams: BTreeMap<(TableId, i64), Stream>,
     /// Tables that come by the column, straight into Parquet.
     sheets: Sheets,
@@ -133,6 +159,9 @@ pub struct Writer {
     now_ns: i64,
     /// When the last flush was.
     flushed_ns: i64,
+    /// Rows in files of days that were let go.
+    rows_released: u64,
+    rows_refused: u64,
     closed: bool,
 }
 
@@ -151,7 +180,46 @@ impl Writer {
 
     /// Rows that are in files by now.
     pub fn rows_saved(&self) -> u64 {
-        self.streams.values().map(|s| s.rows_saved).sum()
+        let open: u64 = self.streams.values().map(|s| s.rows_saved).sum();
+        self.rows_released + open
+    }
+
+    /// Rows that found no room, neither on the disk nor in memory.
+    pub fn rows_refused(&self) -> u64 {
+        self.rows_refused
+    }
+
+    /// Midnight is at another time from now on, as where summer time begins.
+    pub fn set_utc_offset(&mut self, utc_offset_s: i32) {
+        self.utc_offset_s = utc_offset_s;
+    }
+
+    /// Lets go of the files of days that ended before `t_ns`, once the disk has all of their rows: they may be turned
+    /// into Parquet by [`crate::seal_days`]. A row of such a day that comes after all goes to another file beside.
+    /// Gives whether there were any.
+    ///
+    /// # Errors
+    /// As `flush`; nothing is let go then.
+    pub fn release_days_before(&mut self, t_ns: i64) -> Result<bool, StoreError> {
+        let today = day_of(t_ns, self.utc_offset_s);
+        if self.streams.keys().all(|(_, day)| *day >= today) {
+            return Ok(false);
+        }
+        self.flush()?;
+        let mut released = 0;
+        self.streams.retain(|(_, day), stream| {
+            let keep = *day >= today || stream.unsaved() > 0;
+            released += if keep { 0 } else { stream.rows_saved };
+            keep
+        });
+        self.rows_released += released;
+        Ok(true)
+    }
+
+    /// The first day whose files this still writes to, as files are named.
+    pub fn first_open_day(&self) -> Option<String> {
+        let days = self.streams.keys().map(|(_, day)| *day);
+        days.min().map(day_name)
     }
 
     /// Takes a row. Rows may come in any order of time; each goes to the end of its day's file.
@@ -166,8 +234,11 @@ impl Writer {
             .streams
             .entry((table, day))
             .or_insert_with(|| Stream::new(&self.path, table, day));
-        if stream.rows.len() >= BATCH_ROWS {
-            stream.save(&*self.disk)?;
+        if stream.rows.len() >= BATCH_ROWS
+            && let Err(e) = stream.save(&*self.disk)
+        {
+            self.rows_refused += 1;
+            return Err(e);
         }
         stream.rows.push(&row);
         if t_ns > self.now_ns {
@@ -204,7 +275,7 @@ impl Writer {
     /// As `flush`.
     pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
         self.now_ns = now_ns;
-        if self.durable && self.now_ns.abs_diff(self.flushed_ns) >= FLUSH_EVERY_NS {
+        if self.durable && self.now_ns.abs_diff(self.flushed_ns) >= self.flush_every.as_nanos() {
             self.flush()
         } else {
             Ok(())
@@ -339,7 +410,7 @@ impl Sheets {
                 1 => format!("{}.{SEALED}", day_name(day)),
                 n => format!("{}-{n}.{SEALED}", day_name(day)),
             };
-            let sheet = Sheet::create(disk, table, &dir.join(name))?;
+            let sheet = Sheet::create(disk, table, &dir.join(name), parquet_file::LARGE_GROUP)?;
             self.open.push_front((key, sheet));
         }
         Ok(&mut self.open[0].1)
@@ -360,7 +431,8 @@ impl Sheets {
 struct Stream {
     table: TableId,
     dir: PathBuf,
-    day: i64,
+    /// Name of its file without the extension.
+    stem: String,
     rows: Rows,
     encoder: Encoder,
     file: Option<Box<dyn Output>>,
@@ -382,7 +454,7 @@ impl Stream {
         Stream {
             table,
             dir: recording.join(table.spec().name),
-            day,
+            stem: day_name(day),
             encoder: Encoder::new(&rows).expect("the schema of a table can be streamed"),
             rows,
             file: None,
@@ -396,7 +468,7 @@ impl Stream {
     }
 
     fn path(&self, extension: &str) -> PathBuf {
-        self.dir.join(format!("{}.{extension}", day_name(self.day)))
+        self.dir.join(format!("{}.{extension}", self.stem))
     }
 
     fn unsaved(&self) -> u64 {
@@ -420,10 +492,27 @@ impl Stream {
         Ok(())
     }
 
+    /// The day's name, or with a number where this day has files already: `2026-11-21-002`.
+    fn free_stem(&self, disk: &dyn Disk) -> String {
+        let taken = |stem: &str| {
+            [OPEN, SEALED]
+                .iter()
+                .any(|ext| disk.exists(&self.dir.join(format!("{stem}.{ext}"))))
+        };
+        let day = self.stem.get(..10).unwrap_or(&self.stem);
+        let numbered = (2..).map(|n| format!("{day}-{n:03}"));
+        let mut all = std::iter::once(day.to_owned()).chain(numbered);
+        all.find(|stem| !taken(stem))
+            .expect("the numbers do not end")
+    }
+
     /// Writes the pending batch, whole or not at all as far as `len` is concerned.
     fn put(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
+        }
+        if self.len == 0 && self.file.is_none() {
+            self.stem = self.free_stem(disk);
         }
         let path = self.path(OPEN);
         let failed = |action, e| StoreError::io(action, &path, self.rows_saved, e);

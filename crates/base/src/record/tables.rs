@@ -19,7 +19,7 @@ word_enum! {
         Lost = "lost",
         /// A further answer to a probe that was answered already.
         Duplicate = "duplicate",
-        /// Answered, but its times cannot be right (a clock stepped in between, for example).
+        /// Answered, but its times cannot be right (a clock was set in between, for example); or this host slept while it was under way.
         Invalid = "invalid",
         /// Its slot passed before it could be sent: a fault of this host, not of the link.
         NotSent = "not_sent",
@@ -199,7 +199,7 @@ tables! {
     Event in "event" at t_ns {
         /// When, UNIX ns.
         t_ns: i64,
-        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic` and others.
+        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`; and others.
         kind: Text,
         /// What it is about: the phase's name, a target, a queue.
         subject: Text,

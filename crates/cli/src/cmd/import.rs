@@ -115,6 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             .zone
             .to_offset(Timestamp::from_nanosecond(i128::from(settings.start_ns))?)
             .seconds(),
+        ..store::Options::default()
     };
     let writer = options.create(&output, meta.clone())?;
     let path = writer.path().to_path_buf();

@@ -232,6 +232,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             store::Name::NextFree
         },
         utc_offset_s: jiff::Zoned::now().offset().seconds(),
+        ..store::Options::default()
     }
     .create(&path, meta.clone())?;
     let path = writer.path().to_path_buf();

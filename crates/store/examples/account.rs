@@ -1,0 +1,126 @@
+//! Accounts for every probe of a monitor's recording: `cargo run --release -p tailback-store --example account -- DIR`.
+//! Slots expected (from the grid that the monitor states when it begins and ends) against rows recorded and rows
+//! reported missing. Exits with 1 where they differ.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+#[derive(Default)]
+struct Target {
+    /// Of runs that ended: slots from the first to the one after the last.
+    expected: u64,
+    begun: Option<(u64, u64)>,
+    rows: u64,
+    missed: u64,
+    duplicates: u64,
+    statuses: BTreeMap<&'static str, u64>,
+    seqs: Vec<u64>,
+    largest_rtt_ns: i64,
+    late_sends_over_1_ms: u64,
+    send_error_ns: Vec<u64>,
+}
+
+fn main() -> ExitCode {
+    let path = std::env::args()
+        .nth(1)
+        .expect("the directory of a recording");
+    let mut targets: BTreeMap<String, Target> = BTreeMap::new();
+    let mut events = Vec::new();
+    let (recording, notes) = store::read_noting(&path).expect("a recording");
+    for note in notes {
+        println!("damaged: {note}");
+    }
+    for e in &recording.event {
+        let number = |key: &str| {
+            let (_, after) = e.detail.split_once(&format!("\"{key}\":"))?;
+            let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u64>().ok()
+        };
+        let target = || e.subject.to_string();
+        match &*e.kind {
+            "target" => {
+                let begun = number("first_slot_ns").zip(number("interval_ns"));
+                targets.entry(target()).or_default().begun = begun;
+            }
+            "target_end" => {
+                let t = targets.entry(target()).or_default();
+                if let (Some((first, interval)), Some(next)) =
+                    (t.begun.take(), number("next_slot_ns"))
+                {
+                    t.expected += (next - first) / interval;
+                }
+            }
+            _ => {
+                if let Some(n) = number("slots_missed") {
+                    targets.entry(target()).or_default().missed += n;
+                }
+                events.push(format!("{} {} {}", e.kind, e.subject, e.detail));
+            }
+        }
+    }
+    for d in &recording.delay {
+        let t = targets.entry(d.target.to_string()).or_default();
+        *t.statuses.entry(d.status.word()).or_default() += 1;
+        if d.status.word() == "duplicate" {
+            t.duplicates += 1;
+            continue;
+        }
+        t.rows += 1;
+        t.seqs.push(d.seq.unsigned_abs());
+        t.largest_rtt_ns = t.largest_rtt_ns.max(d.rtt_ns.unwrap_or(0));
+        if let Some(late) = d.late_send_ns {
+            t.late_sends_over_1_ms += u64::from(late > 1_000_000);
+            t.send_error_ns.push(late.unsigned_abs());
+        }
+    }
+    let mut right = true;
+    for (name, t) in &mut targets {
+        t.seqs.sort_unstable();
+        let dense = t.seqs.iter().enumerate().all(|(i, s)| i as u64 == *s);
+        let exact = dense && t.expected == t.rows + t.missed;
+        right &= exact;
+        t.send_error_ns.sort_unstable();
+        let quantile = |p: f64| {
+            let last = t.send_error_ns.len().saturating_sub(1) as f64;
+            t.send_error_ns
+                .get((last * p) as usize)
+                .map_or(0, |ns| ns / 1_000)
+        };
+        println!(
+            "{name}: expected {} = recorded {} + reported missing {}: {}; every number once: {dense}; duplicates {}; {:?}; largest RTT {} ms; sent off time by {} us (median), {} us (p99)",
+            t.expected,
+            t.rows,
+            t.missed,
+            if t.expected == t.rows + t.missed {
+                "exact"
+            } else {
+                "WRONG"
+            },
+            t.duplicates,
+            t.statuses,
+            t.largest_rtt_ns / 1_000_000,
+            quantile(0.5),
+            quantile(0.99),
+        );
+    }
+    println!(
+        "traffic rows {}, host rows {}, availability rows {} (up {}, reachable {})",
+        recording.traffic.len(),
+        recording.host.len(),
+        recording.availability.len(),
+        recording.availability.iter().filter(|a| a.up).count(),
+        recording
+            .availability
+            .iter()
+            .filter(|a| a.reachable == Some(true))
+            .count(),
+    );
+    for e in events {
+        println!("event: {e}");
+    }
+    if right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    }
+}
