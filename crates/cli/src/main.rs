@@ -2,10 +2,12 @@
 //! become a validated plan, one library call carries it out, `report` tells the result.
 
 mod cmd;
+mod diary;
 mod gallery;
 mod gather;
 mod link_arg;
 mod recorder;
+mod thinning;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +31,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Test(Box<cmd::test::Args>),
+    Monitor(Box<cmd::monitor::Args>),
     Serve(cmd::serve::Args),
     Emulate(cmd::emulate::Args),
     Analyse(cmd::analyse::Args),
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
         Verb::Test(args) => cmd::test::run(*args),
+        Verb::Monitor(args) => cmd::monitor::run(*args),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Emulate(args) => cmd::emulate::run(args),
         Verb::Analyse(args) => cmd::analyse::run(args),

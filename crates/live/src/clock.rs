@@ -1,5 +1,7 @@
-//! The one clock of a run. Readings are UNIX nanoseconds that advance with `CLOCK_MONOTONIC` from a
-//! single reading of the wall clock, so that neither NTP's steps nor an operator's bend a delay.
+//! The one clock of a run. Readings are UNIX nanoseconds that advance with the monotonic clock from a
+//! single reading of the wall clock, so that neither NTP's steps nor an operator's bend a delay. Of Linux's
+//! monotonic clocks it is `CLOCK_BOOTTIME`, which goes on while the host sleeps: slots that were slept through
+//! are missed, not forgotten.
 
 use base::Time;
 use nix::time::{ClockId, clock_gettime};
@@ -19,14 +21,24 @@ fn read(id: ClockId) -> i64 {
 }
 
 pub fn mono_ns() -> i64 {
+    read(ClockId::CLOCK_BOOTTIME)
+}
+
+/// The monotonic clock that stands still while the host sleeps.
+pub fn awake_ns() -> i64 {
     read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// The oscillator's own rate, which no time service steers.
+pub fn raw_ns() -> i64 {
+    read(ClockId::CLOCK_MONOTONIC_RAW)
 }
 
 pub fn wall_ns() -> i64 {
     read(ClockId::CLOCK_REALTIME)
 }
 
-/// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` now: what turns a kernel timestamp, which is wall time,
+/// `CLOCK_REALTIME` minus the monotonic clock now: what turns a kernel timestamp, which is wall time,
 /// into monotonic time. Read wall between two readings of mono, so that it is good to their distance.
 pub fn wall_minus_mono_ns() -> i64 {
     let before = mono_ns();
@@ -41,6 +53,14 @@ impl Clock {
         Clock {
             origin_unix_ns: wall_minus_mono_ns(),
             start_mono_ns: mono_ns(),
+        }
+    }
+
+    /// The same clock with labels that are later by so much: after the wall clock was set.
+    pub fn relabelled(self, by_ns: i64) -> Clock {
+        Clock {
+            origin_unix_ns: self.origin_unix_ns + by_ns,
+            ..self
         }
     }
 

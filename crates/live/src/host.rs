@@ -121,6 +121,28 @@ mod offload {
     }
 }
 
+/// Bytes that are free for us on the file system of `path`, and all it has; `None` where it does not say.
+pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
+    let s = nix::sys::statvfs::statvfs(path).ok()?;
+    let block = s.fragment_size();
+    Some((s.blocks_available() * block, s.blocks() * block))
+}
+
+/// The calling thread gives way to all others.
+pub fn be_nice() {
+    // SAFETY: takes plain numbers; on Linux it concerns the calling thread only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+}
+
+/// Gives memory that was used once back to the system.
+pub fn release_memory() {
+    // SAFETY: takes a plain number, and leaves what is in use alone.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// Processor time since boot, in ticks, over all processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
@@ -153,6 +175,19 @@ fn share(before: Ticks, after: Ticks) -> Option<f64> {
     Some(busy as f64 / all as f64)
 }
 
+/// The share of processors that was busy since it was asked last.
+#[derive(Default)]
+pub(crate) struct Load(Option<Ticks>);
+
+impl Load {
+    pub fn since_last(&mut self) -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/stat").ok();
+        let after = text.as_deref().and_then(parse);
+        let before = std::mem::replace(&mut self.0, after);
+        before.zip(after).and_then(|(b, a)| share(b, a))
+    }
+}
+
 /// Writes the host's load each interval. Dropping it stops it.
 pub struct CpuSampler(Ticker);
 
@@ -160,17 +195,10 @@ impl CpuSampler {
     /// # Errors
     /// The thread could not be started.
     pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
-        let read = || {
-            std::fs::read_to_string("/proc/stat")
-                .ok()
-                .as_deref()
-                .and_then(parse)
-        };
-        let mut before = read();
+        let mut load = Load::default();
+        load.since_last();
         Ticker::start("host-load", interval, move |now| {
-            let after = read();
-            let cpu = before.zip(after).and_then(|(b, a)| share(b, a));
-            before = after;
+            let cpu = load.since_last();
             match rows.send(Row::HostLoad(HostLoad {
                 t_ns: clock.from_mono_ns(now),
                 cpu,

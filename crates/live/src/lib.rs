@@ -5,6 +5,7 @@ pub mod clock;
 pub mod emulate;
 pub mod host;
 pub mod load;
+pub mod monitor;
 pub mod probe;
 pub mod resolve;
 pub mod serve;

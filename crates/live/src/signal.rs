@@ -25,3 +25,10 @@ pub fn catch_interrupt() {
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
+
+/// From now on the end of the terminal is not the end of the program.
+pub fn ignore_hangup() {
+    let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler of ours runs.
+    unsafe { sigaction(Signal::SIGHUP, &action) }.expect("SIGHUP can be ignored");
+}

@@ -78,6 +78,26 @@ pub fn set_tos(fd: RawFd, v6: bool, tos: u8) -> io::Result<()> {
     set_int(fd, libc::SOL_IP, libc::IP_TOS, i32::from(tos))
 }
 
+/// Of everything that a raw ICMP socket would get, only echo replies.
+///
+/// # Errors
+/// When the kernel refuses the option.
+pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
+    /// ICMP_FILTER, linux/icmp.h, and ICMPV6_FILTER, linux/icmpv6.h: a bit that is set blocks its type.
+    const FILTER: i32 = 1;
+    const SOL_RAW: i32 = 255;
+    let mut blocked = [u32::MAX; 8];
+    let reply = if v6 { 129 } else { 0 };
+    blocked[reply / 32] &= !(1 << (reply % 32));
+    let (level, len) = if v6 {
+        (libc::SOL_ICMPV6, size_of_val(&blocked))
+    } else {
+        (SOL_RAW, size_of::<u32>())
+    };
+    // SAFETY: the option takes one word, or eight for IPv6, whose address and size are given.
+    check(unsafe { libc::setsockopt(fd, level, FILTER, blocked.as_ptr().cast(), len as u32) })
+}
+
 /// Limits how long a blocking receive waits.
 ///
 /// # Errors
@@ -446,5 +466,30 @@ unsafe fn put_control<T>(at: *mut libc::cmsghdr, level: i32, kind: i32, value: T
         (*at).cmsg_len = libc::CMSG_LEN(size_of::<T>() as u32) as _;
         libc::CMSG_DATA(at).cast::<T>().write_unaligned(value);
         libc::CMSG_SPACE(size_of::<T>() as u32) as usize
+    }
+}
+
+/// Which probe the kernel's number of a datagram stands for. The kernel counts from 0 since timestamps
+/// were asked for last.
+pub(crate) struct SentNumbers {
+    next: u32,
+    probes: [Option<(u32, u64)>; 128],
+}
+
+impl SentNumbers {
+    pub fn new() -> SentNumbers {
+        SentNumbers {
+            next: 0,
+            probes: [None; 128],
+        }
+    }
+    pub fn sent(&mut self, probe: Option<u64>) {
+        self.probes[self.next as usize % 128] = probe.map(|seq| (self.next, seq));
+        self.next = self.next.wrapping_add(1);
+    }
+    pub fn probe(&self, number: u32) -> Option<u64> {
+        self.probes[number as usize % 128]
+            .filter(|(n, _)| *n == number)
+            .map(|(_, seq)| seq)
     }
 }

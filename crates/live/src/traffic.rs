@@ -187,11 +187,12 @@ pub struct TrafficMonitor {
     ticker: Ticker,
 }
 
-struct Sampler {
+/// Reads one interface's counters and writes a row each time it is asked.
+pub(crate) struct Sampler {
     file: File,
     text: String,
     interface: Text,
-    clock: Clock,
+    pub clock: Clock,
     rows: Sender<Row>,
     recent: Arc<Mutex<Recent>>,
     before: Option<Counters>,
@@ -216,18 +217,7 @@ impl TrafficMonitor {
             Some(name) => name.to_string(),
             None => interface_towards(server)?,
         };
-        let mut sampler = Sampler {
-            file: File::open(COUNTERS).map_err(TrafficError::Counters)?,
-            text: String::new(),
-            interface: name.as_str().into(),
-            clock,
-            rows,
-            recent: Arc::default(),
-            before: None,
-            at: mono_ns(),
-            gone: false,
-        };
-        sampler.before = sampler.read().map_err(TrafficError::Counters)?;
+        let mut sampler = Sampler::new(&name, clock, rows).map_err(TrafficError::Counters)?;
         if sampler.before.is_none() {
             let known = parse(&sampler.text).map(|(n, _)| n.to_string()).collect();
             return Err(TrafficError::NoInterface { name, known });
@@ -262,6 +252,35 @@ impl TrafficMonitor {
 }
 
 impl Sampler {
+    /// The interface need not be there yet.
+    pub fn new(interface: &str, clock: Clock, rows: Sender<Row>) -> io::Result<Sampler> {
+        let mut sampler = Sampler {
+            file: File::open(COUNTERS)?,
+            text: String::new(),
+            interface: interface.into(),
+            clock,
+            rows,
+            recent: Arc::default(),
+            before: None,
+            at: mono_ns(),
+            gone: false,
+        };
+        sampler.before = sampler.read()?;
+        Ok(sampler)
+    }
+
+    pub fn interface(&self) -> &Text {
+        &self.interface
+    }
+
+    /// Mean rates over the last second.
+    pub fn rates(&self) -> Option<Rates> {
+        let recent = self.recent.lock();
+        recent
+            .unwrap_or_else(PoisonError::into_inner)
+            .rates(Duration::from_secs(1))
+    }
+
     fn read(&mut self) -> io::Result<Option<Counters>> {
         self.text.clear();
         self.file.rewind()?;
@@ -271,7 +290,7 @@ impl Sampler {
             .map(|(_, c)| c))
     }
 
-    fn sample(&mut self) -> ControlFlow<()> {
+    pub fn sample(&mut self) -> ControlFlow<()> {
         let after = self.read().ok().flatten();
         let now = mono_ns();
         let length = Duration::from_nanos((now - self.at).max(0) as u64);

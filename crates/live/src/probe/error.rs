@@ -41,7 +41,7 @@ pub enum ProbeError {
     #[error("{server} speaks version {theirs} of the probe protocol, we speak {ours}. Bring both ends to one release.", ours = VERSION)]
     Version { server: SocketAddr, theirs: u8 },
     #[error(
-        "{server} already has {limit} sessions with this address, as many as it allows. Wait a minute for old ones to expire, or raise the server's limit."
+        "{server} already has {limit} sessions with this address, as many as it allows. Wait five minutes for old ones to expire, or raise the server's limit."
     )]
     TooManySessions { server: SocketAddr, limit: u64 },
     #[error("{server} has as many sessions as it can take. Try again later.")]

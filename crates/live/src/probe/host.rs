@@ -48,7 +48,7 @@ pub fn sleep_until(mono_ns: i64) {
     // SAFETY: the time is given by address.
     unsafe {
         libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
+            libc::CLOCK_BOOTTIME,
             libc::TIMER_ABSTIME,
             &raw const until,
             std::ptr::null_mut(),

@@ -160,6 +160,8 @@ impl Prober {
         let params = Params {
             interval: plan.interval,
             lost_after: plan.lost_after,
+            kept_for: plan.lost_after * 3 / 2,
+            first_seq: 0,
             origin_unix_ns: clock.from_mono_ns(clock.mono_of(base::Time::ZERO)),
             target: plan.target.clone(),
             key: plan.key.clone(),

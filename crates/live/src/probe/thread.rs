@@ -2,7 +2,7 @@
 
 use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
 use crate::clock::Clock;
-use crate::timestamp::{self, Batch};
+use crate::timestamp::{self, Batch, SentNumbers};
 use base::record::Row;
 use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::clock::WallClock;
@@ -35,7 +35,7 @@ pub(super) struct Driver {
     wall: WallClock,
     batch: Batch,
     buffer: [u8; MAX_LEN],
-    tx: TxNumbers,
+    tx: SentNumbers,
     system_calls: u64,
     sends_since_look: u32,
     last_look: Time,
@@ -51,31 +51,6 @@ struct RunningTrain {
     last_arrival: Time,
     give_up: Time,
     reply: Sender<TrainResult>,
-}
-
-/// Which probe the kernel's number of a datagram stands for. The kernel counts from 0 since timestamps
-/// were asked for last.
-struct TxNumbers {
-    next: u32,
-    probes: [Option<(u32, u64)>; 128],
-}
-
-impl TxNumbers {
-    fn new() -> TxNumbers {
-        TxNumbers {
-            next: 0,
-            probes: [None; 128],
-        }
-    }
-    fn sent(&mut self, probe: Option<u64>) {
-        self.probes[self.next as usize % 128] = probe.map(|seq| (self.next, seq));
-        self.next = self.next.wrapping_add(1);
-    }
-    fn probe(&self, number: u32) -> Option<u64> {
-        self.probes[number as usize % 128]
-            .filter(|(n, _)| *n == number)
-            .map(|(_, seq)| seq)
-    }
 }
 
 /// Answers are read this long after the last time, or after so many probes, whichever is first: they and
@@ -112,7 +87,7 @@ impl Driver {
             wall: WallClock::default(),
             batch: Batch::new(64),
             buffer: [0; MAX_LEN],
-            tx: TxNumbers::new(),
+            tx: SentNumbers::new(),
             system_calls: 0,
             sends_since_look: 0,
             last_look: clock.now(),
@@ -219,7 +194,7 @@ impl Driver {
     fn restart_numbers(&mut self) {
         self.read_errors();
         if timestamp::enable(self.fd(), true).is_ok() {
-            self.tx = TxNumbers::new();
+            self.tx = SentNumbers::new();
         }
         self.system_calls += 2;
     }

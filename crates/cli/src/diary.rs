@@ -1,0 +1,198 @@
+//! Rows of a monitor on their way to disk: nothing stays in memory, closed days become Parquet, and the disk is
+//! kept from filling up. It never ends the measurement: what goes wrong is told, and tried again.
+
+use crate::thinning::{self, Guard};
+use base::record::{Event, Row};
+use jiff::Zoned;
+use live::clock::wall_ns;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use store::Writer;
+
+/// Rows wait this long for the disk at most, and are handed to it together.
+const ROUND: Duration = Duration::from_millis(500);
+/// Closed days and free space are looked at this often.
+const HOUSEKEEPING_NS: i64 = 60_000_000_000;
+/// A day is closed this long after its midnight: the rows of probes that nobody answered come three minutes later.
+const GRACE_NS: i64 = 600_000_000_000;
+
+pub struct Diary {
+    pub rows: Sender<Row>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Writer>,
+}
+
+impl Diary {
+    pub fn start(writer: Writer, guard: Guard) -> std::io::Result<Diary> {
+        let (rows, inbox) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper {
+            path: writer.path().to_owned(),
+            writer,
+            guard,
+            stop: stop.clone(),
+            told: None,
+            refused: 0,
+            rows: rows.clone(),
+            chores: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("diary".into())
+            .stack_size(512 << 10)
+            .spawn(move || keeper.run(&inbox))?;
+        Ok(Diary { rows, stop, thread })
+    }
+
+    /// Waits until every row has been taken. Gives the writer, to be closed.
+    pub fn finish(self) -> Writer {
+        self.stop.store(true, Ordering::Release);
+        self.thread.thread().unpark();
+        self.thread.join().expect("the diary does not panic")
+    }
+}
+
+struct Keeper {
+    path: PathBuf,
+    writer: Writer,
+    guard: Guard,
+    stop: Arc<AtomicBool>,
+    /// What went wrong last, until it goes right.
+    told: Option<String>,
+    /// Rows that were refused and not told of yet.
+    refused: u64,
+    rows: Sender<Row>,
+    chores: Option<JoinHandle<Vec<String>>>,
+}
+
+impl Keeper {
+    fn run(mut self, inbox: &Receiver<Row>) -> Writer {
+        let mut next_chores = wall_ns();
+        loop {
+            // Before the rows are taken: nothing that was handed in earlier is left behind.
+            let last = self.stop.load(Ordering::Acquire);
+            for row in inbox.try_iter() {
+                let result = self.writer.write(row);
+                self.note(result.err().map(|e| e.to_string()));
+            }
+            let result = self.writer.tick(wall_ns());
+            self.note(result.err().map(|e| e.to_string()));
+            self.tell_refused();
+            if last {
+                break;
+            }
+            let now = wall_ns();
+            if now >= next_chores || next_chores - now > 2 * HOUSEKEEPING_NS {
+                next_chores = now + HOUSEKEEPING_NS;
+                self.begin_chores(now);
+            }
+            self.end_chores(false);
+            std::thread::park_timeout(ROUND);
+        }
+        self.end_chores(true);
+        self.writer
+    }
+
+    /// A trouble of the disk is told when it begins and when it ends.
+    fn note(&mut self, trouble: Option<String>) {
+        match (&self.told, trouble) {
+            (None, Some(e)) => {
+                say(&format!("{e} Measuring goes on."));
+                self.told = Some(e);
+            }
+            (Some(_), None) if self.writer.rows_refused() == self.refused_so_far() => {
+                self.told = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn refused_so_far(&self) -> u64 {
+        self.refused
+    }
+
+    /// Rows that found no room are reported missing in the recording, once there is room again.
+    fn tell_refused(&mut self) {
+        let refused = self.writer.rows_refused();
+        if refused > self.refused && self.told.is_none() {
+            let missing = refused - self.refused;
+            self.refused = refused;
+            let event = Event {
+                t_ns: wall_ns(),
+                kind: "fault".into(),
+                subject: "disk".into(),
+                detail: format!("{{\"rows_missed\":{missing}}}").into(),
+            };
+            let _ = self.rows.send(event.into());
+        }
+    }
+
+    /// In a thread of its own: a day is turned into Parquet while the next one is recorded.
+    fn begin_chores(&mut self, now_ns: i64) {
+        let zone = Zoned::now().offset().seconds();
+        self.writer.set_utc_offset(zone);
+        let released = self.writer.release_days_before(now_ns - GRACE_NS);
+        if let Err(e) = released {
+            self.note(Some(e.to_string()));
+        }
+        if self.chores.is_some() {
+            return;
+        }
+        let first_open = self.writer.first_open_day();
+        let today = Zoned::now().date().to_string();
+        let before = first_open.map_or(today.clone(), |day| day.min(today));
+        let (path, guard) = (self.path.clone(), self.guard);
+        let thread = std::thread::Builder::new()
+            .name("chores".into())
+            .stack_size(512 << 10)
+            .spawn(move || {
+                live::host::be_nice();
+                chores(&path, &before, guard)
+            });
+        match thread {
+            Ok(thread) => self.chores = Some(thread),
+            Err(e) => say(&format!("cannot start a thread for housekeeping: {e}")),
+        }
+    }
+
+    fn end_chores(&mut self, wait: bool) {
+        let Some(thread) = self.chores.take() else {
+            return;
+        };
+        if !wait && !thread.is_finished() {
+            self.chores = Some(thread);
+            return;
+        }
+        for line in thread.join().unwrap_or_default() {
+            say(&line);
+            let event = Event {
+                t_ns: wall_ns(),
+                kind: "fault".into(),
+                subject: "disk".into(),
+                detail: line.into(),
+            };
+            let _ = self.rows.send(event.into());
+        }
+        live::host::release_memory();
+    }
+}
+
+fn chores(path: &Path, before: &str, guard: Guard) -> Vec<String> {
+    let mut told = Vec::new();
+    match store::seal_days(path, before) {
+        // Said once, when the recording is gone on with; it stays as it is.
+        Ok(_) => {}
+        Err(e) => told.push(e.to_string()),
+    }
+    told.extend(thinning::keep_room(path, before, guard));
+    told
+}
+
+/// To whoever may be there; a terminal that is gone is no failure.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "tailback: {line}");
+}

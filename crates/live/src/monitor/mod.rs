@@ -1,0 +1,462 @@
+//! The monitor: delays to several targets, traffic, the host's load and the interfaces' availability, for weeks.
+//!
+//! One thread does it all on deadlines that do not drift: it sends what is due, and reads now and then what the
+//! kernel has time-stamped meanwhile. Whatever happens to host, line and server is an event in the recording;
+//! the pure half, [`measure::lasting`] and [`measure::asker`], sees to it that every slot has its row.
+
+mod clocks;
+mod fresh;
+mod interfaces;
+mod target;
+mod wire;
+
+pub use target::{Target, TargetError, TargetKind};
+
+use crate::clock::Clock;
+use crate::host::Load;
+use crate::probe::host::{random, sleep_until, wake_exactly};
+use crate::timestamp::Batch;
+use base::record::{Delay, Event, HostLoad, Row, Status, Text};
+use base::rng::Streams;
+use base::{BitsPerSec, Duration, Time};
+use clocks::Clocks;
+use interfaces::Interfaces;
+use measure::wire::Key;
+use nix::poll::{PollFd, ppoll};
+use nix::sys::time::TimeSpec;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::mpsc::Sender;
+use target::{Probed, Resolver};
+
+/// Everything that decides what is recorded; kept in the recording, so that it can be run again and gone on with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MonitorPlan {
+    pub targets: Vec<Target>,
+    /// A probe without answer for this long is lost.
+    pub lost_after: Duration,
+    /// An answer is waited for this long: one that comes after all is written as late.
+    pub kept_for: Duration,
+    /// Interfaces to watch; the one that leads to the first target where none is given.
+    pub interfaces: Vec<String>,
+    pub traffic_interval: Duration,
+    pub load_interval: Duration,
+    pub availability_interval: Duration,
+    pub only_v4: bool,
+    pub only_v6: bool,
+}
+
+impl Default for MonitorPlan {
+    fn default() -> MonitorPlan {
+        MonitorPlan {
+            targets: Vec::new(),
+            lost_after: Duration::from_secs(10),
+            kept_for: Duration::from_secs(180),
+            interfaces: Vec::new(),
+            traffic_interval: Duration::from_millis(100),
+            load_interval: Duration::from_secs(1),
+            availability_interval: Duration::from_secs(5),
+            only_v4: false,
+            only_v6: false,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MonitorError {
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error("cannot {what}: {source}")]
+    Local {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("nothing to monitor was given: name a server, or a target such as icmp:192.0.2.1")]
+    Nothing,
+}
+
+/// How one target does, for a person who looks on.
+#[derive(Clone, Debug)]
+pub struct TargetStatus {
+    pub name: Text,
+    pub rtt: Option<Duration>,
+    /// Round trips of the last ten answers (000 appendix C.2.2).
+    pub recent: VecDeque<Duration>,
+    pub rows: u64,
+    pub answered: u64,
+    pub late: u64,
+    pub lost: u64,
+    pub not_sent: u64,
+    pub trouble: Option<String>,
+    /// Answers since availability was written last.
+    answers: u64,
+}
+
+impl TargetStatus {
+    fn new(name: Text) -> TargetStatus {
+        TargetStatus {
+            name,
+            rtt: None,
+            recent: VecDeque::new(),
+            rows: 0,
+            answered: 0,
+            late: 0,
+            lost: 0,
+            not_sent: 0,
+            trouble: None,
+            answers: 0,
+        }
+    }
+
+    /// Moving average of the last ten round trips.
+    pub fn mean_of_ten(&self) -> Option<Duration> {
+        let n = self.recent.len() as u64;
+        (n > 0).then(|| self.recent.iter().copied().sum::<Duration>() / n)
+    }
+
+    /// Whether anything answered since availability was written last.
+    fn heard(&self) -> bool {
+        self.answers > 0
+    }
+
+    fn restart_answers(&mut self) {
+        self.answers = 0;
+    }
+
+    fn note(&mut self, d: &Delay) {
+        match d.status {
+            Status::Ok | Status::Late => {
+                self.answered += 1;
+                self.answers += 1;
+                self.late += u64::from(d.status == Status::Late);
+                if let Some(rtt) = d.rtt_ns {
+                    let rtt = Duration::from_nanos(rtt.unsigned_abs());
+                    self.rtt = Some(rtt);
+                    self.recent.push_back(rtt);
+                    if self.recent.len() > 10 {
+                        self.recent.pop_front();
+                    }
+                }
+            }
+            Status::Lost | Status::LostUp | Status::LostDown => self.lost += 1,
+            Status::NotSent => self.not_sent += 1,
+            Status::Duplicate => return,
+            Status::Invalid => {}
+        }
+        self.rows += 1;
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct MonitorStatus {
+    pub elapsed: Duration,
+    pub targets: Vec<TargetStatus>,
+    pub interface: Option<Text>,
+    pub down: Option<BitsPerSec>,
+    pub up: Option<BitsPerSec>,
+}
+
+/// What the monitor asks of whoever started it, about once a second.
+pub trait Overseer {
+    fn status(&mut self, status: &MonitorStatus);
+    /// Whether the user asked to stop.
+    fn interrupted(&mut self) -> bool;
+}
+
+/// Answers are read this long after the last time, or after so many probes of one target.
+const LOOK: Duration = Duration::from_millis(200);
+const LOOK_SENDS: u32 = 32;
+/// While a session is being opened.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// The last answers are waited for at least and at most this long.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+const LAST_ANSWERS_MOST: Duration = Duration::from_secs(3);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Where rows go, counted on their way.
+pub(crate) struct Out {
+    rows: Sender<Row>,
+    status: BTreeMap<Text, TargetStatus>,
+}
+
+impl Out {
+    fn row(&mut self, row: Row) {
+        if let Row::Delay(d) = &row
+            && let Some(status) = self.status.get_mut(&d.target)
+        {
+            status.note(d);
+        }
+        // Nobody listens any more when the run is being given up.
+        let _ = self.rows.send(row);
+    }
+
+    fn event(&mut self, t_ns: i64, kind: &str, subject: &str, detail: String) {
+        self.row(Row::Event(Event {
+            t_ns,
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        }));
+    }
+}
+
+pub struct Monitor {
+    plan: MonitorPlan,
+    clock: Clock,
+    out: Out,
+    probed: Vec<Probed>,
+    resolver: Resolver,
+    clocks: Clocks,
+    batch: Batch,
+    interfaces: Interfaces,
+    load: Load,
+    last_look: Time,
+    next_load: Time,
+    next_second: Time,
+    began: Time,
+}
+
+impl Monitor {
+    /// Finds the targets and opens their sockets. `first_seq` says with which number the probes of a target go on.
+    ///
+    /// # Errors
+    /// A name that nobody knows, or a socket that is not allowed.
+    pub fn new(
+        plan: MonitorPlan,
+        key: Option<Vec<u8>>,
+        clock: Clock,
+        rows: Sender<Row>,
+        first_seq: &BTreeMap<String, u64>,
+    ) -> Result<Monitor, MonitorError> {
+        if plan.targets.is_empty() {
+            return Err(MonitorError::Nothing);
+        }
+        let local = |what| move |source| MonitorError::Local { what, source };
+        let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
+        let streams = Streams::new(seed);
+        let key = key.as_deref().map(Key::new);
+        // A moment for the kernel's receive times to begin, and the same grid for all.
+        let first_slot = clock.now() + Duration::from_millis(100);
+        let mut probed = Vec::new();
+        for target in &plan.targets {
+            let seq = first_seq.get(&target.name()).copied().unwrap_or(0);
+            let at = (first_slot, seq);
+            probed.push(Probed::open(
+                target,
+                &plan,
+                key.clone(),
+                clock,
+                at,
+                &streams,
+            )?);
+        }
+        let interfaces = Interfaces::new(&plan, clock, rows.clone(), first_slot)
+            .map_err(local("read the interface counters"))?;
+        let names = probed.iter().map(|p| p.name().clone());
+        let status = names.map(|n| (n.clone(), TargetStatus::new(n))).collect();
+        let mut load = Load::default();
+        load.since_last();
+        Ok(Monitor {
+            clock,
+            out: Out { rows, status },
+            probed,
+            resolver: Resolver::new(&plan),
+            clocks: Clocks::new(clock),
+            batch: Batch::new(64),
+            interfaces,
+            load,
+            last_look: clock.now(),
+            next_load: first_slot + plan.load_interval,
+            next_second: first_slot,
+            began: first_slot,
+            plan,
+        })
+    }
+
+    /// Runs until it is told to stop; every slot has its row then.
+    pub fn run(mut self, overseer: &mut dyn Overseer) {
+        wake_exactly();
+        for p in &self.probed {
+            let detail = format!(
+                "{{\"first_slot_ns\":{},\"first_seq\":{},\"interval_ns\":{}}}",
+                p.slots().next().as_nanos(),
+                p.slots().next_seq(),
+                p.slots().interval().as_nanos()
+            );
+            self.out
+                .event(self.clock.unix_ns(), "target", p.name(), detail);
+        }
+        while !overseer.interrupted() {
+            self.step(overseer);
+            self.wait();
+        }
+        self.wait_for_the_last();
+        let now = self.clock.now();
+        for p in &mut self.probed {
+            p.finish(now, &mut self.out);
+            let detail = format!(
+                "{{\"next_slot_ns\":{},\"next_seq\":{}}}",
+                p.slots().next().as_nanos(),
+                p.slots().next_seq()
+            );
+            let t_ns = self.clock.unix_ns();
+            self.out.event(t_ns, "target_end", p.name(), detail);
+        }
+    }
+
+    fn step(&mut self, overseer: &mut dyn Overseer) {
+        let now = self.clock.now();
+        self.watch_clocks(now);
+        // What is to leave on time first.
+        for p in &mut self.probed {
+            p.send_due(self.clock, &mut self.out);
+        }
+        self.interfaces.sample(now);
+        let now = self.clock.now();
+        let soon = self.probed.iter().any(Probed::is_asking);
+        let busy = self.probed.iter().any(|p| p.sends() >= LOOK_SENDS);
+        let pause = if soon { LOOK_SOON } else { LOOK };
+        if busy || now.saturating_since(self.last_look) >= pause {
+            self.look();
+        }
+        for p in &mut self.probed {
+            p.advance(now, self.clock, &mut self.out);
+        }
+        if now >= self.next_load {
+            let cpu = self.load.since_last();
+            let t_ns = self.clock.unix_ns();
+            self.out.row(Row::HostLoad(HostLoad { t_ns, cpu }));
+            self.next_load = after(self.next_load, self.plan.load_interval, now);
+        }
+        if now >= self.next_second {
+            self.next_second = after(self.next_second, SECOND, now);
+            self.each_second(now, overseer);
+        }
+    }
+
+    fn look(&mut self) {
+        for p in &mut self.probed {
+            p.look(&mut self.batch, self.clock, &mut self.clocks, &mut self.out);
+        }
+        self.last_look = self.clock.now();
+        self.report_steps();
+    }
+
+    /// A step of the wall clock is said; where labels have come to be more than a second off, they follow.
+    fn report_steps(&mut self) {
+        while let Some(by) = self.clocks.take_step() {
+            let move_by = self.clocks.label_error_ns();
+            let follow = move_by.abs() >= SECOND.as_nanos() as i64;
+            let detail = if follow {
+                format!("{{\"wall_clock_stepped_by_ns\":{by},\"labels_move_by_ns\":{move_by}}}")
+            } else {
+                format!("{{\"wall_clock_stepped_by_ns\":{by}}}")
+            };
+            self.out
+                .event(self.clock.unix_ns(), "clock", "near", detail);
+            if follow {
+                self.clock = self.clock.relabelled(move_by);
+                self.clocks.labels_moved(move_by);
+                self.interfaces.relabel(self.clock);
+                self.probed.iter_mut().for_each(|p| p.relabel(move_by));
+            }
+        }
+    }
+
+    fn watch_clocks(&mut self, now: Time) {
+        if let Some((from, to, slept_ns)) = self.clocks.slept(now) {
+            let detail = format!("{{\"host_slept_for_ns\":{slept_ns}}}");
+            let t_ns = self.clock.unix_ns();
+            self.out.event(t_ns, "clock", "near", detail);
+            self.probed
+                .iter_mut()
+                .for_each(|p| p.handle_sleep(from, to));
+        }
+    }
+
+    fn each_second(&mut self, now: Time, overseer: &mut dyn Overseer) {
+        if let Some((from, to)) = self.clocks.slew() {
+            let detail = format!("{{\"slew_from_ppm\":{from},\"slew_to_ppm\":{to}}}");
+            let t_ns = self.clock.unix_ns();
+            self.out.event(t_ns, "clock", "near", detail);
+        }
+        for p in &mut self.probed {
+            p.each_second(now, self.clock, &mut self.resolver, &mut self.out);
+        }
+        self.interfaces
+            .each_second(now, self.clock, &self.probed, &mut self.out);
+        for p in &self.probed {
+            if let Some(status) = self.out.status.get_mut(p.name()) {
+                status.trouble = p.trouble();
+            }
+        }
+        let (interface, rates) = self.interfaces.rates();
+        overseer.status(&MonitorStatus {
+            elapsed: now.saturating_since(self.began),
+            targets: self
+                .probed
+                .iter()
+                .filter_map(|p| self.out.status.get(p.name()).cloned())
+                .collect(),
+            interface,
+            down: rates.map(|r| r.down),
+            up: rates.map(|r| r.up),
+        });
+    }
+
+    /// Until something is due or a connection moves.
+    fn wait(&mut self) {
+        let now = self.clock.now();
+        let soon = self.probed.iter().any(Probed::is_asking);
+        let look = self.last_look + if soon { LOOK_SOON } else { LOOK };
+        let slot = self.probed.iter().map(|p| p.slots().next());
+        let due = slot.chain([self.interfaces.next_sample()]).min();
+        // What is due shortly after the look serves both.
+        let wake = match due {
+            Some(due) if due <= look + LOOK => due.min(look + LOOK),
+            _ => look,
+        };
+        let wake = if soon { wake.min(look) } else { wake };
+        let fds: Vec<_> = self.probed.iter().flat_map(Probed::poll_fds).collect();
+        if fds.is_empty() {
+            if now < wake {
+                sleep_until(self.clock.mono_of(wake));
+            }
+            return;
+        }
+        let mut fds: Vec<PollFd> = fds.iter().map(|(fd, e)| PollFd::new(*fd, *e)).collect();
+        let wait = wake.saturating_since(now).as_nanos();
+        let wait = TimeSpec::new(
+            (wait / SECOND.as_nanos()) as i64,
+            (wait % SECOND.as_nanos()) as i64,
+        );
+        // An interrupted wait is a wake-up like any other.
+        let _ = ppoll(&mut fds, Some(wait), None);
+    }
+
+    fn wait_for_the_last(&mut self) {
+        let rtts = self.out.status.values().flat_map(|s| s.recent.iter());
+        let longest = rtts.max().copied().unwrap_or(Duration::ZERO);
+        let patience = (longest * 3).clamp(LAST_ANSWERS, LAST_ANSWERS_MOST);
+        let until = self.clock.now() + patience;
+        loop {
+            self.look();
+            let now = self.clock.now();
+            for p in &mut self.probed {
+                p.advance(now, self.clock, &mut self.out);
+            }
+            if now >= until || !self.probed.iter().any(Probed::is_waiting) {
+                return;
+            }
+            sleep_until(self.clock.mono_of(now + LOOK_SOON));
+        }
+    }
+}
+
+/// The next deadline of a series that does not drift, past `now`.
+fn after(due: Time, interval: Duration, now: Time) -> Time {
+    let late = now.saturating_since(due).as_nanos() / interval.as_nanos().max(1);
+    due + interval * (late + 1)
+}
