@@ -7,6 +7,7 @@ use std::path::Path;
 
 /// Titles as the RFC index prints them.
 const TITLES: &[(u32, &str)] = &[
+    (768, "User Datagram Protocol"),
     (791, "Internet Protocol"),
     (792, "Internet Control Message Protocol"),
     (1035, "Domain names - implementation and specification"),
@@ -31,13 +32,16 @@ const TITLES: &[(u32, &str)] = &[
         "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers",
     ),
     (2475, "An Architecture for Differentiated Services"),
+    (2516, "A Method for Transmitting PPP Over Ethernet (PPPoE)"),
     (2597, "Assured Forwarding PHB Group"),
+    (2675, "IPv6 Jumbograms"),
     (2681, "A Round-trip Delay Metric for IPPM"),
     (2697, "A Single Rate Three Color Marker"),
     (
         2883,
         "An Extension to the Selective Acknowledgement (SACK) Option for TCP",
     ),
+    (3032, "MPLS Label Stack Encoding"),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (
         3148,
@@ -62,6 +66,8 @@ const TITLES: &[(u32, &str)] = &[
         4231,
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
     ),
+    (4291, "IP Version 6 Addressing Architecture"),
+    (4302, "IP Authentication Header"),
     (
         4443,
         "Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",
@@ -86,8 +92,10 @@ const TITLES: &[(u32, &str)] = &[
         "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK) for TCP",
     ),
     (6817, "Low Extra Delay Background Transport (LEDBAT)"),
+    (6864, "Updated Specification of the IPv4 ID Field"),
     (6928, "Increasing TCP's Initial Window"),
     (6937, "Proportional Rate Reduction for TCP"),
+    (6946, "Processing of IPv6 \"Atomic\" Fragments"),
     (7323, "TCP Extensions for High Performance"),
     (
         7567,

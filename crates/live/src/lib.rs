@@ -1,6 +1,7 @@
 //! The only room with a clock, sockets, namespaces and raw packets. Everything that decides lives in
 //! the pure rooms; this one tells them the time and carries their bytes.
 
+pub mod capture;
 pub mod clock;
 pub mod emulate;
 pub mod host;

@@ -6,6 +6,7 @@
 
 pub mod asker;
 pub mod cadence;
+pub mod capture;
 pub mod clock;
 pub mod control;
 pub mod dns;
@@ -15,4 +16,5 @@ pub mod lasting;
 pub mod ledger;
 pub mod reflector;
 pub mod session;
+pub mod track;
 pub mod wire;

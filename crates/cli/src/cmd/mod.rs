@@ -10,6 +10,7 @@ pub mod reproduce;
 pub mod serve;
 pub mod sim;
 pub mod test;
+pub mod trace;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

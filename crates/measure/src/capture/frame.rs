@@ -1,0 +1,418 @@
+//! What the headers of one frame say: link layer, IP with extension headers and fragments, TCP or UDP.
+//!
+//! Lengths come from the IP header, never from how much of the frame was kept; where IP says 0 (a
+//! segment of the sending host's offload) they come from the frame's length on the wire.
+//!
+//! **Source.** RFC 791 (IPv4), RFC 8200 (IPv6), RFC 9293 (TCP), RFC 768 (UDP), RFC 2018 (SACK),
+//! RFC 7323 (timestamps and window scale), RFC 2675 (jumbograms), RFC 2516 (PPPoE), RFC 3032 (MPLS).
+
+use super::{LinkType, Record};
+
+/// An address as 16 bytes; an IPv4 one stands mapped behind ::ffff (RFC 4291 section 2.5.5.2).
+pub type Address = [u8; 16];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    pub src: Address,
+    pub dst: Address,
+    /// IPv4's identification or the one of an IPv6 fragment; 0 where there is none.
+    pub id: u32,
+    pub ttl: u8,
+    /// The outermost tag's VLAN; 0 where there is none.
+    pub vlan: u16,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// The IP packet as it was on the wire.
+    pub ip_len: u32,
+    pub fragment: Option<Fragment>,
+    pub transport: Transport<'a>,
+}
+
+/// A piece of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Where it begins in the datagram's payload, in bytes.
+    pub offset: u32,
+    /// More come after it.
+    pub more: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport<'a> {
+    Tcp(Tcp<'a>),
+    Udp {
+        src_port: u16,
+        dst_port: u16,
+        payload: u32,
+    },
+    /// Another protocol, or a fragment that is not the first.
+    Other {
+        protocol: u8,
+    },
+    /// The frame was kept too short to hold the transport header.
+    Cut {
+        protocol: u8,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tcp<'a> {
+    pub src_port: u16,
+    pub dst_port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    /// As it stands in the header, not scaled.
+    pub window: u16,
+    pub checksum: u16,
+    /// Bytes of data on the wire.
+    pub payload: u32,
+    /// As many of the options as were kept.
+    pub options: &'a [u8],
+}
+
+/// Bits of [`Tcp::flags`].
+pub mod flag {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const URG: u8 = 0x20;
+    pub const ECE: u8 = 0x40;
+    pub const CWR: u8 = 0x80;
+}
+
+/// TCP's options that say something about delay and loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+    sack: [(u32, u32); 4],
+    blocks: u8,
+}
+
+impl Options {
+    /// Left and right edge of each block, in the order of the header.
+    pub fn sack(&self) -> &[(u32, u32)] {
+        &self.sack[..usize::from(self.blocks)]
+    }
+}
+
+impl Tcp<'_> {
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline]
+    pub fn parse_options(&self) -> Options {
+        let mut o = Options::default();
+        // What almost every segment carries: two no-operations, then timestamps.
+        if let [1, 1, 8, 10, ts @ ..] = self.options
+            && ts.len() == 8
+        {
+            o.timestamps = Some((be32(ts, 0), be32(ts, 4)));
+            return o;
+        }
+        o.read(self.options);
+        o
+    }
+}
+
+impl Options {
+    fn read(&mut self, mut rest: &[u8]) {
+        while let [kind, tail @ ..] = rest {
+            if *kind == 0 {
+                return;
+            }
+            if *kind == 1 {
+                rest = tail;
+                continue;
+            }
+            let Some(len) = tail.first().map(|l| usize::from(*l)).filter(|l| *l >= 2) else {
+                return;
+            };
+            let Some(value) = rest.get(2..len) else {
+                return;
+            };
+            match (kind, value.len()) {
+                (2, 2) => self.mss = Some(be16(value, 0)),
+                // RFC 7323 section 2.3: a shift above 14 counts as 14.
+                (3, 1) => self.window_scale = Some(value[0].min(14)),
+                (4, 0) => self.sack_permitted = true,
+                (5, n) if n % 8 == 0 => {
+                    self.blocks = 0;
+                    for (slot, block) in self.sack.iter_mut().zip(value.chunks_exact(8)) {
+                        *slot = (be32(block, 0), be32(block, 4));
+                        self.blocks += 1;
+                    }
+                }
+                (8, 8) => self.timestamps = Some((be32(value, 0), be32(value, 4))),
+                _ => {}
+            }
+            rest = &rest[len..];
+        }
+    }
+}
+
+/// The IP packet within a record; `None` where there is none, or not enough of it.
+#[inline]
+pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
+    let (version, at) = network(record.link, record.data)?;
+    let data = record.data.get(at..)?;
+    let wire = record.original_len.saturating_sub(at as u32);
+    let mut frame = match version {
+        Version::Four => ipv4(data, wire)?,
+        Version::Six => ipv6(data, wire)?,
+    };
+    if record.link == LinkType::ETHERNET && at > 14 {
+        frame.vlan = vlan(record.data);
+    }
+    Some(frame)
+}
+
+fn vlan(d: &[u8]) -> u16 {
+    match d.get(12..16) {
+        Some([0x81 | 0x88 | 0x91, 0x00 | 0xa8, high, low]) => u16::from_be_bytes([high & 15, *low]),
+        _ => 0,
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Version {
+    Four,
+    Six,
+}
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+
+/// Which IP begins where in the frame.
+#[inline]
+fn network(link: LinkType, d: &[u8]) -> Option<(Version, usize)> {
+    match link {
+        LinkType::ETHERNET => ether_type(d, 12),
+        LinkType::RAW | LinkType(12) | LinkType(14) => nibble(d, 0),
+        LinkType::IPV4 => Some((Version::Four, 0)),
+        LinkType::IPV6 => Some((Version::Six, 0)),
+        LinkType::LINUX_SLL => ether_type(d, 14),
+        LinkType::LINUX_SLL2 => match ether_type(d, 0)? {
+            (version, 2) => Some((version, 20)),
+            _ => None,
+        },
+        // The family's number depends on the system that captured (and on its byte order): the version
+        // nibble says it better.
+        LinkType::NULL | LinkType::LOOP => nibble(d, 4),
+        LinkType::PPP | LinkType::PPP_HDLC => match d {
+            [0xff, 0x03, ..] => ppp(d, 2),
+            _ => ppp(d, 0),
+        },
+        LinkType::PPP_ETHER => ppp(d, 6),
+        // 13 bytes of FDDI, then LLC and SNAP.
+        LinkType::FDDI => snap(d, 13),
+        _ => None,
+    }
+}
+
+#[inline]
+fn ether_type(d: &[u8], mut at: usize) -> Option<(Version, usize)> {
+    // Tags may be stacked; no network stacks more than a few.
+    for _ in 0..6 {
+        let kind = be16(d.get(at..at + 2)?, 0);
+        at += 2;
+        match kind {
+            IPV4 => return Some((Version::Four, at)),
+            IPV6 => return Some((Version::Six, at)),
+            0x8100 | 0x88a8 | 0x9100 => at += 2,
+            0x8864 => return ppp(d, at + 6),
+            0x8847 | 0x8848 => return mpls(d, at),
+            0..=1500 => return snap(d, at),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn snap(d: &[u8], at: usize) -> Option<(Version, usize)> {
+    match d.get(at..at + 6)? {
+        [0xaa, 0xaa, 3, 0, 0, 0] => ether_type(d, at + 6),
+        _ => None,
+    }
+}
+
+fn ppp(d: &[u8], at: usize) -> Option<(Version, usize)> {
+    match d.get(at..at + 2)? {
+        [0, 0x21] => Some((Version::Four, at + 2)),
+        [0, 0x57] => Some((Version::Six, at + 2)),
+        _ => None,
+    }
+}
+
+fn mpls(d: &[u8], mut at: usize) -> Option<(Version, usize)> {
+    for _ in 0..8 {
+        let label = d.get(at..at + 4)?;
+        at += 4;
+        if label[2] & 1 != 0 {
+            return nibble(d, at);
+        }
+    }
+    None
+}
+
+fn nibble(d: &[u8], at: usize) -> Option<(Version, usize)> {
+    match d.get(at)? >> 4 {
+        4 => Some((Version::Four, at)),
+        6 => Some((Version::Six, at)),
+        _ => None,
+    }
+}
+
+#[inline]
+fn ipv4(d: &[u8], wire: u32) -> Option<Frame<'_>> {
+    let head = d.first_chunk::<20>()?;
+    let header = usize::from(head[0] & 15) * 4;
+    if head[0] >> 4 != 4 || header < 20 {
+        return None;
+    }
+    let said = u32::from(be16(head, 2));
+    // RFC 791 has no length 0: it is a segment larger than 64 KiB, or one not yet cut by the card.
+    let ip_len = if said == 0 { wire } else { said };
+    let (more, offset) = (head[6] & 0x20 != 0, u32::from(be16(head, 6) & 0x1fff) * 8);
+    let payload = ip_len.checked_sub(header as u32)?;
+    let end = d.len().min(ip_len as usize);
+    Some(Frame {
+        src: mapped(&head[12..16]),
+        dst: mapped(&head[16..20]),
+        id: u32::from(be16(head, 4)),
+        ttl: head[8],
+        vlan: 0,
+        traffic_class: head[1],
+        ip_len,
+        fragment: (more || offset > 0).then_some(Fragment { offset, more }),
+        transport: transport(head[9], d.get(header..end), payload, offset),
+    })
+}
+
+fn mapped(four: &[u8]) -> Address {
+    let mut a = [0; 16];
+    a[10] = 0xff;
+    a[11] = 0xff;
+    a[12..].copy_from_slice(four);
+    a
+}
+
+#[inline]
+fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
+    let head = d.first_chunk::<40>()?;
+    if head[0] >> 4 != 6 {
+        return None;
+    }
+    let said = u32::from(be16(head, 4));
+    let ip_len = if said == 0 { wire } else { said + 40 };
+    let end = d.len().min(ip_len as usize);
+    let mut frame = Frame {
+        src: head[8..24].try_into().expect("16 bytes"),
+        dst: head[24..40].try_into().expect("16 bytes"),
+        id: 0,
+        ttl: head[7],
+        vlan: 0,
+        traffic_class: head[0] << 4 | head[1] >> 4,
+        ip_len,
+        fragment: None,
+        transport: Transport::Other { protocol: head[6] },
+    };
+    let (mut protocol, mut at) = (head[6], 40);
+    // Each extension header says which follows (RFC 8200 section 4). They end well before 16.
+    for _ in 0..16 {
+        let extension = match protocol {
+            0 | 43 | 60 | 135 => d
+                .get(at..end)
+                .and_then(|e| Some((*e.first()?, (usize::from(*e.get(1)?) + 1) * 8))),
+            // Authentication counts in words of four bytes (RFC 4302 section 2.2).
+            51 => d
+                .get(at..end)
+                .and_then(|e| Some((*e.first()?, (usize::from(*e.get(1)?) + 2) * 4))),
+            44 => d.get(at..end).filter(|e| e.len() >= 8).map(|e| {
+                let field = be16(e, 2);
+                let (offset, more) = (u32::from(field & 0xfff8), field & 1 != 0);
+                frame.id = be32(e, 4);
+                // RFC 6946: a fragment that is the whole is treated as no fragment.
+                frame.fragment = (offset > 0 || more).then_some(Fragment { offset, more });
+                (e[0], 8)
+            }),
+            _ => {
+                let payload = ip_len.checked_sub(at as u32)?;
+                let offset = frame.fragment.map_or(0, |f| f.offset);
+                frame.transport = transport(protocol, d.get(at..end), payload, offset);
+                return Some(frame);
+            }
+        };
+        match extension {
+            Some((next, length)) => {
+                protocol = next;
+                at += length;
+            }
+            None => break,
+        }
+        if frame.fragment.is_some_and(|f| f.offset > 0) {
+            frame.transport = Transport::Other { protocol };
+            return Some(frame);
+        }
+    }
+    frame.transport = Transport::Cut { protocol };
+    Some(frame)
+}
+
+#[inline]
+fn transport(protocol: u8, kept: Option<&[u8]>, payload: u32, offset: u32) -> Transport<'_> {
+    if offset > 0 {
+        return Transport::Other { protocol };
+    }
+    let kept = kept.unwrap_or(&[]);
+    match protocol {
+        6 => tcp(kept, payload).unwrap_or(Transport::Cut { protocol }),
+        17 => match kept.first_chunk::<4>() {
+            Some(h) => Transport::Udp {
+                src_port: be16(h, 0),
+                dst_port: be16(h, 2),
+                payload: payload.saturating_sub(8),
+            },
+            None => Transport::Cut { protocol },
+        },
+        _ => Transport::Other { protocol },
+    }
+}
+
+#[inline]
+fn tcp(d: &[u8], segment: u32) -> Option<Transport<'_>> {
+    // Up to the window's end: what a capture of 68 bytes keeps behind IPv4 with options.
+    let head = d.first_chunk::<16>()?;
+    let header = usize::from(head[12] >> 4) * 4;
+    if header < 20 {
+        return None;
+    }
+    Some(Transport::Tcp(Tcp {
+        src_port: be16(head, 0),
+        dst_port: be16(head, 2),
+        seq: be32(head, 4),
+        ack: be32(head, 8),
+        flags: head[13],
+        window: be16(head, 14),
+        checksum: d.get(16..18).map_or(0, |c| be16(c, 0)),
+        payload: segment.checked_sub(header as u32)?,
+        options: d.get(20..header.min(d.len())).unwrap_or(&[]),
+    }))
+}
+
+#[inline]
+fn be16(d: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([d[at], d[at + 1]])
+}
+
+#[inline]
+fn be32(d: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([d[at], d[at + 1], d[at + 2], d[at + 3]])
+}
