@@ -45,7 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let input = live::capture::open(path).map_err(|e| usage(format!("{name}: {e}")))?;
         let mut reader = Reader::new(input).map_err(|e| usage(format!("{name}: {e}")))?;
         loop {
-            match reader.next() {
+            match reader.next_record() {
                 Ok(Some(record)) => {
                     let frame = frame::parse(&record);
                     tracker.packet(record.t_ns, record.original_len, frame.as_ref());
