@@ -1,8 +1,6 @@
 //! Capture files of every kind, whole and damaged.
 
-mod common;
-
-use common::{T0, Tcp, ethernet, pcap};
+use crate::packets::{T0, Tcp, ethernet, pcap};
 use measure::capture::frame::{self, Fragment, Transport};
 use measure::capture::{CaptureError, LinkType, Reader, Record};
 use proptest::prelude::*;

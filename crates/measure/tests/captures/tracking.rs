@@ -1,8 +1,6 @@
 //! What is said of connections, on packets whose story is known.
 
-mod common;
-
-use common::{ACK, FIN, MS, RST, SYN, T0, Tcp, pcap};
+use crate::packets::{ACK, FIN, MS, RST, SYN, T0, Tcp, pcap};
 use measure::capture::{LinkType, Reader, Record, frame};
 use measure::track::{Cause, Half, Settings, Tracker, Traffic};
 use proptest::prelude::*;

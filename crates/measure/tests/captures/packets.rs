@@ -1,5 +1,4 @@
 //! Frames and capture files, built byte by byte.
-#![allow(dead_code)]
 
 pub const FIN: u8 = 1;
 pub const SYN: u8 = 2;

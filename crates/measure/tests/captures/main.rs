@@ -1,0 +1,5 @@
+//! Captures from their first byte to what is said of the connections in them.
+
+mod packets;
+mod reading;
+mod tracking;
