@@ -172,6 +172,7 @@ impl Cubic {
 }
 
 impl Controller for Cubic {
+    #[inline]
     fn on_sent(&mut self, _now: Time, sent: &Sent) {
         if let Some(idle) = sent.idle {
             if idle.restart {
@@ -188,6 +189,7 @@ impl Controller for Cubic {
         }
     }
 
+    #[inline]
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         let since_last = now.saturating_since(self.last_ack);
         self.last_ack = now.max(self.last_ack);
@@ -245,9 +247,11 @@ impl Controller for Cubic {
     fn settle(&mut self, window: Bytes) {
         self.window.settle(window);
     }
+    #[inline]
     fn cwnd(&self) -> Bytes {
         self.window.cwnd_bytes()
     }
+    #[inline]
     fn ssthresh(&self) -> Option<Bytes> {
         self.window.ssthresh_bytes()
     }

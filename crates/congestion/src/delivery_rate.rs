@@ -32,6 +32,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    #[inline]
     pub fn sent(&self) -> Time {
         self.sent
     }
@@ -65,18 +66,22 @@ impl DeliveryRate {
     }
 
     /// All payload delivered so far.
+    #[inline]
     pub fn delivered(&self) -> Bytes {
         self.delivered
     }
     /// All payload deemed lost so far.
+    #[inline]
     pub fn lost(&self) -> Bytes {
         self.lost
     }
+    #[inline]
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until.is_some()
     }
 
     /// A segment is sent, for the first time or again (section 4.1.2.3).
+    #[inline]
     pub fn on_sent(&mut self, now: Time, inflight_before: Bytes, bytes: Bytes) -> Stamp {
         if inflight_before == Bytes::ZERO {
             // Nothing was underway: the interval begins now.
@@ -95,6 +100,7 @@ impl DeliveryRate {
     }
 
     /// A segment is newly reported as received. Once for each, then [`DeliveryRate::finish`].
+    #[inline]
     pub fn on_delivered(&mut self, now: Time, stamp: &Stamp, bytes: Bytes) {
         self.delivered += bytes;
         self.delivered_time = now;
@@ -116,6 +122,7 @@ impl DeliveryRate {
     }
 
     /// All segments that the ACK reports are told; `None` where it reported none.
+    #[inline]
     pub fn finish(&mut self, min_rtt: Option<Duration>) -> Option<Delivery> {
         if self
             .app_limited_until

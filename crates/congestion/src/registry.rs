@@ -111,9 +111,11 @@ macro_rules! each {
 }
 
 impl Controller for AnyController {
+    #[inline]
     fn on_sent(&mut self, now: Time, sent: &Sent) {
         each!(self, c => c.on_sent(now, sent))
     }
+    #[inline]
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         each!(self, c => c.on_ack(now, ack))
     }
@@ -126,18 +128,23 @@ impl Controller for AnyController {
     fn settle(&mut self, window: Bytes) {
         each!(self, c => c.settle(window))
     }
+    #[inline]
     fn cwnd(&self) -> Bytes {
         each!(self, c => c.cwnd())
     }
+    #[inline]
     fn ssthresh(&self) -> Option<Bytes> {
         each!(self, c => c.ssthresh())
     }
+    #[inline]
     fn pacing_rate(&self) -> Option<BitsPerSec> {
         each!(self, c => c.pacing_rate())
     }
+    #[inline]
     fn recovery(&self) -> Recovery {
         each!(self, c => c.recovery())
     }
+    #[inline]
     fn ecn(&self) -> EcnUse {
         each!(self, c => c.ecn())
     }

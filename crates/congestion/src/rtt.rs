@@ -87,6 +87,7 @@ impl RttEstimator {
 
     /// A measured round trip. It must not come from a segment sent more than once, unless timestamps
     /// tell which copy is acknowledged (Karn's algorithm, section 3): then do not call this.
+    #[inline]
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = rtt.as_nanos().min(Duration::from_secs(3600).as_nanos());
         let (srtt, rttvar) = match self.smoothed {
@@ -125,18 +126,22 @@ impl RttEstimator {
     }
 
     /// Retransmission time-out, doubled for each time that it ran out, at most `max`.
+    #[inline]
     pub fn rto(&self) -> Duration {
         let doubled = u128::from(self.base.as_nanos()) << self.backoff;
         let max = self.params.max.as_nanos();
         Duration::from_nanos(u64::try_from(doubled).map_or(max, |ns| ns.min(max)))
     }
+    #[inline]
     pub fn srtt(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
+    #[inline]
     pub fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, var)| Duration::from_nanos(var))
     }
     /// Least round trip of the connection.
+    #[inline]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min
     }

@@ -41,20 +41,24 @@ impl Window {
         }
     }
 
+    #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
+    #[inline]
     pub fn cwnd_segments(&self) -> f64 {
         self.cwnd / self.mss
     }
 
     /// Sets the window, at least `least` segments.
+    #[inline]
     pub fn set(&mut self, bytes: f64, least: f64) {
         self.cwnd = bytes.clamp(least * self.mss, MOST_BYTES);
     }
 
     /// Whether this ACK may let the window grow at all.
+    #[inline]
     pub fn may_grow(&self, ack: &Ack) -> bool {
         // RFC 7661 section 4.3 and Linux: in slow start a window more than half full counts as used,
         // because it doubles within the round trip.
@@ -144,9 +148,12 @@ impl Window {
     }
 
     /// To the nearest byte.
+    #[inline]
     pub fn cwnd_bytes(&self) -> Bytes {
-        Bytes::new(self.cwnd.max(self.mss).round() as u64)
+        // Rounds half up; what is added and cut off is cheaper than a call to round.
+        Bytes::new((self.cwnd.max(self.mss) + 0.5) as u64)
     }
+    #[inline]
     pub fn ssthresh_bytes(&self) -> Option<Bytes> {
         self.ssthresh
             .is_finite()

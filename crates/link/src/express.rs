@@ -28,6 +28,18 @@ struct Entry<T> {
     item: T,
 }
 
+impl<T: Default> Entry<T> {
+    fn nothing() -> Entry<T> {
+        Entry {
+            arrived: Time::ZERO,
+            start: Time::ZERO,
+            exit: Time::ZERO,
+            len: 0,
+            item: T::default(),
+        }
+    }
+}
+
 /// A packet that has come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit<T> {
@@ -44,23 +56,24 @@ pub struct Express<T> {
     delay: Duration,
     most_packets: u64,
     most_bytes: u64,
-    /// A ring: entry number `i` stands at `i` modulo its size, a power of two.
+    /// A ring: entry number `i` stands at `i & mask`. Numbers count packets and do not come around.
     ring: Vec<Entry<T>>,
-    /// Numbers of the first inside, of the first that waits, and of the next to come.
+    mask: u64,
+    /// Numbers of the first inside, of the first that waited when that was asked last, and of the next to
+    /// come.
     first: u64,
     waiting: u64,
     next: u64,
-    waiting_bytes: u64,
+    /// Of all before the first that waited.
+    begun_bytes: u64,
+    /// When that was.
+    asked: Time,
     accepted_bytes: u64,
     delivered_bytes: u64,
-    /// When the transmitter is done with the last of them.
-    free: Time,
     refused: Tally,
-    /// Of the last that has come out.
-    last_sojourn: Option<Duration>,
 }
 
-impl<T: Copy> Express<T> {
+impl<T: Copy + Default> Express<T> {
     /// `None` for a link that is more than that.
     pub fn of(params: &LinkParams) -> Option<Express<T>> {
         let plain = params.jitter.is_none()
@@ -78,86 +91,102 @@ impl<T: Copy> Express<T> {
             delay: params.delay,
             most_packets: limits.packets.unwrap_or(u64::MAX),
             most_bytes: limits.bytes.map_or(u64::MAX, Bytes::get),
-            ring: Vec::new(),
+            ring: vec![Entry::nothing(); 4],
+            mask: 3,
             first: 0,
             waiting: 0,
             next: 0,
-            waiting_bytes: 0,
+            begun_bytes: 0,
+            asked: Time::ZERO,
             accepted_bytes: 0,
             delivered_bytes: 0,
-            free: Time::ZERO,
             refused: Tally::default(),
-            last_sojourn: None,
         })
     }
 
     #[inline]
     fn entry(&self, number: u64) -> &Entry<T> {
-        &self.ring[number as usize & (self.ring.len() - 1)]
+        &self.ring[(number & self.mask) as usize]
     }
 
-    /// A packet arrives, not before the one before it; when it will come out, or `None` where there is no
-    /// room for it. That it was refused counts from the time at which [`refuse`](Express::refuse) is told.
+    /// A packet arrives, not before the one before it and not before what was taken out came out; when it
+    /// will come out, or `None` where there is no room for it. That it was refused counts from the time at
+    /// which [`refuse`](Express::refuse) is told.
     #[inline]
     pub fn enqueue(&mut self, arrived: Time, len: u32, item: T) -> Option<Time> {
-        while self.waiting < self.next {
-            let Entry { start, len, .. } = *self.entry(self.waiting);
-            if start > arrived {
-                break;
-            }
-            self.waiting_bytes -= u64::from(len);
-            self.waiting += 1;
-        }
         let bytes = u64::from(len);
-        if self.next - self.waiting >= self.most_packets
-            || self.waiting_bytes.saturating_add(bytes) > self.most_bytes
+        let next = self.next;
+        // As long as all that is inside would find room in the queue, it does not matter how much of it
+        // waits there.
+        if next.wrapping_sub(self.first) >= self.most_packets
+            || self.accepted_bytes - self.delivered_bytes + bytes > self.most_bytes
         {
-            return None;
+            self.advance(arrived);
+            if next - self.waiting >= self.most_packets
+                || self.waiting_bytes() + bytes > self.most_bytes
+            {
+                return None;
+            }
         }
-        let start = arrived.max(self.free);
-        self.free = self.steady.finish(start, len);
-        self.accepted_bytes += bytes;
-        if start > arrived || self.waiting < self.next {
-            self.waiting_bytes += bytes;
-        } else {
-            self.waiting += 1;
+        let (start, free) = self.steady.take(arrived, len);
+        let exit = free + self.delay;
+        // One that has been taken out is kept for its sojourn time.
+        if next.wrapping_sub(self.first) >= self.mask {
+            self.grow();
         }
-        let exit = self.free + self.delay;
-        let entry = Entry {
+        let at = (next & self.mask) as usize;
+        self.ring[at] = Entry {
             arrived,
             start,
             exit,
             len,
             item,
         };
-        if self.next - self.first == self.ring.len() as u64 {
-            self.grow(entry);
-        }
-        let mask = self.ring.len() - 1;
-        self.ring[self.next as usize & mask] = entry;
-        self.next += 1;
+        self.next = next.wrapping_add(1);
+        self.accepted_bytes += bytes;
         Some(exit)
     }
 
-    #[cold]
-    fn grow(&mut self, filler: Entry<T>) {
-        let mut ring = vec![filler; (self.ring.len() * 2).max(4)];
-        let mask = ring.len() - 1;
-        for number in self.first..self.next {
-            ring[number as usize & mask] = *self.entry(number);
+    /// Finds out what waits at an instant. Asking often makes asking cheap.
+    pub fn advance(&mut self, now: Time) {
+        self.asked = self.asked.max(now);
+        if self.waiting < self.first {
+            (self.waiting, self.begun_bytes) = (self.first, self.delivered_bytes);
         }
-        self.ring = ring;
+        while self.waiting < self.next {
+            let Entry { start, len, .. } = *self.entry(self.waiting);
+            if start > now {
+                return;
+            }
+            self.begun_bytes += u64::from(len);
+            self.waiting += 1;
+        }
     }
 
-    /// A packet that was not let in counts as offered and refused from now on.
-    pub fn refuse(&mut self, len: u32) {
-        self.refused.add(Bytes::new(u64::from(len)));
+    fn waiting_bytes(&self) -> u64 {
+        self.accepted_bytes - self.begun_bytes
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mask = self.mask * 2 + 1;
+        let mut ring = vec![Entry::nothing(); mask as usize + 1];
+        for number in self.first.saturating_sub(1)..self.next {
+            ring[(number & mask) as usize] = *self.entry(number);
+        }
+        (self.ring, self.mask) = (ring, mask);
+    }
+
+    /// Whether there is one packet inside.
+    #[inline]
+    pub fn is_single(&self) -> bool {
+        self.next.wrapping_sub(self.first) == 1
     }
 
     /// When the next packet comes out.
     #[inline]
     pub fn next_exit(&self) -> Option<Time> {
-        (self.first < self.next).then(|| self.entry(self.first).exit)
+        (self.first != self.next).then(|| self.entry(self.first).exit)
     }
 
     /// The next packet that comes out, whenever that is.
@@ -167,19 +196,18 @@ impl<T: Copy> Express<T> {
             return None;
         }
         let entry = *self.entry(self.first);
-        if self.waiting == self.first {
-            self.waiting_bytes -= u64::from(entry.len);
-            self.waiting += 1;
-        }
-        self.first += 1;
+        self.first = self.first.wrapping_add(1);
         self.delivered_bytes += u64::from(entry.len);
-        let sojourn = entry.start.saturating_since(entry.arrived);
-        self.last_sojourn = Some(sojourn);
         Some(Exit {
             item: entry.item,
             at: entry.exit,
-            sojourn,
+            sojourn: entry.start.saturating_since(entry.arrived),
         })
+    }
+
+    /// A packet that was not let in counts as offered and refused from now on.
+    pub fn refuse(&mut self, len: u32) {
+        self.refused.add(Bytes::new(u64::from(len)));
     }
 
     /// Whether a packet of that many bytes can come out at the instant at which it arrives.
@@ -196,14 +224,15 @@ impl<T: Copy> Express<T> {
         };
         let mut offered = tally(self.next, self.accepted_bytes);
         let (mut delivered_packets, mut delivered_bytes) = (self.first, self.delivered_bytes);
-        let mut backlog = Backlog {
-            bytes: Bytes::new(self.waiting_bytes),
-            packets: self.next - self.waiting,
+        let sojourn_of = |number| {
+            let entry: &Entry<T> = self.entry(number);
+            Some(entry.start.saturating_since(entry.arrived))
         };
-        let mut last_sojourn = self.last_sojourn;
-        let ahead = self.first < self.next && self.entry(self.next - 1).arrived > now;
+        let mut last_sojourn = self.first.checked_sub(1).and_then(sojourn_of);
+        let mut backlog = Backlog::default();
+        let last = self.next.checked_sub(1).map(|n| self.entry(n).arrived);
+        let ahead = self.asked > now || last.is_some_and(|arrived| arrived > now);
         if ahead {
-            backlog = Backlog::default();
             for number in self.first..self.next {
                 let entry = self.entry(number);
                 let len = Bytes::new(u64::from(entry.len));
@@ -213,19 +242,22 @@ impl<T: Copy> Express<T> {
                     backlog.packets += 1;
                     backlog.bytes += len;
                 } else {
-                    last_sojourn = Some(entry.start.saturating_since(entry.arrived));
+                    last_sojourn = sojourn_of(number);
                 }
             }
         } else {
-            let begun = |number: &u64| self.entry(*number).start <= now;
-            let started = (self.waiting..self.next).take_while(begun).count() as u64;
-            for number in self.waiting..self.waiting + started {
-                backlog.packets -= 1;
-                backlog.bytes -= Bytes::new(u64::from(self.entry(number).len));
+            let (mut waiting, mut begun) = (self.waiting, self.begun_bytes);
+            if waiting < self.first {
+                (waiting, begun) = (self.first, self.delivered_bytes);
             }
-            if self.waiting + started > self.first {
-                let entry = self.entry(self.waiting + started - 1);
-                last_sojourn = Some(entry.start.saturating_since(entry.arrived));
+            while waiting < self.next && self.entry(waiting).start <= now {
+                begun += u64::from(self.entry(waiting).len);
+                waiting += 1;
+            }
+            backlog.packets = self.next - waiting;
+            backlog.bytes = Bytes::new(self.accepted_bytes - begun);
+            if waiting > self.first {
+                last_sojourn = sojourn_of(waiting - 1);
             }
         }
         for number in self.first..self.next {

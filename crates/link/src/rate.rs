@@ -209,6 +209,8 @@ pub(crate) struct Steady {
     /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
     tick: u64,
     carry: u64,
+    /// The first whole nanosecond in which it is free.
+    free: u64,
     /// A length and the time it takes, whole nanoseconds and the rest: most packets are alike, and a
     /// division costs as much as all the rest.
     len: u32,
@@ -223,6 +225,7 @@ impl Steady {
             rate: rate.get(),
             tick: 0,
             carry: 0,
+            free: 0,
             len: 0,
             whole: 0,
             rest: 0,
@@ -233,16 +236,23 @@ impl Steady {
         self.rate
     }
 
-    /// As [`Serializer::finish`].
-    #[inline]
-    pub(crate) fn finish(&mut self, start: Time, len: u32) -> Time {
+    #[cold]
+    fn measure(&mut self, len: u32) {
+        let work = u64::from(len) * WORK_PER_BYTE;
+        (self.len, self.whole, self.rest) = (len, work / self.rate, work % self.rate);
+    }
+
+    /// A packet that arrives then: when it begins and when its last bit has left, rounded up to the
+    /// nanosecond. Fractions are carried on where it follows the one before without a gap.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, arrived: Time, len: u32) -> (Time, Time) {
         if len != self.len {
-            let work = u64::from(len) * WORK_PER_BYTE;
-            (self.len, self.whole, self.rest) = (len, work / self.rate, work % self.rate);
+            self.measure(len);
         }
-        let start = start.as_nanos();
-        if start > self.tick + u64::from(self.carry > 0) {
-            (self.tick, self.carry) = (start, 0);
+        let arrived = arrived.as_nanos();
+        let start = arrived.max(self.free);
+        if arrived > self.free {
+            (self.tick, self.carry) = (arrived, 0);
         }
         self.tick += self.whole;
         self.carry += self.rest;
@@ -250,7 +260,8 @@ impl Steady {
             self.tick += 1;
             self.carry -= self.rate;
         }
-        Time::from_nanos(self.tick + u64::from(self.carry > 0))
+        self.free = self.tick + u64::from(self.carry > 0);
+        (Time::from_nanos(start), Time::from_nanos(self.free))
     }
 }
 
@@ -292,7 +303,7 @@ impl Serializer {
         match self {
             Serializer::Steady(steady) => {
                 let len = u32::try_from(len.get()).expect("a packet of less than 4 GB");
-                steady.finish(start, len)
+                steady.take(start, len).1
             }
             Serializer::Varying { rate, at } => finish_varying(rate, at, start, len),
         }

@@ -1,42 +1,67 @@
-//! What happens next: for each thing that can act by itself, the instant at which it next will. A tree of
-//! minima with four children to a node; equal times come in the order in which the things were added.
+//! What happens next: for each thing that can act by itself, the instant at which it next will. Equal
+//! times come in the order in which the things were added.
 //!
-//! **Source**: the tournament tree of D. E. Knuth, "The Art of Computer Programming", volume 3, section
-//! 5.4.1, with four contestants to a match, so that a match is half a cache line.
+//! **Source**: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels", IEEE/ACM Transactions on
+//! Networking 5(6), 1997, scheme 7; with the rule of a radix heap (R. Ahuja, K. Mehlhorn, J. Orlin,
+//! R. Tarjan, "Faster Algorithms for the Shortest Path Problem", Journal of the ACM 37(2), 1990) that an
+//! instant lies on the wheel of the highest digit in which it differs from the present, so that nothing is
+//! moved down before its turn comes, and nothing at all that is alone in its slot then.
 //!
-//! There is one place for each thing and none for each event: putting an event off is one store and as
-//! many matches as it decides, nothing is ever cancelled, and the size is that of the network however
-//! many packets are under way.
+//! There is one place for each thing and none for each event: putting an event off is taking it out of
+//! one list and putting it into another, whatever the size of the network and however many packets are
+//! under way.
 
 use base::Time;
 
+/// Bits of a digit: a wheel has 64 slots, and one word says which of them are in use.
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+/// Eleven digits are enough for 64 bits.
+const WHEELS: usize = 16;
 const NEVER: u64 = u64::MAX;
+const NOBODY: u32 = u32::MAX;
 
-/// A match: four siblings.
+/// The wheel of the highest digit in which two instants differ, by the number of the highest bit.
+const WHEEL_OF_BIT: [u8; 64] = {
+    let mut wheels = [0; 64];
+    let mut bit = 0;
+    while bit < 64 {
+        wheels[bit] = (bit as u32 / DIGIT) as u8;
+        bit += 1;
+    }
+    wheels
+};
+
 #[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Siblings([u64; 4]);
-
-/// Node 3 is the root. The children of node `n` are the nodes from `4 (n - 2)`, so that siblings begin at
-/// a multiple of four.
-const ROOT: usize = 3;
+struct Place {
+    time: u64,
+    /// Neighbours in the list of its slot.
+    next: u32,
+    previous: u32,
+    /// Wheel and slot; where nothing is due, no matter.
+    slot: u32,
+}
 
 #[derive(Debug)]
 pub struct Agenda {
-    nodes: Vec<Siblings>,
-    /// The first node of the lowest level.
-    leaves: usize,
-    levels: u32,
-    places: usize,
+    places: Vec<Place>,
+    /// The first in each slot's list.
+    slots: Box<[u32; WHEELS * SLOTS]>,
+    /// Which slots of a wheel are in use, and which wheels.
+    used: [u64; WHEELS],
+    wheels: u32,
+    /// Nothing is due before this.
+    present: u64,
 }
 
 impl Default for Agenda {
     fn default() -> Agenda {
         Agenda {
-            nodes: vec![Siblings([NEVER; 4])],
-            leaves: ROOT,
-            levels: 0,
-            places: 0,
+            places: Vec::new(),
+            slots: Box::new([NOBODY; WHEELS * SLOTS]),
+            used: [0; WHEELS],
+            wheels: 0,
+            present: 0,
         }
     }
 }
@@ -44,86 +69,135 @@ impl Default for Agenda {
 impl Agenda {
     /// A place for one more thing, which does not act yet.
     pub fn add(&mut self) -> u32 {
-        let place = self.places;
-        self.places += 1;
-        if place >= 1 << (2 * self.levels) {
-            self.grow();
-        }
-        u32::try_from(place).expect("fewer than 2^32 things that act")
-    }
-
-    /// One more level below.
-    fn grow(&mut self) {
-        let times: Vec<u64> = (0..self.places - 1)
-            .map(|place| self.node(self.leaves + place))
-            .collect();
-        self.levels += 1;
-        self.leaves = 4 * (self.leaves - 2);
-        let end = self.leaves + (1 << (2 * self.levels));
-        self.nodes.clear();
-        self.nodes.resize(end / 4, Siblings([NEVER; 4]));
-        for (place, time) in times.into_iter().enumerate() {
-            self.set(
-                place as u32,
-                (time != NEVER).then_some(Time::from_nanos(time)),
-            );
-        }
-    }
-
-    #[inline]
-    fn node(&self, node: usize) -> u64 {
-        self.nodes[node / 4].0[node % 4]
+        let place = u32::try_from(self.places.len()).expect("fewer than 2^32 things that act");
+        self.places.push(Place {
+            time: NEVER,
+            next: NOBODY,
+            previous: NOBODY,
+            slot: 0,
+        });
+        place
     }
 
     /// When the thing at `place` acts next.
     #[inline]
     pub fn get(&self, place: u32) -> Time {
-        Time::from_nanos(self.node(self.leaves + place as usize))
+        Time::from_nanos(self.places[place as usize].time)
     }
 
-    /// From now on, the thing at `place` acts next at that time; `None`: not by itself.
+    /// From now on, the thing at `place` acts next at that time; `None`: not by itself. The time is not
+    /// before that of the last who acted.
     #[inline]
     pub fn set(&mut self, place: u32, at: Option<Time>) {
-        let mut node = self.leaves + place as usize;
-        let mut least = at.map_or(NEVER, Time::as_nanos);
-        loop {
-            let siblings = &mut self.nodes[node / 4].0;
-            siblings[node % 4] = least;
-            if node == ROOT {
-                return;
-            }
-            let [a, b, c, d] = *siblings;
-            least = a.min(b).min(c.min(d));
-            node = node / 4 + 2;
-            if self.node(node) == least {
-                return;
+        if self.places[place as usize].time != NEVER {
+            self.take_out(place);
+        }
+        let time = at.map_or(NEVER, Time::as_nanos);
+        self.places[place as usize].time = time;
+        if time != NEVER {
+            self.put_in(place, time);
+        }
+    }
+
+    #[inline]
+    fn take_out(&mut self, place: u32) {
+        let Place {
+            next,
+            previous,
+            slot,
+            ..
+        } = self.places[place as usize];
+        if next != NOBODY {
+            self.places[next as usize].previous = previous;
+        }
+        if previous != NOBODY {
+            self.places[previous as usize].next = next;
+            return;
+        }
+        let slot = slot as usize % (WHEELS * SLOTS);
+        self.slots[slot] = next;
+        if next == NOBODY {
+            let wheel = slot / SLOTS;
+            self.used[wheel] &= !(1 << (slot % SLOTS));
+            if self.used[wheel] == 0 {
+                self.wheels &= !(1 << wheel);
             }
         }
     }
 
-    /// Who acts next and when, unless that is after `until`.
     #[inline]
-    pub fn first_until(&self, until: Time) -> Option<(Time, u32)> {
-        let least = self.node(ROOT);
-        if least > until.as_nanos() || least == NEVER {
+    fn put_in(&mut self, place: u32, time: u64) {
+        debug_assert!(time >= self.present);
+        let highest = 63 - ((time ^ self.present) | 1).leading_zeros();
+        let wheel = usize::from(WHEEL_OF_BIT[highest as usize]) % WHEELS;
+        let digit = (time >> (DIGIT * wheel as u32)) as usize % SLOTS;
+        let slot = wheel * SLOTS + digit;
+        self.used[wheel] |= 1 << digit;
+        self.wheels |= 1 << wheel;
+        let next = std::mem::replace(&mut self.slots[slot], place);
+        if next != NOBODY {
+            self.places[next as usize].previous = place;
+        }
+        let entry = &mut self.places[place as usize];
+        (entry.next, entry.previous, entry.slot) = (next, NOBODY, slot as u32);
+    }
+
+    /// Who acts next and when, unless that is after `until`. Whoever has acted is [`set`](Agenda::set) anew
+    /// before this is asked again.
+    #[inline]
+    pub fn first_until(&mut self, until: Time) -> Option<(Time, u32)> {
+        if self.wheels == 0 {
             return None;
         }
-        let mut node = ROOT;
-        for _ in 0..self.levels {
-            let [a, b, c, _] = self.nodes[node - 2].0;
-            let (not_a, not_b, not_c) = (a != least, b != least, c != least);
-            let child = usize::from(not_a)
-                + usize::from(not_a & not_b)
-                + usize::from(not_a & not_b & not_c);
-            node = 4 * (node - 2) + child;
+        let wheel = self.wheels.trailing_zeros() as usize % WHEELS;
+        let digit = self.used[wheel].trailing_zeros() as usize % SLOTS;
+        let mut first = self.slots[wheel * SLOTS + digit];
+        let Place { mut time, next, .. } = self.places[first as usize];
+        if next != NOBODY {
+            (time, first) = self.least_from(next, time, first);
         }
-        Some((Time::from_nanos(least), (node - self.leaves) as u32))
+        if time > until.as_nanos() {
+            return None;
+        }
+        self.present = time;
+        if next != NOBODY && wheel > 0 {
+            self.bring_down(wheel * SLOTS + digit);
+        }
+        Some((Time::from_nanos(time), first))
+    }
+
+    /// The first to act of a list, which goes on at `at`.
+    fn least_from(&self, mut at: u32, mut time: u64, mut first: u32) -> (u64, u32) {
+        while at != NOBODY {
+            let place = &self.places[at as usize];
+            if (place.time, at) < (time, first) {
+                (time, first) = (place.time, at);
+            }
+            at = place.next;
+        }
+        (time, first)
+    }
+
+    /// The present has come to a slot: what is in it goes to lower wheels.
+    fn bring_down(&mut self, slot: usize) {
+        let (wheel, digit) = (slot / SLOTS, slot % SLOTS);
+        self.used[wheel] &= !(1 << digit);
+        if self.used[wheel] == 0 {
+            self.wheels &= !(1 << wheel);
+        }
+        let mut at = std::mem::replace(&mut self.slots[slot], NOBODY);
+        while at != NOBODY {
+            let Place { time, next, .. } = self.places[at as usize];
+            self.put_in(at, time);
+            at = next;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Duration;
     use base::rng::Streams;
 
     #[test]
@@ -149,20 +223,31 @@ mod tests {
             let mut rng = Streams::new(seed).stream("agenda");
             let mut draw = |n: u64| (base::rng::uniform(&mut rng) * n as f64) as u64;
             let (mut agenda, mut model) = (Agenda::default(), Vec::new());
+            let mut now = Time::ZERO;
             for step in 0..2000 {
                 if model.is_empty() || draw(8) == 0 {
                     assert_eq!(agenda.add() as usize, model.len());
                     model.push(None);
                 }
                 let place = draw(model.len() as u64) as usize;
-                let at = (draw(4) > 0).then(|| Time::from_nanos(draw(500)));
+                // From a few nanoseconds to hours ahead, and often the same instant twice.
+                let digits = draw(44);
+                let span = draw(1 << digits);
+                let at = (draw(4) > 0).then(|| now + Duration::from_nanos(span / 8 * 8));
                 agenda.set(place as u32, at);
                 model[place] = at;
-                let until = Time::from_nanos(draw(500));
+                let digits = draw(44);
+                let until = now + Duration::from_nanos(draw(1 << digits));
                 let set = model.iter().enumerate();
                 let first = set.filter_map(|(i, at)| at.map(|at| (at, i as u32))).min();
                 let due = first.filter(|(at, _)| *at <= until);
                 assert_eq!(agenda.first_until(until), due, "seed {seed}, step {step}");
+                if let Some((at, place)) = due {
+                    now = at;
+                    let next = (draw(2) == 0).then(|| now + Duration::from_nanos(draw(3)));
+                    agenda.set(place, next);
+                    model[place as usize] = next;
+                }
             }
         }
     }

@@ -420,10 +420,11 @@ impl Network {
 
     /// Brings a link up to now, so that its figures are of now.
     pub fn refresh<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
-        if matches!(self.links[link].line, Line::Any(_)) {
-            self.serve_any(link, observer);
-        } else {
-            self.links[link].release(self.now);
+        let slot = &mut self.links[link];
+        slot.release(self.now);
+        match &mut slot.line {
+            Line::Express(express) => express.advance(self.now),
+            Line::Any(_) => self.serve_any(link, observer),
         }
     }
 
@@ -596,7 +597,7 @@ impl Network {
                 continue;
             }
             flying.position = position;
-            if express.next_exit() == Some(exit) {
+            if express.is_single() {
                 self.agenda.set(slot.place, Some(exit));
             }
             return;
@@ -732,17 +733,23 @@ impl Network {
     fn after_sender<O: Observer>(&mut self, number: usize, observer: &mut O) {
         loop {
             let connection = &mut self.connections[number];
-            let Some(segment) = connection.sender.poll_transmit(self.now) else {
+            let Some(outgoing) = connection.sender.poll_transmit(self.now) else {
                 break;
             };
             let header = connection.sender.settings().header.get() as u32;
             // RFC 3168 section 6.1.1: a SYN is not ECN-capable.
-            let ecn = if segment.is(flag::SYN) {
+            let ecn = if outgoing.flags & flag::SYN != 0 {
                 Ecn::NotEct
             } else {
                 connection.forward_ecn
             };
-            let (way, len) = (connection.forward, header + segment.len);
+            let (way, len) = (connection.forward, header + outgoing.len);
+            let segment = Segment {
+                seq: outgoing.seq,
+                len: outgoing.len,
+                flags: outgoing.flags,
+                ..Segment::default()
+            };
             self.launch(way, segment, len, ecn, observer);
         }
         let connection = &self.connections[number];

@@ -7,7 +7,7 @@ use base::Duration;
 const FINE: u32 = 5;
 
 /// Delays, or other quantities that are whole and not negative.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     count: u64,
     sum: u128,
@@ -16,6 +16,19 @@ pub struct Summary {
     /// The first step that is in use; `counts` begins there.
     first: usize,
     counts: Vec<u32>,
+}
+
+impl Default for Summary {
+    fn default() -> Summary {
+        Summary {
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+            first: 0,
+            counts: Vec::new(),
+        }
+    }
 }
 
 #[inline]
@@ -40,14 +53,22 @@ fn middle_of(step: usize) -> u64 {
 impl Summary {
     #[inline]
     pub fn add(&mut self, value: u64) {
-        if self.count == 0 {
-            (self.min, self.max) = (value, value);
-        }
         self.count += 1;
         self.sum += u128::from(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         let step = step_of(value);
+        // Below the first, this is beyond the end as well.
+        let at = step.wrapping_sub(self.first);
+        match self.counts.get_mut(at) {
+            Some(count) => *count = count.saturating_add(1),
+            None => self.widen(step),
+        }
+    }
+
+    /// A value outside what has been seen so far.
+    #[cold]
+    fn widen(&mut self, step: usize) {
         if self.counts.is_empty() {
             self.first = step;
         }
@@ -60,8 +81,9 @@ impl Summary {
         if at >= self.counts.len() {
             self.counts.resize(at + 1, 0);
         }
-        self.counts[at] = self.counts[at].saturating_add(1);
+        self.counts[at] = 1;
     }
+
     #[inline]
     pub fn add_span(&mut self, d: Duration) {
         self.add(d.as_nanos());

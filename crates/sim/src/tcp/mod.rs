@@ -6,7 +6,7 @@ mod scoreboard;
 mod sender;
 
 pub use receiver::Receiver;
-pub use sender::{Sender, SenderStats};
+pub use sender::{Outgoing, Sender, SenderStats};
 
 use base::{Bytes, Duration};
 use congestion::ControllerSpec;

@@ -192,15 +192,20 @@ impl Scoreboard {
         rate: &mut DeliveryRate,
         told: &mut Told,
     ) {
-        while let Some(segment) = self.ring.front().copied().filter(|s| s.end() <= ack) {
+        while self.ring.front().is_some_and(|s| s.end() <= ack) {
+            let Some(segment) = self.ring.pop_front() else {
+                break;
+            };
+            self.first += 1;
             if segment.sacked {
                 self.sacked_segments -= 1;
                 self.sacked_bytes -= u64::from(segment.len);
             } else {
                 self.deliver(now, &segment, min_rtt, rate, told);
             }
-            self.ring.pop_front();
-            self.first += 1;
+        }
+        while self.sent.front().is_some_and(|s| s.0 < self.first) {
+            self.sent.pop_front();
         }
         if !self.sacked.is_empty() {
             self.sacked.remove_before(ack);
@@ -316,6 +321,10 @@ impl Scoreboard {
         srtt: Option<Duration>,
         mut lost: impl FnMut(&Outstanding),
     ) -> Option<Time> {
+        // Mostly nothing was sent before the newest delivered segment that is still in flight.
+        if self.sent.front().is_none_or(|s| s.1 > self.rack.sent) {
+            return None;
+        }
         let window = if !self.rack.reordering_seen && (in_recovery || self.sacked_segments >= 3) {
             Duration::ZERO
         } else {

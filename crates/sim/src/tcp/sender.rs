@@ -71,6 +71,20 @@ struct Halving {
     due: bool,
 }
 
+/// What a sender puts into a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub seq: u64,
+    pub len: u32,
+    pub flags: u8,
+}
+
+impl Outgoing {
+    fn end(&self) -> u64 {
+        self.seq + u64::from(self.len)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
     /// Data segments sent, again or for the first time.
@@ -108,18 +122,18 @@ pub struct Sender {
     limited_until: Option<u64>,
     /// Retransmissions of this episode that may yet turn out to be for nothing.
     undo: Option<u64>,
-    rto_due: Option<Time>,
+    rto_due: Time,
     /// A probe of the tail is due, instead of the time-out (RFC 8985 section 7).
-    probe_due: Option<Time>,
+    probe_due: Time,
     probe_now: bool,
     /// A probe is out: the end of what it sent, and whether that was sent before.
     probe_out: Option<(u64, bool)>,
     /// Something becomes overdue (RFC 8985 section 6.3).
-    overdue: Option<Time>,
+    overdue: Time,
     /// Pacing lets nothing leave before this.
     paced_until: Time,
     /// Something would have been sent but for pacing.
-    held_until: Option<Time>,
+    held_until: Time,
     pace: Option<BitsPerSec>,
     last_sent: Option<Time>,
     syn_sent: Option<Time>,
@@ -130,6 +144,9 @@ pub struct Sender {
     ce_bytes: u64,
     stats: SenderStats,
 }
+
+/// Of a timer that is not set.
+const NEVER: Time = Time::MAX;
 
 /// Duplicate ACKs that begin fast retransmit, RFC 5681 section 3.2.
 const DUPLICATES: u64 = 3;
@@ -160,13 +177,13 @@ impl Sender {
             phantom: 0,
             limited_until: None,
             undo: None,
-            rto_due: None,
-            probe_due: None,
+            rto_due: NEVER,
+            probe_due: NEVER,
             probe_now: false,
             probe_out: None,
-            overdue: None,
+            overdue: NEVER,
             paced_until: Time::ZERO,
-            held_until: None,
+            held_until: NEVER,
             pace: None,
             last_sent: None,
             syn_sent: None,
@@ -230,14 +247,13 @@ impl Sender {
 
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let tail = match (self.probe_due, self.rto_due) {
-            (Some(probe), Some(rto)) => Some(probe.min(rto)),
-            (_, rto) => rto,
+        // A probe comes before the time-out and never instead of it.
+        let tail = match self.rto_due {
+            NEVER => NEVER,
+            rto => rto.min(self.probe_due),
         };
-        [tail, self.overdue, self.held_until]
-            .into_iter()
-            .flatten()
-            .min()
+        let first = tail.min(self.overdue).min(self.held_until);
+        (first < NEVER).then_some(first)
     }
 
     /// An acknowledgement has arrived.
@@ -330,7 +346,7 @@ impl Sender {
             return;
         }
         self.state = State::Established;
-        self.rto_due = None;
+        self.rto_due = NEVER;
         // RFC 6298 section 5.7: a SYN that was sent again gives no sample and a longer first time-out.
         match self.syn_sent {
             Some(sent) => self.rtt.on_sample(now - sent),
@@ -424,7 +440,7 @@ impl Sender {
     /// Finds what is overdue, tells the controller of each.
     fn detect(&mut self, now: Time) {
         let rule = self.controller.recovery();
-        self.overdue = None;
+        self.overdue = NEVER;
         if rule == Recovery::Timer {
             return;
         }
@@ -439,13 +455,9 @@ impl Sender {
         }
         if self.settings.sack {
             let recovering = !matches!(self.episode, Episode::None | Episode::Reduced { .. });
-            self.overdue = self.board.detect(
-                now,
-                recovering,
-                self.rtt.min_rtt(),
-                self.rtt.srtt(),
-                &mut lost,
-            );
+            let (min_rtt, srtt) = (self.rtt.min_rtt(), self.rtt.srtt());
+            let due = (self.board).detect(now, recovering, min_rtt, srtt, &mut lost);
+            self.overdue = due.unwrap_or(NEVER);
             return;
         }
         // RFC 6582 section 3.2: three duplicates, or a partial acknowledgement in recovery, mean that the
@@ -537,15 +549,15 @@ impl Sender {
                 self.limit = self.limit.saturating_sub(self.duplicates * mss);
             }
         }
-        self.pace = self.controller.pacing_rate().or_else(|| {
+        self.pace = self.controller.pacing_rate();
+        if self.pace.is_none() && self.settings.pacing {
             let gain = match self.controller.ssthresh() {
-                Some(ssthresh) if self.controller.cwnd() >= ssthresh => 1.2,
+                Some(ssthresh) if cwnd >= ssthresh.get() => 1.2,
                 _ => 2.0,
             };
-            (self.settings.pacing)
-                .then(|| window_rate(self.controller.cwnd(), self.rtt.srtt()?, gain))
-                .flatten()
-        });
+            let srtt = self.rtt.srtt();
+            self.pace = srtt.and_then(|srtt| window_rate(Bytes::new(cwnd), srtt, gain));
+        }
     }
 
     /// The window of this ACK.
@@ -584,12 +596,12 @@ impl Sender {
 
     /// RFC 6298 section 5.3 and RFC 8985 section 7.2: the timers begin anew.
     fn set_timers(&mut self, now: Time) {
-        self.probe_due = None;
+        self.probe_due = NEVER;
         if self.board.is_empty() {
-            self.rto_due = None;
+            self.rto_due = NEVER;
             return;
         }
-        self.rto_due = Some(now + self.rtt.rto());
+        self.rto_due = now + self.rtt.rto();
         let may_probe = self.settings.tail_loss_probe
             && self.settings.sack
             && self.settings.rack
@@ -605,13 +617,13 @@ impl Sender {
                 Some(srtt) => srtt * 2,
                 None => Duration::from_secs(1),
             };
-            self.probe_due = Some(now + timeout);
+            self.probe_due = now + timeout;
         }
     }
 
     /// A timer may have run out.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.overdue.is_some_and(|due| due <= now) {
+        if self.overdue <= now {
             let lost_before = self.rate.lost();
             self.detect(now);
             let (una, sacked) = (self.una, self.board.sacked_bytes());
@@ -621,10 +633,10 @@ impl Sender {
             }
             self.set_limit(0, lost.get(), false);
         }
-        if self.rto_due.is_some_and(|due| due <= now) {
+        if self.rto_due <= now {
             self.time_out(now);
-        } else if self.probe_due.is_some_and(|due| due <= now) {
-            self.probe_due = None;
+        } else if self.probe_due <= now {
+            self.probe_due = NEVER;
             self.probe_now = true;
         }
     }
@@ -634,7 +646,7 @@ impl Sender {
         if self.state == State::SynSent {
             self.state = State::SynToSend;
             self.syn_sent = None;
-            self.rto_due = None;
+            self.rto_due = NEVER;
             return;
         }
         self.stats.timeouts += 1;
@@ -648,19 +660,19 @@ impl Sender {
         });
         self.phantom = 0;
         self.duplicates = 0;
-        self.overdue = None;
-        (self.probe_due, self.probe_out, self.probe_now) = (None, None, false);
+        self.overdue = NEVER;
+        (self.probe_due, self.probe_out, self.probe_now) = (NEVER, None, false);
         self.undo = Some(0);
         self.controller
             .on_congestion(now, &Congestion::Rto { flight, repeated });
         self.episode = Episode::Loss { point: self.next };
         self.set_limit(0, 0, false);
-        self.rto_due = Some(now + self.rtt.rto());
+        self.rto_due = now + self.rtt.rto();
     }
 
     /// The next segment to send now, if any. Ask until `None`.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         match self.state {
             State::Closed | State::SynSent => None,
             State::SynToSend => {
@@ -668,18 +680,19 @@ impl Sender {
                 // Sent again, it gives no sample.
                 self.syn_sent = self.last_sent.is_none().then_some(now);
                 self.last_sent = Some(now);
-                self.rto_due = Some(now + self.rtt.rto());
-                Some(Segment {
+                self.rto_due = now + self.rtt.rto();
+                Some(Outgoing {
+                    seq: 0,
+                    len: 0,
                     flags: flag::SYN,
-                    ..Segment::default()
                 })
             }
             State::Established => self.poll_data(now),
         }
     }
 
-    fn poll_data(&mut self, now: Time) -> Option<Segment> {
-        self.held_until = None;
+    fn poll_data(&mut self, now: Time) -> Option<Outgoing> {
+        self.held_until = NEVER;
         if std::mem::take(&mut self.probe_now) {
             return self.probe(now);
         }
@@ -687,7 +700,7 @@ impl Sender {
             return None;
         }
         if self.pace.is_some() && now < self.paced_until {
-            self.held_until = Some(self.paced_until);
+            self.held_until = self.paced_until;
             return None;
         }
         let inflight = self.inflight();
@@ -721,7 +734,7 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.3: new data if there is any, else the last segment again.
-    fn probe(&mut self, now: Time) -> Option<Segment> {
+    fn probe(&mut self, now: Time) -> Option<Outgoing> {
         self.stats.tail_probes += 1;
         let mss = self.settings.mss.get();
         let len = mss.min(self.written - self.next);
@@ -736,11 +749,11 @@ impl Sender {
             self.probe_out = Some((segment.end(), true));
             segment
         };
-        self.rto_due = Some(now + self.rtt.rto());
+        self.rto_due = now + self.rtt.rto();
         Some(segment)
     }
 
-    fn send_new(&mut self, now: Time, len: u64) -> Segment {
+    fn send_new(&mut self, now: Time, len: u64) -> Outgoing {
         let seq = self.next;
         self.next += len;
         let stamp = self.sent(now, len);
@@ -748,22 +761,18 @@ impl Sender {
         if self.next == self.written && self.inflight() < self.limit {
             self.rate.app_limited(Bytes::new(self.inflight()));
         }
-        if self.rto_due.is_none() {
+        if self.rto_due == NEVER {
             self.set_timers(now);
         }
-        Segment {
+        let cwr = std::mem::take(&mut self.cwr);
+        Outgoing {
             seq,
             len: len as u32,
-            flags: if std::mem::take(&mut self.cwr) {
-                flag::CWR
-            } else {
-                0
-            },
-            ..Segment::default()
+            flags: if cwr { flag::CWR } else { 0 },
         }
     }
 
-    fn send_again(&mut self, now: Time, number: u64) -> Segment {
+    fn send_again(&mut self, now: Time, number: u64) -> Outgoing {
         let (seq, len) = (self.board.get(number).seq, self.board.get(number).len);
         let stamp = self.sent(now, u64::from(len));
         self.board.push_again(number, stamp);
@@ -771,14 +780,10 @@ impl Sender {
         if let Some(undo) = &mut self.undo {
             *undo += 1;
         }
-        if self.rto_due.is_none() {
+        if self.rto_due == NEVER {
             self.set_timers(now);
         }
-        Segment {
-            seq,
-            len,
-            ..Segment::default()
-        }
+        Outgoing { seq, len, flags: 0 }
     }
 
     /// What every data segment does.
