@@ -105,8 +105,8 @@ pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
 pub fn set_receive_timeout(fd: RawFd, wait: base::Duration) -> io::Result<()> {
     let micros = (wait.as_nanos() / 1_000).max(1);
     let time = libc::timeval {
-        tv_sec: (micros / 1_000_000) as libc::time_t,
-        tv_usec: (micros % 1_000_000) as libc::suseconds_t,
+        tv_sec: (micros / 1_000_000) as _,
+        tv_usec: (micros % 1_000_000) as _,
     };
     // SAFETY: the option takes a timeval, whose address and size are given.
     check(unsafe {

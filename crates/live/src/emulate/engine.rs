@@ -8,12 +8,13 @@ use super::EmulateError;
 use super::port::Port;
 use super::summary::{Carried, DirectionSummary, Lateness, Summary};
 use super::way::Way;
-use crate::clock::{Clock, mono_ns, wall_minus_mono_ns};
+use crate::clock::{Clock, wall_minus_mono_ns};
+use crate::probe::host;
 use base::record::Row;
 use base::{Bytes, Duration, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, clock_gettime};
 use std::io::PipeReader;
 use std::os::fd::AsFd;
 use std::sync::mpsc::Sender;
@@ -45,7 +46,7 @@ pub(super) struct Engine {
 impl Engine {
     /// Until the other end of `stop` is closed.
     pub(super) fn run(mut self, stop: &PipeReader) -> Result<Summary, EmulateError> {
-        let real_time = become_urgent();
+        let real_time = host::wake_exactly(PRIORITY);
         let mut wall = WallClock::new(self.clock);
         let mut carried = [Carried::default(), Carried::default()];
         let mut lateness = Lateness::default();
@@ -102,7 +103,7 @@ impl Engine {
             busy_before = moved;
             if busy {
                 // Not until the next packet, but until a handful have come.
-                sleep_until(self.clock.mono_of(round + TOGETHER));
+                host::sleep_until(self.clock.mono_of(round + TOGETHER));
                 if is_closed(stop) {
                     break;
                 }
@@ -228,35 +229,6 @@ impl WallClock {
 fn is_closed(stop: &PipeReader) -> bool {
     let mut fds = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
     ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None).is_ok_and(|n| n > 0)
-}
-
-fn sleep_until(mono: i64) {
-    if mono > mono_ns() {
-        let until = TimeSpec::new(mono / 1_000_000_000, mono % 1_000_000_000);
-        // Woken early by a signal: an early round does no harm.
-        let _ = clock_nanosleep(
-            ClockId::CLOCK_MONOTONIC,
-            ClockNanosleepFlags::TIMER_ABSTIME,
-            &until,
-        );
-    }
-}
-
-/// Asks to go before ordinary threads and to be woken on time. Whether the former was granted.
-fn become_urgent() -> bool {
-    // Every kernel that this builds for has timer slack; a coarser wake-up shows in the lateness.
-    let _ = nix::sys::prctl::set_timerslack(1);
-    let priority = libc::sched_param {
-        sched_priority: PRIORITY,
-    };
-    // SAFETY: the structure is read only and lives across the call; 0 is the calling thread.
-    unsafe {
-        libc::sched_setscheduler(
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
-            &raw const priority,
-        ) == 0
-    }
 }
 
 /// Processor time of the calling thread so far.

@@ -14,7 +14,7 @@ pub use target::{Target, TargetError, TargetKind};
 
 use crate::clock::Clock;
 use crate::host::Load;
-use crate::probe::host::{random, sleep_until, wake_exactly};
+use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::timestamp::Batch;
 use base::record::{Delay, Event, HostLoad, Row, Status, Text};
 use base::rng::Streams;
@@ -277,7 +277,7 @@ impl Monitor {
 
     /// Runs until it is told to stop; every slot has its row then.
     pub fn run(mut self, overseer: &mut dyn Overseer) {
-        wake_exactly();
+        wake_exactly(PROBES);
         for p in &self.probed {
             let detail = format!(
                 "{{\"first_slot_ns\":{},\"first_seq\":{},\"interval_ns\":{}}}",

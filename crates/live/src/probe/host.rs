@@ -22,15 +22,20 @@ pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
+/// Real-time priority of a thread that sends probes.
+pub const PROBES: i32 = 50;
+
 /// Asks for exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority where
 /// that is allowed. Gives whether it was.
-pub fn wake_exactly() -> bool {
+pub fn wake_exactly(priority: i32) -> bool {
     // SAFETY: both calls take plain numbers and one struct by address, and concern this thread only.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let mut param: libc::sched_param = std::mem::zeroed();
-        param.sched_priority = 50;
-        libc::sched_setscheduler(
+        param.sched_priority = priority;
+        // By its number: musl's function of that name refuses always.
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
             0,
             libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
             &raw const param,

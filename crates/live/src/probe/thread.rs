@@ -98,7 +98,7 @@ impl Driver {
     }
 
     pub(super) fn run(mut self) {
-        let realtime = host::wake_exactly();
+        let realtime = host::wake_exactly(host::PROBES);
         self.wall.observe(timestamp::compare_clocks(self.clock));
         // The handshake's datagrams are forgotten and the kernel's count begins with the first probe.
         self.restart_numbers();

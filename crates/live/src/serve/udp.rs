@@ -56,7 +56,7 @@ pub fn run(
     timestamp::enable_headers(fd, socket.local_addr()?.is_ipv6(), true)?;
     timestamp::set_receive_timeout(fd, LOOK)?;
     socket.set_nonblocking(false)?;
-    host::wake_exactly();
+    host::wake_exactly(host::PROBES);
     let cpu_before = host::thread_cpu_ns();
     let mut summary = ServeSummary::default();
     let (mut batch, mut stamps) = (Batch::new(BATCH), Batch::new(BATCH));
