@@ -1,6 +1,7 @@
 //! Accounts for every probe of a monitor's recording: `cargo run --release -p tailback-store --example account -- DIR`.
 //! Slots expected (from the grid that the monitor states when it begins and ends) against rows recorded and rows
-//! reported missing. Exits with 1 where they differ.
+//! reported missing. Exits with 1 where they differ. With two numbers behind, the probes of the first target from the
+//! one to the other, in the layout of 000's table 15.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -71,6 +72,35 @@ fn main() -> ExitCode {
         if let Some(late) = d.late_send_ns {
             t.late_sends_over_1_ms += u64::from(late > 1_000_000);
             t.send_error_ns.push(late.unsigned_abs());
+        }
+    }
+    let mut numbers = std::env::args()
+        .skip(2)
+        .filter_map(|n| n.parse::<i64>().ok());
+    if let (Some(first), Some(last)) = (numbers.next(), numbers.next()) {
+        let clock = |ns: i64| {
+            let ms = ns / 1_000_000;
+            let (s, m, h) = (ms / 1000 % 60, ms / 60_000 % 60, ms / 3_600_000 % 24);
+            format!("{h:02}:{m:02}:{s:02}.{:03}", ms % 1000)
+        };
+        println!("packet number  sent          answered      RTT [s]     fate");
+        let mut shown: Vec<_> = recording
+            .delay
+            .iter()
+            .filter(|d| (first..=last).contains(&d.seq))
+            .collect();
+        shown.sort_by_key(|d| d.seq);
+        for d in shown {
+            let rtt = d
+                .rtt_ns
+                .map_or("-".into(), |ns| format!("{:.6}", ns as f64 / 1e9));
+            let answered = d.rtt_ns.map_or("-".into(), |ns| clock(d.sent_ns + ns));
+            println!(
+                "{:>13}  {}  {answered:<12}  {rtt:>10}  {}",
+                d.seq,
+                clock(d.sent_ns),
+                d.status
+            );
         }
     }
     let mut right = true;

@@ -13,6 +13,9 @@ use base::record::{Row, TableId};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Extension of rows that stand for others which are not gone yet.
+const THINNED: &str = "thinned";
+
 /// One file of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayFile {
@@ -115,8 +118,8 @@ pub trait Thin {
 }
 
 /// Puts fewer rows in the place of those of a closed file. The new file, of table `to`, is durable before the old one
-/// goes; a crash in between leaves both, and the finer one counts until this is done again. Gives the number of
-/// rows before and after.
+/// goes; a crash in between costs nothing and doubles nothing, see [`finish_thinning`]. Gives the number of rows before
+/// and after.
 ///
 /// # Errors
 /// `Damaged` where the file does not read to its end; it stays then. `DiskFull`, `Io`.
@@ -135,7 +138,10 @@ pub fn thin(
         _ => {}
     }
     let target = dir.join(format!("{}.{SEALED}", file.stem));
-    let mut sheet = Sheet::create(&RealDisk, to, &target, SMALL_GROUP)?;
+    // Between two tables, under a name that readers pass over until what it stands for is gone: no row counts twice.
+    let waiting = target.with_extension(THINNED);
+    let written_to = if target == from { &target } else { &waiting };
+    let mut sheet = Sheet::create(&RealDisk, to, written_to, SMALL_GROUP)?;
     let before = match write_thinned(&from, file.table, to, thin, &mut sheet) {
         Ok(before) => before,
         Err(e) => {
@@ -146,8 +152,40 @@ pub fn thin(
     let after = sheet.close(&RealDisk)?;
     if target != from {
         remove(recording, file)?;
+        rename(&waiting, &target)?;
     }
     Ok((before, after))
+}
+
+/// Ends what a crash interrupted in `thin`: rows that stand for others are let in where those are gone, and given up
+/// where they are not.
+///
+/// # Errors
+/// `Io`.
+pub fn finish_thinning(recording: &Path) -> Result<(), StoreError> {
+    let dir = recording.join(TableId::Distribution.spec().name);
+    // Without distributions there is nothing to end.
+    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+        let waiting = entry.path();
+        if waiting.extension().is_none_or(|e| e != THINNED) {
+            continue;
+        }
+        let target = waiting.with_extension(SEALED);
+        let name = target.file_name().unwrap_or_default();
+        let delays = recording.join(TableId::Delay.spec().name).join(name);
+        if delays.exists() {
+            std::fs::remove_file(&waiting).map_err(|e| StoreError::io("remove", &waiting, 0, e))?;
+        } else {
+            rename(&waiting, &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let renamed = std::fs::rename(from, to);
+    renamed.map_err(|e| StoreError::io("rename a finished file to", to, 0, e))?;
+    sync_dir(to)
 }
 
 fn write_thinned(

@@ -28,7 +28,9 @@ mod writer;
 
 pub use columns::{Columns, Ints, scan};
 pub use error::StoreError;
-pub use keep::{DayFile, Thin, files, first_value, mean_spacing_ns, remove, seal_days, thin};
+pub use keep::{
+    DayFile, Thin, files, finish_thinning, first_value, mean_spacing_ns, remove, seal_days, thin,
+};
 pub use reader::{Recovered, read, read_meta, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 

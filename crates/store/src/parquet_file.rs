@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::stream;
 use arrow_array::RecordBatch;
 use base::record::{Kind, TableId};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -196,7 +196,31 @@ pub fn read(
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
-    let mut builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| e.to_string())?;
+    let whole = ArrowReaderMetadata::load(&file, Default::default()).map_err(|e| e.to_string())?;
+    let groups = whole.metadata().num_row_groups();
+    let all = whole.metadata().file_metadata().num_rows();
+    let mut given = 0;
+    // Group by group: what stands before a damaged one is not lost with it.
+    for group in 0..groups {
+        read_group(&file, &whole, group, columns, &mut |b| {
+            given += b.num_rows() as i64;
+            each(b)
+        })
+        .map_err(|why| format!("{why}; {} of its {all} rows are lost", all - given))?;
+    }
+    Ok(())
+}
+
+fn read_group(
+    file: &File,
+    whole: &ArrowReaderMetadata,
+    group: usize,
+    columns: Option<&[&str]>,
+    each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<(), String> {
+    let file = file.try_clone().map_err(|e| e.to_string())?;
+    let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, whole.clone())
+        .with_row_groups(vec![group]);
     if let Some(columns) = columns {
         let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
         builder = builder.with_projection(mask);

@@ -7,12 +7,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a file lost to a crash, and what could be kept of it.
+/// What a file lost to a crash or to damage, and what could be kept of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     pub file: PathBuf,
     pub rows_kept: u64,
-    /// Bytes after the last whole batch.
+    /// Bytes after the last whole batch; zero where that is not what was lost.
     pub bytes_dropped: u64,
     pub why: String,
 }
@@ -25,11 +25,11 @@ impl fmt::Display for Recovered {
             bytes_dropped,
             why,
         } = self;
-        write!(
-            f,
-            "{}: kept {rows_kept} rows, left out {bytes_dropped} bytes: {why}",
-            file.display()
-        )
+        write!(f, "{}: kept {rows_kept} rows", file.display())?;
+        if *bytes_dropped > 0 {
+            write!(f, ", left out {bytes_dropped} bytes")?;
+        }
+        write!(f, ": {why}")
     }
 }
 
@@ -161,14 +161,16 @@ pub(crate) fn read_day(
     };
     if why_not_sealed.is_none() && sealed.exists() {
         let read = parquet_file::read(&sealed, columns, &mut push);
-        return read.map_err(|what| StoreError::Damaged { file: sealed, what });
+        note_damage(sealed, kept, read, notes);
+        return Ok(());
     }
     let tail = match stream::read(&open, &mut push) {
         Ok(tail) => tail,
         // Closed by its writer since we looked.
         Err(e) if e.kind() == io::ErrorKind::NotFound && sealed.exists() => {
             let read = parquet_file::read(&sealed, columns, &mut push);
-            return read.map_err(|what| StoreError::Damaged { file: sealed, what });
+            note_damage(sealed, kept, read, notes);
+            return Ok(());
         }
         Err(e) => return Err(StoreError::io("read", &open, 0, e)),
     };
@@ -193,4 +195,21 @@ pub(crate) fn read_day(
         });
     }
     Ok(())
+}
+
+/// A closed file gives the rows before its first damaged page; without its end, where it says what stands where, none.
+fn note_damage(
+    file: PathBuf,
+    rows_kept: u64,
+    read: Result<(), String>,
+    notes: &mut Vec<Recovered>,
+) {
+    if let Err(why) = read {
+        notes.push(Recovered {
+            file,
+            rows_kept,
+            bytes_dropped: 0,
+            why,
+        });
+    }
 }

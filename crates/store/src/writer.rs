@@ -189,6 +189,11 @@ impl Writer {
         self.rows_refused
     }
 
+    /// Whether rows wait that a flush could not save.
+    pub fn is_behind(&self) -> bool {
+        self.streams.values().any(|s| s.pending_rows > 0)
+    }
+
     /// Midnight is at another time from now on, as where summer time begins.
     pub fn set_utc_offset(&mut self, utc_offset_s: i32) {
         self.utc_offset_s = utc_offset_s;

@@ -1,0 +1,291 @@
+//! A recording that runs for weeks: gone on with after a stop, its closed days sealed while it runs, its files
+//! damaged, its detail thinned.
+
+mod common;
+
+use base::record::{Row, TableId};
+use common::{NOON, Scratch, meta, of, row, rows};
+use std::path::Path;
+use store::{Options, Thin, Writer, files, finish_thinning, read, read_noting, seal_days, thin};
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+fn names(path: &Path) -> Vec<String> {
+    let files = files(path).unwrap().into_iter();
+    files
+        .map(|f| {
+            format!(
+                "{}/{}{}",
+                f.table.spec().name,
+                f.stem,
+                if f.sealed { "" } else { " open" }
+            )
+        })
+        .collect()
+}
+
+fn delays(from: i64, n: i64) -> impl Iterator<Item = Row> {
+    (from..from + n).map(|i| row(TableId::Delay, NOON + i * SECOND / 10, i))
+}
+
+#[test]
+fn a_recording_that_is_gone_on_with_keeps_every_row() {
+    let dir = Scratch::new("resume");
+    let path = dir.join("m.rec");
+    let mut all = Vec::new();
+    for run in 0..3 {
+        let options = Options::default();
+        let mut w = if run == 0 {
+            options.create(&path, meta()).unwrap()
+        } else {
+            options.resume(&path, meta()).unwrap()
+        };
+        for r in delays(run * 10, 10) {
+            all.push(r.clone());
+            w.write(r).unwrap();
+        }
+        match run {
+            // Ended, killed, and still running.
+            0 => drop(w.close(meta()).unwrap()),
+            _ => w.flush().unwrap(),
+        }
+    }
+    assert_eq!(
+        names(&path),
+        [
+            "delay/2026-11-21",
+            "delay/2026-11-21-002 open",
+            "delay/2026-11-21-003 open"
+        ]
+    );
+    assert_eq!(of(&read(&path).unwrap(), TableId::Delay), all);
+}
+
+#[test]
+fn closed_days_are_sealed_while_the_next_one_is_written_and_late_rows_find_a_place() {
+    let dir = Scratch::new("seal");
+    let path = dir.join("m.rec");
+    let mut w = Writer::create(&path, meta()).unwrap();
+    let yesterday: Vec<Row> = delays(0, 5).collect();
+    let today = row(TableId::Delay, NOON + DAY, 5);
+    for r in &yesterday {
+        w.write(r.clone()).unwrap();
+    }
+    w.write(today.clone()).unwrap();
+    assert!(
+        !w.release_days_before(NOON).unwrap(),
+        "nothing is closed yet"
+    );
+    assert!(w.release_days_before(NOON + DAY).unwrap());
+    assert_eq!(w.first_open_day().as_deref(), Some("2026-11-22"));
+    assert_eq!(seal_days(&path, "2026-11-22").unwrap(), []);
+    // A probe of yesterday that nobody answered.
+    let late = row(TableId::Delay, NOON + SECOND, 6);
+    w.write(late.clone()).unwrap();
+    w.flush().unwrap();
+    assert_eq!(
+        names(&path),
+        [
+            "delay/2026-11-21",
+            "delay/2026-11-21-002 open",
+            "delay/2026-11-22 open"
+        ]
+    );
+    assert_eq!(w.rows_saved(), 7);
+    let mut all = yesterday;
+    all.extend([late, today]);
+    assert_eq!(of(&read(&path).unwrap(), TableId::Delay), all);
+    w.close(meta()).unwrap();
+    assert_eq!(of(&read(&path).unwrap(), TableId::Delay), all);
+}
+
+#[test]
+fn what_a_crash_left_is_sealed_at_the_next_start_but_not_a_torn_file() {
+    let dir = Scratch::new("leftovers");
+    let path = dir.join("m.rec");
+    for (day, table) in [
+        (0, TableId::Delay),
+        (0, TableId::Event),
+        (1, TableId::Delay),
+    ] {
+        let options = Options::default();
+        let mut w = if path.exists() {
+            options.resume(&path, meta()).unwrap()
+        } else {
+            options.create(&path, meta()).unwrap()
+        };
+        w.write(row(table, NOON + day * DAY, day)).unwrap();
+    }
+    let torn = path.join("event/2026-11-21.arrows");
+    let bytes = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, [&bytes[..], &bytes[..40]].concat()).unwrap();
+    let before = rows(&read(&path).unwrap());
+    let told = seal_days(&path, "2026-11-22").unwrap();
+    assert_eq!(told.len(), 1);
+    assert_eq!((&told[0].file, told[0].rows_kept), (&torn, 1));
+    assert_eq!(
+        names(&path),
+        [
+            "delay/2026-11-21",
+            "event/2026-11-21 open",
+            "delay/2026-11-22 open"
+        ]
+    );
+    assert_eq!(rows(&read(&path).unwrap()), before);
+}
+
+/// Three row groups of a closed day, and where in the file the third begins.
+fn closed_day(path: &Path) -> (std::path::PathBuf, Vec<u8>) {
+    let mut w = Writer::create(path, meta()).unwrap();
+    for r in delays(0, 40_000) {
+        w.write(r).unwrap();
+    }
+    w.close(meta()).unwrap();
+    let file = path.join("delay/2026-11-21.parquet");
+    let bytes = std::fs::read(&file).unwrap();
+    (file, bytes)
+}
+
+#[test]
+fn a_closed_day_with_a_damaged_page_gives_what_stands_before_and_says_what_is_lost() {
+    let dir = Scratch::new("page");
+    let path = dir.join("m.rec");
+    let (file, bytes) = closed_day(&path);
+    // Zeroes over a stretch of the second group: no compressed page reads like that.
+    let mut bad = bytes.clone();
+    // The end of the file says how long its own description is.
+    let end = bytes.len() - 8;
+    let described = u32::from_le_bytes(bytes[end..end + 4].try_into().unwrap()) as usize;
+    let pages = end - described;
+    bad[pages * 6 / 10..pages * 7 / 10].fill(0);
+    std::fs::write(&file, &bad).unwrap();
+    let (recording, notes) = read_noting(&path).unwrap();
+    let kept = recording.delay.len();
+    assert!(
+        kept == 16_384 || kept == 32_768,
+        "whole groups stand before it, not {kept}"
+    );
+    assert!(
+        recording
+            .delay
+            .iter()
+            .enumerate()
+            .all(|(i, d)| d.seq == i as i64)
+    );
+    assert_eq!((&notes[0].file, notes[0].rows_kept), (&file, kept as u64));
+    let told = notes[0].to_string();
+    let lost = format!("{} of its 40000 rows are lost", 40_000 - kept);
+    assert!(told.contains(&format!("kept {kept} rows")), "{told}");
+    assert!(told.contains(&lost), "{told}");
+}
+
+#[test]
+fn a_closed_day_that_is_cut_or_empty_costs_itself_and_nothing_else() {
+    let dir = Scratch::new("cut-day");
+    let path = dir.join("m.rec");
+    let (file, bytes) = closed_day(&path);
+    let mut w = Options::default().resume(&path, meta()).unwrap();
+    w.write(row(TableId::Event, NOON, 1)).unwrap();
+    w.write(row(TableId::Delay, NOON + DAY, 2)).unwrap();
+    w.close(meta()).unwrap();
+    for len in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+        std::fs::write(&file, &bytes[..len]).unwrap();
+        let (recording, notes) = read_noting(&path).unwrap();
+        assert_eq!(
+            (recording.delay.len(), recording.event.len()),
+            (1, 1),
+            "{len}"
+        );
+        assert_eq!((&notes[0].file, notes[0].rows_kept), (&file, 0), "{len}");
+    }
+}
+
+#[test]
+fn an_open_file_of_no_length_costs_nothing_else() {
+    let dir = Scratch::new("zero");
+    let path = dir.join("m.rec");
+    let mut w = Writer::create(&path, meta()).unwrap();
+    w.write(row(TableId::Event, NOON, 1)).unwrap();
+    drop(w);
+    std::fs::create_dir(path.join("delay")).unwrap();
+    std::fs::write(path.join("delay/2026-11-21.arrows"), []).unwrap();
+    let recording = read(&path).unwrap();
+    assert_eq!((recording.delay.len(), recording.event.len()), (0, 1));
+    seal_days(&path, "2026-11-22").unwrap();
+    assert_eq!(read(&path).unwrap().event.len(), 1);
+}
+
+/// Keeps one row in ten.
+struct Tenth(u64);
+
+impl Thin for Tenth {
+    fn row(&mut self, row: Row, out: &mut Vec<Row>) {
+        if self.0.is_multiple_of(10) {
+            out.push(row);
+        }
+        self.0 += 1;
+    }
+    fn end(&mut self, _: &mut Vec<Row>) {}
+}
+
+/// One row for all delays.
+struct One(u64);
+
+impl Thin for One {
+    fn row(&mut self, _: Row, _: &mut Vec<Row>) {
+        self.0 += 1;
+    }
+    fn end(&mut self, out: &mut Vec<Row>) {
+        out.push(row(TableId::Distribution, NOON, 1));
+    }
+}
+
+#[test]
+fn a_crash_while_delays_give_way_to_a_distribution_loses_and_doubles_nothing() {
+    let dir = Scratch::new("doubled");
+    let path = dir.join("m.rec");
+    let (delays, bytes) = closed_day(&path);
+    let counts = || {
+        let recording = read(&path).unwrap();
+        (recording.delay.len(), recording.distribution.len())
+    };
+    let file = files(&path).unwrap().remove(0);
+    let (before, after) = thin(&path, &file, TableId::Distribution, &mut One(0)).unwrap();
+    assert_eq!((before, after, counts()), (40_000, 1, (0, 1)));
+    let whole = path.join("distribution/2026-11-21.parquet");
+    let waiting = whole.with_extension("thinned");
+    // After the delays went, before the name was given.
+    std::fs::rename(&whole, &waiting).unwrap();
+    finish_thinning(&path).unwrap();
+    assert_eq!(counts(), (0, 1));
+    // Before they went.
+    std::fs::rename(&whole, &waiting).unwrap();
+    std::fs::write(&delays, &bytes).unwrap();
+    assert_eq!(counts(), (40_000, 0));
+    finish_thinning(&path).unwrap();
+    assert_eq!(counts(), (40_000, 0));
+    assert!(!waiting.exists());
+}
+
+#[test]
+fn a_day_is_thinned_in_its_place() {
+    let dir = Scratch::new("thin");
+    let path = dir.join("m.rec");
+    closed_day(&path);
+    let file = files(&path).unwrap().remove(0);
+    assert_eq!(
+        thin(&path, &file, TableId::Delay, &mut Tenth(0)).unwrap(),
+        (40_000, 4_000)
+    );
+    assert_eq!(names(&path), ["delay/2026-11-21"]);
+    let recording = read(&path).unwrap();
+    assert!(
+        recording
+            .delay
+            .iter()
+            .enumerate()
+            .all(|(i, d)| d.seq == 10 * i as i64)
+    );
+    assert_eq!(recording.delay.len(), 4_000);
+}
