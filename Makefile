@@ -3,10 +3,18 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build assets deps truth install
+.PHONY: demo test build static assets deps truth install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
+
+# One file that runs on any Linux of the processor, routers included; small rather than fast. Not part of `make test`.
+MUSL := x86_64-unknown-linux-musl
+static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian's musl-tools
+	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat \
+	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
+	$(CARGO) build --release --target $(MUSL) --package tailback-cli
+	@ls -l target/$(MUSL)/release/tailback
 
 demo: build ## the whole job on one machine, over an emulated ADSL line
 	rm -rf demo.rec

@@ -38,7 +38,6 @@ impl Diary {
             stop: stop.clone(),
             told: None,
             refused: 0,
-            rows: rows.clone(),
             chores: None,
         };
         let thread = std::thread::Builder::new()
@@ -65,7 +64,6 @@ struct Keeper {
     told: Option<String>,
     /// Rows that were refused and not told of yet.
     refused: u64,
-    rows: Sender<Row>,
     chores: Option<JoinHandle<Vec<String>>>,
 }
 
@@ -104,15 +102,12 @@ impl Keeper {
                 say(&format!("{e} Measuring goes on."));
                 self.told = Some(e);
             }
-            (Some(_), None) if self.writer.rows_refused() == self.refused_so_far() => {
+            (Some(_), None) if !self.writer.is_behind() => {
+                say("the disk takes rows again");
                 self.told = None;
             }
             _ => {}
         }
-    }
-
-    fn refused_so_far(&self) -> u64 {
-        self.refused
     }
 
     /// Rows that found no room are reported missing in the recording, once there is room again.
@@ -121,14 +116,19 @@ impl Keeper {
         if refused > self.refused && self.told.is_none() {
             let missing = refused - self.refused;
             self.refused = refused;
-            let event = Event {
-                t_ns: wall_ns(),
-                kind: "fault".into(),
-                subject: "disk".into(),
-                detail: format!("{{\"rows_missed\":{missing}}}").into(),
-            };
-            let _ = self.rows.send(event.into());
+            self.event(&format!("{{\"rows_missed\":{missing}}}"));
         }
+    }
+
+    fn event(&mut self, detail: &str) {
+        let event = Event {
+            t_ns: wall_ns(),
+            kind: "disk".into(),
+            subject: "recording".into(),
+            detail: detail.into(),
+        };
+        let result = self.writer.write(event.into());
+        self.note(result.err().map(|e| e.to_string()));
     }
 
     /// In a thread of its own: a day is turned into Parquet while the next one is recorded.
@@ -169,13 +169,7 @@ impl Keeper {
         }
         for line in thread.join().unwrap_or_default() {
             say(&line);
-            let event = Event {
-                t_ns: wall_ns(),
-                kind: "fault".into(),
-                subject: "disk".into(),
-                detail: line.into(),
-            };
-            let _ = self.rows.send(event.into());
+            self.event(&line);
         }
         live::host::release_memory();
     }

@@ -199,7 +199,7 @@ tables! {
     Event in "event" at t_ns {
         /// When, UNIX ns.
         t_ns: i64,
-        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`; and others.
+        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; and others.
         kind: Text,
         /// What it is about: the phase's name, a target, a queue.
         subject: Text,
