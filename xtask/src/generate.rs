@@ -44,6 +44,7 @@ fn stale(files: &[(String, String)], on_disk: &dyn Fn(&str) -> Option<String>) -
 
 fn files() -> Result<Vec<(String, String)>> {
     let answer = schemars::schema_for!(analysis::answer::Answer);
+    let statistics = schemars::schema_for!(analysis::statistics::Statistics);
     Ok(vec![
         (
             format!("schema/record.v{FORMAT_VERSION}.json"),
@@ -52,6 +53,13 @@ fn files() -> Result<Vec<(String, String)>> {
         (
             format!("schema/answer.v{}.json", analysis::answer::ANSWER_VERSION),
             pretty(&answer.to_value())?,
+        ),
+        (
+            format!(
+                "schema/statistics.v{}.json",
+                analysis::statistics::STATISTICS_VERSION
+            ),
+            pretty(&statistics.to_value())?,
         ),
         ("docs/reference/record.md".into(), record_page()?),
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),

@@ -5,11 +5,14 @@
 pub mod advice;
 pub mod answer;
 pub mod bottleneck;
+pub mod changes;
 pub mod clock;
+pub mod compare;
 pub mod contract;
 pub mod discipline;
 pub mod findings;
 pub mod grade;
+pub mod holes;
 pub mod instrument;
 pub mod loss;
 pub mod phases;
@@ -17,8 +20,13 @@ pub mod queue;
 pub mod rate;
 pub mod reliability;
 pub mod responsiveness;
+pub mod saturation;
+pub mod series;
+pub mod services;
 pub mod stability;
+pub mod statistics;
 pub mod stats;
+pub mod survey;
 mod test;
 
 pub use stability::{Stability, stable};

@@ -1,4 +1,4 @@
-use super::{moments, quantile::sorted};
+use super::{Moments, moments};
 use crate::answer::Figure;
 
 /// How many independent samples leave the same doubt about the mean as this series, which is in the
@@ -52,16 +52,19 @@ pub fn mean_figure(series: &[f64]) -> Figure {
     let Some(m) = moments(&series) else {
         return Figure::cannot_tell("there are no samples");
     };
-    let n = effective_size(&series);
-    if n < 2.0 {
-        let s = sorted(&series);
+    mean_interval(&m, effective_size(&series))
+}
+
+/// The mean of samples that are worth `independent` ones.
+pub(crate) fn mean_interval(m: &Moments, independent: f64) -> Figure {
+    if independent < 2.0 {
         return Figure::Is {
             value: m.mean,
-            low: s[0],
-            high: s[s.len() - 1],
+            low: m.min,
+            high: m.max,
         };
     }
-    let half = student_t95(n - 1.0) * m.sd / n.sqrt();
+    let half = student_t95(independent - 1.0) * m.sd / independent.sqrt();
     Figure::Is {
         value: m.mean,
         low: m.mean - half,

@@ -19,9 +19,11 @@ mod binomial;
 mod quantile;
 
 pub use base::histogram::{Histogram, HistogramError};
+pub(crate) use batch::mean_interval;
 pub use batch::{effective_size, effective_size_of, mean_figure, student_t95};
 pub use binomial::{binomial_cdf, normal_cdf, wilson};
 pub use quantile::{endpoint_below, quantile_figure, quantile_of_sorted, sorted};
+pub(crate) use quantile::{interval_at, too_few};
 
 use crate::answer::{Delays, Figure};
 

@@ -26,27 +26,38 @@ pub fn quantile_figure(values: &[f64], p: f64) -> Figure {
     let Some(value) = quantile_of_sorted(&s, p) else {
         return Figure::cannot_tell("there are no samples");
     };
-    // Half a sample beyond the quantile: below that its place is a guess.
-    let needed = (0.5 / (1.0 - p).min(p).max(1e-9)).ceil() as usize;
-    if n < needed {
-        let percent = p * 100.0;
-        return Figure::cannot_tell(format!("{n} samples; the {percent} % point needs {needed}"));
+    if let Some(why) = too_few(n, p) {
+        return Figure::cannot_tell(why);
     }
     let indicator: Vec<f64> = values
         .iter()
         .map(|v| f64::from(u8::from(*v <= value)))
         .collect();
     let independent = effective_size(&indicator);
+    let (low, high) = interval_at(n, independent, p);
+    Figure::Is {
+        value,
+        low: s[low].min(value),
+        high: s[high].max(value),
+    }
+}
+
+/// Why the `p`-quantile of `n` samples is a guess: it needs half a sample beyond it.
+pub(crate) fn too_few(n: usize, p: f64) -> Option<String> {
+    let needed = (0.5 / (1.0 - p).min(p).max(1e-9)).ceil() as usize;
+    let percent = p * 100.0;
+    (n < needed).then(|| format!("{n} samples; the {percent} % point needs {needed}"))
+}
+
+/// Where in `n` samples in ascending order, worth `independent` ones, the 95 % interval of the `p`-quantile
+/// begins and ends.
+pub(crate) fn interval_at(n: usize, independent: f64, p: f64) -> (usize, usize) {
     let (low, high) = ranks(independent, p);
     let at = |rank: f64| {
         let i = (rank / independent * n as f64).round() as i64 - 1;
-        s[i.clamp(0, n as i64 - 1) as usize]
+        i.clamp(0, n as i64 - 1) as usize
     };
-    Figure::Is {
-        value,
-        low: at(low).min(value),
-        high: at(high).max(value),
-    }
+    (at(low), at(high))
 }
 
 /// Ranks (from 1) of the order statistics among `n` independent samples that hold the `p`-quantile

@@ -1,0 +1,221 @@
+//! Recordings side by side: measured, imported, simulated, in any mix, by one definition of every figure.
+//!
+//! **Method.** Figures and their intervals are those of `statistics`. A difference to the first recording has the
+//! interval that independent errors make together: their halves added in squares, below and above apart. Where
+//! that interval holds zero, the recordings do not differ by more than chance.
+//!
+//! **Limits.** Two recordings of one line at one time are not independent: their true differences are surer than
+//! stated.
+
+use crate::answer::Figure;
+use crate::statistics::{Statistics, Summary, TargetStatistics};
+use base::record::Origin;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    pub recordings: Vec<Named>,
+    pub method: String,
+    /// The whole, and each phase, span and state of the line that at least two of them have.
+    pub sections: Vec<Section>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Named {
+    pub name: String,
+    pub origin: Origin,
+    pub target: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Section {
+    pub name: String,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    Milliseconds,
+    Percent,
+    Count,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    pub name: String,
+    pub unit: Unit,
+    /// One a recording; null where it has no such section.
+    pub values: Vec<Option<Figure>>,
+    /// Each but the first, less the first; null where a difference says nothing.
+    pub differences: Vec<Option<Figure>>,
+}
+
+/// `b` less `a`.
+pub fn difference(b: &Figure, a: &Figure) -> Figure {
+    match (b, a) {
+        (
+            Figure::Is {
+                value: b,
+                low: bl,
+                high: bh,
+            },
+            Figure::Is {
+                value: a,
+                low: al,
+                high: ah,
+            },
+        ) => {
+            let d = b - a;
+            Figure::Is {
+                value: d,
+                low: d - (b - bl).hypot(ah - a),
+                high: d + (bh - b).hypot(a - al),
+            }
+        }
+        (Figure::CannotTell { .. }, _) => b.clone(),
+        _ => a.clone(),
+    }
+}
+
+type Of = Box<dyn Fn(&Summary) -> Option<Figure>>;
+
+fn rows(limits_ms: &[f64]) -> Vec<(String, Unit, bool, Of)> {
+    let exact = |v: Option<f64>| v.map(Figure::exactly);
+    let mut rows: Vec<(String, Unit, bool, Of)> = vec![
+        (
+            "Probes sent".into(),
+            Unit::Count,
+            false,
+            Box::new(|s| Some(Figure::exactly(s.sent as f64))),
+        ),
+        (
+            "Loss".into(),
+            Unit::Percent,
+            true,
+            Box::new(|s| Some(s.loss_percent.clone())),
+        ),
+        (
+            "RTT min".into(),
+            Unit::Milliseconds,
+            false,
+            Box::new(move |s| exact(s.rtt.min_ms)),
+        ),
+        (
+            "RTT mean".into(),
+            Unit::Milliseconds,
+            true,
+            Box::new(|s| Some(s.rtt.mean_ms.clone())),
+        ),
+        (
+            "RTT SD".into(),
+            Unit::Milliseconds,
+            false,
+            Box::new(move |s| exact(s.rtt.sd_ms)),
+        ),
+    ];
+    for p in [0.05, 0.5, 0.95, 0.99] {
+        let name = format!("RTT {} % below", p * 100.0);
+        rows.push((
+            name,
+            Unit::Milliseconds,
+            true,
+            Box::new(move |s| Some(s.rtt.point(p))),
+        ));
+    }
+    rows.push((
+        "RTT max".into(),
+        Unit::Milliseconds,
+        false,
+        Box::new(move |s| exact(s.rtt.max_ms)),
+    ));
+    for limit in limits_ms.iter().copied() {
+        let of = move |s: &Summary| {
+            let found = s.reliability.iter().find(|r| r.limit_ms == limit);
+            found.map(|r| r.share.map(|p| p * 100.0))
+        };
+        rows.push((
+            format!("within {limit} ms"),
+            Unit::Percent,
+            true,
+            Box::new(of),
+        ));
+    }
+    rows
+}
+
+/// `of` names each recording and the target of it that is compared.
+pub fn compare(of: &[(String, &Statistics, &TargetStatistics)]) -> Comparison {
+    let sections = |t: &TargetStatistics| -> Vec<Summary> {
+        let loaded = t.loaded.iter().filter_map(|l| l.summary.clone());
+        std::iter::once(t.whole.clone())
+            .chain(loaded)
+            .chain(t.phases.iter().cloned())
+            .chain(t.spans.iter().cloned())
+            .collect()
+    };
+    let all: Vec<Vec<Summary>> = of.iter().map(|(_, _, t)| sections(t)).collect();
+    let mut names: Vec<String> = Vec::new();
+    for s in all.iter().flatten() {
+        let has = |a: &&Vec<Summary>| a.iter().any(|x| x.name == s.name);
+        if !names.contains(&s.name) && all.iter().filter(has).count() >= 2.min(all.len()) {
+            names.push(s.name.clone());
+        }
+    }
+    let limits: Vec<f64> = of.first().map_or(Vec::new(), |(_, _, t)| {
+        t.whole.reliability.iter().map(|r| r.limit_ms).collect()
+    });
+    let section = |name: &String| {
+        let mine: Vec<Option<&Summary>> = all
+            .iter()
+            .map(|a| a.iter().find(|s| s.name == *name))
+            .collect();
+        let row = |(label, unit, comparable, of): (String, Unit, bool, Of)| {
+            let values: Vec<Option<Figure>> = mine.iter().map(|s| s.and_then(&of)).collect();
+            let differences = values[1..]
+                .iter()
+                .map(|v| match (v, &values[0]) {
+                    (Some(b), Some(a)) if comparable => Some(difference(b, a)),
+                    _ => None,
+                })
+                .collect();
+            Row {
+                name: label,
+                unit,
+                values,
+                differences,
+            }
+        };
+        Section {
+            name: name.clone(),
+            rows: rows(&limits).into_iter().map(row).collect(),
+        }
+    };
+    Comparison {
+        recordings: of
+            .iter()
+            .map(|(name, s, t)| Named {
+                name: name.clone(),
+                origin: s.origin,
+                target: t.target.clone(),
+            })
+            .collect(),
+        method: "In brackets: 95 %. A difference whose interval holds zero is within chance; the recordings are taken to be independent of each other.".into(),
+        sections: names.iter().map(section).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_a_difference_add_in_squares() {
+        let of = |value, low, high| Figure::Is { value, low, high };
+        let d = difference(&of(10.0, 7.0, 13.0), &of(4.0, 0.0, 8.0));
+        assert_eq!(d, of(6.0, 1.0, 11.0));
+        let why = Figure::cannot_tell("none");
+        assert_eq!(difference(&why, &of(1.0, 1.0, 1.0)), why);
+    }
+}

@@ -1,0 +1,92 @@
+//! Stretches without a record, and stretches without an answer.
+//!
+//! **Method.** A gap: from one probe that was sent to the next, longer than ten intervals and than a slot. An
+//! outage: probes were sent at least so long, and none was answered in time. Both have the send times of
+//! the probes at their ends, not of slots. Availability is the share of the probed time outside outages.
+//!
+//! **Limits.** A hole inside one slot is not seen; what was left out by exclusions is not looked at.
+
+use crate::answer::Figure;
+use crate::series::{Series, slots::Slot};
+use crate::statistics::{Gap, Outage};
+
+pub struct Holes {
+    pub gaps: Vec<Gap>,
+    pub outages: Vec<Outage>,
+    pub availability: Figure,
+}
+
+pub fn holes(series: &Series) -> Holes {
+    let shortest = series.plan.shortest_hole_ns();
+    let slots: Vec<&Slot> = series.slots.all.iter().filter(|s| s.sent > 0).collect();
+    // Stretches in which probes were sent without a gap.
+    let stretches: Vec<&[&Slot]> = slots
+        .chunk_by(|a, b| b.first_sent_ns - a.last_sent_ns <= shortest)
+        .collect();
+    let mut holes = Holes {
+        gaps: stretches
+            .windows(2)
+            .map(|w| gap(series, end(w[0]), w[1][0].first_sent_ns))
+            .collect(),
+        outages: Vec::new(),
+        availability: Figure::cannot_tell("no probe was sent"),
+    };
+    let (mut probed, mut out) = (0, 0);
+    for stretch in stretches {
+        let found = outages(stretch, shortest, series.plan.interval_ns);
+        probed += end(stretch) + series.plan.interval_ns - stretch[0].first_sent_ns;
+        out += found.iter().map(|o| o.to_ns - o.from_ns).sum::<i64>();
+        holes.outages.extend(found);
+    }
+    if probed > 0 {
+        holes.availability = Figure::exactly(1.0 - out as f64 / probed as f64);
+    }
+    holes
+}
+
+fn end(stretch: &[&Slot]) -> i64 {
+    stretch[stretch.len() - 1].last_sent_ns
+}
+
+fn gap(series: &Series, from_ns: i64, to_ns: i64) -> Gap {
+    let about = series
+        .plan
+        .cuts
+        .exclusions
+        .iter()
+        .filter(|x| x.from_ns < to_ns && from_ns < x.to_ns)
+        .max_by_key(|x| x.to_ns.min(to_ns) - x.from_ns.max(from_ns));
+    Gap {
+        from_ns,
+        to_ns,
+        reason: about.map_or(String::new(), |x| x.reason.clone()),
+    }
+}
+
+fn outages(stretch: &[&Slot], shortest: i64, interval_ns: i64) -> Vec<Outage> {
+    let mut found = Vec::new();
+    let mut last_ok = None;
+    let mut lost = 0u64;
+    let begin = stretch[0].first_sent_ns;
+    let hole = |last_ok: Option<i64>, to_ns: i64, lost: u64, ended: bool| {
+        let from_ns = last_ok.map_or(begin, |t| t + interval_ns);
+        (to_ns - from_ns >= shortest && lost > 0).then_some(Outage {
+            from_ns,
+            to_ns,
+            lost: lost.min(((to_ns - from_ns) / interval_ns).max(1) as u64),
+            ended,
+        })
+    };
+    for s in stretch {
+        if s.first_ok_ns <= s.last_ok_ns {
+            found.extend(hole(last_ok, s.first_ok_ns, lost + u64::from(s.lost), true));
+            last_ok = Some(s.last_ok_ns);
+            // Those lost before the slot's last answer are not the next hole's; how many there are is not known.
+            lost = u64::from(s.lost);
+        } else {
+            lost += u64::from(s.lost);
+        }
+    }
+    found.extend(hole(last_ok, end(stretch) + interval_ns, lost, false));
+    found
+}

@@ -1,0 +1,204 @@
+//! Delays of weeks: probes of one target, read once in any order, kept so that exact figures of the whole,
+//! of a day, of a window or of any span that was asked for can be had from the same numbers.
+//!
+//! **Method.** Time is cut into blocks: at midnight, at every edge that was asked for, and every so often in
+//! between. A block counts its probes by what became of them and keeps their round trips in ascending order.
+//! Figures of a span are those of the union of its blocks: counts and moments add, quantiles are found
+//! among several ascending runs without merging them (`runs`), and the blocks' own means tell how much
+//! the samples depend on each other (`stats`). Beside the blocks, short slots keep what gaps, outages, base
+//! line and the worst sliding window are found from (`slots`).
+//!
+//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned out to histograms
+//! count with three digits.
+
+pub mod plan;
+pub mod runs;
+pub mod slots;
+
+use base::histogram::Histogram;
+use base::record::Status;
+pub use plan::{Cuts, Outline, Plan};
+use slots::Slots;
+
+/// One probe, as far as statistics are concerned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    pub sent_ns: i64,
+    pub rtt_ns: Option<i64>,
+    pub status: Status,
+}
+
+impl Probe {
+    /// Whether it went out: no further answer, no slot that was missed.
+    pub fn was_sent(&self) -> bool {
+        !matches!(self.status, Status::NotSent | Status::Duplicate)
+    }
+    /// The round trip where it can be trusted.
+    pub fn rtt(&self) -> Option<i64> {
+        let answered = matches!(self.status, Status::Ok | Status::Late);
+        self.rtt_ns.filter(|rtt| answered && *rtt > 0)
+    }
+}
+
+/// Probes by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub ok: u64,
+    pub late: u64,
+    /// Never answered.
+    pub lost: u64,
+    pub duplicates: u64,
+    pub invalid: u64,
+    pub not_sent: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, o: &Counts) {
+        self.ok += o.ok;
+        self.late += o.late;
+        self.lost += o.lost;
+        self.duplicates += o.duplicates;
+        self.invalid += o.invalid;
+        self.not_sent += o.not_sent;
+    }
+    pub fn sent(&self) -> u64 {
+        self.ok + self.late + self.lost + self.invalid
+    }
+    /// Not answered within the limit for loss.
+    pub fn missed(&self) -> u64 {
+        self.late + self.lost
+    }
+    /// Probes of which is known whether they were in time.
+    pub fn judged(&self) -> u64 {
+        self.ok + self.late + self.lost
+    }
+    fn count(&mut self, status: Status) {
+        *match status {
+            Status::Ok => &mut self.ok,
+            Status::Late => &mut self.late,
+            Status::Lost | Status::LostUp | Status::LostDown => &mut self.lost,
+            Status::Duplicate => &mut self.duplicates,
+            Status::Invalid => &mut self.invalid,
+            Status::NotSent => &mut self.not_sent,
+        } += 1;
+    }
+}
+
+/// A stretch of time whose probes belong together in every figure.
+#[derive(Clone, Debug)]
+pub struct Block {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub counts: Counts,
+    /// Round trips of the answered probes, ns; ascending once the series is finished.
+    pub rtts: Vec<i64>,
+    /// Which exclusion it lies in.
+    pub excluded: Option<usize>,
+}
+
+impl Block {
+    /// Of the judged probes, how many were answered within `limit_ns`.
+    pub fn within(&self, limit_ns: i64) -> u64 {
+        self.rtts.partition_point(|r| *r <= limit_ns) as u64
+    }
+}
+
+/// The probes of one target.
+#[derive(Clone, Debug)]
+pub struct Series {
+    pub plan: Plan,
+    pub blocks: Vec<Block>,
+    pub slots: Slots,
+    /// Whether some of the round trips come from histograms.
+    pub rounded: bool,
+    /// The block of the last probe: the next one is mostly in it too.
+    at: usize,
+}
+
+impl Series {
+    pub fn new(plan: Plan) -> Series {
+        let blocks: Vec<Block> = plan.blocks();
+        Series {
+            slots: Slots::new(&plan),
+            blocks,
+            plan,
+            rounded: false,
+            at: 0,
+        }
+    }
+
+    fn block_at(&mut self, t_ns: i64) -> Option<&mut Block> {
+        let holds = |b: &Block| (b.from_ns..b.to_ns).contains(&t_ns);
+        if !self.blocks.get(self.at).is_some_and(holds) {
+            let after = self.blocks.partition_point(|b| b.from_ns <= t_ns);
+            self.at = after.checked_sub(1)?;
+        }
+        self.blocks.get_mut(self.at).filter(|b| holds(b))
+    }
+
+    /// Probes outside the plan's span are passed over.
+    pub fn add(&mut self, p: Probe) {
+        let expected = self.plan.probes_a_block();
+        let Some(block) = self.block_at(p.sent_ns) else {
+            return;
+        };
+        block.counts.count(p.status);
+        if let Some(rtt) = p.rtt() {
+            if block.rtts.capacity() == 0 {
+                block.rtts.reserve_exact(expected);
+            }
+            block.rtts.push(rtt);
+        }
+        if block.excluded.is_none() {
+            self.slots.add(p);
+        }
+    }
+
+    /// An interval whose probes were thinned out to counts and a histogram.
+    pub fn add_thinned(
+        &mut self,
+        t_ns: i64,
+        interval_ns: i64,
+        counts: &Counts,
+        histogram: &Histogram,
+    ) {
+        let Some(block) = self.block_at(t_ns) else {
+            return;
+        };
+        block.counts.add(counts);
+        for (us, n) in histogram.counts_us() {
+            let rtt = (us as i64).saturating_mul(1000);
+            block.rtts.extend(std::iter::repeat_n(rtt, n as usize));
+        }
+        let excluded = block.excluded.is_some();
+        self.rounded |= !histogram.is_empty();
+        if !excluded {
+            self.slots.add_thinned(t_ns, interval_ns, counts, histogram);
+        }
+    }
+
+    /// Brings the round trips in order, on so many threads.
+    pub fn finish(&mut self, threads: usize) {
+        let share = self.blocks.len().div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            for part in self.blocks.chunks_mut(share) {
+                scope.spawn(|| part.iter_mut().for_each(|b| b.rtts.sort_unstable()));
+            }
+        });
+    }
+
+    /// The blocks that figures count, in time order.
+    pub fn counted(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|b| b.excluded.is_none())
+    }
+
+    /// Those of a span whose edges the plan knows.
+    pub fn within(&self, from_ns: i64, to_ns: i64) -> Vec<&Block> {
+        let first = self.blocks.partition_point(|b| b.from_ns < from_ns);
+        self.blocks[first..]
+            .iter()
+            .take_while(|b| b.to_ns <= to_ns)
+            .filter(|b| b.excluded.is_none())
+            .collect()
+    }
+}

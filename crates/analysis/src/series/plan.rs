@@ -1,0 +1,211 @@
+//! How time is divided before the probes are read.
+
+use super::Block;
+use base::record::Exclusion;
+
+const S: i64 = 1_000_000_000;
+const MIN: i64 = 60 * S;
+const HOUR: i64 = 3600 * S;
+
+/// Lengths that fit into an hour or a day without rest.
+const LENGTHS: [i64; 27] = [
+    S / 1000,
+    S / 500,
+    S / 200,
+    S / 100,
+    S / 50,
+    S / 20,
+    S / 10,
+    S / 5,
+    S / 2,
+    S,
+    2 * S,
+    5 * S,
+    10 * S,
+    20 * S,
+    30 * S,
+    MIN,
+    2 * MIN,
+    5 * MIN,
+    10 * MIN,
+    20 * MIN,
+    30 * MIN,
+    HOUR,
+    2 * HOUR,
+    4 * HOUR,
+    6 * HOUR,
+    12 * HOUR,
+    24 * HOUR,
+];
+
+/// Blocks that a whole recording should have: enough to tell how samples depend on each other over time.
+const BLOCKS: i64 = 480;
+/// Slots that it may have.
+const SLOTS: i64 = 200_000;
+/// Probes that make a slot worth keeping.
+const PROBES_A_SLOT: i64 = 20;
+
+/// What a first pass over the send times tells.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    span: Option<(i64, i64)>,
+    rows: u64,
+    last: Option<i64>,
+    steps: Vec<i64>,
+}
+
+/// Steps between probes that are kept to find the usual one.
+const STEPS: usize = 200_000;
+
+impl Outline {
+    pub fn add(&mut self, sent_ns: i64) {
+        let (first, last) = self.span.unwrap_or((sent_ns, sent_ns));
+        self.span = Some((first.min(sent_ns), last.max(sent_ns)));
+        self.rows += 1;
+        if self.steps.len() < STEPS {
+            let step = self.last.map(|l| sent_ns.saturating_sub(l));
+            self.steps.extend(step.filter(|s| *s > 0));
+            self.last = Some(sent_ns);
+        }
+    }
+
+    /// A stretch of which only counts are left.
+    pub fn add_thinned(&mut self, t_ns: i64, interval_ns: i64, sent: u64) {
+        let end = t_ns.saturating_add((interval_ns - 1).max(0));
+        let (first, last) = self.span.unwrap_or((t_ns, end));
+        self.span = Some((first.min(t_ns), last.max(end)));
+        self.rows += sent;
+        if self.steps.len() < STEPS && sent > 1 {
+            self.steps.push(interval_ns / sent as i64);
+        }
+    }
+
+    /// When the first and the last probe left.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        self.span
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// From one probe to the next, as it mostly was. A second where there are not two probes.
+    pub fn interval_ns(&self) -> i64 {
+        let mut steps = self.steps.clone();
+        if steps.is_empty() {
+            return S;
+        }
+        let middle = steps.len() / 2;
+        *steps.select_nth_unstable(middle).1
+    }
+}
+
+/// Where figures are to be had separately.
+#[derive(Clone, Debug, Default)]
+pub struct Cuts {
+    /// Begins of days, ascending, the first not after the recording's begin; the last ends the last day.
+    pub days: Vec<i64>,
+    /// Length of the windows that each day is divided into.
+    pub window_ns: Option<i64>,
+    /// Further instants: ends of phases and spans.
+    pub edges: Vec<i64>,
+    pub exclusions: Vec<Exclusion>,
+    /// Limits of reliability, ascending.
+    pub limits_ns: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub from_ns: i64,
+    /// After the last probe.
+    pub to_ns: i64,
+    pub interval_ns: i64,
+    pub slot_ns: i64,
+    pub block_ns: i64,
+    pub cuts: Cuts,
+}
+
+impl Plan {
+    /// `None` where nothing was sent.
+    pub fn new(outline: &Outline, cuts: Cuts) -> Option<Plan> {
+        let (from_ns, last) = outline.span()?;
+        let to_ns = last.saturating_add(1);
+        let span = to_ns.saturating_sub(from_ns).max(1);
+        let interval_ns = outline.interval_ns().max(1);
+        let down = |most: i64| {
+            *LENGTHS
+                .iter()
+                .rev()
+                .find(|l| **l <= most)
+                .unwrap_or(&LENGTHS[0])
+        };
+        let up = |least: i64| {
+            *LENGTHS
+                .iter()
+                .find(|l| **l >= least)
+                .unwrap_or(&LENGTHS[26])
+        };
+        // A window should have some blocks of its own, to know its own doubt.
+        let wanted = cuts
+            .window_ns
+            .map_or(i64::MAX, |w| w / 10)
+            .min(span / BLOCKS);
+        Some(Plan {
+            from_ns,
+            to_ns,
+            interval_ns,
+            slot_ns: up((PROBES_A_SLOT * interval_ns).max(span / SLOTS)),
+            block_ns: down(wanted).max(up(interval_ns)),
+            cuts,
+        })
+    }
+
+    /// Gaps and outages shorter than this are not looked for.
+    pub fn shortest_hole_ns(&self) -> i64 {
+        self.slot_ns.max(10 * self.interval_ns)
+    }
+
+    pub(super) fn probes_a_block(&self) -> usize {
+        (self.block_ns / self.interval_ns + 2).min(1_000_000) as usize
+    }
+
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let mut edges = vec![self.from_ns, self.to_ns];
+        let days = &self.cuts.days;
+        let ends = days.iter().skip(1).copied().chain([i64::MAX]);
+        for (begin, end) in days.iter().zip(ends) {
+            let (from, to) = (self.from_ns.max(*begin), self.to_ns.min(end));
+            edges.push(*begin);
+            for length in [Some(self.block_ns), self.cuts.window_ns]
+                .into_iter()
+                .flatten()
+            {
+                let first = (from - begin).div_euclid(length);
+                edges.extend(
+                    (first..)
+                        .map(|k| begin + k * length)
+                        .take_while(|t| *t < to),
+                );
+            }
+        }
+        edges.extend(&self.cuts.edges);
+        for x in &self.cuts.exclusions {
+            edges.extend([x.from_ns, x.to_ns]);
+        }
+        edges.retain(|t| (self.from_ns..=self.to_ns).contains(t));
+        edges.sort_unstable();
+        edges.dedup();
+        let block = |e: &[i64]| Block {
+            from_ns: e[0],
+            to_ns: e[1],
+            counts: super::Counts::default(),
+            rtts: Vec::new(),
+            excluded: self
+                .cuts
+                .exclusions
+                .iter()
+                .position(|x| x.from_ns <= e[0] && e[1] <= x.to_ns),
+        };
+        edges.windows(2).map(block).collect()
+    }
+}

@@ -1,0 +1,158 @@
+//! Short stretches of equal length: what holes in the recording, the base line and the worst sliding window
+//! are found from.
+
+use super::{Counts, Plan, Probe};
+use base::histogram::Histogram;
+use base::record::Status;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    pub first_sent_ns: i64,
+    pub last_sent_ns: i64,
+    /// Send times of the first and the last probe answered in time; `first` is after `last` where there is none.
+    pub first_ok_ns: i64,
+    pub last_ok_ns: i64,
+    /// Probes that went out.
+    pub sent: u32,
+    /// Of them, those of which is known whether they were in time.
+    pub judged: u32,
+    pub lost: u32,
+    /// Round trips: how many, the smallest, and all together.
+    pub answered: u32,
+    pub least_rtt_ns: i64,
+    pub rtt_sum_ns: i64,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot {
+        first_sent_ns: i64::MAX,
+        last_sent_ns: i64::MIN,
+        first_ok_ns: i64::MAX,
+        last_ok_ns: i64::MIN,
+        sent: 0,
+        judged: 0,
+        lost: 0,
+        answered: 0,
+        least_rtt_ns: i64::MAX,
+        rtt_sum_ns: 0,
+    };
+}
+
+#[derive(Clone, Debug)]
+pub struct Slots {
+    pub from_ns: i64,
+    pub length_ns: i64,
+    pub all: Vec<Slot>,
+    limits_ns: Vec<i64>,
+    /// For each slot, how many were answered within each limit but not within the one before.
+    in_time: Vec<u32>,
+    at: usize,
+}
+
+impl Slots {
+    pub(super) fn new(plan: &Plan) -> Slots {
+        let count = (plan.to_ns - plan.from_ns).div_euclid(plan.slot_ns) as usize + 1;
+        let limits_ns = plan.cuts.limits_ns.clone();
+        Slots {
+            from_ns: plan.from_ns,
+            length_ns: plan.slot_ns,
+            all: vec![Slot::EMPTY; count],
+            in_time: vec![0; count * limits_ns.len()],
+            limits_ns,
+            at: 0,
+        }
+    }
+
+    pub fn begin_ns(&self, slot: usize) -> i64 {
+        self.from_ns + slot as i64 * self.length_ns
+    }
+
+    fn slot_of(&mut self, t_ns: i64) -> Option<usize> {
+        let begin = self.begin_ns(self.at);
+        if !(begin..begin + self.length_ns).contains(&t_ns) {
+            self.at = usize::try_from((t_ns - self.from_ns).div_euclid(self.length_ns)).ok()?;
+        }
+        (self.at < self.all.len()).then_some(self.at)
+    }
+
+    pub(super) fn add(&mut self, p: Probe) {
+        if !p.was_sent() {
+            return;
+        }
+        let Some(i) = self.slot_of(p.sent_ns) else {
+            return;
+        };
+        let s = &mut self.all[i];
+        s.first_sent_ns = s.first_sent_ns.min(p.sent_ns);
+        s.last_sent_ns = s.last_sent_ns.max(p.sent_ns);
+        s.sent += 1;
+        s.judged += u32::from(p.status != Status::Invalid);
+        match p.status {
+            Status::Ok => {
+                s.first_ok_ns = s.first_ok_ns.min(p.sent_ns);
+                s.last_ok_ns = s.last_ok_ns.max(p.sent_ns);
+            }
+            Status::Invalid => {}
+            _ => s.lost += 1,
+        }
+        if let Some(rtt) = p.rtt() {
+            s.answered += 1;
+            s.least_rtt_ns = s.least_rtt_ns.min(rtt);
+            s.rtt_sum_ns = s.rtt_sum_ns.saturating_add(rtt);
+            self.count_in_time(i, rtt, 1);
+        }
+    }
+
+    fn count_in_time(&mut self, slot: usize, rtt_ns: i64, n: u32) {
+        let limit = self.limits_ns.partition_point(|l| *l < rtt_ns);
+        if limit < self.limits_ns.len() {
+            self.in_time[slot * self.limits_ns.len() + limit] += n;
+        }
+    }
+
+    pub(super) fn add_thinned(
+        &mut self,
+        t_ns: i64,
+        interval_ns: i64,
+        counts: &Counts,
+        histogram: &Histogram,
+    ) {
+        let Some(i) = self.slot_of(t_ns) else { return };
+        let last = t_ns + (interval_ns - 1).max(0);
+        let s = &mut self.all[i];
+        if counts.sent() > 0 {
+            s.first_sent_ns = s.first_sent_ns.min(t_ns);
+            s.last_sent_ns = s.last_sent_ns.max(last);
+        }
+        if counts.ok > 0 {
+            s.first_ok_ns = s.first_ok_ns.min(t_ns);
+            s.last_ok_ns = s.last_ok_ns.max(last);
+        }
+        s.sent += counts.sent() as u32;
+        s.judged += counts.judged() as u32;
+        s.lost += counts.missed() as u32;
+        for (us, n) in histogram.counts_us() {
+            let rtt = (us as i64).saturating_mul(1000);
+            let s = &mut self.all[i];
+            s.answered += n as u32;
+            s.least_rtt_ns = s.least_rtt_ns.min(rtt);
+            s.rtt_sum_ns = s.rtt_sum_ns.saturating_add(rtt.saturating_mul(n as i64));
+            self.count_in_time(i, rtt, n as u32);
+        }
+    }
+
+    /// Of a slot's judged probes, how many were answered within each limit.
+    pub fn in_time(&self, slot: usize) -> impl Iterator<Item = u64> + '_ {
+        let width = self.limits_ns.len();
+        self.in_time[slot * width..(slot + 1) * width]
+            .iter()
+            .scan(0u64, |sum, n| {
+                *sum += u64::from(*n);
+                Some(*sum)
+            })
+    }
+
+    pub fn limits_ns(&self) -> &[i64] {
+        &self.limits_ns
+    }
+}

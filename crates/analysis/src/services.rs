@@ -1,0 +1,210 @@
+//! Which services a recording's link can carry.
+//!
+//! **Method.** A service asks that a share of its messages arrives within a time. Recordings have round trips: a
+//! service that waits for its answer is judged by its limit, one that sends one way by twice its limit, as if both
+//! ways took equally long. It passes where the whole 95 % interval of the reliability reaches what it asks for,
+//! fails where the whole interval lies below, and otherwise it cannot be told.
+//!
+//! **Source.** Seed document 000, table 2, equation (1); each built-in table names its own.
+
+use crate::answer::Figure;
+use crate::stats::Z95;
+use base::Duration;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Tables that come with the program.
+pub const BUILT_IN: &str = include_str!("services.toml");
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    pub name: String,
+    /// Where its figures come from.
+    #[serde(default)]
+    pub source: String,
+    #[serde(rename = "service")]
+    pub services: Vec<Service>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    pub name: String,
+    /// Longest time that a message may take.
+    pub latency: Duration,
+    #[serde(default)]
+    pub way: Way,
+    /// Share of the messages that must be in time, 0 to 1.
+    pub reliability: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    #[default]
+    OneWay,
+    RoundTrip,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "table")]
+    tables: Vec<Table>,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ServicesError {
+    #[error("{0}")]
+    Unreadable(String),
+    #[error("service \"{service}\": {why}")]
+    Impossible { service: String, why: String },
+}
+
+/// # Errors
+/// Where the text is no such table, or asks for what cannot be.
+pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
+    let file: File = toml::from_str(text).map_err(|e| ServicesError::Unreadable(e.to_string()))?;
+    for s in file.tables.iter().flat_map(|t| &t.services) {
+        let impossible = |why: String| ServicesError::Impossible {
+            service: s.name.clone(),
+            why,
+        };
+        if !(s.reliability > 0.0 && s.reliability < 1.0) {
+            let why = format!(
+                "reliability {} is not between 0 and 1 (98 % is 0.98; no measurement proves 1)",
+                s.reliability
+            );
+            return Err(impossible(why));
+        }
+        if s.latency.is_zero() {
+            return Err(impossible("nothing arrives within no time".into()));
+        }
+    }
+    Ok(file.tables)
+}
+
+impl Service {
+    /// The limit for round trips.
+    pub fn limit_ns(&self) -> i64 {
+        let once = i64::try_from(self.latency.as_nanos()).unwrap_or(i64::MAX);
+        match self.way {
+            Way::OneWay => once.saturating_mul(2),
+            Way::RoundTrip => once,
+        }
+    }
+
+    /// Probes, all answered in time, that prove its reliability: Wilson's lower end is n / (n + z²).
+    pub fn probes_needed(&self) -> u64 {
+        (Z95 * Z95 * self.reliability / (1.0 - self.reliability)).ceil() as u64
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Can {
+    Pass,
+    Fail,
+    CannotTell,
+}
+
+/// What one service gets in one span.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    pub table: String,
+    pub service: String,
+    pub latency_ms: f64,
+    pub way: Way,
+    /// The limit for round trips that it was judged by.
+    pub limit_ms: f64,
+    pub required: f64,
+    /// One a span, such as the whole and each phase.
+    pub spans: Vec<Judged>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    pub span: String,
+    pub can: Can,
+    pub share: Figure,
+    /// For what cannot be told: why.
+    pub because: String,
+}
+
+/// `share` is the reliability within the service's limit, of `judged` probes in `span`.
+pub fn judge(s: &Service, span: &str, share: Figure, judged: u64) -> Judged {
+    let (can, because) = match &share {
+        Figure::Is { low, .. } if *low >= s.reliability => (Can::Pass, String::new()),
+        Figure::Is { high, .. } if *high < s.reliability => (Can::Fail, String::new()),
+        Figure::Is { .. } if judged < s.probes_needed() => (
+            Can::CannotTell,
+            format!(
+                "{judged} probes are too few: {} in a row would prove {} %",
+                s.probes_needed(),
+                100.0 * s.reliability
+            ),
+        ),
+        Figure::Is { .. } => (
+            Can::CannotTell,
+            "what is asked for lies within the interval: the misses come in bunches, and a longer recording would tell".into(),
+        ),
+        Figure::CannotTell { cannot_tell } => (Can::CannotTell, cannot_tell.clone()),
+    };
+    Judged {
+        span: span.into(),
+        can,
+        share,
+        because,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::wilson;
+
+    fn five_nines() -> Service {
+        Service {
+            name: "x".into(),
+            latency: Duration::from_millis(10),
+            way: Way::OneWay,
+            reliability: 0.99999,
+        }
+    }
+
+    #[test]
+    fn the_built_in_tables_are_sound() {
+        let tables = read(BUILT_IN).unwrap();
+        assert!(tables.len() >= 4);
+        assert!(tables.iter().all(|t| !t.source.is_empty()));
+        // Document 000, table 2: five services, the strictest within 5 s and 99.5 %.
+        let grid = &tables[0].services;
+        assert_eq!(grid.len(), 5);
+        assert_eq!(grid[4].latency, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn five_nines_take_384_143_probes_without_a_miss() {
+        let s = five_nines();
+        assert_eq!(s.limit_ns(), 20_000_000);
+        let n = s.probes_needed();
+        assert_eq!(n, 384_143);
+        let of = |n: u64| judge(&s, "whole", wilson(n as f64, n as f64), n).can;
+        assert_eq!((of(n), of(n - 1000)), (Can::Pass, Can::CannotTell));
+        let missed = judge(&s, "whole", wilson(90_000.0, 100_000.0), 100_000);
+        assert_eq!(missed.can, Can::Fail);
+    }
+
+    #[test]
+    fn a_table_that_asks_for_certainty_is_refused() {
+        let text = "[[table]]\nname=\"t\"\n[[table.service]]\nname=\"a\"\nlatency=\"1 s\"\nreliability=1.0";
+        assert!(
+            read(text)
+                .unwrap_err()
+                .to_string()
+                .contains("no measurement proves 1")
+        );
+        assert!(read("[[table]]\nnam=1").is_err());
+    }
+}

@@ -1,0 +1,445 @@
+//! What any recording says, with or without phases of a test: how many probes, how long they took, how many
+//! came back in time; for the whole, a day, a window, a phase, while the line was full; and what was wrong with
+//! the recording itself.
+//!
+//! **Definitions**, the same for every recording, so that any two can be set side by side. *Sent*: left this
+//! host; further answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late
+//! ones are counted among them and keep their delay. Round trips are those of all answers that can be trusted,
+//! late ones included. *Reliability* within a limit: the share of the probes sent, those with impossible times left
+//! out, whose answer came within the limit; a lost probe came in no time.
+//!
+//! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is of
+//! 95 % and knows that neighbours are alike: the effective sample size comes from the means of blocks of time
+//! (`stats::effective_size`), weighted by their probes.
+//!
+//! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
+
+use crate::answer::{Figure, Reliability};
+use crate::series::{Block, Counts, Series, runs};
+use crate::services::Verdict;
+use crate::stats::{self, Moments};
+use base::record::{Direction, Exclusion, Origin};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const STATISTICS_VERSION: u32 = 1;
+
+/// Points of the distribution that every summary of some length has.
+pub const POINTS: [f64; 8] = [0.05, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 0.999];
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Statistics {
+    pub version: u32,
+    pub title: String,
+    pub origin: Origin,
+    /// Whether the run went to its planned end.
+    pub complete: bool,
+    /// First probe sent.
+    pub from_ns: i64,
+    /// After the last one.
+    pub to_ns: i64,
+    /// What was left out, and why.
+    pub excluded: Vec<Excluded>,
+    pub targets: Vec<TargetStatistics>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Excluded {
+    #[serde(flatten)]
+    pub span: Exclusion,
+    /// Probes that were sent in it.
+    pub probes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetStatistics {
+    pub target: String,
+    /// From one probe to the next, mostly.
+    pub interval_ms: f64,
+    /// How far round trips may be from exact: 0, or the error of the histograms that thinned probes left.
+    pub rounding: f64,
+    pub whole: Summary,
+    pub days: Vec<Summary>,
+    pub windows: Vec<Summary>,
+    pub phases: Vec<Summary>,
+    /// Spans that were asked for.
+    pub spans: Vec<Summary>,
+    pub loaded: Vec<Loaded>,
+    pub worst: Vec<Worst>,
+    pub gaps: Vec<Gap>,
+    pub outages: Vec<Outage>,
+    /// Gaps and outages shorter than this were not looked for.
+    pub shortest_hole_s: f64,
+    /// Share of the probed time outside outages.
+    pub availability: Figure,
+    pub baseline: Baseline,
+    pub services: Vec<Verdict>,
+}
+
+/// The figures of one span of time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    pub name: String,
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub sent: u64,
+    /// Never answered, or late.
+    pub lost: u64,
+    /// Answered after the limit for loss.
+    pub late: u64,
+    pub duplicates: u64,
+    pub invalid: u64,
+    pub not_sent: u64,
+    /// lost / sent × 100.
+    pub loss_percent: Figure,
+    pub rtt: RoundTrips,
+    pub reliability: Vec<Reliability>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundTrips {
+    pub count: u64,
+    pub min_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    pub mean_ms: Figure,
+    pub sd_ms: Option<f64>,
+    /// In ms².
+    pub variance_ms2: Option<f64>,
+    pub points: Vec<Point>,
+}
+
+impl RoundTrips {
+    pub fn point(&self, share: f64) -> Figure {
+        let found = self.points.iter().find(|p| p.share == share);
+        found.map_or_else(
+            || Figure::cannot_tell(format!("the {} % point was not asked for", share * 100.0)),
+            |p| p.ms.clone(),
+        )
+    }
+}
+
+/// One point of the distribution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// 0 to 1.
+    pub share: f64,
+    pub ms: Figure,
+}
+
+/// While the line was full in one direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loaded {
+    pub direction: Direction,
+    /// What counted as the line's rate, and where it comes from.
+    pub rate_bps: Figure,
+    pub rate_from: String,
+    /// How long the line was full.
+    pub seconds: f64,
+    /// Null where it never was, or where that cannot be told.
+    pub summary: Option<Summary>,
+}
+
+/// The sliding window with the smallest reliability.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Worst {
+    pub limit_ms: f64,
+    pub from_ns: i64,
+    pub to_ns: i64,
+    pub sent: u64,
+    pub share: Figure,
+}
+
+/// A stretch in which nothing was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// From the exclusion that covers it; empty where none does.
+    pub reason: String,
+}
+
+/// A stretch in which probes were sent and none was answered in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outage {
+    /// First probe that was not answered.
+    pub from_ns: i64,
+    /// First one that was again, or the end of what was recorded.
+    pub to_ns: i64,
+    /// Probes lost in it.
+    pub lost: u64,
+    /// Whether an answer ended it.
+    pub ended: bool,
+}
+
+/// How the smallest round trip moved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    pub looked: bool,
+    /// How it was looked for, or why it was not.
+    pub method: String,
+    pub shifts: Vec<Shift>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShiftCause {
+    /// Multiples of the probes' own interval, with the same spread as before: the instrument takes one probe's
+    /// answer for another's.
+    Instrument,
+    /// The spread grew with it: a queue that was not empty for long.
+    Queue,
+    /// The same spread at another level: another path.
+    Path,
+}
+
+/// A stretch whose base line differs from what is usual in the recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Shift {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// Against the usual base line.
+    pub step_ms: f64,
+    pub base_ms: f64,
+    /// `step_ms` in intervals between probes, where it is a whole number of them.
+    pub intervals: Option<i64>,
+    pub cause: ShiftCause,
+}
+
+/// Probes at the mean of each block, and how many independent ones leave the same doubt.
+fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
+    let all: f64 = blocks.iter().map(|(n, _)| n).sum();
+    let mean = blocks.iter().map(|(n, m)| n * m).sum::<f64>() / all.max(1.0);
+    let typical = all / blocks.len().max(1) as f64;
+    let series: Vec<f64> = blocks
+        .iter()
+        .map(|(n, m)| (m - mean) * (n / typical).sqrt())
+        .collect();
+    let between = stats::moments(&series).map_or(0.0, |m| m.sd * m.sd);
+    if blocks.len() < 2 || between <= 0.0 || variance <= 0.0 {
+        // Nothing is known of how they depend on each other, or nothing varied.
+        return n.max(1.0);
+    }
+    // Blocks of n/m independent samples would have means that vary by variance · m/n.
+    (variance / between * stats::effective_size(&series)).clamp(1.0, n.max(1.0))
+}
+
+/// The share of `yes` among `of`, blocks in the order of time.
+pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
+    let (yes, of) = blocks
+        .iter()
+        .fold((0u64, 0u64), |(y, o), (by, bo)| (y + by, o + bo));
+    if of == 0 {
+        return Figure::cannot_tell("no probe was sent");
+    }
+    let n = of as f64;
+    let p = yes as f64 / n;
+    let means: Vec<(f64, f64)> = blocks
+        .iter()
+        .filter(|(_, of)| *of > 0)
+        .map(|(y, of)| (*of as f64, *y as f64 / *of as f64))
+        .collect();
+    let n = independent(&means, p * (1.0 - p), n);
+    stats::wilson(p * n, n)
+}
+
+const MS: f64 = 1e6;
+
+/// The figures of a union of blocks; `points` of the distribution and `limits_ns` as asked for.
+pub fn summary(
+    name: &str,
+    blocks: &[&Block],
+    span: (i64, i64),
+    points: &[f64],
+    limits_ns: &[i64],
+) -> Summary {
+    let mut c = Counts::default();
+    blocks.iter().for_each(|b| c.add(&b.counts));
+    let lost: Vec<(u64, u64)> = blocks
+        .iter()
+        .map(|b| (b.counts.missed(), b.counts.sent()))
+        .collect();
+    let in_time = |limit: i64| -> Vec<(u64, u64)> {
+        let one = |b: &&Block| (b.within(limit), b.counts.judged());
+        blocks.iter().map(one).collect()
+    };
+    Summary {
+        name: name.into(),
+        from_ns: span.0,
+        to_ns: span.1,
+        sent: c.sent(),
+        lost: c.missed(),
+        late: c.late,
+        duplicates: c.duplicates,
+        invalid: c.invalid,
+        not_sent: c.not_sent,
+        loss_percent: share(&lost).map(|p| p * 100.0),
+        rtt: round_trips(blocks, points),
+        reliability: limits_ns
+            .iter()
+            .map(|l| Reliability {
+                limit_ms: *l as f64 / MS,
+                share: share(&in_time(*l)),
+            })
+            .collect(),
+    }
+}
+
+fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
+    let runs: Vec<&[i64]> = blocks
+        .iter()
+        .map(|b| b.rtts.as_slice())
+        .filter(|r| !r.is_empty())
+        .collect();
+    let Some((m, means)) = moments(&runs) else {
+        let none = "no probe was answered";
+        return RoundTrips {
+            count: 0,
+            min_ms: None,
+            max_ms: None,
+            mean_ms: Figure::cannot_tell(none),
+            sd_ms: None,
+            variance_ms2: None,
+            points: points
+                .iter()
+                .map(|p| Point {
+                    share: *p,
+                    ms: Figure::cannot_tell(none),
+                })
+                .collect(),
+        };
+    };
+    let spread = (m.n > 1).then_some(m.sd);
+    RoundTrips {
+        count: m.n as u64,
+        min_ms: Some(m.min),
+        max_ms: Some(m.max),
+        mean_ms: stats::mean_interval(&m, independent(&means, m.sd * m.sd, m.n as f64)),
+        sd_ms: spread,
+        variance_ms2: spread.map(|s| s * s),
+        points: points
+            .iter()
+            .map(|p| Point {
+                share: *p,
+                ms: point(&runs, m.n, *p),
+            })
+            .collect(),
+    }
+}
+
+/// Of all runs in ms, and each run's weight and mean.
+fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
+    let n: usize = runs.iter().map(|r| r.len()).sum();
+    let (min, max) = (
+        runs.iter().filter_map(|r| r.first()).min()?,
+        runs.iter().filter_map(|r| r.last()).max()?,
+    );
+    let means: Vec<(f64, f64)> = runs
+        .iter()
+        .map(|r| {
+            let sum: i128 = r.iter().map(|v| i128::from(*v)).sum();
+            (r.len() as f64, sum as f64 / r.len() as f64 / MS)
+        })
+        .collect();
+    let mean = means.iter().map(|(n, m)| n * m).sum::<f64>() / n as f64;
+    let (squares, deviations) = runs
+        .iter()
+        .map(|r| {
+            r.iter().fold((0.0, 0.0), |(s, a), v| {
+                let d = *v as f64 / MS - mean;
+                (s + d * d, a + d.abs())
+            })
+        })
+        .fold((0.0, 0.0), |(s, a), (bs, ba)| (s + bs, a + ba));
+    let m = Moments {
+        n,
+        mean,
+        sd: if n > 1 {
+            (squares / (n as f64 - 1.0)).sqrt()
+        } else {
+            0.0
+        },
+        mdev: deviations / n as f64,
+        min: *min as f64 / MS,
+        max: *max as f64 / MS,
+    };
+    Some((m, means))
+}
+
+fn point(runs: &[&[i64]], n: usize, p: f64) -> Figure {
+    let Some(value) = runs::quantile(runs, p) else {
+        return Figure::cannot_tell("no probe was answered");
+    };
+    if let Some(why) = stats::too_few(n, p) {
+        return Figure::cannot_tell(why);
+    }
+    // A value between two order statistics lies above the lower one.
+    let limit = value.floor() as i64;
+    let means: Vec<(f64, f64)> = runs
+        .iter()
+        .map(|r| {
+            let below = r.partition_point(|v| *v <= limit) as f64;
+            (r.len() as f64, below / r.len() as f64)
+        })
+        .collect();
+    let independent = independent(&means, p * (1.0 - p), n as f64);
+    let (low, high) = stats::interval_at(n, independent, p);
+    Figure::Is {
+        value: value / MS,
+        low: (runs::kth(runs, low) as f64).min(value) / MS,
+        high: (runs::kth(runs, high) as f64).max(value) / MS,
+    }
+}
+
+/// The worst window of `length_ns` for each limit, sliding from slot to slot.
+pub fn worst(series: &Series, length_ns: i64) -> Vec<Worst> {
+    let slots = &series.slots;
+    let width = ((length_ns / slots.length_ns).max(1) as usize).min(slots.all.len());
+    let limits = slots.limits_ns().len();
+    let mut sums = vec![0u64; limits];
+    let mut judged = 0u64;
+    let mut found: Vec<Option<(f64, usize, u64, u64)>> = vec![None; limits];
+    // A window that is mostly a hole in the recording tells little.
+    let least = (width as i64 * slots.length_ns / series.plan.interval_ns / 2).max(1) as u64;
+    for end in 0..slots.all.len() {
+        judged += u64::from(slots.all[end].judged);
+        slots.in_time(end).zip(&mut sums).for_each(|(n, s)| *s += n);
+        if end >= width {
+            judged -= u64::from(slots.all[end - width].judged);
+            slots
+                .in_time(end - width)
+                .zip(&mut sums)
+                .for_each(|(n, s)| *s -= n);
+        }
+        if end + 1 < width || judged < least {
+            continue;
+        }
+        for (sum, best) in sums.iter().zip(&mut found) {
+            let share = *sum as f64 / judged as f64;
+            if best.is_none_or(|b| share < b.0) {
+                *best = Some((share, end + 1 - width, *sum, judged));
+            }
+        }
+    }
+    let window = |(limit, best): (&i64, Option<(f64, usize, u64, u64)>)| {
+        let (_, first, _, sent) = best?;
+        let blocks: Vec<(u64, u64)> = (first..first + width)
+            .map(|i| {
+                let at = slots.limits_ns().iter().position(|l| l == limit)?;
+                Some((slots.in_time(i).nth(at)?, u64::from(slots.all[i].judged)))
+            })
+            .collect::<Option<_>>()?;
+        Some(Worst {
+            limit_ms: *limit as f64 / MS,
+            from_ns: slots.begin_ns(first),
+            to_ns: slots.begin_ns(first + width),
+            sent,
+            share: share(&blocks),
+        })
+    };
+    slots
+        .limits_ns()
+        .iter()
+        .zip(found)
+        .filter_map(window)
+        .collect()
+}

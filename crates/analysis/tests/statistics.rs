@@ -1,0 +1,427 @@
+//! Statistics against numpy, scipy and ruptures (`reference/statistics.py`), against theory, and on recordings whose
+//! faults are known.
+
+use analysis::answer::Figure;
+use analysis::changes::change_points;
+use analysis::saturation::Carried;
+use analysis::series::{Cuts, Outline, Plan, Probe, Series};
+use analysis::services;
+use analysis::statistics::{ShiftCause, TargetStatistics};
+use analysis::survey::{Request, Span, target};
+use base::record::{Direction, Exclusion, Status};
+
+const GOLDEN: &str = include_str!("golden/statistics.txt");
+const MS: i64 = 1_000_000;
+const S: i64 = 1_000_000_000;
+
+/// Lines of the golden file of one kind: what stands behind it.
+fn golden(kind: &str) -> Vec<Vec<&'static str>> {
+    let lines = GOLDEN.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+    lines
+        .filter(|l| l[0] == kind)
+        .map(|l| l[1..].to_vec())
+        .collect()
+}
+
+/// The reference's generator.
+fn uniform(seed: u64) -> impl FnMut() -> f64 {
+    let mut x = seed;
+    move || {
+        x = x
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (x >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+fn delays(n: usize) -> Vec<i64> {
+    let mut u = uniform(1);
+    let one = |_| {
+        let mut ms = 19.0 - 2.0 * (1.0 - u()).ln();
+        if u() < 0.02 {
+            ms += 400.0 * u();
+        }
+        (ms * 1e6) as i64
+    };
+    (0..n).map(one).collect()
+}
+
+fn levels(n: usize, steps: &[(usize, f64)]) -> Vec<f64> {
+    let mut u = uniform(7);
+    let mut level = 20.0;
+    let one = |i| {
+        level += steps.iter().filter(|s| s.0 == i).map(|s| s.1).sum::<f64>();
+        level + (0..12).map(|_| u()).sum::<f64>() - 6.0
+    };
+    (0..n).map(one).collect()
+}
+
+/// One probe a row, `interval_ns` apart from 0.
+fn series(rows: &[(Status, Option<i64>)], interval_ns: i64, cuts: Cuts) -> Series {
+    let mut outline = Outline::default();
+    for i in 0..rows.len() as i64 {
+        outline.add(i * interval_ns);
+    }
+    let mut s = Series::new(Plan::new(&outline, cuts).unwrap());
+    for (i, (status, rtt_ns)) in rows.iter().enumerate() {
+        s.add(Probe {
+            sent_ns: i as i64 * interval_ns,
+            rtt_ns: *rtt_ns,
+            status: *status,
+        });
+    }
+    s.finish(2);
+    s
+}
+
+fn cuts() -> Cuts {
+    Cuts {
+        days: vec![0],
+        ..Cuts::default()
+    }
+}
+
+fn answered(rtts: &[i64]) -> Vec<(Status, Option<i64>)> {
+    rtts.iter().map(|r| (Status::Ok, Some(*r))).collect()
+}
+
+fn analysed(s: &Series, limits_ns: &[i64]) -> TargetStatistics {
+    let request = Request {
+        limits_ns: limits_ns.to_vec(),
+        sliding_ns: 60 * S,
+        ..Request::default()
+    };
+    target("udp", s, &request)
+}
+
+fn close(ours: f64, theirs: &str) {
+    let theirs: f64 = theirs.parse().unwrap();
+    assert!(
+        (ours - theirs).abs() <= 2e-6 * theirs.abs().max(1.0),
+        "{ours} for {theirs}"
+    );
+}
+
+#[test]
+fn quantiles_and_moments_are_those_of_numpy() {
+    let s = series(&answered(&delays(20_000)), 100 * MS, cuts());
+    let w = analysed(&s, &[]).whole;
+    for line in golden("quantile") {
+        close(
+            w.rtt.point(line[0].parse().unwrap()).value().unwrap(),
+            line[1],
+        );
+    }
+    close(w.rtt.mean_ms.value().unwrap(), golden("mean")[0][1]);
+    close(w.rtt.sd_ms.unwrap(), golden("sd")[0][1]);
+    close(w.rtt.variance_ms2.unwrap(), golden("variance")[0][1]);
+}
+
+#[test]
+fn reliability_of_independent_probes_has_nearly_scipys_interval() {
+    let lines = golden("within");
+    let limits: Vec<i64> = lines
+        .iter()
+        .map(|l| (l[0].parse::<f64>().unwrap() * 1e6) as i64)
+        .collect();
+    let s = series(
+        &answered(&delays(20_000)),
+        100 * MS,
+        Cuts {
+            limits_ns: limits.clone(),
+            ..cuts()
+        },
+    );
+    for (r, line) in analysed(&s, &limits).whole.reliability.iter().zip(lines) {
+        let Figure::Is { value, low, high } = r.share else {
+            panic!("a share")
+        };
+        close(value, line[1]);
+        let theirs: Vec<f64> = line[2..].iter().map(|v| v.parse().unwrap()).collect();
+        let ratio = (high - low) / (theirs[1] - theirs[0]);
+        assert!(
+            (0.99..2.0).contains(&ratio),
+            "{line:?}: {ratio} times as wide"
+        );
+    }
+}
+
+#[test]
+fn change_points_are_those_of_ruptures() {
+    type Steps = &'static [(usize, f64)];
+    let cases: [(&str, usize, Steps); 4] = [
+        ("none", 1500, &[]),
+        (
+            "fault",
+            1500,
+            &[(400, 100.0), (600, 100.0), (700, -200.0), (1200, 111.9)],
+        ),
+        ("small", 1500, &[(300, 3.0), (800, -2.0), (1100, 4.0)]),
+        ("short", 300, &[(100, 20.0), (110, -20.0)]),
+    ];
+    let lines = golden("changes");
+    assert_eq!(lines.len(), cases.len());
+    for ((name, n, steps), line) in cases.into_iter().zip(lines) {
+        assert_eq!(line[0], name);
+        let theirs: Vec<usize> = line[1..].iter().map(|v| v.parse().unwrap()).collect();
+        let ours = change_points(&levels(n, steps), 3.0 * (n as f64).ln(), 5);
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+#[test]
+fn lost_and_late_probes_are_in_no_time_but_late_ones_keep_their_delay() {
+    let mut rows = answered(&[20 * MS; 90]);
+    rows.extend([(Status::Lost, None); 6]);
+    rows.extend([(Status::Late, Some(12 * S)); 4]);
+    rows.extend([
+        (Status::NotSent, None),
+        (Status::Duplicate, Some(20 * MS)),
+        (Status::Invalid, Some(-5)),
+    ]);
+    let s = series(&rows, 100 * MS, cuts());
+    let w = analysed(&s, &[19 * MS, 20 * MS, 15 * S]).whole;
+    assert_eq!(
+        (w.sent, w.lost, w.late, w.duplicates, w.invalid, w.not_sent),
+        (101, 10, 4, 1, 1, 1)
+    );
+    assert_eq!(w.rtt.count, 94);
+    assert_eq!(w.rtt.max_ms, Some(12_000.0));
+    let shares: Vec<f64> = w
+        .reliability
+        .iter()
+        .map(|r| r.share.value().unwrap())
+        .collect();
+    assert_eq!(shares, [0.0, 0.90, 0.94]);
+}
+
+#[test]
+fn figures_of_a_day_and_a_span_count_their_probes_only() {
+    // A day of two hours, so that three of them fit.
+    let day = 7200 * S;
+    let rtts: Vec<i64> = (0..3 * 7200).map(|i| (10 + i / 7200) * MS).collect();
+    let spans: Vec<Span> = (0..3)
+        .map(|d| Span {
+            name: d.to_string(),
+            from_ns: d * day,
+            to_ns: (d + 1) * day,
+        })
+        .collect();
+    let middle = Span {
+        name: "middle".into(),
+        from_ns: day - 1,
+        to_ns: day + 5 * S + 1,
+    };
+    let s = series(
+        &answered(&rtts),
+        S,
+        Cuts {
+            days: vec![0, day, 2 * day, 3 * day],
+            edges: vec![middle.from_ns, middle.to_ns],
+            ..Cuts::default()
+        },
+    );
+    let request = Request {
+        days: spans,
+        spans: vec![middle],
+        ..Request::default()
+    };
+    let t = target("udp", &s, &request);
+    let medians: Vec<f64> = t
+        .days
+        .iter()
+        .map(|d| d.rtt.point(0.5).value().unwrap())
+        .collect();
+    assert_eq!(medians, [10.0, 11.0, 12.0]);
+    assert_eq!(t.days.iter().map(|d| d.sent).sum::<u64>(), t.whole.sent);
+    assert_eq!((t.spans[0].sent, t.spans[0].rtt.min_ms), (6, Some(11.0)));
+}
+
+#[test]
+fn what_is_excluded_counts_nowhere_and_shows_as_a_gap_with_its_reason() {
+    let mut rows = answered(&[20 * MS; 3600]);
+    rows[1000..1600].fill((Status::Ok, Some(900 * MS)));
+    let x = Exclusion {
+        from_ns: 1000 * S,
+        to_ns: 1600 * S,
+        reason: "the tool crashed".into(),
+    };
+    let s = series(
+        &rows,
+        S,
+        Cuts {
+            exclusions: vec![x],
+            ..cuts()
+        },
+    );
+    let t = analysed(&s, &[]);
+    assert_eq!((t.whole.sent, t.whole.rtt.max_ms), (3000, Some(20.0)));
+    assert_eq!(t.gaps.len(), 1);
+    assert_eq!((t.gaps[0].from_ns, t.gaps[0].to_ns), (999 * S, 1600 * S));
+    assert_eq!(t.gaps[0].reason, "the tool crashed");
+    assert!(t.outages.is_empty() && t.baseline.shifts.is_empty());
+}
+
+#[test]
+fn an_outage_has_the_send_times_of_its_probes_and_is_taken_from_the_availability() {
+    // 154 s of silence in an hour of a probe each 100 ms: table 15 of document 000.
+    let mut rows = answered(&[19 * MS; 36_000]);
+    rows[10_000..11_540].fill((Status::Lost, None));
+    let t = analysed(&series(&rows, 100 * MS, cuts()), &[]);
+    assert_eq!(t.outages.len(), 1);
+    let o = &t.outages[0];
+    assert_eq!(
+        (o.from_ns, o.to_ns, o.lost, o.ended),
+        (1000 * S, 1154 * S, 1540, true)
+    );
+    assert!((t.availability.value().unwrap() - (1.0 - 154.0 / 3600.0)).abs() < 1e-9);
+    assert!(t.gaps.is_empty());
+}
+
+#[test]
+fn the_worst_window_is_found_to_the_slot() {
+    let mut rows = answered(&[19 * MS; 36_000]);
+    rows[20_000..20_600].fill((Status::Ok, Some(450 * MS)));
+    let limits = [100 * MS];
+    let s = series(
+        &rows,
+        100 * MS,
+        Cuts {
+            limits_ns: limits.to_vec(),
+            ..cuts()
+        },
+    );
+    let w = &analysed(&s, &limits).worst[0];
+    assert_eq!((w.from_ns, w.to_ns, w.sent), (2000 * S, 2060 * S, 600));
+    assert_eq!(w.share.value(), Some(0.0));
+}
+
+/// Figures 38 and 44 of document 000: the base line stands at multiples of the interval between probes for hours,
+/// because the monitor took each answer for that of a later probe.
+#[test]
+fn steps_by_multiples_of_the_interval_are_the_instruments_fault() {
+    let mut u = uniform(3);
+    let hour = 3600 * 9;
+    let at = |i: usize| match i / hour {
+        2 => 1,
+        3 => 2,
+        4 => 3,
+        _ => 0,
+    };
+    let interval = S / 9;
+    let rtts: Vec<i64> = (0..10 * hour)
+        .map(|i| 19 * MS + (u() * 2e6) as i64 + at(i) * interval)
+        .collect();
+    let t = analysed(&series(&answered(&rtts), interval, cuts()), &[]);
+    let found: Vec<(ShiftCause, Option<i64>, f64)> = t
+        .baseline
+        .shifts
+        .iter()
+        .map(|s| (s.cause, s.intervals, s.step_ms.round()))
+        .collect();
+    let fault = ShiftCause::Instrument;
+    assert_eq!(
+        found,
+        [
+            (fault, Some(1), 111.0),
+            (fault, Some(2), 222.0),
+            (fault, Some(3), 333.0)
+        ]
+    );
+    for (s, hour) in t.baseline.shifts.iter().zip(2..) {
+        assert!((s.from_ns - hour * 3600 * S).abs() <= 60 * S, "{s:?}");
+    }
+}
+
+#[test]
+fn another_path_and_a_standing_queue_are_not_the_instruments_fault() {
+    let mut u = uniform(4);
+    let interval = 100 * MS;
+    let rtts: Vec<i64> = (0..4 * 36_000)
+        .map(|i| {
+            let (step, spread) = match i / 36_000 {
+                1 => (43.0, 2.0),
+                // Within a tenth of three intervals, but a queue that swings.
+                3 => (300.0, 150.0),
+                _ => (0.0, 2.0),
+            };
+            ((19.0 + step + spread * u()) * 1e6) as i64
+        })
+        .collect();
+    let t = analysed(&series(&answered(&rtts), interval, cuts()), &[]);
+    let causes: Vec<ShiftCause> = t.baseline.shifts.iter().map(|s| s.cause).collect();
+    assert_eq!(causes, [ShiftCause::Path, ShiftCause::Queue]);
+}
+
+#[test]
+fn reliability_while_the_line_is_full_differs_from_the_whole() {
+    // An hour with 10 minutes of upload at 700 kbit/s.
+    let full = 1200..1800i64;
+    let mut rows = answered(&[19 * MS; 3600]);
+    rows[1200..1800].fill((Status::Ok, Some(450 * MS)));
+    let mut carried = Carried::new(0, 3600 * S, 20 * S);
+    for s in 1..=3600 {
+        let rate = if full.contains(&(s - 1)) {
+            700_000
+        } else {
+            20_000
+        };
+        carried.add(s * S, S, Some(1000), Some(rate / 8));
+    }
+    let limits = [100 * MS];
+    let up = carried.full(Direction::Up, None).unwrap();
+    let edges = up.spans.iter().flat_map(|(a, b)| [*a, *b]).collect();
+    let s = series(
+        &rows,
+        S,
+        Cuts {
+            edges,
+            limits_ns: limits.to_vec(),
+            ..cuts()
+        },
+    );
+    let request = Request {
+        limits_ns: limits.to_vec(),
+        sliding_ns: 600 * S,
+        services: services::read(services::BUILT_IN).unwrap(),
+        full: vec![up],
+        ..Request::default()
+    };
+    let t = target("udp", &s, &request);
+    let share = |s: &analysis::statistics::Summary| s.reliability[0].share.value().unwrap();
+    assert!((share(&t.whole) - 3000.0 / 3600.0).abs() < 1e-9);
+    let loaded = &t.loaded[0];
+    assert_eq!(loaded.rate_bps.value().unwrap().round(), 700_000.0);
+    assert_eq!(
+        (loaded.seconds, share(loaded.summary.as_ref().unwrap())),
+        (600.0, 0.0)
+    );
+    // Each service is judged for both.
+    assert!(t.services.iter().all(|v| v.spans.len() == 2));
+}
+
+#[test]
+fn traffic_that_does_not_make_packets_wait_is_not_called_full() {
+    let rows = answered(&[19 * MS; 3600]);
+    let mut carried = Carried::new(0, 3600 * S, 20 * S);
+    for s in 1..=3600 {
+        carried.add(s * S, S, None, Some(if s < 1800 { 50_000 } else { 100 }));
+    }
+    let full = carried.full(Direction::Up, None).unwrap();
+    let request = Request {
+        full: vec![full],
+        ..Request::default()
+    };
+    let t = target("udp", &series(&rows, S, cuts()), &request);
+    assert!(t.loaded[0].summary.is_none());
+    assert_eq!(t.loaded[0].rate_bps.value(), None);
+}
+
+#[test]
+fn an_empty_or_tiny_recording_says_so() {
+    assert!(Plan::new(&Outline::default(), cuts()).is_none());
+    let t = analysed(&series(&[(Status::Lost, None)], S, cuts()), &[MS]);
+    assert_eq!((t.whole.sent, t.whole.lost), (1, 1));
+    assert_eq!(t.whole.rtt.mean_ms.value(), None);
+    assert!(!t.baseline.looked);
+}
