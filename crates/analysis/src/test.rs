@@ -58,7 +58,7 @@ impl Options {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
     #[error(
-        "the recording \"{title}\" has no phases of a test (it was made by \"{verb}\", with {probes} probes): run \"tailback test\", or look at it with \"tailback report\""
+        "the recording \"{title}\" has no phases of a test (it was made by \"{verb}\", with {probes} probes): run \"tailback test\", or look at it with \"tailback analyse --statistics\" and \"tailback report\""
     )]
     NotATest {
         title: String,

@@ -1,5 +1,6 @@
-//! What the plots of a recording are drawn from, read by the column: never a row at a time, of which there are millions.
+//! What plots and statistics of a recording are made from, read by the column: never a row at a time, of which there are millions.
 
+use base::histogram::HistogramError;
 use base::record::{Direction, Distribution, Status, TableId, Text};
 use report::plots::Material;
 use std::collections::BTreeMap;
@@ -94,12 +95,66 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Bytes by interface alone.
+    pub fn interfaces(path: &Path) -> anyhow::Result<BTreeMap<Text, f64>> {
+        let mut words: Vec<Text> = Vec::new();
+        let mut bytes = BTreeMap::new();
+        let columns = ["interface", "rx_bytes", "tx_bytes"];
+        store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+            let Some(names) = rows.words("interface", &mut words) else {
+                return;
+            };
+            let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
+            let mut sums = vec![0.0; words.len()];
+            for (i, name) in names.iter().enumerate() {
+                let both = rx.get(i).unwrap_or_default() + tx.get(i).unwrap_or_default();
+                sums[*name as usize] += both as f64;
+            }
+            for i in names
+                .iter()
+                .copied()
+                .collect::<std::collections::BTreeSet<u32>>()
+            {
+                *bytes.entry(words[i as usize].clone()).or_default() += sums[i as usize];
+            }
+        })?;
+        Ok(bytes)
+    }
+}
+
 /// Hands every row that the plots are about to `m`.
 pub fn fill(
     path: &Path,
     m: &mut Material,
     target: Option<&str>,
     interface: Option<&str>,
+) -> anyhow::Result<()> {
+    probes(path, |name, sent_ns, rtt_ns, status| {
+        if Some(&**name) == target {
+            m.probe(sent_ns, rtt_ns, status);
+        }
+    })?;
+    let mut unread = None;
+    thinned(path, &mut |row| {
+        if Some(&*row.target) == target
+            && let Err(e) = m.distribution(&row)
+        {
+            unread = Some(unreadable(path, &row, &e));
+        }
+    })?;
+    if let Some(why) = unread {
+        anyhow::bail!(why);
+    }
+    traffic(path, interface, &mut |t, length, rx, tx| {
+        m.traffic(t, length, rx, tx)
+    })
+}
+
+/// Hands every probe to `take`: whose it is, when it left, how long it took, what became of it.
+pub fn probes(
+    path: &Path,
+    mut take: impl FnMut(&Text, i64, Option<i64>, Status),
 ) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["sent_ns", "rtt_ns", "target", "status"];
@@ -115,16 +170,26 @@ pub fn fill(
             .iter()
             .map(|w| Status::ALL.iter().copied().find(|s| s.word() == &**w))
             .collect();
-        let mine: Vec<bool> = words.iter().map(|w| Some(&**w) == target).collect();
         for i in 0..rows.len() {
-            if mine[targets[i] as usize]
-                && let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize])
-            {
-                m.probe(sent, rtt.get(i), status);
+            if let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize]) {
+                take(&words[targets[i] as usize], sent, rtt.get(i), status);
             }
         }
     })?;
-    let mut unread = None;
+    Ok(())
+}
+
+pub fn unreadable(path: &Path, row: &Distribution, why: &HistogramError) -> String {
+    format!(
+        "{}: the row of distribution at {} ns: {why}",
+        path.display(),
+        row.t_ns
+    )
+}
+
+/// The intervals whose probes were thinned out.
+pub fn thinned(path: &Path, take: &mut dyn FnMut(Distribution)) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
     let spec = TableId::Distribution.spec();
     let columns: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
     store::scan(path, TableId::Distribution, &columns, &mut |rows| {
@@ -138,14 +203,10 @@ pub fn fill(
         };
         let int = |name: &str, i: usize| rows.ints(name).get(i).unwrap_or_default();
         for i in 0..rows.len() {
-            let name = &words[targets[i] as usize];
-            if Some(&**name) != target {
-                continue;
-            }
-            let row = Distribution {
+            take(Distribution {
                 t_ns: int("t_ns", i),
                 interval_ns: int("interval_ns", i),
-                target: name.clone(),
+                target: words[targets[i] as usize].clone(),
                 sent_packets: int("sent_packets", i),
                 ok_packets: int("ok_packets", i),
                 late_packets: int("late_packets", i),
@@ -153,19 +214,18 @@ pub fn fill(
                 invalid_packets: int("invalid_packets", i),
                 not_sent_packets: int("not_sent_packets", i),
                 histogram: histograms[texts[i] as usize].clone(),
-            };
-            if let Err(e) = m.distribution(&row) {
-                unread = Some(format!(
-                    "{}: the row of distribution at {} ns: {e}",
-                    path.display(),
-                    row.t_ns
-                ));
-            }
+            });
         }
     })?;
-    if let Some(why) = unread {
-        anyhow::bail!(why);
-    }
+    Ok(())
+}
+
+/// Takes the end and the length of an interval, and the bytes received and sent in it.
+pub type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>);
+
+/// What the interface carried; without one, what the transfers did.
+pub fn traffic(path: &Path, interface: Option<&str>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
     store::scan(path, TableId::Traffic, &columns, &mut |rows| {
         let Some(names) = rows.words("interface", &mut words) else {
@@ -177,12 +237,12 @@ pub fn fill(
             if Some(&*words[*name as usize]) == interface
                 && let (Some(t), Some(length)) = (t.get(i), length.get(i))
             {
-                m.traffic(t, length, rx.get(i), tx.get(i));
+                take(t, length, rx.get(i), tx.get(i));
             }
         }
     })?;
     if interface.is_none() {
-        transfers(path, m)?;
+        transfers(path, take)?;
     }
     Ok(())
 }
@@ -200,7 +260,7 @@ struct Step {
 
 /// Where no interface was counted, what the transfers carried: each flow's count of bytes is a line through its
 /// samples. A flow that was watched at both ends is counted where its data arrived.
-fn transfers(path: &Path, m: &mut Material) -> anyhow::Result<()> {
+fn transfers(path: &Path, take: TakeTraffic<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();
     let mut steps: Vec<Step> = Vec::new();
@@ -238,7 +298,7 @@ fn transfers(path: &Path, m: &mut Material) -> anyhow::Result<()> {
     for s in steps {
         if s.arrived == arrived.contains(&s.flow) {
             let down = *words[s.flow.1 as usize] == *down;
-            m.traffic(
+            take(
                 s.t_ns,
                 s.length_ns,
                 down.then_some(s.bytes),

@@ -7,8 +7,10 @@ mod gallery;
 mod gather;
 mod link_arg;
 mod recorder;
+mod survey;
 mod thinning;
 mod watch;
+mod when;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

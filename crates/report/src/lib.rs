@@ -11,6 +11,7 @@ mod curves;
 mod data;
 pub mod html;
 pub mod plots;
+pub mod statistics;
 pub mod svg;
 mod tables;
 pub mod terminal;
@@ -18,3 +19,4 @@ mod verdict;
 mod words;
 
 pub use verdict::verdict;
+pub use words::when;

@@ -1,13 +1,18 @@
 //! What a person reads in a terminal after a test.
 
 use crate::curves::Curves;
-use crate::tables::{self, Cell, Notes, Table};
+use crate::tables::{self, Notes};
 use crate::verdict::{of, verdict};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, phase};
 use analysis::answer::{Answer, Severity};
 use base::record::{Direction, Recording};
 
+mod page;
 mod plot;
+mod statistics;
+
+use page::{Page, Paint, length, shown};
+pub use statistics::{comparison, statistics};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug)]
@@ -19,33 +24,9 @@ pub struct Style {
     pub unicode: bool,
 }
 
-/// Narrowest text that is still laid out; a smaller terminal wraps by itself.
-const NARROWEST: usize = 40;
-/// Longer lines are hard to read, however wide the terminal is.
-const WIDEST: usize = 110;
-
-#[derive(Clone, Copy)]
-enum Paint {
-    Strong,
-    Faint,
-    Green,
-    Yellow,
-    Red,
-}
-
-struct Page {
-    out: String,
-    style: Style,
-    width: usize,
-}
-
 /// The whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
-    let mut page = Page {
-        out: String::new(),
-        style,
-        width: style.width.clamp(NARROWEST, WIDEST),
-    };
+    let mut page = Page::new(style);
     let origin = match recording.meta.origin {
         base::record::Origin::Emulated => ", over an emulated link",
         base::record::Origin::Simulated => ", simulated",
@@ -85,7 +66,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
         Some(ms) => format!("decided by {} of added delay", DELAY.print(ms)),
         None => format!(
             "the added delay cannot be told [{}]",
-            notes.number(reason(&answer.grade.added_ms))
+            notes.number(words::reason(&answer.grade.added_ms))
         ),
     };
     page.paragraph(
@@ -157,22 +138,6 @@ fn title(answer: &Answer) -> &str {
     }
 }
 
-fn reason(figure: &analysis::answer::Figure) -> &str {
-    match figure {
-        analysis::answer::Figure::CannotTell { cannot_tell } => cannot_tell,
-        analysis::answer::Figure::Is { .. } => "",
-    }
-}
-
-fn shown(text: &str, style: Style) -> String {
-    let text = words::printable(text);
-    if style.unicode {
-        text
-    } else {
-        words::ascii(&text)
-    }
-}
-
 fn grade_paint(letter: &str) -> Paint {
     match letter.chars().next() {
         Some('A') => Paint::Green,
@@ -183,143 +148,6 @@ fn grade_paint(letter: &str) -> Paint {
 }
 
 impl Page {
-    fn gap(&mut self) {
-        if !self.out.ends_with("\n\n") {
-            self.out.push('\n');
-        }
-    }
-
-    fn finish(self) -> String {
-        format!("{}\n", self.out.trim_end())
-    }
-
-    /// Writes one line as it is; `text` has been laid out already.
-    fn put(&mut self, text: &str, paint: Option<Paint>) {
-        let text = shown(text, self.style);
-        let code = match paint.filter(|_| self.style.colour) {
-            None => {
-                self.out.push_str(text.trim_end());
-                self.out.push('\n');
-                return;
-            }
-            Some(Paint::Strong) => "1",
-            Some(Paint::Faint) => "2",
-            Some(Paint::Green) => "1;32",
-            Some(Paint::Yellow) => "1;33",
-            Some(Paint::Red) => "1;31",
-        };
-        self.out
-            .push_str(&format!("\u{1b}[{code}m{}\u{1b}[0m\n", text.trim_end()));
-    }
-
-    fn heading(&mut self, text: &str) {
-        self.paragraph(text, 0, Some(Paint::Strong));
-    }
-
-    fn paragraph(&mut self, text: &str, indent: usize, paint: Option<Paint>) {
-        for line in wrapped(&shown(text, self.style), self.width - indent) {
-            self.put(&format!("{:indent$}{line}", ""), paint);
-        }
-    }
-
-    fn item(&mut self, text: &str, paint: Option<Paint>) {
-        for (i, line) in wrapped(&shown(text, self.style), self.width - 4)
-            .iter()
-            .enumerate()
-        {
-            self.put(
-                &format!("  {} {line}", if i == 0 { "-" } else { " " }),
-                paint,
-            );
-        }
-    }
-
-    /// Columns where they fit, one block a column where they do not.
-    fn table(&mut self, table: &Table, notes: &mut Notes) {
-        let cells: Vec<Vec<String>> = table
-            .rows
-            .iter()
-            .map(|row| {
-                let cell = |c: &Cell| match c {
-                    Cell::Is(text) => shown(text, self.style),
-                    Cell::CannotTell(reason) => format!("? [{}]", notes.number(reason)),
-                    Cell::Absent => "-".into(),
-                };
-                std::iter::once(shown(&row.label, self.style))
-                    .chain(row.cells.iter().map(cell))
-                    .collect()
-            })
-            .collect();
-        let count = table.columns.len();
-        let widths: Vec<usize> = (0..count)
-            .map(|i| {
-                cells
-                    .iter()
-                    .map(|r| length(&r[i]))
-                    .chain([length(&table.columns[i])])
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
-        let heads = |i: usize| {
-            if i == 0 {
-                &table.title
-            } else {
-                &table.columns[i]
-            }
-        };
-        if count > 2 && 2 + widths.iter().sum::<usize>() + 2 * (count - 1) <= self.width {
-            let line = |texts: &dyn Fn(usize) -> String, paint| {
-                let first = format!("{:<w$}", texts(0), w = widths[0] + 2);
-                let rest: String = (1..count)
-                    .map(|i| format!("  {:>w$}", texts(i), w = widths[i]))
-                    .collect();
-                (format!("{first}{rest}"), paint)
-            };
-            let (head, paint) = line(&|i| heads(i).clone(), Some(Paint::Strong));
-            self.put(&head, paint);
-            for row in &cells {
-                let (text, paint) = line(
-                    &|i| {
-                        if i == 0 {
-                            format!("  {}", row[0])
-                        } else {
-                            row[i].clone()
-                        }
-                    },
-                    None,
-                );
-                self.put(&text, paint);
-            }
-        } else {
-            for column in 1..count {
-                let name = &table.columns[column];
-                self.heading(&if name.is_empty() {
-                    table.title.clone()
-                } else {
-                    format!("{}: {}", table.title, name.to_lowercase())
-                });
-                for row in &cells {
-                    let indent = widths[0] + 4;
-                    let label = format!("  {}", row[0]);
-                    if self.width < indent + NARROWEST / 2 {
-                        self.put(&label, None);
-                        self.paragraph(&row[column], 6, None);
-                        continue;
-                    }
-                    for (i, line) in wrapped(&row[column], self.width - indent)
-                        .iter()
-                        .enumerate()
-                    {
-                        let before = if i == 0 { &label } else { "" };
-                        self.put(&format!("{before:<indent$}{line}"), None);
-                    }
-                }
-            }
-        }
-        self.gap();
-    }
-
     fn plot(&mut self, answer: &Answer, recording: &Recording) {
         let curves = Curves::of(answer, recording);
         if curves.probes.is_empty() {
@@ -370,27 +198,6 @@ impl Page {
         }
         self.gap();
     }
-}
-
-fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// Breaks at spaces; a word longer than the line stays whole.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always a line");
-        if line.is_empty() {
-            line.push_str(word);
-        } else if length(line) + 1 + length(word) <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_string());
-        }
-    }
-    lines
 }
 
 /// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.

@@ -89,6 +89,46 @@ pub fn moment(unix_ns: i64) -> String {
     }
 }
 
+/// An instant in that zone, with seconds where it is not a whole minute.
+pub fn when(unix_ns: i64, zone: &jiff::tz::TimeZone) -> String {
+    let Ok(t) = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)) else {
+        return "unknown time".into();
+    };
+    let form = if unix_ns.rem_euclid(60_000_000_000) == 0 {
+        "%Y-%m-%d %H:%M"
+    } else {
+        "%Y-%m-%d %H:%M:%S"
+    };
+    t.to_zoned(zone.clone()).strftime(form).to_string()
+}
+
+/// A share from 0 to 1 in percent, cut off rather than rounded up, with digits enough to tell three nines from
+/// five: 0.999996 is `99.9996`.
+pub fn nines(share: f64) -> String {
+    let p = share * 100.0;
+    let missing = 100.0 - p;
+    if missing <= 0.0 {
+        return "100".into();
+    }
+    if p <= 0.0 {
+        return "0".into();
+    }
+    // Two digits of what is missing, and two decimals at least. A tenth stays one where binary puts it just below.
+    let digits = (1.0 - (missing.log10() + 1e-6).floor()).clamp(2.0, 9.0) as usize;
+    let scale = 10f64.powi(digits as i32);
+    // What stands just below a digit by rounding in binary stays there.
+    let cut = (p * scale + 1e-6).floor() / scale;
+    format!("{cut:.digits$}")
+}
+
+/// Why a figure cannot be had; empty where it can.
+pub fn reason(figure: &Figure) -> &str {
+    match figure {
+        Figure::CannotTell { cannot_tell } => cannot_tell,
+        Figure::Is { .. } => "",
+    }
+}
+
 pub fn direction(d: Direction) -> &'static str {
     match d {
         Direction::Up => "upload",
@@ -186,6 +226,17 @@ mod tests {
         assert_eq!(percent(0.99996), "99.99");
         assert_eq!(percent(0.5), "50");
         assert_eq!(percent(0.0), "0");
+    }
+
+    #[test]
+    fn nines_are_told_apart_and_never_rounded_up() {
+        assert_eq!(nines(0.999996), "99.99960");
+        assert_eq!(nines(0.97654), "97.65");
+        assert_eq!(nines(0.1541), "15.41");
+        assert_eq!(nines(0.0), "0");
+        assert_eq!(nines(1.0), "100");
+        assert_eq!(nines(0.99999), "99.9990");
+        assert_eq!(nines(0.999999999), "99.99999990");
     }
 
     #[test]

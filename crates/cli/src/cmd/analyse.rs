@@ -1,23 +1,148 @@
-//! `tailback analyse`: what a recording says.
+//! `tailback analyse`: what recordings say.
 
-use super::{print, stdout_style};
+use super::{print, stdout_style, threads, usage};
 use crate::Outcome;
-use std::path::PathBuf;
+use crate::survey::{self, Ask};
+use crate::when;
+use analysis::compare;
+use analysis::services;
+use analysis::statistics::{Statistics, TargetStatistics};
+use analysis::survey::Span;
+use base::record::{Exclusion, TableId};
+use base::{BitsPerSec, Duration};
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-#[command(about = "Say what a recording shows, also one that was cut short")]
+#[command(
+    about = "Say what recordings show, also ones that were cut short",
+    long_about = "Says what a recording shows, also one that was cut short. One of `tailback test` is answered as after the test; any other, \
+        and with any of the options below that one too, by statistics: loss, round trips, reliability, what services it can carry, and what \
+        is wrong with the recording. Several recordings are set side by side.",
+    after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
+        tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
+        tailback analyse adsl.rec twin.rec pie.rec --markdown"
+)]
 pub struct Args {
-    /// The recording
-    #[arg(value_name = "RECORDING")]
-    recording: PathBuf,
-    /// Print the answer as JSON instead of text
-    #[arg(long)]
+    /// The recordings
+    #[arg(value_name = "RECORDING", required = true)]
+    recordings: Vec<PathBuf>,
+    /// Print JSON instead of text
+    #[arg(long, conflicts_with_all = ["markdown", "csv"])]
     json: bool,
+    /// Print the tables as Markdown
+    #[arg(long, conflicts_with = "csv")]
+    markdown: bool,
+    /// Print the tables as CSV
+    #[arg(long)]
+    csv: bool,
+    /// Statistics, also of a test
+    #[arg(long)]
+    statistics: bool,
+    /// Begin, such as 2026-05-16T09:17 or 2026-05-16T07:17:20Z
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// End
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Time zone of days and of times given without one, such as Europe/Oslo [default: this host's]
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// Figures of each window of that length, such as 10min
+    #[arg(long, value_name = "TIME")]
+    window: Option<Duration>,
+    /// Length of the sliding window [default: 10min, or a tenth of a short recording]
+    #[arg(long, value_name = "TIME")]
+    sliding: Option<Duration>,
+    /// A span of its own, more than once if need be
+    #[arg(long, value_name = "NAME=FROM/TO")]
+    span: Vec<String>,
+    /// Leave out what this file lists: [[exclude]] with from, to and reason
+    #[arg(long, value_name = "FILE.toml")]
+    exclude: Option<PathBuf>,
+    /// Leave out where the base line says that the instrument was at fault
+    #[arg(long)]
+    exclude_faults: bool,
+    /// Limits of reliability in ms
+    #[arg(long, value_name = "MS,MS,...", value_delimiter = ',')]
+    limits: Vec<f64>,
+    /// Which services it can carry: `built-in`, or a file of [[table]] with [[table.service]]
+    #[arg(long, value_name = "FILE.toml")]
+    services: Vec<String>,
+    /// Rate of the line upwards, to know when it was full [default: found, where it can be]
+    #[arg(long, value_name = "RATE")]
+    rate_up: Option<BitsPerSec>,
+    /// And downwards
+    #[arg(long, value_name = "RATE")]
+    rate_down: Option<BitsPerSec>,
+    /// Only this target
+    #[arg(long)]
+    target: Option<String>,
+    /// Cores to use [default: all]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let (recording, answer) = load(&args.recording)?;
-    if args.json {
+    if let [path] = &args.recordings[..]
+        && !asks_for_statistics(&args)
+        && has_phases(path)?
+    {
+        return test(path, args.json);
+    }
+    let ask = ask(&args)?;
+    let mut all = Vec::new();
+    for path in &args.recordings {
+        all.push((path, one(path, &ask, args.exclude_faults)?));
+    }
+    if let [(_, s)] = &all[..] {
+        print(&match (args.json, args.markdown, args.csv) {
+            (true, ..) => format!("{}\n", serde_json::to_string_pretty(s)?),
+            (_, true, _) => report::statistics::markdown(&report::statistics::all(s, &ask.zone)),
+            (.., true) => report::statistics::csv(&report::statistics::all(s, &ask.zone)),
+            _ => report::terminal::statistics(s, stdout_style(), &ask.zone),
+        })?;
+        return Ok(Outcome::Done);
+    }
+    let named: Vec<(String, &Statistics, &TargetStatistics)> = all
+        .iter()
+        .map(|(path, s)| (path.display().to_string(), s, main_target(s)))
+        .collect();
+    let c = compare::compare(&named);
+    print(&match (args.json, args.markdown, args.csv) {
+        (true, ..) => {
+            let recordings: Vec<&Statistics> = all.iter().map(|(_, s)| s).collect();
+            let both = serde_json::json!({ "comparison": c, "recordings": recordings });
+            format!("{}\n", serde_json::to_string_pretty(&both)?)
+        }
+        (_, true, _) => report::statistics::markdown(&report::statistics::comparison(&c)),
+        (.., true) => report::statistics::csv(&report::statistics::comparison(&c)),
+        _ => report::terminal::comparison(&c, stdout_style()),
+    })?;
+    Ok(Outcome::Done)
+}
+
+fn asks_for_statistics(args: &Args) -> bool {
+    let given = [&args.from, &args.to, &args.zone, &args.target];
+    args.statistics
+        || args.markdown
+        || args.csv
+        || args.exclude_faults
+        || given.iter().any(|a| a.is_some())
+        || args.window.is_some()
+        || args.sliding.is_some()
+        || !args.span.is_empty()
+        || args.exclude.is_some()
+        || !args.limits.is_empty()
+        || !args.services.is_empty()
+        || args.rate_up.is_some()
+        || args.rate_down.is_some()
+}
+
+fn test(path: &Path, json: bool) -> anyhow::Result<Outcome> {
+    let (recording, answer) = load(path)?;
+    if json {
         print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
     } else {
         print(&report::terminal::text(&answer, &recording, stdout_style()))?;
@@ -25,13 +150,177 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-pub fn load(
-    path: &std::path::Path,
-) -> anyhow::Result<(base::record::Recording, analysis::answer::Answer)> {
+pub fn load(path: &Path) -> anyhow::Result<(base::record::Recording, analysis::answer::Answer)> {
     let (recording, notes) = store::read_noting(path)?;
     for note in notes {
         eprintln!("{}: {note}", path.display());
     }
     let answer = analysis::analyse_test(&recording, &analysis::Options::default())?;
     Ok((recording, answer))
+}
+
+/// Whether it is of a test.
+pub fn has_phases(recording: &Path) -> anyhow::Result<bool> {
+    store::read_meta(recording)?;
+    let mut words = Vec::new();
+    let mut found = false;
+    store::scan(recording, TableId::Event, &["kind"], &mut |rows| {
+        rows.words("kind", &mut words);
+        found |= words.iter().any(|w| **w == *"phase");
+    })?;
+    Ok(found)
+}
+
+fn one(path: &Path, ask: &Ask, without_faults: bool) -> anyhow::Result<Statistics> {
+    let s = survey::statistics(path, ask)?;
+    let faults = survey::faults(&s);
+    if !without_faults || faults.is_empty() {
+        return Ok(s);
+    }
+    let mut again = ask.clone();
+    again.exclusions.extend(faults);
+    survey::statistics(path, &again)
+}
+
+/// Our own probes, or the target that was probed most.
+fn main_target(s: &Statistics) -> &TargetStatistics {
+    let own = s.targets.iter().find(|t| t.target == "udp");
+    own.or_else(|| s.targets.iter().max_by_key(|t| t.whole.sent))
+        .expect("statistics have at least one target")
+}
+
+fn ask(args: &Args) -> anyhow::Result<Ask> {
+    let zone = when::zone(args.zone.as_deref())?;
+    let instant = |name: &str, text: &Option<String>| {
+        text.as_deref()
+            .map(|t| when::instant(name, t, &zone))
+            .transpose()
+    };
+    let length = |name: &str, d: Option<Duration>| match d.map(|d| i64::try_from(d.as_nanos())) {
+        None => Ok(None),
+        Some(Ok(ns)) if ns > 0 => Ok(Some(ns)),
+        Some(_) => Err(usage(format!(
+            "{name}: give a time above zero, such as 10min"
+        ))),
+    };
+    let mut limits_ns = Vec::new();
+    let limits = if args.limits.is_empty() {
+        &analysis::reliability::LIMITS_MS[..]
+    } else {
+        &args.limits
+    };
+    for ms in limits {
+        if !(*ms > 0.0 && *ms <= 1e9) {
+            return Err(usage(format!(
+                "--limits {ms}: give milliseconds above zero"
+            )));
+        }
+        limits_ns.push((ms * 1e6).round() as i64);
+    }
+    limits_ns.sort_unstable();
+    limits_ns.dedup();
+    let (from_ns, to_ns) = (instant("--from", &args.from)?, instant("--to", &args.to)?);
+    if from_ns.zip(to_ns).is_some_and(|(a, b)| a >= b) {
+        return Err(usage("--from is not before --to"));
+    }
+    Ok(Ask {
+        from_ns,
+        to_ns,
+        window_ns: length("--window", args.window)?,
+        sliding_ns: length("--sliding", args.sliding)?,
+        spans: args
+            .span
+            .iter()
+            .map(|s| span(s, &zone))
+            .collect::<anyhow::Result<_>>()?,
+        exclusions: match &args.exclude {
+            Some(path) => exclusions(path, &zone)?,
+            None => Vec::new(),
+        },
+        limits_ns,
+        services: tables(&args.services)?,
+        up_bps: args.rate_up.map(|r| r.get() as f64),
+        down_bps: args.rate_down.map(|r| r.get() as f64),
+        target: args.target.clone(),
+        threads: threads(args.threads),
+        zone,
+    })
+}
+
+fn span(text: &str, zone: &TimeZone) -> anyhow::Result<Span> {
+    let parts = text.split_once('=').and_then(|(name, times)| {
+        let (from, to) = times.split_once('/')?;
+        Some((name.trim(), from.trim(), to.trim()))
+    });
+    let Some((name, from, to)) = parts.filter(|(name, ..)| !name.is_empty()) else {
+        return Err(usage(format!(
+            "--span {text}: write NAME=FROM/TO, such as upload=2014-05-16T09:14/2014-05-16T09:40"
+        )));
+    };
+    let (from_ns, to_ns) = (
+        when::instant("--span", from, zone)?,
+        when::instant("--span", to, zone)?,
+    );
+    if from_ns >= to_ns {
+        return Err(usage(format!("--span {text}: it ends before it begins")));
+    }
+    Ok(Span {
+        name: name.into(),
+        from_ns,
+        to_ns,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExclusionFile {
+    exclude: Vec<ExclusionLine>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExclusionLine {
+    from: String,
+    to: String,
+    reason: String,
+}
+
+fn text_of(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {e}", path.display())))
+}
+
+fn exclusions(path: &Path, zone: &TimeZone) -> anyhow::Result<Vec<Exclusion>> {
+    let file: ExclusionFile =
+        toml::from_str(&text_of(path)?).map_err(|e| usage(format!("{}: {e}", path.display())))?;
+    let one = |x: ExclusionLine| {
+        let what = path.display().to_string();
+        let e = Exclusion {
+            from_ns: when::instant(&what, &x.from, zone)?,
+            to_ns: when::instant(&what, &x.to, zone)?,
+            reason: x.reason,
+        };
+        if e.from_ns >= e.to_ns {
+            return Err(usage(format!(
+                "{what}: {} to {}: it ends before it begins",
+                x.from, x.to
+            )));
+        }
+        Ok(e)
+    };
+    file.exclude.into_iter().map(one).collect()
+}
+
+fn tables(names: &[String]) -> anyhow::Result<Vec<services::Table>> {
+    let mut all = Vec::new();
+    for name in names {
+        let (what, text) = match name.as_str() {
+            "built-in" => (name.clone(), services::BUILT_IN.to_owned()),
+            path => (path.to_owned(), text_of(Path::new(path))?),
+        };
+        all.extend(services::read(&text).map_err(|e| usage(format!("{what}: {e}")))?);
+    }
+    if names.is_empty() {
+        all = services::read(services::BUILT_IN)?;
+    }
+    Ok(all)
 }

@@ -3,10 +3,9 @@
 use super::{analyse, usage, write_file};
 use crate::Outcome;
 use crate::gather::{Seen, fill};
+use crate::when;
 use anyhow::Context;
-use base::record::{TableId, Text};
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use base::record::Text;
 use report::plots::{self, Material, Scope};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         .unwrap_or_else(|| args.recording.join("report.html"));
     let ending = output.extension().and_then(|e| e.to_str());
     // A test has phases: its page and its two plots show them.
-    let test = whole && has_phases(&args.recording)?;
+    let test = whole && analyse::has_phases(&args.recording)?;
     let text = match (ending, args.plot) {
         (Some("html"), _) if test => {
             let (recording, answer) = analyse::load(&args.recording)?;
@@ -122,32 +121,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn has_phases(recording: &Path) -> anyhow::Result<bool> {
-    let mut words = Vec::new();
-    let mut found = false;
-    store::scan(recording, TableId::Event, &["kind"], &mut |rows| {
-        rows.words("kind", &mut words);
-        found |= words.iter().any(|w| **w == *"phase");
-    })?;
-    Ok(found)
-}
-
 /// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds.
 fn material(args: &Args) -> anyhow::Result<Material> {
     let path = &args.recording;
     let meta = store::read_meta(path)?;
-    let zone = match &args.zone {
-        Some(name) => TimeZone::get(name).map_err(|e| {
-            usage(format!(
-                "--zone {name}: {e}. Give a name such as Europe/Oslo or UTC"
-            ))
-        })?,
-        None => TimeZone::system(),
-    };
+    let zone = when::zone(args.zone.as_deref())?;
     let given = |name: &str, text: &Option<String>| {
-        text.as_deref().map(|t| instant(t, &zone).ok_or_else(|| {
-            usage(format!("{name} {t}: no time. Write 2026-05-16T09:17 (in --zone) or 2026-05-16T07:17:00Z"))
-        })).transpose()
+        text.as_deref()
+            .map(|t| when::instant(name, t, &zone))
+            .transpose()
     };
     let (from, to) = (given("--from", &args.from)?, given("--to", &args.to)?);
     let seen = Seen::of(path)?;
@@ -158,8 +140,8 @@ fn material(args: &Args) -> anyhow::Result<Material> {
     if from_ns >= to_ns {
         return Err(usage(format!(
             "--from and --to leave nothing: the recording goes from {} to {}",
-            stamp(first),
-            stamp(last)
+            when::stamp(first),
+            when::stamp(last)
         )));
     }
     let chosen = |what: &str, asked: &Option<String>, known: &BTreeMap<Text, f64>| match asked {
@@ -198,21 +180,6 @@ fn material(args: &Args) -> anyhow::Result<Material> {
     );
     fill(path, &mut m, target.as_deref(), interface.as_deref())?;
     Ok(m)
-}
-
-/// An instant with its zone, or a civil time in `zone`.
-fn instant(text: &str, zone: &TimeZone) -> Option<i64> {
-    let stamp: Option<jiff::Timestamp> = text.parse().ok();
-    let civil = || {
-        let time: DateTime = text.parse().ok()?;
-        Some(time.to_zoned(zone.clone()).ok()?.timestamp())
-    };
-    i64::try_from(stamp.or_else(civil)?.as_nanosecond()).ok()
-}
-
-fn stamp(t_ns: i64) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(t_ns))
-        .map_or_else(|_| t_ns.to_string(), |t| t.to_string())
 }
 
 /// PNG needs fonts and a renderer, which would be a third of this program's build: those that are installed do it.

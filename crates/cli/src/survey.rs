@@ -1,0 +1,310 @@
+//! The statistics of a recording of any length: two passes over its columns, the first for where it begins and how
+//! often it probes, the second for everything else.
+
+use crate::cmd::usage;
+use crate::gather::{self, Seen};
+use crate::when;
+use analysis::phases;
+use analysis::saturation::{Carried, Full};
+use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series};
+use analysis::services::Table;
+use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics};
+use analysis::survey::{Request, Span, target};
+use anyhow::Context;
+use base::histogram::Histogram;
+use base::record::{Direction, Event, Exclusion, Meta, Recording, TableId, Text};
+use jiff::tz::TimeZone;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What is asked of a recording.
+#[derive(Clone)]
+pub struct Ask {
+    pub zone: TimeZone,
+    /// Only between these instants.
+    pub from_ns: Option<i64>,
+    pub to_ns: Option<i64>,
+    pub window_ns: Option<i64>,
+    /// Length of the sliding window; ten minutes, or a tenth of a short recording, where it is not given.
+    pub sliding_ns: Option<i64>,
+    pub spans: Vec<Span>,
+    pub exclusions: Vec<Exclusion>,
+    pub limits_ns: Vec<i64>,
+    pub services: Vec<Table>,
+    /// Rate of the line.
+    pub up_bps: Option<f64>,
+    pub down_bps: Option<f64>,
+    /// Only this target.
+    pub target: Option<String>,
+    pub threads: usize,
+}
+
+const TEN_MINUTES: i64 = 600_000_000_000;
+/// Beyond that, ask for longer windows.
+const MOST_WINDOWS: i64 = 100_000;
+
+pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
+    let meta = store::read_meta(path)?;
+    let outlines = outlines(path, ask)?;
+    let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
+    let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
+        anyhow::bail!(
+            "{} holds no probes{}",
+            path.display(),
+            ask.target.as_ref().map_or(String::new(), |t| format!(
+                " of target {t:?} in the span that was asked for"
+            ))
+        );
+    };
+    let to_ns = last + 1;
+    let days = when::days(from_ns, to_ns, &ask.zone)?;
+    let windows = match ask.window_ns {
+        Some(length) if (to_ns - from_ns) / length > MOST_WINDOWS => {
+            return Err(usage(format!(
+                "--window: {} windows are too many to print; make them longer, or cut a span out with --from and --to",
+                (to_ns - from_ns) / length
+            )));
+        }
+        Some(length) => when::windows(&days, length, (from_ns, to_ns), &ask.zone),
+        None => Vec::new(),
+    };
+    let phases = phases(path, &meta, to_ns)?;
+    let mut exclusions: Vec<Exclusion> = meta.exclusions.clone();
+    exclusions.extend(ask.exclusions.iter().cloned());
+    let shortest = outlines.values().map(Outline::interval_ns).min();
+    let full = full(path, ask, from_ns, to_ns, shortest.unwrap_or(0) * 20)?;
+    let request = Request {
+        windows,
+        phases,
+        spans: ask.spans.clone(),
+        limits_ns: ask.limits_ns.clone(),
+        sliding_ns: ask
+            .sliding_ns
+            .unwrap_or_else(|| TEN_MINUTES.min((to_ns - from_ns) / 10)),
+        services: ask.services.clone(),
+        full,
+        // A day of a recording of one day is the whole.
+        days: if days.len() > 1 {
+            days.clone()
+        } else {
+            Vec::new()
+        },
+    };
+    let edges = request
+        .phases
+        .iter()
+        .chain(&request.spans)
+        .map(|s| (s.from_ns, s.to_ns))
+        .chain(request.full.iter().flat_map(|f| f.spans.iter().copied()))
+        .flat_map(|(a, b)| [a, b])
+        .collect();
+    let cuts = Cuts {
+        days: days.iter().map(|d| d.from_ns).collect(),
+        window_ns: ask.window_ns,
+        edges,
+        exclusions: exclusions.clone(),
+        limits_ns: ask.limits_ns.clone(),
+    };
+    let mut series = BTreeMap::new();
+    for (name, outline) in &outlines {
+        let plan = Plan::new(outline, cuts.clone());
+        series.insert(
+            name.clone(),
+            Series::new(plan.context("a target has at least one probe")?),
+        );
+    }
+    read(path, &mut series)?;
+    series.values_mut().for_each(|s| s.finish(ask.threads));
+    let excluded = exclusions.into_iter().enumerate().map(|(i, span)| {
+        let blocks = series.values().flat_map(|s| &s.blocks);
+        let inside = blocks.filter(|b| b.excluded == Some(i));
+        Excluded {
+            probes: inside.map(|b| b.counts.sent()).sum(),
+            span,
+        }
+    });
+    Ok(Statistics {
+        version: STATISTICS_VERSION,
+        title: meta.title,
+        origin: meta.origin,
+        complete: meta.complete,
+        from_ns,
+        to_ns,
+        excluded: excluded.collect(),
+        targets: series
+            .iter()
+            .map(|(name, s)| target(name, s, &request))
+            .collect(),
+    })
+}
+
+/// Where the base line says that the instrument was at fault, as exclusions.
+pub fn faults(s: &Statistics) -> Vec<Exclusion> {
+    let shifts = s.targets.iter().flat_map(|t| &t.baseline.shifts);
+    shifts
+        .filter(|s| s.cause == ShiftCause::Instrument)
+        .map(|s| Exclusion {
+            from_ns: s.from_ns,
+            to_ns: s.to_ns,
+            reason: format!(
+                "the instrument: base line {:+.0} ms, {} × the interval between probes",
+                s.step_ms,
+                s.intervals.unwrap_or_default()
+            ),
+        })
+        .collect()
+}
+
+/// Where each target's probes begin and end, within what was asked for.
+fn outlines(path: &Path, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Outline>> {
+    let wanted =
+        |t: i64| ask.from_ns.is_none_or(|from| t >= from) && ask.to_ns.is_none_or(|to| t < to);
+    let mine = |name: &Text| ask.target.as_ref().is_none_or(|t| **t == **name);
+    let mut all: Vec<(Text, Outline)> = Vec::new();
+    let place = |all: &mut Vec<(Text, Outline)>, name: &Text| {
+        all.iter().position(|(n, _)| n == name).unwrap_or_else(|| {
+            all.push((name.clone(), Outline::default()));
+            all.len() - 1
+        })
+    };
+    let mut words: Vec<Text> = Vec::new();
+    let columns = ["sent_ns", "target"];
+    let notes = store::scan(path, TableId::Delay, &columns, &mut |rows| {
+        let Some(targets) = rows.words("target", &mut words) else {
+            return;
+        };
+        let places: Vec<Option<usize>> = (0..words.len())
+            .map(|w| {
+                let used = mine(&words[w]) && targets.contains(&(w as u32));
+                used.then(|| place(&mut all, &words[w]))
+            })
+            .collect();
+        let sent = rows.ints("sent_ns");
+        for (i, t) in targets.iter().enumerate() {
+            if let (Some(place), Some(sent)) = (places[*t as usize], sent.get(i))
+                && wanted(sent)
+            {
+                all[place].1.add(sent);
+            }
+        }
+    })?;
+    for note in notes {
+        eprintln!("{}: {note}", path.display());
+    }
+    gather::thinned(path, &mut |row| {
+        if mine(&row.target) && wanted(row.t_ns) {
+            let at = place(&mut all, &row.target);
+            all[at]
+                .1
+                .add_thinned(row.t_ns, row.interval_ns, row.sent_packets.max(0) as u64);
+        }
+    })?;
+    all.retain(|(_, o)| o.rows() > 0);
+    Ok(all.into_iter().collect())
+}
+
+fn phases(path: &Path, meta: &Meta, end_ns: i64) -> anyhow::Result<Vec<Span>> {
+    let mut recording = Recording {
+        meta: meta.clone(),
+        ..Recording::default()
+    };
+    let mut words: Vec<Text> = Vec::new();
+    store::scan(
+        path,
+        TableId::Event,
+        &["t_ns", "kind", "subject"],
+        &mut |rows| {
+            let t = rows.ints("t_ns");
+            let (Some(kinds), Some(subjects)) = (
+                rows.words("kind", &mut words),
+                rows.words("subject", &mut words),
+            ) else {
+                return;
+            };
+            for (i, (kind, subject)) in kinds.iter().zip(&subjects).enumerate() {
+                recording.event.push(Event {
+                    t_ns: t.get(i).unwrap_or_default(),
+                    kind: words[*kind as usize].clone(),
+                    subject: words[*subject as usize].clone(),
+                    detail: Text::default(),
+                });
+            }
+        },
+    )?;
+    let span = |p: phases::Phase| Span {
+        name: p.name.clone(),
+        from_ns: p.warm_ns,
+        to_ns: p.to_ns,
+    };
+    let all = phases::phases(&recording, Some(end_ns));
+    Ok(all.into_iter().map(span).collect())
+}
+
+fn full(
+    path: &Path,
+    ask: &Ask,
+    from_ns: i64,
+    to_ns: i64,
+    length_ns: i64,
+) -> anyhow::Result<Vec<Full>> {
+    let interface = Seen::interfaces(path)?;
+    let interface = interface
+        .iter()
+        .max_by(|a, b| a.1.total_cmp(b.1))
+        .map(|(name, _)| name.clone());
+    let mut carried = Carried::new(from_ns, to_ns, length_ns);
+    gather::traffic(path, interface.as_deref(), &mut |t, length, rx, tx| {
+        carried.add(t, length, rx, tx);
+    })?;
+    let ways = [(Direction::Up, ask.up_bps), (Direction::Down, ask.down_bps)];
+    Ok(ways
+        .into_iter()
+        .filter_map(|(way, given)| carried.full(way, given))
+        .collect())
+}
+
+fn read(path: &Path, series: &mut BTreeMap<Text, Series>) -> anyhow::Result<()> {
+    let mut names: Vec<Text> = Vec::new();
+    let mut all: Vec<&mut Series> = Vec::new();
+    for (name, s) in series.iter_mut() {
+        names.push(name.clone());
+        all.push(s);
+    }
+    let mut last = 0;
+    gather::probes(path, |name, sent_ns, rtt_ns, status| {
+        if names[last] != *name {
+            match names.iter().position(|n| n == name) {
+                Some(i) => last = i,
+                None => return,
+            }
+        }
+        all[last].add(Probe {
+            sent_ns,
+            rtt_ns,
+            status,
+        });
+    })?;
+    let mut unread = None;
+    gather::thinned(path, &mut |row| {
+        let Some(i) = names.iter().position(|n| *n == row.target) else {
+            return;
+        };
+        let count = |n: i64| n.max(0) as u64;
+        let counts = Counts {
+            ok: count(row.ok_packets),
+            late: count(row.late_packets),
+            lost: count(row.lost_packets),
+            invalid: count(row.invalid_packets),
+            not_sent: count(row.not_sent_packets),
+            duplicates: 0,
+        };
+        match Histogram::from_base64(&row.histogram) {
+            Ok(h) => all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h),
+            Err(e) => unread = Some(gather::unreadable(path, &row, &e)),
+        }
+    })?;
+    match unread {
+        Some(why) => Err(anyhow::anyhow!(why)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! Laying text out in a terminal.
+
+use super::Style;
+use crate::tables::{Cell, Notes, Table};
+use crate::words;
+
+/// Narrowest text that is still laid out; a smaller terminal wraps by itself.
+const NARROWEST: usize = 40;
+/// Longer lines are hard to read, however wide the terminal is.
+const WIDEST: usize = 110;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Paint {
+    Strong,
+    Faint,
+    Green,
+    Yellow,
+    Red,
+}
+
+pub(crate) struct Page {
+    out: String,
+    pub style: Style,
+    pub width: usize,
+}
+
+impl Page {
+    pub(crate) fn new(style: Style) -> Page {
+        Page {
+            out: String::new(),
+            style,
+            width: style.width.clamp(NARROWEST, WIDEST),
+        }
+    }
+
+    pub(crate) fn gap(&mut self) {
+        if !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        format!("{}\n", self.out.trim_end())
+    }
+
+    /// Writes one line as it is; `text` has been laid out already.
+    pub(crate) fn put(&mut self, text: &str, paint: Option<Paint>) {
+        let text = shown(text, self.style);
+        let code = match paint.filter(|_| self.style.colour) {
+            None => {
+                self.out.push_str(text.trim_end());
+                self.out.push('\n');
+                return;
+            }
+            Some(Paint::Strong) => "1",
+            Some(Paint::Faint) => "2",
+            Some(Paint::Green) => "1;32",
+            Some(Paint::Yellow) => "1;33",
+            Some(Paint::Red) => "1;31",
+        };
+        self.out
+            .push_str(&format!("\u{1b}[{code}m{}\u{1b}[0m\n", text.trim_end()));
+    }
+
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.paragraph(text, 0, Some(Paint::Strong));
+    }
+
+    pub(crate) fn paragraph(&mut self, text: &str, indent: usize, paint: Option<Paint>) {
+        for line in wrapped(&shown(text, self.style), self.width - indent) {
+            self.put(&format!("{:indent$}{line}", ""), paint);
+        }
+    }
+
+    pub(crate) fn item(&mut self, text: &str, paint: Option<Paint>) {
+        for (i, line) in wrapped(&shown(text, self.style), self.width - 4)
+            .iter()
+            .enumerate()
+        {
+            self.put(
+                &format!("  {} {line}", if i == 0 { "-" } else { " " }),
+                paint,
+            );
+        }
+    }
+
+    /// Columns where they fit, one block a column where they do not.
+    pub(crate) fn table(&mut self, table: &Table, notes: &mut Notes) {
+        let cells: Vec<Vec<String>> = table
+            .rows
+            .iter()
+            .map(|row| {
+                let cell = |c: &Cell| match c {
+                    Cell::Is(text) => shown(text, self.style),
+                    Cell::CannotTell(reason) => format!("? [{}]", notes.number(reason)),
+                    Cell::Absent => "-".into(),
+                };
+                std::iter::once(shown(&row.label, self.style))
+                    .chain(row.cells.iter().map(cell))
+                    .collect()
+            })
+            .collect();
+        let count = table.columns.len();
+        let widths: Vec<usize> = (0..count)
+            .map(|i| {
+                cells
+                    .iter()
+                    .map(|r| length(&r[i]))
+                    .chain([length(&table.columns[i])])
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        let heads = |i: usize| {
+            if i == 0 {
+                &table.title
+            } else {
+                &table.columns[i]
+            }
+        };
+        if count > 2 && 2 + widths.iter().sum::<usize>() + 2 * (count - 1) <= self.width {
+            let line = |texts: &dyn Fn(usize) -> String, paint| {
+                let first = format!("{:<w$}", texts(0), w = widths[0] + 2);
+                let rest: String = (1..count)
+                    .map(|i| format!("  {:>w$}", texts(i), w = widths[i]))
+                    .collect();
+                (format!("{first}{rest}"), paint)
+            };
+            let (head, paint) = line(&|i| heads(i).clone(), Some(Paint::Strong));
+            self.put(&head, paint);
+            for row in &cells {
+                let (text, paint) = line(
+                    &|i| {
+                        if i == 0 {
+                            format!("  {}", row[0])
+                        } else {
+                            row[i].clone()
+                        }
+                    },
+                    None,
+                );
+                self.put(&text, paint);
+            }
+        } else {
+            for column in 1..count {
+                let name = &table.columns[column];
+                self.heading(&if name.is_empty() {
+                    table.title.clone()
+                } else {
+                    format!("{}: {}", table.title, name.to_lowercase())
+                });
+                for row in &cells {
+                    let indent = widths[0] + 4;
+                    let label = format!("  {}", row[0]);
+                    if self.width < indent + NARROWEST / 2 {
+                        self.put(&label, None);
+                        self.paragraph(&row[column], 6, None);
+                        continue;
+                    }
+                    for (i, line) in wrapped(&row[column], self.width - indent)
+                        .iter()
+                        .enumerate()
+                    {
+                        let before = if i == 0 { &label } else { "" };
+                        self.put(&format!("{before:<indent$}{line}"), None);
+                    }
+                }
+            }
+        }
+        self.gap();
+    }
+}
+
+pub(crate) fn shown(text: &str, style: Style) -> String {
+    let text = words::printable(text);
+    if style.unicode {
+        text
+    } else {
+        words::ascii(&text)
+    }
+}
+
+pub(crate) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Breaks at spaces; a word longer than the line stays whole.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if length(line) + 1 + length(word) <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_string());
+        }
+    }
+    lines
+}

@@ -1,0 +1,254 @@
+//! The statistics of a recording, and several beside each other, as text.
+
+use super::Style;
+use super::page::{Page, Paint};
+use crate::statistics as tables;
+use crate::tables::Notes;
+use crate::words;
+use analysis::compare::Comparison;
+use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
+use base::record::Origin;
+use jiff::tz::TimeZone;
+
+/// Holes and shifts beyond so many are counted rather than listed.
+const LISTED: usize = 40;
+
+fn origin(o: Origin) -> &'static str {
+    match o {
+        Origin::Measured => "measured",
+        Origin::Emulated => "over an emulated link",
+        Origin::Simulated => "simulated",
+        Origin::Captured => "captured",
+        Origin::Imported => "imported",
+    }
+}
+
+/// Times are printed in `zone`.
+pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
+    let mut page = Page::new(style);
+    let mut notes = Notes::default();
+    let title = if s.title.trim().is_empty() {
+        "Tailback"
+    } else {
+        &s.title
+    };
+    page.paragraph(
+        &format!(
+            "{title} · {} · {} to {}{}",
+            origin(s.origin),
+            words::when(s.from_ns, zone),
+            words::when(s.to_ns, zone),
+            if s.complete { "" } else { " · not complete" }
+        ),
+        0,
+        Some(Paint::Faint),
+    );
+    page.gap();
+    for t in &s.targets {
+        target(&mut page, &mut notes, t, zone);
+    }
+    if !s.excluded.is_empty() {
+        page.table(&tables::excluded(s, zone), &mut notes);
+    }
+    finish(page, &notes)
+}
+
+fn finish(mut page: Page, notes: &Notes) -> String {
+    if !notes.0.is_empty() {
+        page.heading("Cannot tell");
+        for (i, reason) in notes.0.iter().enumerate() {
+            page.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
+        }
+    }
+    page.finish()
+}
+
+fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZone) {
+    page.table(&tables::whole(t), notes);
+    let mut small = format!(
+        "In brackets: the interval that holds the figure with 95 % confidence. A probe every {} ms.",
+        words::number(t.interval_ms)
+    );
+    if t.rounding > 0.0 {
+        small += &format!(
+            " Some probes were thinned to histograms: round trips are good to {} %.",
+            words::number(100.0 * t.rounding)
+        );
+    }
+    page.paragraph(&small, 2, Some(Paint::Faint));
+    page.gap();
+    for (title, spans) in [
+        ("Phases and spans", [&t.phases[..], &t.spans[..]].concat()),
+        ("Days", t.days.clone()),
+        ("Windows", t.windows.clone()),
+    ] {
+        if !spans.is_empty() {
+            page.table(&tables::spans(title, &spans), notes);
+        }
+    }
+    page.table(&tables::in_time(t, zone), notes);
+    for l in &t.loaded {
+        let text = match (&l.summary, l.rate_bps.value()) {
+            (Some(_), Some(rate)) => format!(
+                "Full {}: {} in all at {} or nearly so ({}).",
+                l.direction,
+                words::SPAN.print(l.seconds),
+                words::RATE.print(rate),
+                l.rate_from
+            ),
+            (None, Some(rate)) => {
+                format!(
+                    "Never full {}: {} was not reached.",
+                    l.direction,
+                    words::RATE.print(rate)
+                )
+            }
+            _ => format!(
+                "Full {}: cannot tell [{}].",
+                l.direction,
+                notes.number(words::reason(&l.rate_bps))
+            ),
+        };
+        page.paragraph(&text, 2, None);
+    }
+    if let Some(w) = t.worst.first() {
+        page.paragraph(
+            &format!(
+                "Worst: the sliding window of {} with the fewest answers in time, for each limit.",
+                words::SPAN.print((w.to_ns - w.from_ns) as f64 / 1e9)
+            ),
+            2,
+            Some(Paint::Faint),
+        );
+    }
+    page.gap();
+    for table in tables::services(t) {
+        page.table(&table, notes);
+    }
+    wrong(page, t, zone);
+}
+
+/// Gaps, outages and shifts of the base line.
+fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
+    let span = |from: i64, to: i64| {
+        format!(
+            "{} to {} ({})",
+            words::when(from, zone),
+            words::when(to, zone),
+            words::SPAN.print((to - from) as f64 / 1e9)
+        )
+    };
+    page.heading(&format!(
+        "Gaps and outages of {} and more",
+        words::SPAN.print(t.shortest_hole_s)
+    ));
+    if let Some(a) = t.availability.value() {
+        page.paragraph(
+            &format!("{} % of the probed time had answers.", words::nines(a)),
+            2,
+            None,
+        );
+    }
+    if t.gaps.is_empty() && t.outages.is_empty() {
+        page.paragraph("none", 2, None);
+    }
+    for g in t.gaps.iter().take(LISTED) {
+        let reason = if g.reason.is_empty() {
+            "nothing was recorded"
+        } else {
+            &g.reason
+        };
+        page.item(&format!("gap {}: {reason}", span(g.from_ns, g.to_ns)), None);
+    }
+    for o in t.outages.iter().take(LISTED) {
+        page.item(
+            &format!(
+                "outage {}: {} probes lost{}",
+                span(o.from_ns, o.to_ns),
+                o.lost,
+                if o.ended { "" } else { ", no answer after it" }
+            ),
+            Some(Paint::Yellow),
+        );
+    }
+    for (what, n) in [("gaps", t.gaps.len()), ("outages", t.outages.len())] {
+        if n > LISTED {
+            page.item(&format!("and {} further {what}", n - LISTED), None);
+        }
+    }
+    page.gap();
+    page.heading("Base line");
+    page.paragraph(&t.baseline.method, 2, Some(Paint::Faint));
+    let (queues, others): (Vec<&Shift>, Vec<&Shift>) = t
+        .baseline
+        .shifts
+        .iter()
+        .partition(|s| s.cause == ShiftCause::Queue);
+    if t.baseline.shifts.is_empty() && t.baseline.looked {
+        page.paragraph("no shifts", 2, None);
+    }
+    let sign = |s: &Shift| {
+        let plus = if s.step_ms > 0.0 { "+" } else { "" };
+        format!("{plus}{}", words::DELAY.print(s.step_ms))
+    };
+    for s in others.iter().take(LISTED) {
+        let (why, paint) = match s.intervals {
+            Some(n) if s.cause == ShiftCause::Instrument => (
+                format!(
+                    "{n} × the interval between probes: a fault of the instrument, not of the line"
+                ),
+                Some(Paint::Red),
+            ),
+            _ => ("with no more spread: another path".into(), None),
+        };
+        page.item(
+            &format!(
+                "{}: {} to {}, {why}",
+                span(s.from_ns, s.to_ns),
+                sign(s),
+                words::DELAY.print(s.base_ms)
+            ),
+            paint,
+        );
+    }
+    if others.len() > LISTED {
+        page.item(
+            &format!("and {} further shifts", others.len() - LISTED),
+            None,
+        );
+    }
+    if let Some(largest) = queues.iter().max_by(|a, b| a.step_ms.total_cmp(&b.step_ms)) {
+        let all = queues.iter().map(|s| s.to_ns - s.from_ns).sum::<i64>();
+        page.item(
+            &format!(
+                "a queue that was not empty for minutes: {} times, {} in all; highest {}: {} with more spread",
+                queues.len(),
+                words::SPAN.print(all as f64 / 1e9),
+                span(largest.from_ns, largest.to_ns),
+                sign(largest)
+            ),
+            None,
+        );
+    }
+    page.gap();
+}
+
+/// Several recordings side by side.
+pub fn comparison(c: &Comparison, style: Style) -> String {
+    let mut page = Page::new(style);
+    let mut notes = Notes::default();
+    for (i, r) in c.recordings.iter().enumerate() {
+        page.paragraph(
+            &format!("{}: {} · {}", tables::letter(i), r.name, origin(r.origin)),
+            0,
+            None,
+        );
+    }
+    page.gap();
+    for table in tables::comparison(c) {
+        page.table(&table, &mut notes);
+    }
+    page.paragraph(&c.method, 2, Some(Paint::Faint));
+    page.gap();
+    finish(page, &notes)
+}
