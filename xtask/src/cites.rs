@@ -77,6 +77,10 @@ const TITLES: &[(u32, &str)] = &[
         3708,
         "Using TCP Duplicate Selective Acknowledgement (DSACKs) and Stream Control Transmission Protocol (SCTP) Duplicate Transmission Sequence Numbers (TSNs) to Detect Spurious Retransmissions",
     ),
+    (
+        5348,
+        "TCP Friendly Rate Control (TFRC): Protocol Specification",
+    ),
     (5681, "TCP Congestion Control"),
     (
         5682,

@@ -65,6 +65,7 @@ fn files() -> Result<Vec<(String, String)>> {
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
         ("docs/reference/controllers.md".into(), controllers_page()?),
         ("docs/reference/links.md".into(), links_page()?),
+        ("docs/reference/models.md".into(), models_page()?),
     ])
 }
 
@@ -283,6 +284,34 @@ the same form. Each direction, `[up]` and `[down]`, may have these keys:
     Ok(out)
 }
 
+fn models_page() -> Result<String> {
+    let mut out = format!(
+        "{GENERATED}# Models
+
+Formulas that `tailback model NAME KEY=VALUE …` reckons with; `tailback model NAME` explains one, and `--plot KEY=LOW..HIGH`
+draws it. Every example is a test: what the program says agrees with what is reckoned by hand.
+"
+    );
+    for model in analysis::theory::MODELS {
+        entry(&mut out, &model.entry)?;
+        write!(
+            out,
+            "\nFormula: {}\n\nHolds for: {}\n\n| figure | meaning |\n|---|---|\n",
+            model.formula, model.limits
+        )?;
+        for o in model.outputs {
+            writeln!(out, "| `{}` | {} |", o.name, cell(o.doc))?;
+        }
+        let given = model.example.given.replace(',', " ");
+        write!(
+            out,
+            "\nExample: `tailback model {} {given}`. {}\n",
+            model.entry.name, model.example.by_hand
+        )?;
+    }
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,6 +339,9 @@ mod tests {
         }
         for spec in link::qdisc::registry::QDISCS {
             assert!(all.contains(&format!("\n## {}\n", spec.entry.name)));
+        }
+        for model in analysis::theory::MODELS {
+            assert!(all.contains(&format!("\n## {}\n", model.entry.name)));
         }
         for spec in congestion::registry::CONTROLLERS {
             assert!(all.contains(&format!("\n## {}\n", spec.entry.name)));

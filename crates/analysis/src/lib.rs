@@ -28,6 +28,7 @@ pub mod statistics;
 pub mod stats;
 pub mod survey;
 mod test;
+pub mod theory;
 
 pub use stability::{Stability, stable};
 pub use test::{AnalysisError, Options, analyse_test};

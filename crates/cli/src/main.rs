@@ -41,6 +41,7 @@ enum Verb {
     Import(cmd::import::Args),
     Sim(cmd::sim::Args),
     Reproduce(cmd::reproduce::Args),
+    Model(cmd::model::Args),
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
 }
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Import(args) => cmd::import::run(args),
         Verb::Sim(args) => cmd::sim::run(args),
         Verb::Reproduce(args) => cmd::reproduce::run(args),
+        Verb::Model(args) => cmd::model::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),
     };

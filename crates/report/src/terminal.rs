@@ -11,6 +11,7 @@ mod page;
 mod plot;
 mod statistics;
 
+pub use page::wrapped;
 use page::{Page, Paint, length, shown};
 pub use statistics::{comparison, statistics};
 

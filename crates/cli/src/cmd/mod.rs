@@ -4,6 +4,7 @@ pub mod analyse;
 pub mod emulate;
 pub mod import;
 pub mod list;
+pub mod model;
 pub mod monitor;
 pub mod report;
 pub mod reproduce;

@@ -185,7 +185,7 @@ pub(crate) fn length(text: &str) -> usize {
 }
 
 /// Breaks at spaces; a word longer than the line stays whole.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");
