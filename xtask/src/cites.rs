@@ -16,6 +16,8 @@ const TITLES: &[(u32, &str)] = &[
         1624,
         "Computation of the Internet Checksum via Incremental Update",
     ),
+    (1191, "Path MTU discovery"),
+    (1918, "Address Allocation for Private Internets"),
     (1982, "Serial Number Arithmetic"),
     (
         2001,
@@ -95,6 +97,7 @@ const TITLES: &[(u32, &str)] = &[
         6675,
         "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK) for TCP",
     ),
+    (6691, "TCP Options and Maximum Segment Size (MSS)"),
     (6817, "Low Extra Delay Background Transport (LEDBAT)"),
     (6864, "Updated Specification of the IPv4 ID Field"),
     (6928, "Increasing TCP's Initial Window"),

@@ -9,6 +9,7 @@
 
 pub mod agenda;
 pub mod batch;
+pub mod capture;
 pub mod document;
 pub mod journey;
 pub mod marking;

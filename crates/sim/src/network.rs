@@ -15,7 +15,7 @@ use crate::source::Source;
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
-use base::{Ecn, FlowId, Packet, Time};
+use base::{Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fate, Fates, Reason};
 use link::{Express, Link, LinkParams, LinkStats};
 use std::collections::BTreeSet;
@@ -28,6 +28,12 @@ pub trait Observer {
     fn answer(&mut self, _now: Time, _flow: usize, _probe: &Segment, _ecn: Ecn) {}
     /// A transfer is complete.
     fn done(&mut self, _now: Time, _connection: usize, _started: Time) {}
+    /// A packet enters a link, before its queue; told in time of a link that is [tapped](Network::tap).
+    fn entered(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
+    /// A packet comes out of a link; told of one that is tapped.
+    fn left(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
+    /// A line has doubled a packet: the second goes on under a name of its own.
+    fn copied(&mut self, _packet: PacketId, _copy: PacketId) {}
 }
 
 /// Both see everything.
@@ -43,6 +49,18 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn done(&mut self, now: Time, connection: usize, started: Time) {
         self.0.done(now, connection, started);
         self.1.done(now, connection, started);
+    }
+    fn entered(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
+        self.0.entered(now, link, packet, segment);
+        self.1.entered(now, link, packet, segment);
+    }
+    fn left(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
+        self.0.left(now, link, packet, segment);
+        self.1.left(now, link, packet, segment);
+    }
+    fn copied(&mut self, packet: PacketId, copy: PacketId) {
+        self.0.copied(packet, copy);
+        self.1.copied(packet, copy);
     }
 }
 
@@ -67,6 +85,8 @@ struct LinkSlot {
     /// What comes out goes to a link that nothing else feeds, so it is handed on as soon as it is known
     /// when it will come out.
     silent: bool,
+    /// An observer wants to see what enters it and what comes out, each in time.
+    tapped: bool,
     fed_by: Feeder,
     /// Sojourn times of the packets that came out, where they are wanted.
     sojourn: Option<Box<Summary>>,
@@ -143,6 +163,17 @@ impl Connection {
     /// Of the packets that carry its data.
     pub fn flow(&self) -> FlowId {
         self.forward.id()
+    }
+    /// Of the packets that acknowledge them.
+    pub fn back_flow(&self) -> FlowId {
+        self.back.id()
+    }
+    /// Payload after which its application has nothing more to say; `None` where that is not known.
+    pub fn ends_after(&self) -> Option<u64> {
+        match self.application {
+            Application::Bulk { bytes } if bytes < u64::MAX => Some(bytes),
+            _ => None,
+        }
     }
 }
 
@@ -275,6 +306,7 @@ impl Network {
             line,
             place: self.agenda.add(),
             silent: false,
+            tapped: false,
             fed_by: Feeder::Nothing,
             sojourn: None,
         });
@@ -285,6 +317,12 @@ impl Network {
     /// From now on the sojourn times of that link are kept.
     pub fn watch(&mut self, link: LinkIndex) {
         self.links[link].sojourn = Some(Box::default());
+    }
+
+    /// From now on observers are told in time what enters that link and what comes out of it.
+    pub fn tap(&mut self, link: LinkIndex) {
+        self.links[link].tapped = true;
+        self.changed = true;
     }
 
     fn way(&mut self, links: &[LinkIndex], end: u32, dscp: u8) -> Way {
@@ -454,7 +492,7 @@ impl Network {
     fn find_silent_links(&mut self) {
         self.changed = false;
         for slot in &mut self.links {
-            slot.silent = matches!(slot.line, Line::Express(_));
+            slot.silent = matches!(slot.line, Line::Express(_)) && !slot.tapped;
         }
         for hop in self.routes.windows(2) {
             let (from, to) = (hop[0], hop[1]);
@@ -464,7 +502,7 @@ impl Network {
             let goes_on = to >> kind::BITS == kind::LINK && {
                 let slot = &self.links[to as usize];
                 let plain = matches!(&slot.line, Line::Express(e) if e.takes_time());
-                plain && slot.fed_by == Feeder::Link(from as usize)
+                plain && !slot.tapped && slot.fed_by == Feeder::Link(from as usize)
             };
             self.links[from as usize].silent &= goes_on;
         }
@@ -484,6 +522,9 @@ impl Network {
             if let Some(sojourn) = &mut slot.sojourn {
                 sojourn.add_span(exit.sojourn);
             }
+            let flying = self.arena.get(exit.item);
+            let packet = flying.packet(exit.item, self.now);
+            observer.left(self.now, number, &packet, &flying.segment);
             self.go_on(exit.item, observer);
         }
     }
@@ -503,15 +544,19 @@ impl Network {
             self.agenda.set(slot.place, again);
             self.bury(observer);
             if let Some(delivery) = delivery {
-                let number = delivery.packet.id.0 as u32;
-                self.arena.get_mut(number).ecn = delivery.packet.ecn;
-                let number = if delivery.again {
+                let mut packet_number = delivery.packet.id.0 as u32;
+                let flying = self.arena.get_mut(packet_number);
+                flying.ecn = delivery.packet.ecn;
+                let packet = flying.packet(packet_number, self.now);
+                observer.left(self.now, number, &packet, &flying.segment);
+                if delivery.again {
                     // Its second copy needs a place of its own.
-                    self.arena.insert(*self.arena.get(number))
-                } else {
-                    number
-                };
-                self.go_on(number, observer);
+                    let copy = *flying;
+                    packet_number = self.arena.insert(copy);
+                    let name = PacketId(u64::from(packet_number));
+                    observer.copied(packet.id, name);
+                }
+                self.go_on(packet_number, observer);
             }
             if again.is_none_or(|at| at > self.now) {
                 return;
@@ -571,6 +616,7 @@ impl Network {
         let (mut at, mut position, len) = (self.now, flying.position, flying.len);
         loop {
             let link = self.routes[position as usize] as usize;
+            observer.entered(at, link, &flying.packet(number, at), &flying.segment);
             let slot = &mut self.links[link];
             if slot.silent {
                 slot.release(self.now);

@@ -21,6 +21,8 @@ pub struct Instance {
     /// Number of its `[[flow]]`.
     pub group: usize,
     pub end: End,
+    /// Nodes of the graph: where its packets come from, and where they go.
+    pub hosts: (u32, u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
     }
 }
 
-fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
+pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
     let mean = params("link", &scenario.link)?.rate.mean();
     let reverse = scenario
         .reverse
@@ -337,7 +339,8 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
                 let source = Source::new(marked, start, stop, &streams, &name);
                 End::Datagrams(network.add_source(source, &there, &back))
             };
-            flows.push(Instance { group, end });
+            let hosts = (from as u32, to as u32);
+            flows.push(Instance { group, end, hosts });
         }
     }
     Ok(Plan {

@@ -1,6 +1,9 @@
-//! Packet captures: files of pcap and pcapng as records ([`Reader`]), records as headers ([`frame`]).
+//! Packet captures: files of pcap and pcapng as records ([`Reader`]), records as headers ([`frame`]); and the
+//! other way: headers as frames ([`compose`]), frames as a file ([`pcapng`]).
 
+pub mod compose;
 pub mod frame;
+pub mod pcapng;
 mod reader;
 
 pub use reader::{CaptureError, Damage, Reader, Record};

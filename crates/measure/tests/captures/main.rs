@@ -3,3 +3,4 @@
 mod packets;
 mod reading;
 mod tracking;
+mod writing;

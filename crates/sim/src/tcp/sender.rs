@@ -230,6 +230,10 @@ impl Sender {
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
+    /// What its controller makes of ECN; `None` where it is not negotiated.
+    pub fn ecn_use(&self) -> Option<EcnUse> {
+        self.settings.ecn.then_some(self.ecn_use)
+    }
     /// What ECN bits its packets carry.
     #[inline]
     pub fn ecn(&self) -> Ecn {

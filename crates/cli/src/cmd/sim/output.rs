@@ -1,0 +1,188 @@
+//! What a simulation leaves on disk: recordings and captures.
+
+use super::Point;
+use crate::cmd::{usage, write_file};
+use anyhow::Context;
+use base::record::{FORMAT_VERSION, Meta, Origin};
+use indicatif::ProgressBar;
+use sim::Scenario;
+use std::fs::{File, OpenOptions};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// Where the recording of each point goes; names that can be had are found out before anything runs.
+pub fn recordings(points: &[Point], output: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    if let [_] = points {
+        try_name(output)?;
+        return Ok(vec![output.to_owned()]);
+    }
+    std::fs::create_dir_all(output)
+        .map_err(|e| usage(format!("cannot create {}: {e}", output.display())))?;
+    let paths: Vec<PathBuf> = points
+        .iter()
+        .map(|point| output.join(format!("{}.rec", file_name(point))))
+        .collect();
+    paths.iter().try_for_each(|path| try_name(path))?;
+    Ok(paths)
+}
+
+/// Makes the directory and removes it again.
+fn try_name(path: &Path) -> anyhow::Result<()> {
+    let made = std::fs::create_dir(path).and_then(|()| std::fs::remove_dir(path));
+    made.map_err(|e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            usage(store::StoreError::Exists { path: path.into() }.to_string())
+        }
+        _ => usage(format!("cannot create {}: {e}", path.display())),
+    })
+}
+
+/// Writes the recording of the first seed of each point.
+pub fn record_points(points: &[Point], paths: &[PathBuf]) -> anyhow::Result<()> {
+    let bar = super::bar()?;
+    for (number, (point, path)) in points.iter().zip(paths).enumerate() {
+        if live::signal::interrupted() {
+            break;
+        }
+        record(&point.scenario, path, &|share| {
+            bar.set_position(((number as f64 + share) / points.len() as f64 * 1000.0) as u64);
+        })?;
+        write_file(
+            &path.join("scenario.toml"),
+            &toml::to_string(&point.scenario).context("the scenario as TOML")?,
+        )?;
+        bar.suspend(|| eprintln!("{}", path.display()));
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn file_name(point: &Point) -> String {
+    let parts: Vec<String> = point
+        .labels
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    parts
+        .join(",")
+        .chars()
+        .map(|c| {
+            if c.is_alphanumeric() || "=,.-_".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+fn record(scenario: &Scenario, path: &Path, progress: &dyn Fn(f64)) -> anyhow::Result<()> {
+    let mut meta = Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: Origin::Simulated,
+        verb: "sim".into(),
+        title: scenario.title.clone(),
+        started_ns: sim::run::EPOCH_NS,
+        plan: serde_json::to_value(scenario).context("the scenario")?,
+        ..Meta::default()
+    };
+    let mut writer = store::Writer::create(path, meta.clone())?;
+    let mut failed = None;
+    let outcome = sim::run(
+        scenario,
+        scenario.seed,
+        Some(&mut |row| {
+            if failed.is_none() {
+                failed = writer.write(row).err();
+            }
+        }),
+        &mut |now| {
+            progress(now.as_secs_f64() / scenario.duration.as_secs_f64());
+            !live::signal::interrupted()
+        },
+    )?;
+    if let Some(e) = failed {
+        return Err(e.into());
+    }
+    let end_ns = (outcome.simulated_s * 1e9).round() as i64;
+    meta.ended_ns = Some(meta.started_ns + end_ns);
+    meta.complete = outcome.simulated_s >= scenario.duration.as_secs_f64() * 0.999_999;
+    writer.close(meta)?;
+    Ok(())
+}
+
+/// Captures that were asked for, each with a file that is open already.
+pub struct Captures {
+    points: Vec<(sim::capture::Point, BufWriter<File>)>,
+    paths: Vec<PathBuf>,
+    snaplen: u32,
+}
+
+/// `asked` is LINK=FILE each.
+pub fn captures(scenario: &Scenario, asked: &[String], snaplen: u32) -> anyhow::Result<Captures> {
+    let mut found = Vec::new();
+    for pair in asked {
+        let (link, path) = super::split(pair, "--pcap", "link=bottleneck.pcapng")?;
+        let point =
+            sim::capture::find(scenario, link).map_err(|e| usage(format!("--pcap {pair}: {e}")))?;
+        found.push((point, PathBuf::from(path)));
+    }
+    let mut captures = Captures {
+        points: Vec::new(),
+        paths: Vec::new(),
+        snaplen,
+    };
+    for (point, path) in found {
+        let file = create(&path)
+            .map_err(|e| usage(format!("cannot create the capture {}: {e}", path.display())))?;
+        captures
+            .points
+            .push((point, BufWriter::with_capacity(1 << 18, file)));
+        captures.paths.push(path);
+    }
+    Ok(captures)
+}
+
+/// A new file; a pipe may be there already.
+fn create(path: &Path) -> std::io::Result<File> {
+    let is_file = path.metadata().is_ok_and(|m| m.is_file());
+    match is_file {
+        true => Err(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "it exists already. Choose another name, or remove it first",
+        )),
+        false => OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path),
+    }
+}
+
+impl Captures {
+    /// Runs the scenario's first seed with all of them.
+    pub fn write(self, scenario: &Scenario) -> anyhow::Result<()> {
+        let bar = super::bar()?;
+        write_all(self.points, scenario, self.snaplen, &bar)?;
+        bar.finish_and_clear();
+        for path in self.paths {
+            eprintln!("{}", path.display());
+        }
+        Ok(())
+    }
+}
+
+fn write_all(
+    points: Vec<(sim::capture::Point, BufWriter<File>)>,
+    scenario: &Scenario,
+    snaplen: u32,
+    bar: &ProgressBar,
+) -> anyhow::Result<()> {
+    let whole = scenario.duration.as_secs_f64();
+    sim::capture::run(scenario, scenario.seed, snaplen, points, &mut |now| {
+        bar.set_position((now.as_secs_f64() / whole * 1000.0) as u64);
+        !live::signal::interrupted()
+    })?;
+    Ok(())
+}

@@ -1,0 +1,419 @@
+//! Captures of simulated links: what a capture on a router's port would hold, as pcapng.
+//!
+//! A capture stands where a link begins: packets are seen as they enter the link, before its queue, and those
+//! of the link in the other direction as they come out of it. So each packet is in it once, as TCP's
+//! analysis in other tools wants it; what a queue has let through is seen where the next link begins. What
+//! became of a packet on the link, if it was dropped or marked, stands beside it as a comment: a packet is
+//! held back until that is known.
+
+mod wire;
+
+use crate::network::{Happening, LinkIndex, Observer};
+use crate::plan::{self, Plan};
+use crate::run::EPOCH_NS;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::segment::Segment;
+use crate::topology::Graph;
+use base::words::hint;
+use base::{Ecn, Packet, PacketId, Time};
+use link::qdisc::Reason;
+use measure::capture::LinkType;
+use measure::capture::pcapng::{self, Interface, Way, Writer};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use wire::Wires;
+
+/// Hosts are named in the file where there are no more of them.
+const NAMED_HOSTS: usize = 1000;
+
+/// A link with a capture where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    pub link: LinkIndex,
+    /// The link in the other direction.
+    pub back: Option<LinkIndex>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    #[error("the capture of \"{link}\" cannot be written: {source}")]
+    Io { link: String, source: io::Error },
+}
+
+/// The links of a scenario, as captures name them.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn links(scenario: &Scenario) -> Result<Vec<String>, ScenarioError> {
+    let graph = plan::graph_of(scenario)?;
+    Ok(graph.edges.into_iter().map(|e| e.name).collect())
+}
+
+/// The link of that name, or the only one that leaves the host of that name.
+///
+/// # Errors
+/// A name that is none, answered with the nearest; a host that more than one link leaves.
+pub fn find(scenario: &Scenario, name: &str) -> Result<Point, ScenarioError> {
+    let graph = plan::graph_of(scenario)?;
+    let named = graph.edges.iter().position(|e| e.name == name);
+    let link = match (named, graph.find(name)) {
+        (Some(link), _) => link,
+        (None, Some(node)) => only_link_of(&graph, node)?,
+        (None, None) => {
+            let links = graph.edges.iter().map(|e| e.name.as_str());
+            let known: Vec<&str> = links
+                .chain(graph.nodes.iter().map(String::as_str))
+                .collect();
+            return Err(ScenarioError::Invalid(format!(
+                "no link or host \"{name}\" to capture at. Known: {}.{}",
+                listed(&known),
+                hint(name, &known)
+            )));
+        }
+    };
+    Ok(Point {
+        link,
+        back: opposite(&graph, link),
+    })
+}
+
+fn only_link_of(graph: &Graph, node: usize) -> Result<LinkIndex, ScenarioError> {
+    let leaving: Vec<usize> = (0..graph.edges.len())
+        .filter(|e| graph.edges[*e].from == node)
+        .collect();
+    match leaving[..] {
+        [only] => Ok(only),
+        _ => {
+            let names: Vec<&str> = leaving
+                .iter()
+                .map(|e| graph.edges[*e].name.as_str())
+                .collect();
+            Err(ScenarioError::Invalid(format!(
+                "{} links leave \"{}\": name one of them to capture at: {}",
+                leaving.len(),
+                graph.nodes[node],
+                listed(&names)
+            )))
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    let more = if names.len() > 20 { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(20)].join(", "))
+}
+
+/// Links are made in pairs, there and back.
+fn opposite(graph: &Graph, link: usize) -> Option<usize> {
+    let edge = &graph.edges[link];
+    let turns = |e: &usize| {
+        let other = graph.edges.get(*e);
+        other.is_some_and(|o| (o.from, o.to) == (edge.to, edge.from))
+    };
+    Some(link ^ 1)
+        .filter(turns)
+        .or_else(|| (0..graph.edges.len()).find(turns))
+}
+
+/// A packet that waits for its fate, or behind one that does.
+struct Held {
+    interface: u32,
+    t_ns: i64,
+    data: Vec<u8>,
+    original_len: u32,
+    way: Way,
+    /// As it entered the link.
+    ecn: Ecn,
+    settled: bool,
+    comment: Option<String>,
+}
+
+/// One file being written.
+struct Tap<W> {
+    name: String,
+    writer: Writer<W>,
+    held: VecDeque<Held>,
+    /// Number of the first that is held, counted over the whole run.
+    first: u64,
+    /// By the name of a packet that is on the link: its number among those held.
+    on_link: Vec<Option<u64>>,
+}
+
+impl<W: Write> Tap<W> {
+    fn add(&mut self, held: Held) -> u64 {
+        self.held.push_back(held);
+        self.first + self.held.len() as u64 - 1
+    }
+
+    /// Says what became of a packet of the link; `fate` is told how it entered.
+    fn settle(&mut self, packet: PacketId, fate: impl FnOnce(Ecn) -> Option<String>) {
+        let number = self.on_link.get_mut(packet.0 as usize);
+        let Some(number) = number.and_then(Option::take) else {
+            return;
+        };
+        if let Some(held) = self.held.get_mut((number - self.first) as usize) {
+            held.comment = fate(held.ecn);
+            held.settled = true;
+        }
+    }
+
+    fn write_settled(&mut self, all: bool) -> io::Result<()> {
+        while self.held.front().is_some_and(|h| h.settled || all) {
+            let Some(held) = self.held.pop_front() else {
+                break;
+            };
+            self.first += 1;
+            self.writer.packet(&pcapng::Packet {
+                interface: held.interface,
+                t_ns: held.t_ns,
+                original_len: held.original_len,
+                data: &held.data,
+                way: held.way,
+                comment: held.comment.as_deref(),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes what passes the ends of links; an observer of a network.
+pub struct Capture<W> {
+    taps: Vec<Tap<W>>,
+    /// Of each link: the taps where it begins, and those where it ends.
+    begins: Vec<Vec<usize>>,
+    ends: Vec<Vec<usize>>,
+    wires: Wires,
+    snaplen: u32,
+    failed: Option<CaptureError>,
+}
+
+impl<W: Write> Capture<W> {
+    /// Taps the links of a plan that has not run yet. `snaplen` is the most that is kept of a frame.
+    ///
+    /// # Errors
+    /// Output that cannot be written.
+    pub fn new(
+        scenario: &Scenario,
+        plan: &mut Plan,
+        seed: u64,
+        snaplen: u32,
+        points: Vec<(Point, W)>,
+    ) -> Result<Capture<W>, CaptureError> {
+        let graph = plan::graph_of(scenario)?;
+        let mut capture = Capture {
+            taps: Vec::new(),
+            begins: vec![Vec::new(); graph.edges.len()],
+            ends: vec![Vec::new(); graph.edges.len()],
+            wires: Wires::new(&graph, plan),
+            snaplen,
+            failed: None,
+        };
+        for (point, out) in points {
+            let number = capture.taps.len();
+            plan.network.tap(point.link);
+            capture.begins[point.link].push(number);
+            if let Some(back) = point.back {
+                plan.network.tap(back);
+                capture.ends[back].push(number);
+            }
+            let name = graph.edges[point.link].name.clone();
+            let writer = open(scenario, &graph, seed, snaplen, point, out).map_err(|source| {
+                CaptureError::Io {
+                    link: name.clone(),
+                    source,
+                }
+            })?;
+            capture.taps.push(Tap {
+                name,
+                writer,
+                held: VecDeque::new(),
+                first: 0,
+                on_link: Vec::new(),
+            });
+        }
+        Ok(capture)
+    }
+
+    /// Nothing more can be written.
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// What went wrong with the output, now or on the way.
+    pub fn finish(self) -> Result<Vec<W>, CaptureError> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let finish = |mut tap: Tap<W>| {
+            let done = tap.write_settled(true).and_then(|()| tap.writer.finish());
+            done.map_err(|source| CaptureError::Io {
+                link: tap.name,
+                source,
+            })
+        };
+        self.taps.into_iter().map(finish).collect()
+    }
+
+    fn write(&mut self, tap: usize) {
+        let tap = &mut self.taps[tap];
+        if let (Err(source), None) = (tap.write_settled(false), &self.failed) {
+            self.failed = Some(CaptureError::Io {
+                link: tap.name.clone(),
+                source,
+            });
+        }
+    }
+
+    /// What is seen of a packet on that link.
+    fn seen(
+        &self,
+        now: Time,
+        link: LinkIndex,
+        packet: &Packet,
+        segment: &Segment,
+        way: Way,
+    ) -> Held {
+        let frame = self.wires.frame(link, packet, segment);
+        Held {
+            interface: u32::from(way == Way::In),
+            t_ns: EPOCH_NS + now.as_nanos() as i64,
+            original_len: frame.original_len,
+            data: frame.kept(self.snaplen),
+            way,
+            ecn: packet.ecn,
+            settled: way == Way::In,
+            comment: None,
+        }
+    }
+}
+
+/// The head of a file: which scenario, its two interfaces, the names of hosts.
+fn open<W: Write>(
+    scenario: &Scenario,
+    graph: &Graph,
+    seed: u64,
+    snaplen: u32,
+    point: Point,
+    out: W,
+) -> io::Result<Writer<W>> {
+    let what = match scenario.title.as_str() {
+        "" => format!("simulated, seed {seed}"),
+        title => format!("simulated, seed {seed}: {title}"),
+    };
+    let application = format!("tailback {}", env!("CARGO_PKG_VERSION"));
+    let mut writer = Writer::new(out, &application, &what)?;
+    let here = &graph.nodes[graph.edges[point.link].from];
+    let there = &graph.nodes[graph.edges[point.link].to];
+    for (link, way) in [
+        (Some(point.link), "enters, before the queue, on the way to"),
+        (point.back, "has come out, from"),
+    ] {
+        let Some(edge) = link.map(|link| &graph.edges[link]) else {
+            continue;
+        };
+        let speed = edge.link.params().ok().map(|p| p.rate.mean().get());
+        writer.interface(&Interface {
+            link: LinkType::ETHERNET,
+            name: &edge.name,
+            description: &format!("at {here}: what {way} {there}"),
+            speed,
+            snaplen,
+        })?;
+    }
+    let hosts = graph.nodes.iter().enumerate().take(NAMED_HOSTS);
+    writer.names(hosts.map(|(i, name)| (wire::address(i as u32), name.as_str())))?;
+    Ok(writer)
+}
+
+impl<W: Write> Observer for Capture<W> {
+    fn packet(&mut self, _now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        match what {
+            Happening::Sent => self.wires.sent(packet, segment),
+            Happening::Received => self.wires.received(packet, segment),
+            Happening::Dropped(why) => {
+                for tap in 0..self.taps.len() {
+                    self.taps[tap].settle(packet.id, |_| Some(dropped(why).into()));
+                    self.write(tap);
+                }
+            }
+        }
+    }
+
+    fn entered(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
+        self.wires.hop(packet.id);
+        for i in 0..self.begins[link].len() {
+            let tap = self.begins[link][i];
+            let held = self.seen(now, link, packet, segment, Way::Out);
+            let name = packet.id.0 as usize;
+            let tap = &mut self.taps[tap];
+            let number = tap.add(held);
+            if tap.on_link.len() <= name {
+                tap.on_link.resize(name + 1, None);
+            }
+            tap.on_link[name] = Some(number);
+        }
+    }
+
+    fn left(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
+        for i in 0..self.begins[link].len() {
+            let tap = self.begins[link][i];
+            self.taps[tap].settle(packet.id, |entered| {
+                let marked = packet.ecn == Ecn::Ce && entered != Ecn::Ce;
+                marked.then(|| "marked CE by the queue".into())
+            });
+            self.write(tap);
+        }
+        for i in 0..self.ends[link].len() {
+            let tap = self.ends[link][i];
+            let held = self.seen(now, link, packet, segment, Way::In);
+            self.taps[tap].add(held);
+            self.write(tap);
+        }
+    }
+
+    fn copied(&mut self, packet: PacketId, copy: PacketId) {
+        self.wires.copied(packet, copy);
+    }
+}
+
+fn dropped(why: Reason) -> &'static str {
+    match why {
+        Reason::Overlimit => "dropped: the queue was full",
+        Reason::TargetExceeded => "dropped by the queue: the delay target was exceeded",
+        Reason::EarlyDrop => "dropped by the queue before it was full",
+        Reason::FlowEvicted => "dropped by the queue to make room for another flow",
+        Reason::LineLoss => "lost on the line",
+    }
+}
+
+/// Runs a scenario and writes a capture at each of the points. `step` is told how far the run is and says
+/// whether to go on.
+///
+/// # Errors
+/// A scenario that cannot be run, or output that cannot be written.
+pub fn run<W: Write>(
+    scenario: &Scenario,
+    seed: u64,
+    snaplen: u32,
+    points: Vec<(Point, W)>,
+    step: &mut dyn FnMut(Time) -> bool,
+) -> Result<Vec<W>, CaptureError> {
+    let mut plan = plan::build(scenario, seed)?;
+    let mut capture = Capture::new(scenario, &mut plan, seed, snaplen, points)?;
+    let end = Time::ZERO + scenario.duration;
+    let slice = (scenario.duration / 200).max(base::Duration::from_nanos(1));
+    let mut until = Time::ZERO;
+    while until < end && !capture.has_failed() {
+        until = (until + slice).min(end);
+        plan.network.run_until(until, &mut capture);
+        if !step(until) {
+            break;
+        }
+    }
+    capture.finish()
+}

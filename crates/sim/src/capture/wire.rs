@@ -1,0 +1,467 @@
+//! What the engine leaves out of its packets and a capture shows: addresses, ports, sequence numbers that begin
+//! anywhere and wrap, identifications, windows, timestamps, the handshake's options. All of it follows from what
+//! the packets of a flow do, so it is kept here, where a capture is asked for, and costs nothing elsewhere.
+//!
+//! **Source**: RFC 7323, "TCP Extensions for High Performance" (2014), sections 2.3 and 4.3; RFC 3168, "The
+//! Addition of Explicit Congestion Notification (ECN) to IP" (2001), section 6.1; RFC 8257 section 3.2; RFC 9768,
+//! "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP", section 3.
+//!
+//! **Deviations**: headers whose size a scenario sets otherwise than 40 or 52 bytes: what is left of it stands
+//! behind the IP packet, as a trailer. A SYN carries its options even where the scenario's header has no room
+//! for them. The end that only receives sends no FIN, because the engine sends no answer to one.
+
+use crate::network::{Connection, Network};
+use crate::plan::{End, Plan};
+use crate::segment::{SACK_BLOCKS, Segment, flag};
+use crate::topology::Graph;
+use base::{Ecn, Packet, PacketId, Time};
+use congestion::EcnUse;
+use measure::capture::compose::{self, Composed, Outer, Tcp, Udp};
+use measure::capture::frame::flag as tcp_flag;
+use std::net::Ipv4Addr;
+
+/// Ports that no dissector of Wireshark claims, and so many sources to each destination.
+const SOURCE_PORT: u32 = 50_000;
+const DESTINATION_PORT: u32 = 38_000;
+const SOURCES: u32 = 4096;
+
+/// IP and TCP headers without options, and with timestamps.
+const PLAIN: u64 = 40;
+const STAMPED: u64 = 52;
+
+/// What the sender of the data, which receives none, offers as its own window: Linux's first.
+const OWN_WINDOW: u16 = 64_240;
+const OWN_SCALE: u8 = 7;
+
+/// The private network 10.0.0.0/8 (RFC 1918 section 3) has room for every node.
+pub fn address(node: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + node)
+}
+
+/// Locally administered (IEEE 802, section 8.4): the second bit of the first byte is set.
+fn mac(node: u32) -> [u8; 6] {
+    let [a, b, c, d] = node.to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+/// One direction of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    src: u32,
+    dst: u32,
+    src_port: u16,
+    dst_port: u16,
+    /// Identification of its next packet.
+    id: u16,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// Of a connection: what its sender sends, and what its receiver sends.
+    Data(u32),
+    Acks(u32),
+    Datagrams,
+}
+
+/// What the two ends of a connection have agreed on and remember.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    /// Of the sender and of the receiver: initial sequence number, and what their clocks show at the start.
+    isn: [u32; 2],
+    clock: [u32; 2],
+    /// The timestamp to echo: at the receiver and at the sender.
+    recent: [u32; 2],
+    /// Highest that the receiver has acknowledged.
+    acknowledged: u64,
+    handshake: bool,
+    /// The sender's first packet after its SYN has left.
+    opened: bool,
+    stamped: bool,
+    sack: bool,
+    mss: u16,
+    receive_window: u64,
+    scale: u8,
+    ecn: Option<EcnUse>,
+    /// Packets with CE that have arrived, and whether the latest was one.
+    ce_packets: u32,
+    last_ce: bool,
+    /// Payload after which the application has nothing more to say.
+    ends_after: Option<u64>,
+}
+
+/// What one packet under way says beside what the engine knows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    id: u16,
+    /// The timestamp that it echoes.
+    echo: u32,
+    /// ECE, CWR and AE, as bits 0, 1 and 2: the ACE field of RFC 9768.
+    ace: u8,
+    hops: u8,
+}
+
+const ECE: u8 = 1;
+const CWR: u8 = 2;
+const AE: u8 = 4;
+
+/// All flows of a network, and the packets under way.
+pub struct Wires {
+    /// By number of the flow of packets.
+    streams: Vec<Stream>,
+    ends: Vec<Ends>,
+    /// By the name of the packet.
+    notes: Vec<Note>,
+    /// The nodes at the ends of each link.
+    links: Vec<(u32, u32)>,
+}
+
+/// Scatters small numbers over all of them (Knuth's multiplicative hash).
+fn scattered(number: u32) -> u32 {
+    number.wrapping_add(1).wrapping_mul(2_654_435_761)
+}
+
+fn ms(t: Time) -> u32 {
+    (t.as_nanos() / 1_000_000) as u32
+}
+
+impl Wires {
+    pub fn new(graph: &Graph, plan: &Plan) -> Wires {
+        let mut wires = Wires {
+            streams: Vec::new(),
+            ends: plan
+                .network
+                .connections
+                .iter()
+                .enumerate()
+                .map(ends)
+                .collect(),
+            notes: Vec::new(),
+            links: graph
+                .edges
+                .iter()
+                .map(|e| (e.from as u32, e.to as u32))
+                .collect(),
+        };
+        for (number, flow) in plan.flows.iter().enumerate() {
+            let number = number as u32;
+            let there = Stream {
+                src: flow.hosts.0,
+                dst: flow.hosts.1,
+                src_port: (SOURCE_PORT + number % SOURCES) as u16,
+                dst_port: (DESTINATION_PORT + number / SOURCES) as u16,
+                id: 1,
+                what: What::Datagrams,
+            };
+            wires.add(&plan.network, flow.end, there);
+        }
+        wires
+    }
+
+    fn add(&mut self, network: &Network, end: End, there: Stream) {
+        let back = Stream {
+            src: there.dst,
+            dst: there.src,
+            src_port: there.dst_port,
+            dst_port: there.src_port,
+            ..there
+        };
+        let (first, second) = match end {
+            End::Tcp(i) => {
+                let c = &network.connections[i];
+                let (data, acks) = (What::Data(i as u32), What::Acks(i as u32));
+                let data = (
+                    c.flow(),
+                    Stream {
+                        what: data,
+                        ..there
+                    },
+                );
+                (data, Some((c.back_flow(), Stream { what: acks, ..back })))
+            }
+            End::Datagrams(i) => {
+                let (flow, answers) = network.datagrams[i].flows();
+                ((flow, there), answers.map(|answers| (answers, back)))
+            }
+        };
+        for (flow, stream) in std::iter::once(first).chain(second) {
+            let at = flow.0 as usize;
+            if self.streams.len() <= at {
+                self.streams.resize(at + 1, stream);
+            }
+            self.streams[at] = stream;
+        }
+    }
+
+    fn note(&mut self, packet: PacketId) -> &mut Note {
+        let at = packet.0 as usize;
+        if self.notes.len() <= at {
+            self.notes.resize(at + 1, Note::default());
+        }
+        &mut self.notes[at]
+    }
+
+    /// A packet leaves its host.
+    pub fn sent(&mut self, packet: &Packet, segment: &Segment) {
+        let stream = &mut self.streams[packet.flow.0 as usize];
+        let id = stream.id;
+        // Zero says to some readers that there is none.
+        stream.id = id.wrapping_add(1).max(1);
+        let (echo, ace) = match stream.what {
+            What::Data(c) => self.ends[c as usize].sent_data(segment),
+            What::Acks(c) => self.ends[c as usize].sent_ack(segment),
+            What::Datagrams => (0, 0),
+        };
+        *self.note(packet.id) = Note {
+            id,
+            echo,
+            ace,
+            hops: 0,
+        };
+    }
+
+    /// A packet has arrived at its host.
+    pub fn received(&mut self, packet: &Packet, segment: &Segment) {
+        match self.streams[packet.flow.0 as usize].what {
+            What::Data(c) => self.ends[c as usize].received_data(packet, segment),
+            What::Acks(c) => {
+                let ends = &mut self.ends[c as usize];
+                ends.recent[1] = ends.clock[1].wrapping_add(ms(segment.sent));
+            }
+            What::Datagrams => {}
+        }
+    }
+
+    /// A packet enters a link.
+    pub fn hop(&mut self, packet: PacketId) {
+        let note = self.note(packet);
+        note.hops = note.hops.saturating_add(1);
+    }
+
+    pub fn copied(&mut self, packet: PacketId, copy: PacketId) {
+        *self.note(copy) = *self.note(packet);
+    }
+
+    /// The packet as it is on that link.
+    pub fn frame(&self, link: usize, packet: &Packet, segment: &Segment) -> Composed {
+        let stream = &self.streams[packet.flow.0 as usize];
+        let note = &self.notes[packet.id.0 as usize];
+        let (from, to) = self.links[link];
+        let outer = Outer {
+            src_mac: mac(from),
+            dst_mac: mac(to),
+            src: address(stream.src),
+            dst: address(stream.dst),
+            id: note.id,
+            ttl: 65u8.saturating_sub(note.hops).max(1),
+            traffic_class: packet.dscp << 2 | packet.ecn.bits(),
+        };
+        let mut sack = [(0, 0); SACK_BLOCKS];
+        let ports = (stream.src_port, stream.dst_port);
+        let mut frame = match stream.what {
+            What::Data(c) => {
+                compose::tcp(&outer, &self.ends[c as usize].data(ports, note, segment))
+            }
+            What::Acks(c) => {
+                let ends = &self.ends[c as usize];
+                compose::tcp(&outer, &ends.ack(ports, note, segment, &mut sack))
+            }
+            What::Datagrams => compose::udp(
+                &outer,
+                &Udp {
+                    src_port: ports.0,
+                    dst_port: ports.1,
+                    head: &segment.seq.to_be_bytes(),
+                    payload: (packet.len.get() as u32).saturating_sub(28),
+                },
+            ),
+        };
+        frame.at_least(packet.len.get() as u32);
+        frame
+    }
+}
+
+fn ends((number, connection): (usize, &Connection)) -> Ends {
+    let settings = connection.sender.settings();
+    let number = number as u32;
+    let stamped = settings.header.get() >= STAMPED;
+    let options = if stamped { STAMPED - PLAIN } else { 0 };
+    let window = settings.receive_window.get();
+    // RFC 7323 section 2.3: at most 14.
+    let scale = (0..14).find(|s| window >> s <= 0xffff).unwrap_or(14);
+    Ends {
+        isn: [scattered(4 * number), scattered(4 * number + 1)],
+        clock: [scattered(4 * number + 2), scattered(4 * number + 3)],
+        recent: [0; 2],
+        acknowledged: 0,
+        handshake: settings.handshake,
+        opened: !settings.handshake,
+        stamped,
+        sack: settings.sack,
+        // Without the options of each segment (RFC 6691 section 3).
+        mss: (settings.mss.get() + options).min(0xffff) as u16,
+        receive_window: window,
+        scale,
+        ecn: connection.sender.ecn_use(),
+        ce_packets: 0,
+        last_ce: false,
+        ends_after: connection.ends_after(),
+    }
+}
+
+impl Ends {
+    /// The echo and the flags of ECN that a data segment leaves with.
+    fn sent_data(&mut self, segment: &Segment) -> (u32, u8) {
+        if segment.is(flag::SYN) {
+            let ace = match self.ecn {
+                None => 0,
+                // RFC 3168 section 6.1.1 and RFC 9768 section 3.1.1.
+                Some(EcnUse::Classic | EcnUse::Dctcp) => ECE | CWR,
+                Some(EcnUse::L4s) => ECE | CWR | AE,
+            };
+            return (0, ace);
+        }
+        let first = !std::mem::replace(&mut self.opened, true);
+        let ace = match self.ecn {
+            // RFC 9768 section 3.2.2.1: the first says how the SYN/ACK came, without ECT; no data has come
+            // with CE since (section 3.2.2).
+            Some(EcnUse::L4s) if first => 0b010,
+            Some(EcnUse::L4s) => 0b101,
+            _ if segment.is(flag::CWR) => CWR,
+            _ => 0,
+        };
+        (self.recent[1], ace)
+    }
+
+    /// The same of an ACK.
+    fn sent_ack(&mut self, segment: &Segment) -> (u32, u8) {
+        self.acknowledged = self.acknowledged.max(segment.ack);
+        let ace = match (self.ecn, segment.is(flag::SYN)) {
+            (None, _) => 0,
+            (Some(EcnUse::Classic | EcnUse::Dctcp), true) => ECE,
+            // RFC 9768 section 3.1.1: the SYN came without ECT.
+            (Some(EcnUse::L4s), true) => 0b010,
+            (Some(EcnUse::Classic), false) => u8::from(segment.is(flag::ECE)),
+            // RFC 8257 section 3.2: as the latest segment came.
+            (Some(EcnUse::Dctcp), false) => u8::from(self.last_ce),
+            // RFC 9768 section 3.2.1: a counter that begins with 5.
+            (Some(EcnUse::L4s), false) => ((5 + self.ce_packets) & 7) as u8,
+        };
+        (self.recent[0], ace)
+    }
+
+    fn received_data(&mut self, packet: &Packet, segment: &Segment) {
+        self.last_ce = packet.ecn == Ecn::Ce;
+        self.ce_packets = self.ce_packets.wrapping_add(u32::from(self.last_ce));
+        let value = self.clock[0].wrapping_add(ms(segment.sent));
+        let newer = value.wrapping_sub(self.recent[0]) as i32 >= 0;
+        // RFC 7323 section 4.3: what is echoed is the earliest that is not acknowledged, not the latest.
+        let first = self.acknowledged == 0 && segment.seq == 0;
+        if first || (newer && segment.seq <= self.acknowledged) {
+            self.recent[0] = value;
+        }
+    }
+
+    fn number(&self, end: usize, position: u64) -> u32 {
+        self.isn[end].wrapping_add(1).wrapping_add(position as u32)
+    }
+
+    /// Whether a FIN follows the byte before that position.
+    fn is_end(&self, position: u64) -> bool {
+        self.ends_after == Some(position)
+    }
+
+    fn header(
+        &self,
+        ports: (u16, u16),
+        note: &Note,
+        end: usize,
+        segment: &Segment,
+    ) -> Tcp<'static> {
+        let syn = segment.is(flag::SYN);
+        let value = self.clock[end].wrapping_add(ms(segment.sent));
+        let bit = |ace: u8, bit: u8| if note.ace & ace != 0 { bit } else { 0 };
+        Tcp {
+            src_port: ports.0,
+            dst_port: ports.1,
+            seq: 0,
+            ack: 0,
+            flags: bit(ECE, tcp_flag::ECE)
+                | bit(CWR, tcp_flag::CWR)
+                | if syn { tcp_flag::SYN } else { tcp_flag::ACK },
+            accurate: note.ace & AE != 0,
+            window: 0,
+            mss: syn.then_some(self.mss),
+            window_scale: None,
+            sack_permitted: syn && self.sack,
+            timestamps: self.stamped.then_some((value, note.echo)),
+            sack: &[],
+            payload: segment.len,
+        }
+    }
+
+    fn data(&self, ports: (u16, u16), note: &Note, segment: &Segment) -> Tcp<'static> {
+        let syn = segment.is(flag::SYN);
+        let header = self.header(ports, note, 0, segment);
+        if syn {
+            return Tcp {
+                seq: self.isn[0],
+                window: OWN_WINDOW,
+                window_scale: Some(OWN_SCALE),
+                ..header
+            };
+        }
+        let fin = self.is_end(segment.end());
+        Tcp {
+            seq: self.number(0, segment.seq),
+            ack: self.number(1, 0),
+            flags: header.flags
+                | if fin {
+                    tcp_flag::FIN | tcp_flag::PSH
+                } else {
+                    0
+                },
+            window: match self.handshake {
+                true => OWN_WINDOW >> OWN_SCALE,
+                false => OWN_WINDOW,
+            },
+            ..header
+        }
+    }
+
+    fn ack<'a>(
+        &self,
+        ports: (u16, u16),
+        note: &Note,
+        segment: &Segment,
+        sack: &'a mut [(u32, u32); SACK_BLOCKS],
+    ) -> Tcp<'a> {
+        let header = self.header(ports, note, 1, segment);
+        let unscaled = self.receive_window.min(0xffff) as u16;
+        if segment.is(flag::SYN) {
+            return Tcp {
+                seq: self.isn[1],
+                ack: self.number(0, 0),
+                flags: header.flags | tcp_flag::ACK,
+                window: unscaled,
+                window_scale: Some(self.scale),
+                ..header
+            };
+        }
+        let after = |position: u64| self.number(0, position + u64::from(self.is_end(position)));
+        let blocks = segment.blocks();
+        for (to, (left, right)) in sack.iter_mut().zip(blocks) {
+            *to = (self.number(0, *left), after(*right));
+        }
+        Tcp {
+            seq: self.number(1, 0),
+            ack: after(segment.ack),
+            window: match self.handshake {
+                true => (self.receive_window >> self.scale).min(0xffff) as u16,
+                false => unscaled,
+            },
+            sack: &sack[..blocks.len()],
+            ..header
+        }
+    }
+}
