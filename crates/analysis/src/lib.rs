@@ -11,8 +11,10 @@ pub mod compare;
 pub mod contract;
 pub mod discipline;
 pub mod findings;
+pub mod fit;
 pub mod grade;
 pub mod holes;
+pub mod hurst;
 pub mod instrument;
 pub mod loss;
 pub mod phases;
@@ -27,6 +29,7 @@ pub mod stability;
 pub mod statistics;
 pub mod stats;
 pub mod survey;
+pub mod traffic;
 mod test;
 pub mod theory;
 
