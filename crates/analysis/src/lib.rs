@@ -29,9 +29,9 @@ pub mod stability;
 pub mod statistics;
 pub mod stats;
 pub mod survey;
-pub mod traffic;
 mod test;
 pub mod theory;
+pub mod traffic;
 
 pub use stability::{Stability, stable};
 pub use test::{AnalysisError, Options, analyse_test};

@@ -17,4 +17,5 @@ pub mod ledger;
 pub mod reflector;
 pub mod session;
 pub mod track;
+pub mod unsolicited;
 pub mod wire;

@@ -26,6 +26,8 @@ pub struct Frame<'a> {
     pub ip_len: u32,
     pub fragment: Option<Fragment>,
     pub transport: Transport<'a>,
+    /// As much as was kept of what IP carries: the transport's header and data.
+    pub body: &'a [u8],
 }
 
 /// A piece of a datagram.
@@ -293,6 +295,7 @@ fn ipv4(d: &[u8], wire: u32) -> Option<Frame<'_>> {
         ip_len,
         fragment: (more || offset > 0).then_some(Fragment { offset, more }),
         transport: transport(head[9], d.get(header..end), payload, offset),
+        body: d.get(header..end).unwrap_or(&[]),
     })
 }
 
@@ -323,6 +326,7 @@ fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
         ip_len,
         fragment: None,
         transport: Transport::Other { protocol: head[6] },
+        body: &[],
     };
     let (mut protocol, mut at) = (head[6], 40);
     // Each extension header says which follows (RFC 8200 section 4). They end well before 16.
@@ -347,6 +351,7 @@ fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
                 let payload = ip_len.checked_sub(at as u32)?;
                 let offset = frame.fragment.map_or(0, |f| f.offset);
                 frame.transport = transport(protocol, d.get(at..end), payload, offset);
+                frame.body = d.get(at..end).unwrap_or(&[]);
                 return Some(frame);
             }
         };
@@ -359,6 +364,7 @@ fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
         }
         if frame.fragment.is_some_and(|f| f.offset > 0) {
             frame.transport = Transport::Other { protocol };
+            frame.body = d.get(at..end).unwrap_or(&[]);
             return Some(frame);
         }
     }

@@ -3,4 +3,5 @@
 mod packets;
 mod reading;
 mod tracking;
+mod unsolicited;
 mod writing;
