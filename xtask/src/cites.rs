@@ -54,6 +54,7 @@ const TITLES: &[(u32, &str)] = &[
         "The Addition of Explicit Congestion Notification (ECN) to IP",
     ),
     (3246, "An Expedited Forwarding PHB (Per-Hop Behavior)"),
+    (3339, "Date and Time on the Internet: Timestamps"),
     (3357, "One-way Loss Pattern Sample Metrics"),
     (
         3393,

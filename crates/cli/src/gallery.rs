@@ -7,7 +7,7 @@ use report::chart::{Chart, Draw, Series, distribution};
 use sim::Scenario;
 use sim::document::{Case, Comparison, Plot, PlotKind, State, in_words};
 use sim::journey::jitter_ms;
-use sim::run::EPOCH_NS;
+use sim::run::began_ns;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -310,7 +310,7 @@ fn over_time(
     let Some(recording) = got.recordings.get(case) else {
         return Vec::new();
     };
-    let seconds = |t_ns: i64| (t_ns - EPOCH_NS) as f64 / 1e9;
+    let seconds = |t_ns: i64| (t_ns - began_ns(scenario)) as f64 / 1e9;
     let step_s = plot.step.map(|s| s.as_secs_f64());
     if plot.kind == PlotKind::Goodput {
         return goodputs(plot, scenario, recording, step_s.unwrap_or(RATE_STEP_S));
@@ -421,10 +421,11 @@ fn goodputs(
     recording: &Recording,
     step_s: f64,
 ) -> Vec<(String, Draw, Points)> {
+    let began_ns = began_ns(scenario);
     let line = |(number, name, _): (usize, String, u64)| {
         let mine = recording.flow.iter().filter(|f| f.flow == number as i64);
         let counts =
-            mine.filter_map(|f| Some(((f.t_ns - EPOCH_NS) as f64 / 1e9, f.bytes_received?)));
+            mine.filter_map(|f| Some(((f.t_ns - began_ns) as f64 / 1e9, f.bytes_received?)));
         (name, Draw::Line, rates(counts, step_s, 1e-3))
     };
     let lines = flows(plot, scenario).map(line);

@@ -10,7 +10,7 @@ mod wire;
 
 use crate::network::{Happening, LinkIndex, Observer};
 use crate::plan::{self, Plan};
-use crate::run::EPOCH_NS;
+use crate::run::began_ns;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::segment::Segment;
 use crate::topology::Graph;
@@ -186,6 +186,7 @@ pub struct Capture<W> {
     ends: Vec<Vec<usize>>,
     wires: Wires,
     snaplen: u32,
+    began_ns: i64,
     failed: Option<CaptureError>,
 }
 
@@ -208,6 +209,7 @@ impl<W: Write> Capture<W> {
             ends: vec![Vec::new(); graph.edges.len()],
             wires: Wires::new(&graph, plan),
             snaplen,
+            began_ns: began_ns(scenario),
             failed: None,
         };
         for (point, out) in points {
@@ -281,7 +283,7 @@ impl<W: Write> Capture<W> {
         let frame = self.wires.frame(link, packet, segment);
         Held {
             interface: u32::from(way == Way::In),
-            t_ns: EPOCH_NS + now.as_nanos() as i64,
+            t_ns: self.began_ns + now.as_nanos() as i64,
             original_len: frame.original_len,
             data: frame.kept(self.snaplen),
             way,

@@ -9,8 +9,10 @@
 
 pub mod agenda;
 pub mod batch;
+pub mod calendar;
 pub mod capture;
 pub mod document;
+pub mod fault;
 pub mod journey;
 pub mod marking;
 pub mod network;

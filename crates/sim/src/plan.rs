@@ -37,6 +37,8 @@ pub struct Plan {
     pub network: Network,
     /// Number, name and mean rate of the links whose queues the scenario is about.
     pub watched: Vec<(usize, String, BitsPerSec)>,
+    /// The way back of the first of them.
+    pub back: Option<usize>,
     pub flows: Vec<Instance>,
 }
 
@@ -132,10 +134,11 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     }
     let shortest = Duration::from_micros(1);
     for (key, period) in [
-        ("sample.queue", scenario.sample.queue),
-        ("sample.flow", scenario.sample.flow),
+        ("sample.queue", Some(scenario.sample.queue)),
+        ("sample.flow", Some(scenario.sample.flow)),
+        ("sample.traffic", scenario.sample.traffic),
     ] {
-        if period < shortest {
+        if let Some(period) = period.filter(|p| *p < shortest) {
             return invalid(format!("{key} = \"{period}\": at least {shortest}"));
         }
     }
@@ -222,6 +225,11 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             ));
         }
     }
+    for fault in &scenario.faults {
+        fault
+            .check(scenario.duration)
+            .map_err(ScenarioError::Invalid)?;
+    }
     let mut router = Router::new(&graph);
     let mut pair = 0;
     for flow in &scenario.flows {
@@ -301,6 +309,11 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     let graph = graph_of(scenario)?;
     let mut network = Network::default();
     let mut watched = Vec::new();
+    let first = graph.edges.iter().find(|e| e.watched);
+    let back = first.and_then(|f| {
+        let mut edges = graph.edges.iter();
+        edges.position(|e| (e.from, e.to) == (f.to, f.from))
+    });
     for edge in &graph.edges {
         let params = params(&edge.name, &edge.link)?;
         let link = network.add_link(&params, &streams, &edge.name);
@@ -346,6 +359,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     Ok(Plan {
         network,
         watched,
+        back,
         flows,
     })
 }

@@ -1,5 +1,7 @@
 //! Carries a scenario out: rows of a recording on the way, figures at the end.
 
+use crate::calendar::Began;
+use crate::fault;
 use crate::journey::{Follower, Journeys, summed};
 use crate::network::{Blind, Happening, Observer};
 use crate::plan::{self, End, Plan};
@@ -12,9 +14,14 @@ use link::qdisc::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Simulated time zero in recordings: 1 January 2000, UNIX ns. A run knows no other calendar, so the
-/// same seed writes the same bytes.
-pub const EPOCH_NS: i64 = 946_684_800 * 1_000_000_000;
+/// Simulated time zero in recordings where the scenario names no date: 1 January 2000, UNIX ns. A run knows no other
+/// calendar, so the same seed writes the same bytes.
+const EPOCH_NS: i64 = 946_684_800 * 1_000_000_000;
+
+/// When a run of it begins, UNIX ns.
+pub fn began_ns(scenario: &Scenario) -> i64 {
+    scenario.began.as_ref().map_or(EPOCH_NS, Began::unix_ns)
+}
 
 /// Where rows go.
 pub type Rows<'a> = &'a mut dyn FnMut(Row);
@@ -119,11 +126,20 @@ struct Mark {
 pub fn run(
     scenario: &Scenario,
     seed: u64,
-    mut rows: Option<Rows>,
+    rows: Option<Rows>,
     step: &mut dyn FnMut(Time) -> bool,
 ) -> Result<Outcome, ScenarioError> {
     let plan = plan::build(scenario, seed)?;
     let mut runner = Runner::new(scenario, plan);
+    let mut recorded = rows.map(|rows| {
+        let began_ns = runner.began_ns;
+        move |row| {
+            if let Some(row) = fault::recorded(&scenario.faults, began_ns, row) {
+                rows(row);
+            }
+        }
+    });
+    let mut rows: Option<Rows> = recorded.as_mut().map(|r| r as Rows);
     let recording = rows.is_some();
     // One sees what a recording is made of, the other what is followed.
     let mut observers = (
@@ -134,12 +150,16 @@ pub fn run(
     let warm = Time::ZERO + scenario.warmup;
     let slice = Duration::from_nanos((scenario.duration.as_nanos() / 200).max(1));
     let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
+    let mut traffic_due = match scenario.sample.traffic {
+        Some(every) if recording => Time::ZERO + every,
+        _ => Time::MAX,
+    };
     let mut warmed = false;
     if let Some(rows) = &mut rows {
         phases(scenario, rows);
     }
     loop {
-        let mut next = end.min(queue_due).min(slice_due);
+        let mut next = end.min(queue_due).min(slice_due).min(traffic_due);
         if recording {
             next = next.min(flow_due);
         }
@@ -176,6 +196,12 @@ pub fn run(
             }
             flow_due += scenario.sample.flow;
         }
+        if let (Some(every), Some(rows)) = (scenario.sample.traffic, &mut rows)
+            && next >= traffic_due
+        {
+            runner.sample_traffic(every, &mut observers, rows);
+            traffic_due += every;
+        }
         if next >= end {
             break;
         }
@@ -197,6 +223,9 @@ struct Runner<'a> {
     /// Backlog as delay, of each watched link.
     backlog: Vec<Summary>,
     names: Vec<record::Text>,
+    began_ns: i64,
+    /// Bytes handed to the first watched link, and come back, when traffic was sampled last.
+    passed: [u64; 2],
 }
 
 impl<'a> Runner<'a> {
@@ -207,6 +236,8 @@ impl<'a> Runner<'a> {
             warm: Time::ZERO,
             backlog: vec![Summary::default(); plan.watched.len()],
             names: plan.watched.iter().map(|w| w.1.as_str().into()).collect(),
+            began_ns: began_ns(scenario),
+            passed: [0; 2],
             plan,
         };
         runner.mark = runner.counts();
@@ -257,8 +288,33 @@ impl<'a> Runner<'a> {
         self.warm = self.plan.network.now();
     }
 
+    /// As the interface of the host in front of the link counts.
+    fn sample_traffic<O: Observer>(&mut self, every: Duration, observer: &mut O, rows: &mut Rows) {
+        let Some((link, ..)) = self.plan.watched.first() else {
+            return;
+        };
+        let network = &mut self.plan.network;
+        for link in [Some(*link), self.plan.back].into_iter().flatten() {
+            network.refresh(link, observer);
+        }
+        let sent = network.link_stats(*link).offered.bytes.get();
+        let back = self.plan.back.map(|back| network.link_stats(back));
+        let received = back.map_or(0, |s| s.delivered.bytes.get());
+        let [sent_before, received_before] = std::mem::replace(&mut self.passed, [sent, received]);
+        rows(
+            record::Traffic {
+                t_ns: self.began_ns + network.now().as_nanos() as i64,
+                interval_ns: every.as_nanos() as i64,
+                interface: self.names[0].clone(),
+                rx_bytes: back.map(|_| (received - received_before) as i64),
+                tx_bytes: Some((sent - sent_before) as i64),
+            }
+            .into(),
+        );
+    }
+
     fn sample_queues(&mut self, warmed: bool, rows: &mut Option<Rows>) {
-        let t_ns = EPOCH_NS + self.plan.network.now().as_nanos() as i64;
+        let t_ns = self.began_ns + self.plan.network.now().as_nanos() as i64;
         for (i, (link, _, rate)) in self.plan.watched.iter().enumerate() {
             let stats = self.plan.network.link_stats(*link);
             if warmed {
@@ -272,7 +328,7 @@ impl<'a> Runner<'a> {
     }
 
     fn sample_flows(&mut self, rows: &mut Rows) {
-        let t_ns = EPOCH_NS + self.plan.network.now().as_nanos() as i64;
+        let t_ns = self.began_ns + self.plan.network.now().as_nanos() as i64;
         for (number, flow) in self.plan.flows.iter().enumerate() {
             let End::Tcp(i) = flow.end else { continue };
             let c = &self.plan.network.connections[i];
@@ -429,7 +485,7 @@ fn mean(values: &[f64]) -> Option<f64> {
 fn phases(scenario: &Scenario, rows: &mut Rows) {
     let mut events: Vec<(i64, &str, &str)> = Vec::new();
     for phase in &scenario.phases {
-        let at = |d: Duration| EPOCH_NS + d.as_nanos() as i64;
+        let at = |d: Duration| began_ns(scenario) + d.as_nanos() as i64;
         events.push((at(phase.from), "phase", &phase.name));
         events.push((at(phase.to), "phase_end", &phase.name));
     }
@@ -447,8 +503,12 @@ fn phases(scenario: &Scenario, rows: &mut Rows) {
     }
 }
 
+/// An answer that takes longer is late (000, section 4.5.2: the monitor waits 10 s for one).
+const LATE: Duration = Duration::from_secs(10);
+
 /// Writes what becomes of each probe.
 struct Watcher {
+    began_ns: i64,
     rows: Vec<Row>,
     /// By the flow of the packets: the number of the source, and whether it is the way back.
     probes: BTreeMap<u64, (usize, bool)>,
@@ -459,6 +519,7 @@ struct Watcher {
 impl Watcher {
     fn new(scenario: &Scenario, plan: &Plan) -> Watcher {
         let mut watcher = Watcher {
+            began_ns: began_ns(scenario),
             rows: Vec::new(),
             probes: BTreeMap::new(),
             targets: vec!["udp".into(); plan.network.datagrams.len()],
@@ -481,7 +542,7 @@ impl Watcher {
 
     fn row(&self, flow: usize, probe: &Segment, status: Status) -> record::Delay {
         record::Delay {
-            sent_ns: EPOCH_NS + probe.sent.as_nanos() as i64,
+            sent_ns: self.began_ns + probe.sent.as_nanos() as i64,
             seq: probe.seq as i64,
             target: self.targets[flow].clone(),
             rtt_ns: None,
@@ -516,7 +577,8 @@ impl Observer for Watcher {
     fn answer(&mut self, now: Time, flow: usize, probe: &Segment, ecn: Ecn) {
         let rtt = now.saturating_since(probe.sent);
         let there = probe.delay.as_nanos() as i64;
-        let mut row = self.row(flow, probe, Status::Ok);
+        let status = if rtt > LATE { Status::Late } else { Status::Ok };
+        let mut row = self.row(flow, probe, status);
         row.rtt_ns = Some(rtt.as_nanos() as i64);
         row.owd_up_ns = Some(there);
         row.owd_down_ns = Some(rtt.as_nanos() as i64 - there);

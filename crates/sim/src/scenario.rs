@@ -1,6 +1,8 @@
 //! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
 
+use crate::calendar::Began;
 use crate::document::Document;
+use crate::fault::Fault;
 use crate::marking::{Dscp, EcnWord};
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
@@ -21,6 +23,9 @@ pub struct Scenario {
     #[serde(default)]
     pub title: String,
     pub duration: Duration,
+    /// When it took place, such as `2014-05-04T15:55:00Z`: what a recording is dated by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Began>,
     /// Figures count from here.
     #[serde(default)]
     pub warmup: Duration,
@@ -48,6 +53,9 @@ pub struct Scenario {
     /// Stretches of time with a name, as `tailback test` has them: `idle`, `up`, `down`, `both`.
     #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// What the measuring host does wrong.
+    #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
     /// Where it comes from, and what came out there; no part of what is run.
     #[serde(default, skip_serializing)]
     pub document: Option<Document>,
@@ -66,6 +74,9 @@ fn dumbbell() -> TopologySpec {
 pub struct Sample {
     pub queue: Duration,
     pub flow: Duration,
+    /// Counters of the interface in front of the first watched link: what was handed to it, and what came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Duration>,
 }
 
 impl Default for Sample {
@@ -73,6 +84,7 @@ impl Default for Sample {
         Sample {
             queue: Duration::from_millis(10),
             flow: Duration::from_millis(100),
+            traffic: None,
         }
     }
 }

@@ -105,9 +105,16 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         })
         .collect();
     live::signal::catch_interrupt();
-    let outcomes = run_jobs(&jobs, super::threads(args.threads))?;
+    let outcomes = match (&recordings[..], &jobs[..]) {
+        // The one run is the one to record.
+        ([_], [_]) => output::record_points(&points, &recordings)?,
+        _ => {
+            let outcomes = run_jobs(&jobs, super::threads(args.threads))?;
+            output::record_points(&points, &recordings)?;
+            outcomes
+        }
+    };
     let done = outcomes.iter().flatten().count();
-    output::record_points(&points, &recordings)?;
     if !args.pcap.is_empty() {
         captures.write(first)?;
     }

@@ -37,24 +37,29 @@ fn try_name(path: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes the recording of the first seed of each point.
-pub fn record_points(points: &[Point], paths: &[PathBuf]) -> anyhow::Result<()> {
+/// Writes the recording of the first seed of each point. Gives the figures of those runs that came to their end.
+pub fn record_points(
+    points: &[Point],
+    paths: &[PathBuf],
+) -> anyhow::Result<Vec<Option<sim::Outcome>>> {
+    let mut outcomes = Vec::new();
     let bar = super::bar()?;
     for (number, (point, path)) in points.iter().zip(paths).enumerate() {
         if live::signal::interrupted() {
             break;
         }
-        record(&point.scenario, path, &|share| {
+        let outcome = record(&point.scenario, path, &|share| {
             bar.set_position(((number as f64 + share) / points.len() as f64 * 1000.0) as u64);
         })?;
         write_file(
             &path.join("scenario.toml"),
             &toml::to_string(&point.scenario).context("the scenario as TOML")?,
         )?;
+        outcomes.push(outcome);
         bar.suspend(|| eprintln!("{}", path.display()));
     }
     bar.finish_and_clear();
-    Ok(())
+    Ok(outcomes)
 }
 
 fn file_name(point: &Point) -> String {
@@ -76,25 +81,35 @@ fn file_name(point: &Point) -> String {
         .collect()
 }
 
-fn record(scenario: &Scenario, path: &Path, progress: &dyn Fn(f64)) -> anyhow::Result<()> {
+fn record(
+    scenario: &Scenario,
+    path: &Path,
+    progress: &dyn Fn(f64),
+) -> anyhow::Result<Option<sim::Outcome>> {
     let mut meta = Meta {
         format: FORMAT_VERSION,
         writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
         origin: Origin::Simulated,
         verb: "sim".into(),
         title: scenario.title.clone(),
-        started_ns: sim::run::EPOCH_NS,
+        started_ns: sim::run::began_ns(scenario),
         plan: serde_json::to_value(scenario).context("the scenario")?,
         ..Meta::default()
     };
     let mut writer = store::Writer::create(path, meta.clone())?;
     let mut failed = None;
+    let mut seal_at_ns = meta.started_ns + DAY_NS + GRACE_NS;
     let outcome = sim::run(
         scenario,
         scenario.seed,
         Some(&mut |row| {
             if failed.is_none() {
-                failed = writer.write(row).err();
+                let t_ns = row.time_ns();
+                failed = writer.write(row).map_err(anyhow::Error::from).err();
+                if t_ns >= seal_at_ns {
+                    seal_at_ns = t_ns + DAY_NS;
+                    failed = failed.take().or(seal(&mut writer, t_ns).err());
+                }
             }
         }),
         &mut |now| {
@@ -103,14 +118,28 @@ fn record(scenario: &Scenario, path: &Path, progress: &dyn Fn(f64)) -> anyhow::R
         },
     )?;
     if let Some(e) = failed {
-        return Err(e.into());
+        return Err(e);
     }
     let end_ns = (outcome.simulated_s * 1e9).round() as i64;
     meta.ended_ns = Some(meta.started_ns + end_ns);
     meta.complete = outcome.simulated_s >= scenario.duration.as_secs_f64() * 0.999_999;
+    let complete = meta.complete;
     writer.close(meta)?;
+    Ok(complete.then_some(outcome))
+}
+
+/// Days that are over become Parquet on the way: as streams, weeks would take ten times the room.
+fn seal(writer: &mut store::Writer, now_ns: i64) -> anyhow::Result<()> {
+    writer.release_days_before(now_ns - GRACE_NS)?;
+    if let Some(first) = writer.first_open_day() {
+        store::seal_days(writer.path(), &first)?;
+    }
     Ok(())
 }
+
+const DAY_NS: i64 = 86_400_000_000_000;
+/// Rows of probes whose answers take long come that much later.
+const GRACE_NS: i64 = 600_000_000_000;
 
 /// Captures that were asked for, each with a file that is open already.
 pub struct Captures {
