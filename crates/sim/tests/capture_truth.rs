@@ -1,0 +1,399 @@
+//! What [`measure::track`] reads out of captures at both ends of simulated connections, against what the
+//! simulator itself counted, packet by packet.
+
+use base::{Packet, Time};
+use measure::capture::Reader;
+use measure::capture::frame::{self, Address, Transport};
+use measure::track::{Cause, Connection, Tracker};
+use sim::capture::{self, Capture};
+use sim::network::{Happening, Observer};
+use sim::run::EPOCH_NS;
+use sim::segment::{Segment, flag};
+use sim::{Draft, Scenario, plan};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A data segment of the first connection on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: i64,
+    seq: u64,
+    end: u64,
+    again: bool,
+    arrived: Option<i64>,
+    /// It filled a hole below what had arrived before.
+    filled: bool,
+    dropped: bool,
+}
+
+/// Notes what the first connection does.
+#[derive(Default)]
+struct Truth {
+    data: u64,
+    acks: u64,
+    fresh: u64,
+    sent: Vec<Sent>,
+    /// By the name of a packet under way.
+    under_way: BTreeMap<u64, usize>,
+    arrived: BTreeSet<u64>,
+    highest: u64,
+    /// When the SYN left.
+    opened: i64,
+    /// Round trips of the handshake.
+    handshake: Vec<i64>,
+    /// When each ACK arrived at the sender, and what it said.
+    acked: Vec<(i64, u64)>,
+}
+
+fn ns(t: Time) -> i64 {
+    EPOCH_NS + t.as_nanos() as i64
+}
+
+impl Observer for Truth {
+    fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
+        if packet.flow.0 == self.acks && what == Happening::Received {
+            match segment.is(flag::SYN) {
+                true => self.handshake.push(ns(now) - self.opened),
+                false => self.acked.push((ns(now), segment.ack)),
+            }
+        }
+        if packet.flow.0 == self.data && segment.is(flag::SYN) && what == Happening::Sent {
+            self.opened = ns(now);
+        }
+        if packet.flow.0 != self.data || segment.len == 0 {
+            return;
+        }
+        if what == Happening::Sent {
+            self.under_way.insert(packet.id.0, self.sent.len());
+            self.sent.push(Sent {
+                at: ns(now),
+                seq: segment.seq,
+                end: segment.end(),
+                again: segment.seq < self.fresh,
+                arrived: None,
+                filled: false,
+                dropped: false,
+            });
+            self.fresh = self.fresh.max(segment.end());
+            return;
+        }
+        let Some(number) = self.under_way.remove(&packet.id.0) else {
+            return;
+        };
+        let sent = &mut self.sent[number];
+        if what == Happening::Received {
+            sent.arrived = Some(ns(now));
+            sent.filled = segment.end() <= self.highest && self.arrived.insert(segment.seq);
+            self.arrived.insert(segment.seq);
+            self.highest = self.highest.max(segment.end());
+        } else {
+            sent.dropped = true;
+        }
+    }
+}
+
+impl Truth {
+    /// Round trips of segments that were sent once and that nothing below was sent after, by Karn's rule (RFC 6298
+    /// section 3) and because the ACK of what waited for a repair tells of the repair.
+    fn round_trips(&self) -> Vec<i64> {
+        let mut last_sent: BTreeMap<u64, (u64, i64, u32)> = BTreeMap::new();
+        let mut sends = self.sent.iter().peekable();
+        let (mut una, mut latest) = (0, i64::MIN);
+        let mut trips = self.handshake.clone();
+        for (at, ack) in &self.acked {
+            while let Some(s) = sends.next_if(|s| s.at < *at) {
+                let entry = last_sent.entry(s.seq).or_insert((s.end, s.at, 0));
+                (entry.1, entry.2) = (s.at, entry.2 + 1);
+                if s.seq < una {
+                    latest = latest.max(s.at);
+                }
+            }
+            if *ack <= una {
+                continue;
+            }
+            let acked: Vec<_> = last_sent.range(una..*ack).map(|(_, v)| *v).collect();
+            una = *ack;
+            let (last, before) = acked.split_last().unwrap();
+            latest = before.iter().fold(latest, |t, s| t.max(s.1));
+            if last.0 == *ack && last.2 == 1 && latest <= last.1 {
+                trips.push(at - last.1);
+            }
+            latest = latest.max(last.1);
+        }
+        trips
+    }
+}
+
+/// Everything about one packet that its other copies do not share: who sent it, and its identification.
+type Name = (Address, u16, u32, u32);
+
+struct Seen {
+    connection: Connection,
+    /// When each packet of the data's direction was seen.
+    times: BTreeMap<Name, i64>,
+}
+
+fn read(file: &[u8], port: u16) -> Seen {
+    let mut reader = Reader::new(file).unwrap();
+    let mut tracker = Tracker::default();
+    let mut times = BTreeMap::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let frame = frame::parse(&record);
+        if let Some(f) = &frame
+            && let Transport::Tcp(tcp) = &f.transport
+            && tcp.src_port == port
+            && tcp.payload > 0
+        {
+            times.insert((f.src, tcp.src_port, f.id, tcp.seq), record.t_ns.unwrap());
+        }
+        tracker.packet(record.t_ns, record.original_len, frame.as_ref());
+    }
+    let all = tracker.finish().connections;
+    let connection = all.into_iter().find(|c| c.a.port == port).unwrap();
+    Seen { connection, times }
+}
+
+struct Run {
+    truth: Truth,
+    sender: Seen,
+    receiver: Seen,
+    plan: plan::Plan,
+    scenario: Scenario,
+}
+
+fn run(text: &str) -> Run {
+    let scenario = Draft::new(text).unwrap().finish().unwrap();
+    let mut plan = plan::build(&scenario, 1).unwrap();
+    let points = ["s0", "d0"].map(|name| (capture::find(&scenario, name).unwrap(), Vec::new()));
+    let capture = Capture::new(&scenario, &mut plan, 1, 128, points.into()).unwrap();
+    let first = &plan.network.connections[0];
+    let truth = Truth {
+        data: first.flow().0,
+        acks: first.back_flow().0,
+        ..Truth::default()
+    };
+    let mut both = (truth, capture);
+    plan.network
+        .run_until(Time::ZERO + scenario.duration, &mut both);
+    let files = both.1.finish().unwrap();
+    Run {
+        truth: both.0,
+        sender: read(&files[0], 50_000),
+        receiver: read(&files[1], 50_000),
+        plan,
+        scenario,
+    }
+}
+
+impl Run {
+    #[track_caller]
+    fn compare(&self) {
+        self.compare_retransmissions();
+        self.compare_arrivals();
+        self.compare_round_trips();
+        self.compare_both_ends();
+    }
+
+    #[track_caller]
+    fn compare_retransmissions(&self) {
+        let again: Vec<(i64, u64)> = self
+            .truth
+            .sent
+            .iter()
+            .filter(|s| s.again)
+            .map(|s| (s.at, s.seq))
+            .collect();
+        let half = &self.sender.connection.halves[0];
+        // The SYN stands before the first byte.
+        let told = half
+            .retransmissions
+            .iter()
+            .map(|r| (r.t_ns, r.position - 1));
+        assert_eq!(told.collect::<Vec<_>>(), again);
+        let stats = self.plan.network.connections[0].sender.stats();
+        assert_eq!(half.counts.retransmitted_packets, stats.retransmits);
+        assert_eq!(half.counts.data_packets, stats.segments);
+    }
+
+    #[track_caller]
+    fn compare_arrivals(&self) {
+        let counts = &self.receiver.connection.halves[0].counts;
+        let receiver = &self.plan.network.connections[0].receiver;
+        let arrived: Vec<&Sent> = self
+            .truth
+            .sent
+            .iter()
+            .filter(|s| s.arrived.is_some())
+            .collect();
+        assert_eq!(counts.data_packets, arrived.len() as u64);
+        assert_eq!(counts.retransmitted_packets, receiver.duplicates());
+        let filled = |again| {
+            arrived
+                .iter()
+                .filter(|s| s.filled && s.again == again)
+                .count() as u64
+        };
+        assert_eq!(counts.upstream_repairs, filled(true));
+        assert_eq!(counts.reordered, filled(false));
+        assert_eq!(counts.out_of_order, filled(true) + filled(false));
+    }
+
+    #[track_caller]
+    fn compare_round_trips(&self) {
+        let trips = self.truth.round_trips();
+        let rtt = &self.sender.connection.halves[0].rtt;
+        assert!(trips.len() > 20);
+        assert_eq!(rtt.count, trips.len() as u64);
+        assert_eq!(rtt.sum_ns, trips.iter().map(|t| i128::from(*t)).sum());
+        assert_eq!(Some(rtt.min_ns), trips.iter().min().copied());
+        assert_eq!(Some(rtt.max_ns), trips.iter().max().copied());
+    }
+
+    /// Each packet by itself: when it left, how long it took, or that it was lost.
+    #[track_caller]
+    fn compare_both_ends(&self) {
+        assert_eq!(self.sender.times.len(), self.truth.sent.len());
+        let mut told: Vec<_> = self
+            .sender
+            .times
+            .iter()
+            .map(|(name, at)| (*at, name.2, self.receiver.times.get(name).map(|t| t - at)))
+            .collect();
+        told.sort_unstable();
+        let known = self
+            .truth
+            .sent
+            .iter()
+            .map(|s| (s.at, s.arrived.map(|t| t - s.at)));
+        let told = told.into_iter().map(|(at, _, delay)| (at, delay));
+        assert_eq!(told.collect::<Vec<_>>(), known.collect::<Vec<_>>());
+        let lost = self.truth.sent.iter().filter(|s| s.dropped).count();
+        assert_eq!(self.plan.network.connections[0].lost, lost as u64);
+    }
+
+    /// What the sender did at each retransmission, from its own counters: a second run stops before and after it.
+    fn causes(&self) -> Vec<(Cause, &'static str)> {
+        let mut network = plan::build(&self.scenario, 1).unwrap().network;
+        let half = &self.sender.connection.halves[0];
+        let mut causes = Vec::new();
+        let mut last = 0;
+        for r in &half.retransmissions {
+            let at = Time::from_nanos((r.t_ns - EPOCH_NS) as u64);
+            let mut known = "acks";
+            if r.t_ns != last {
+                let before_it = at.saturating_sub(base::Duration::from_nanos(1));
+                network.run_until(before_it, &mut sim::network::Blind);
+                let before = network.connections[0].sender.stats();
+                network.run_until(at, &mut sim::network::Blind);
+                let after = network.connections[0].sender.stats();
+                known = match () {
+                    () if after.timeouts > before.timeouts => "timeout",
+                    () if after.tail_probes > before.tail_probes => "tail_probe",
+                    () => "acks",
+                };
+                last = r.t_ns;
+            }
+            causes.push((r.cause, known));
+        }
+        causes
+    }
+
+    /// How many of the retransmissions are told by their right cause, of how many.
+    fn causes_right(&self) -> (usize, usize) {
+        let all = self.causes();
+        let right = |(told, known): &&(Cause, &str)| match *known {
+            "timeout" => *told == Cause::Timeout,
+            "tail_probe" => *told == Cause::TailProbe,
+            _ => matches!(told, Cause::Fast | Cause::Sack | Cause::Recovery),
+        };
+        (all.iter().filter(right).count(), all.len())
+    }
+}
+
+#[test]
+fn a_full_queues_losses_are_told_packet_by_packet() {
+    let run = run(r#"
+duration = "15 s"
+topology = "dumbbell:pairs=3"
+[link]
+rate = "6 Mbit/s"
+delay = "15 ms"
+queue = "fifo:packets=25"
+[[flow]]
+kind = "bulk"
+count = 2
+[[flow]]
+kind = "cbr"
+rate = "300 kbit/s"
+size = "500 B"
+"#);
+    run.compare();
+    assert!(run.truth.sent.iter().filter(|s| s.dropped).count() > 20);
+    let (right, all) = run.causes_right();
+    assert!(right == all, "{right} of {all}: {:?}", run.causes());
+}
+
+#[test]
+fn packets_that_were_overtaken_are_not_taken_for_lost_ones() {
+    let run = run(r#"
+duration = "15 s"
+[link]
+rate = "6 Mbit/s"
+delay = "15 ms"
+queue = "fifo:packets=200"
+reorder = "late:probability=0.01,delay=4ms"
+loss = "random:probability=0.002"
+[[flow]]
+kind = "bulk"
+"#);
+    run.compare();
+    let counts = &run.receiver.connection.halves[0].counts;
+    assert!(
+        counts.reordered > 20 && counts.upstream_repairs > 5,
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn an_outage_gives_time_outs_that_double() {
+    let run = run(r#"
+duration = "20 s"
+[link]
+rate = { steps = [{ at = "0 s", rate = "6 Mbit/s" }, { at = "5 s", rate = "1 bit/s" }, { at = "11 s", rate = "6 Mbit/s" }] }
+delay = "15 ms"
+queue = "fifo:packets=40"
+[[flow]]
+kind = "bulk"
+"#);
+    run.compare();
+    let half = &run.sender.connection.halves[0];
+    let stats = run.plan.network.connections[0].sender.stats();
+    assert!(stats.timeouts >= 4, "{stats:?}");
+    let (right, all) = run.causes_right();
+    assert!(right == all, "{right} of {all}: {:?}", run.causes());
+    assert_eq!(half.breaks.len(), 1);
+}
+
+#[test]
+fn the_tails_of_short_transfers_are_probed() {
+    let run = run(r#"
+duration = "60 s"
+[link]
+rate = "6 Mbit/s"
+delay = "15 ms"
+queue = "fifo:packets=200"
+loss = "random:probability=0.05"
+[[flow]]
+kind = "transfers"
+size = "8 kB"
+think = "200 ms"
+"#);
+    run.compare();
+    let stats = run.plan.network.connections[0].sender.stats();
+    assert!(stats.tail_probes > 5, "{stats:?}");
+    let (right, all) = run.causes_right();
+    assert!(
+        right * 10 >= all * 8,
+        "{right} of {all}: {:?}",
+        run.causes()
+    );
+}
