@@ -22,13 +22,20 @@ pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
         spec.set(key.trim(), value.trim())
             .map_err(|e| usage(format!("--set {pair}: {e}")))?;
     }
-    // A trace is named as seen from where the command runs, or from the link's file.
-    let beside = Path::new(name).parent().unwrap_or(Path::new(""));
-    let read = |path: &str| {
-        let read =
-            std::fs::read_to_string(path).or_else(|_| std::fs::read_to_string(beside.join(path)));
-        read.map_err(|e| e.to_string())
-    };
-    spec.load_traces(read).map_err(|e| usage(e.to_string()))?;
+    spec.load_traces(files_beside(Path::new(name)))
+        .map_err(|e| usage(e.to_string()))?;
     Ok(spec)
+}
+
+/// Reads files that are named in another file, as seen from there, or else from where the command runs.
+pub fn files_beside(file: &Path) -> impl FnMut(&str) -> Result<String, String> {
+    let beside = file.parent().unwrap_or(Path::new("")).to_owned();
+    move |path| {
+        let there = beside.join(path);
+        let read = std::fs::read_to_string(&there).or_else(|e| {
+            let here = std::fs::read_to_string(path);
+            here.map_err(|_| e)
+        });
+        read.map_err(|e| format!("{}: {e}", there.display()))
+    }
 }

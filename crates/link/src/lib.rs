@@ -31,6 +31,7 @@ pub mod impair;
 mod line;
 pub mod qdisc;
 pub mod rate;
+mod rate_table;
 mod spec;
 
 pub use base::words;

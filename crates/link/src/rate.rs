@@ -102,6 +102,37 @@ impl Rate {
     }
 }
 
+impl Rate {
+    /// The mean over a stretch of time; [`Rate::mean`] where that is empty.
+    pub fn mean_between(&self, from: Duration, to: Duration) -> BitsPerSec {
+        let span = u128::from(to.saturating_sub(from).as_nanos());
+        let work: u128 = match self {
+            _ if span == 0 => return self.mean(),
+            Rate::Fixed(rate) => return *rate,
+            Rate::Steps(steps) => steps.work_until(to) - steps.work_until(from),
+            Rate::Trace(trace) => {
+                let first = |t: Duration| {
+                    let (round, index) = first_at_or_after(trace, Time::ZERO + t);
+                    u128::from(round) * trace.millis.len() as u128 + index as u128
+                };
+                (first(to) - first(from)) * u128::from(OPPORTUNITY.bits()) * 1_000_000_000
+            }
+        };
+        BitsPerSec::new(u64::try_from(work / span).unwrap_or(u64::MAX))
+    }
+
+    /// The fastest that it ever is; of a trace, whose opportunities have no length, the mean.
+    pub fn peak(&self) -> BitsPerSec {
+        match self {
+            Rate::Steps(Steps { steps, .. }) => {
+                let rates = steps.iter().map(|s| s.1);
+                rates.max().unwrap_or(BitsPerSec::ZERO)
+            }
+            other => other.mean(),
+        }
+    }
+}
+
 impl Steps {
     /// # Errors
     /// Steps that do not begin at zero, do not ascend, carry nothing, or repeat before their end.
@@ -131,6 +162,33 @@ impl Steps {
                 steps: steps.into(),
                 repeat,
             }),
+        }
+    }
+
+    /// What it does from the beginning to `t`, in 1e-9 bit.
+    fn work_until(&self, t: Duration) -> u128 {
+        let within = |t: Duration| {
+            let ends = self
+                .steps
+                .iter()
+                .skip(1)
+                .map(|s| s.0)
+                .chain([Duration::MAX]);
+            let parts = self.steps.iter().zip(ends).map(|(&(at, rate), end)| {
+                let span = end.min(t).saturating_sub(at).as_nanos();
+                u128::from(rate.get()) * u128::from(span)
+            });
+            parts.sum::<u128>()
+        };
+        match self.repeat {
+            None => within(t),
+            Some(repeat) => {
+                let (rounds, rest) = (
+                    t.as_nanos() / repeat.as_nanos(),
+                    t.as_nanos() % repeat.as_nanos(),
+                );
+                u128::from(rounds) * within(repeat) + within(Duration::from_nanos(rest))
+            }
         }
     }
 

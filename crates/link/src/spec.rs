@@ -4,6 +4,7 @@ use crate::impair::{JitterSpec, LossSpec, ReorderSpec};
 use crate::line::LinkParams;
 use crate::qdisc::registry::QdiscSpec;
 use crate::rate::{Rate, RateError, Steps, Trace};
+use crate::rate_table;
 use crate::words::hint;
 use base::{BitsPerSec, Bytes, Duration};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -61,7 +62,7 @@ fn is_zero(x: &f64) -> bool {
 }
 
 /// A rate as it is written: `"8 Mbit/s"`; `{ steps = [{ at = "0 s", rate = "8 Mbit/s" }, …], repeat =
-/// "20 s" }`; `{ trace = "file" }`; or `{ opportunities_ms = [1, 2, 3] }`, which a loaded trace becomes.
+/// "20 s" }`; `{ trace = "file" }`; or `{ opportunities_ms = [1, 2, 3] }`, which a loaded mahimahi trace becomes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateSpec {
     Fixed(BitsPerSec),
@@ -69,8 +70,12 @@ pub enum RateSpec {
         steps: Vec<Step>,
         repeat: Option<Duration>,
     },
-    /// A mahimahi trace in a file that is not read yet; see [`LinkSpec::load_traces`].
-    TraceFile(String),
+    /// A file that is not read yet ([`RateSpec::load`]): a table of rates where its name ends in `.csv`, else a
+    /// mahimahi trace. `repeat` is the table's.
+    TraceFile {
+        path: String,
+        repeat: Option<Duration>,
+    },
     Opportunities(Vec<u64>),
 }
 
@@ -141,7 +146,7 @@ presets!("adsl", "cable", "lte", "gprs", "shdsl", "fiber");
 pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     (
         "rate",
-        "rate in whole IP packets: \"8 Mbit/s\", or a table with steps (and repeat), trace, or opportunities_ms",
+        "rate in whole IP packets: \"8 Mbit/s\", or a table with steps (and repeat), trace (a mahimahi trace, or a .csv of rates), or opportunities_ms",
     ),
     (
         "queue",
@@ -256,18 +261,8 @@ impl LinkSpec {
         &mut self,
         mut read: impl FnMut(&str) -> Result<String, String>,
     ) -> Result<(), SpecError> {
-        for direction in [&mut self.up, &mut self.down] {
-            if let RateSpec::TraceFile(path) = &direction.rate {
-                let failed = |why| SpecError::TraceFile {
-                    path: path.clone(),
-                    why,
-                };
-                let trace = Trace::parse(&read(path).map_err(failed)?)
-                    .map_err(|e| failed(e.to_string()))?;
-                direction.rate = RateSpec::Opportunities(trace.millis().to_vec());
-            }
-        }
-        Ok(())
+        self.up.rate.load(&mut read)?;
+        self.down.rate.load(&mut read)
     }
 
     /// Round trip of an infinitely small packet through an idle link, jitter left out.
@@ -295,6 +290,40 @@ impl LinkSpec {
     }
 }
 
+impl RateSpec {
+    /// Reads the file that it names, if it does, through `read`, which is given the path as written.
+    ///
+    /// # Errors
+    /// What `read` says, or the line that cannot be right.
+    pub fn load(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<String, String>,
+    ) -> Result<(), SpecError> {
+        let RateSpec::TraceFile { path, repeat } = self else {
+            return Ok(());
+        };
+        let failed = |why| SpecError::TraceFile {
+            path: path.clone(),
+            why,
+        };
+        let text = read(path).map_err(failed)?;
+        *self = if path.ends_with(".csv") {
+            RateSpec::Steps {
+                steps: rate_table::parse(&text).map_err(failed)?,
+                repeat: *repeat,
+            }
+        } else if repeat.is_some() {
+            return Err(failed(
+                "a mahimahi trace repeats by itself after its last line: leave repeat out".into(),
+            ));
+        } else {
+            let trace = Trace::parse(&text).map_err(|e| failed(e.to_string()))?;
+            RateSpec::Opportunities(trace.millis().to_vec())
+        };
+        Ok(())
+    }
+}
+
 impl DirectionSpec {
     /// What [`crate::Link::new`] takes.
     ///
@@ -313,7 +342,7 @@ impl DirectionSpec {
                 Steps::new(&steps, *repeat).map(Rate::Steps)
             }
             RateSpec::Opportunities(millis) => Trace::from_millis(millis.clone()).map(Rate::Trace),
-            RateSpec::TraceFile(path) => {
+            RateSpec::TraceFile { path, .. } => {
                 return Err(SpecError::TraceNotLoaded {
                     direction: direction(),
                     path: path.clone(),
@@ -409,8 +438,9 @@ impl Serialize for RateSpec {
                 repeat: *repeat,
                 ..RateTable::default()
             },
-            RateSpec::TraceFile(path) => RateTable {
+            RateSpec::TraceFile { path, repeat } => RateTable {
                 trace: Some(path.clone()),
+                repeat: *repeat,
                 ..RateTable::default()
             },
             RateSpec::Opportunities(ms) => RateTable {
@@ -446,10 +476,10 @@ impl<'de> Deserialize<'de> for RateSpec {
                     } => Ok(RateSpec::Steps { steps, repeat }),
                     RateTable {
                         steps: None,
-                        repeat: None,
+                        repeat,
                         trace: Some(path),
                         opportunities_ms: None,
-                    } => Ok(RateSpec::TraceFile(path)),
+                    } => Ok(RateSpec::TraceFile { path, repeat }),
                     RateTable {
                         steps: None,
                         repeat: None,
@@ -457,7 +487,7 @@ impl<'de> Deserialize<'de> for RateSpec {
                         opportunities_ms: Some(ms),
                     } => Ok(RateSpec::Opportunities(ms)),
                     _ => Err(de::Error::custom(
-                        "a rate takes exactly one of steps (with repeat, if you like), trace, opportunities_ms",
+                        "a rate takes exactly one of steps, trace (each with repeat, if you like), opportunities_ms",
                     )),
                 }
             }
@@ -538,7 +568,11 @@ mod tests {
         assert_eq!(spec.down.delay, Duration::from_millis(20));
         assert_eq!(spec.down.duplicate, 0.25);
         assert_eq!(spec.title, "my line");
-        assert_eq!(spec.up.rate, RateSpec::TraceFile("cell.up".into()));
+        let trace = RateSpec::TraceFile {
+            path: "cell.up".into(),
+            repeat: None,
+        };
+        assert_eq!(spec.up.rate, trace);
         assert!(matches!(spec.down.rate, RateSpec::Steps { .. }));
         assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
     }

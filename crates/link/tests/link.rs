@@ -179,6 +179,47 @@ fn a_schedule_keeps_its_mean_rate_exactly() {
 }
 
 #[test]
+fn the_mean_over_a_stretch_counts_what_may_pass_in_it() {
+    let s = Duration::from_secs;
+    let steps = [
+        (s(0), BitsPerSec::from_mbps(2)),
+        (s(4), BitsPerSec::ZERO),
+        (s(8), BitsPerSec::from_mbps(6)),
+    ];
+    let once = Rate::Steps(Steps::new(&steps, None).unwrap());
+    let again = Rate::Steps(Steps::new(&steps, Some(s(10))).unwrap());
+    // 1504 bytes at 1, 2, 2 and 4 ms, then again.
+    let trace = Rate::Trace(Trace::from_millis(vec![1, 2, 2, 4]).unwrap());
+    for (rate, from, to, bps) in [
+        (&once, s(0), s(4), 2_000_000),
+        (&once, s(2), s(6), 1_000_000),
+        (&once, s(4), s(8), 0),
+        (&once, s(8), s(1000), 6_000_000),
+        (&again, s(0), s(10), 2_000_000),
+        (&again, s(6), s(26), 2_000_000),
+        (&again, s(1_000_008), s(1_000_012), 4_000_000),
+        // The thousandth comes at the end, and belongs to what follows.
+        (&trace, s(0), s(1), 999 * 1504 * 8),
+        (
+            &trace,
+            Duration::from_millis(1),
+            Duration::from_millis(2),
+            1504 * 8 * 1000,
+        ),
+        (
+            &trace,
+            Duration::from_millis(2),
+            Duration::from_millis(3),
+            2 * 1504 * 8 * 1000,
+        ),
+    ] {
+        assert_eq!(rate.mean_between(from, to).get(), bps, "{from} to {to}");
+    }
+    assert_eq!(once.peak(), BitsPerSec::from_mbps(6));
+    assert_eq!(fixed(7).mean_between(s(1), s(2)), BitsPerSec::new(7));
+}
+
+#[test]
 fn an_outage_holds_packets_until_it_ends() {
     let s = [
         (Duration::ZERO, BitsPerSec::from_mbps(8)),

@@ -35,7 +35,7 @@ pub enum End {
 
 pub struct Plan {
     pub network: Network,
-    /// Number, name and mean rate of the links whose queues the scenario is about.
+    /// Number, name and mean rate after the warm-up of the links whose queues the scenario is about.
     pub watched: Vec<(usize, String, BitsPerSec)>,
     /// The way back of the first of them.
     pub back: Option<usize>,
@@ -60,14 +60,14 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
 }
 
 pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
-    let mean = params("link", &scenario.link)?.rate.mean();
+    let peak = params("link", &scenario.link)?.rate.peak();
     let reverse = scenario
         .reverse
         .clone()
         .unwrap_or_else(|| reverse_of(&scenario.link));
     let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
-        rate: link::RateSpec::Fixed(mean * 10),
+        rate: link::RateSpec::Fixed(peak * 10),
         ..reverse_of(&scenario.link)
     });
     let mut graph = Graph::build(
@@ -319,7 +319,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         let link = network.add_link(&params, &streams, &edge.name);
         if edge.watched {
             network.watch(link);
-            watched.push((link, edge.name.clone(), params.rate.mean()));
+            let mean = params.rate.mean_between(scenario.warmup, scenario.duration);
+            // Nothing is divided by the zero of an outage that lasts.
+            let mean = mean.max(BitsPerSec::new(1));
+            watched.push((link, edge.name.clone(), mean));
         }
     }
     let mut router = Router::new(&graph);

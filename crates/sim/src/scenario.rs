@@ -10,7 +10,7 @@ use base::words::nearest;
 use base::{BitsPerSec, Bytes, Duration};
 use congestion::ControllerSpec;
 use congestion::rtt;
-use link::DirectionSpec;
+use link::{DirectionSpec, RateSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use toml::{Table, Value};
@@ -312,6 +312,9 @@ pub enum ScenarioError {
     Invalid(String),
 }
 
+/// Gives the text of a file, or says why not.
+pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
+
 /// A scenario as it is put together: the text of a file, then single values.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -382,26 +385,42 @@ impl Draft {
         Ok(())
     }
 
+    /// A scenario that names no files.
+    ///
     /// # Errors
     /// A key that is not known, answered with the nearest; a value that cannot be right.
     pub fn finish(&self) -> Result<Scenario, ScenarioError> {
+        self.finish_reading(&mut |_| Err("no files can be read here".into()))
+    }
+
+    /// The same; what its rates name is read through `read`, which is given the path as written.
+    ///
+    /// # Errors
+    /// As [`Draft::finish`], and what `read` says.
+    pub fn finish_reading(&self, read: ReadFile) -> Result<Scenario, ScenarioError> {
+        let mut scenario = self.parse()?;
+        scenario.load_traces(read)?;
+        crate::plan::check(&scenario)?;
+        Ok(scenario)
+    }
+
+    fn parse(&self) -> Result<Scenario, ScenarioError> {
         // From the text where nothing was changed, so that a message shows the line.
         let read: Result<Scenario, _> = match self.set.is_empty() {
             true => toml::from_str(&self.text),
             false => self.table.clone().try_into(),
         };
-        let scenario = read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))?;
-        crate::plan::check(&scenario)?;
-        Ok(scenario)
+        read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))
     }
 
     /// The whole scenario with where each value comes from: the file, a change, or the default.
     ///
     /// # Errors
-    /// As [`Draft::finish`].
-    pub fn describe(&self) -> Result<String, ScenarioError> {
-        let scenario = self.finish()?;
-        let table = Table::try_from(&scenario).expect("a scenario is plain data");
+    /// As [`Draft::finish_reading`].
+    pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
+        self.finish_reading(read)?;
+        // With the names of files, not with what stands in them.
+        let table = Table::try_from(self.parse()?).expect("a scenario is plain data");
         let mut out = String::new();
         self.describe_table(&table, &mut Vec::new(), &mut out);
         Ok(out)
@@ -476,6 +495,27 @@ impl Draft {
 }
 
 impl Scenario {
+    /// Reads the files that its rates name.
+    fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
+        let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
+            rate.load(read)
+                .map_err(|e| ScenarioError::Invalid(format!("{key}: {e}")))
+        };
+        named("link.rate".into(), &mut self.link.rate, read)?;
+        for (key, link) in [("reverse", &mut self.reverse), ("access", &mut self.access)] {
+            if let Some(link) = link {
+                named(format!("{key}.rate"), &mut link.rate, read)?;
+            }
+        }
+        for (i, edge) in self.edges.iter_mut().enumerate() {
+            named(format!("edge.{i}.link.rate"), &mut edge.link.rate, read)?;
+            if let Some(back) = &mut edge.back {
+                named(format!("edge.{i}.back.rate"), &mut back.rate, read)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What a flow's TCP is set to: `[tcp]` with the flow's differences.
     ///
     /// # Errors

@@ -5,12 +5,13 @@ mod table;
 
 use super::{print, usage};
 use crate::Outcome;
+use crate::link_arg::files_beside;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::batch::{Job, estimates, run_all};
 use sim::{Draft, Scenario};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
@@ -77,12 +78,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     if args.print {
         let text = draft
-            .describe()
+            .describe(&mut files_beside(&args.scenario))
             .map_err(|e| usage(format!("{file}: {e}")))?;
         print(&text)?;
         return Ok(Outcome::Done);
     }
-    let points = sweep(&draft, &args.sweep).map_err(|e| usage(format!("{file}: {e}")))?;
+    let points =
+        sweep(&draft, &args.sweep, &args.scenario).map_err(|e| usage(format!("{file}: {e}")))?;
     if points.len() > 1 && !args.pcap.is_empty() {
         return Err(usage(format!(
             "--pcap writes one run's packets, and --sweep asks for {} of them: choose one with --set",
@@ -151,7 +153,7 @@ fn split<'a>(pair: &'a str, option: &str, example: &str) -> anyhow::Result<(&'a 
 }
 
 /// Every combination of the swept values, the last key changing fastest.
-fn sweep(draft: &Draft, sweeps: &[String]) -> anyhow::Result<Vec<Point>> {
+fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Point>> {
     let mut drafts = vec![(Vec::new(), draft.clone())];
     for sweep in sweeps {
         let (key, values) = split(sweep, "--sweep", "link.queue=codel,pie")?;
@@ -171,7 +173,7 @@ fn sweep(draft: &Draft, sweeps: &[String]) -> anyhow::Result<Vec<Point>> {
     drafts
         .into_iter()
         .map(|(labels, draft)| {
-            let scenario = draft.finish()?;
+            let scenario = draft.finish_reading(&mut files_beside(file))?;
             Ok(Point { labels, scenario })
         })
         .collect()

@@ -1,0 +1,151 @@
+//! `tailback sim` with files: traces that a scenario names, captures that it writes.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = std::env::temp_dir().join(format!("tailback-sim-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).expect("a scratch directory");
+        Scratch(dir)
+    }
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("the scratch directory can be written to");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn sim(scenario: &PathBuf, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .arg("sim")
+        .arg(scenario)
+        .args(args)
+        .output()
+        .expect("tailback runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SCENARIO: &str = r#"
+duration = "10 s"
+warmup = "2 s"
+[link]
+rate = RATE
+delay = "10 ms"
+queue = "fifo:bytes=60000"
+[reverse]
+rate = RATE
+[access]
+rate = "1 Gbit/s"
+[[flow]]
+kind = "bulk"
+"#;
+
+/// Goodput and use of the link, in Mbit/s and as a share.
+fn figures(scenario: &PathBuf, args: &[&str]) -> (f64, f64) {
+    let out = sim(scenario, &[&["--json"], args].concat());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let estimates = &json[0]["estimates"];
+    let of = |name: &str| estimates[name]["mean"].as_f64().expect("it is a number");
+    (of("bulk.goodput_bps") / 1e6, of("link.utilisation"))
+}
+
+#[test]
+fn a_trace_of_a_constant_rate_is_as_good_as_the_rate() {
+    let dir = Scratch::new("traces");
+    std::fs::create_dir(dir.0.join("traces")).unwrap();
+    // 1504 bytes a millisecond are 12.032 Mbit/s.
+    let millis: Vec<String> = (1..=1000).map(|ms| ms.to_string()).collect();
+    dir.file("traces/steady.up", &millis.join("\n"));
+    let rows: Vec<String> = (0..20).map(|s| format!("{s},12.032")).collect();
+    dir.file(
+        "traces/steady.csv",
+        &format!("t_s,rate_mbps\n{}", rows.join("\n")),
+    );
+    let scenario = |name: &str, rate: &str| dir.file(name, &SCENARIO.replace("RATE", rate));
+    let (plain, used) = figures(&scenario("plain.toml", "\"12.032 Mbit/s\""), &[]);
+    assert!(
+        (11.0..11.7).contains(&plain) && used > 0.99,
+        "{plain} {used}"
+    );
+    for (name, rate) in [
+        ("mahimahi.toml", "{ trace = \"traces/steady.up\" }"),
+        ("table.toml", "{ trace = \"traces/steady.csv\" }"),
+        (
+            "again.toml",
+            "{ trace = \"traces/steady.csv\", repeat = \"20 s\" }",
+        ),
+    ] {
+        let (goodput, used) = figures(&scenario(name, rate), &[]);
+        assert!(
+            (goodput / plain - 1.0).abs() < 0.005,
+            "{name}: {goodput} {plain}"
+        );
+        assert!((0.99..1.001).contains(&used), "{name}: {used}");
+    }
+    // Every link may have one, also from the command line.
+    let (goodput, _) = figures(
+        &scenario("set.toml", "\"20 Mbit/s\""),
+        &["--set", "access.rate={ trace = \"traces/steady.up\" }"],
+    );
+    assert!((goodput / plain - 1.0).abs() < 0.02, "{goodput} {plain}");
+}
+
+#[test]
+fn a_rate_that_falls_is_averaged_over_the_time_that_counts() {
+    let dir = Scratch::new("falls");
+    dir.file("falls.csv", "t_ms,rate_kbps\n0,20000\n6000,5000\n");
+    let path = dir.file(
+        "falls.toml",
+        &SCENARIO.replace("RATE", "{ trace = \"falls.csv\" }"),
+    );
+    // From 2 to 10 s: half of the time 20 Mbit/s, half 5.
+    let (goodput, used) = figures(&path, &[]);
+    assert!((goodput - 12.5 * 0.96).abs() < 0.5, "{goodput}");
+    // What is counted left the line 10 ms before: so much longer it was the faster one.
+    assert!((0.95..1.002).contains(&used), "{used}");
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_named_with_its_link_and_line() {
+    let dir = Scratch::new("bad-traces");
+    dir.file("back.up", "5\n4\n");
+    dir.file("back.csv", "t_s,rate_mbps\n1,2\n0,2\n");
+    let with = |rate: &str, link: &str| {
+        let path = dir.file(
+            "x.toml",
+            &SCENARIO.replacen("RATE", rate, 1).replace("RATE", link),
+        );
+        let out = sim(&path, &[]);
+        assert_eq!(out.status.code(), Some(2));
+        text(&out.stderr)
+    };
+    let e = with("\"1 Mbit/s\"", "{ trace = \"gone.up\" }");
+    assert!(
+        e.contains("reverse.rate") && e.contains("gone.up") && e.contains("No such file"),
+        "{e}"
+    );
+    let e = with("{ trace = \"back.up\" }", "\"1 Mbit/s\"");
+    assert!(
+        e.contains("link.rate") && e.contains("line 2: 4 ms comes after 5 ms"),
+        "{e}"
+    );
+    let e = with("{ trace = \"back.csv\" }", "\"1 Mbit/s\"");
+    assert!(e.contains("line 3"), "{e}");
+    let e = with("{ trace = \"back.up\", repeat = \"1 s\" }", "\"1 Mbit/s\"");
+    assert!(e.contains("repeats by itself"), "{e}");
+}
