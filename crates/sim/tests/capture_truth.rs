@@ -7,10 +7,13 @@ use measure::capture::frame::{self, Address, Transport};
 use measure::track::{Cause, Connection, Tracker};
 use sim::capture::{self, Capture};
 use sim::network::{Happening, Observer};
-use sim::run::EPOCH_NS;
+
 use sim::segment::{Segment, flag};
 use sim::{Draft, Scenario, plan};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a scenario names no date: 1 January 2000.
+const BEGAN_NS: i64 = 946_684_800 * 1_000_000_000;
 
 /// A data segment of the first connection on its way.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +48,7 @@ struct Truth {
 }
 
 fn ns(t: Time) -> i64 {
-    EPOCH_NS + t.as_nanos() as i64
+    BEGAN_NS + t.as_nanos() as i64
 }
 
 impl Observer for Truth {
@@ -277,7 +280,7 @@ impl Run {
         let mut causes = Vec::new();
         let mut last = 0;
         for r in &half.retransmissions {
-            let at = Time::from_nanos((r.t_ns - EPOCH_NS) as u64);
+            let at = Time::from_nanos((r.t_ns - BEGAN_NS) as u64);
             let mut known = "acks";
             if r.t_ns != last {
                 let before_it = at.saturating_sub(base::Duration::from_nanos(1));
