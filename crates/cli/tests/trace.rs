@@ -65,3 +65,86 @@ fn what_is_no_capture_is_refused() {
     let text = String::from_utf8(out.stderr).unwrap();
     assert!(text.contains("68 65 6c 6c"), "{text}");
 }
+
+/// Packets of TCP and UDP to 192.0.2.1 a few milliseconds apart, and one SYN that it refuses.
+fn mixed() -> Vec<u8> {
+    let mut file = capture()[..24].to_vec();
+    let mut t_us = 0u32;
+    for i in 0..600u32 {
+        t_us += 500 + i * 7919 % 4000;
+        let (protocol, host, ports): (u8, u8, [u8; 4]) = match i {
+            300 => (6, 99, [0x30, 0x39, 0, 23]),
+            _ if i % 5 == 0 => (17, 50, [0, 53, 0x40, 0]),
+            _ => (6, 51, [0, 80, 0x41, 0]),
+        };
+        let home_speaks = i % 2 == 0 && i != 300 || i == 301;
+        let flags = if i == 300 { 2 } else { 16 };
+        file.extend((5 + t_us / 1_000_000).to_le_bytes());
+        file.extend((t_us % 1_000_000).to_le_bytes());
+        file.extend([40, 0, 0, 0, 40, 0, 0, 0]);
+        let (home, far) = ([192, 0, 2, 1], [198, 51, 100, host]);
+        let (src, dst) = if home_speaks {
+            (home, far)
+        } else {
+            (far, home)
+        };
+        file.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        file.extend(src);
+        file.extend(dst);
+        let [a, b, c, d] = ports;
+        file.extend(if home_speaks {
+            [c, d, a, b]
+        } else {
+            [a, b, c, d]
+        });
+        file.extend([0, 20, 0, 0, 0, 0, 0, 0, 0x50, flags, 255, 255, 0, 0, 0, 0]);
+    }
+    file
+}
+
+#[test]
+fn the_traffic_as_a_whole_is_told_in_80_columns_and_drawn() {
+    let directory = std::env::temp_dir().join(format!("tailback-traffic-{}", std::process::id()));
+    let plots = directory.to_str().unwrap();
+    let out = trace(&["--traffic", "-", "--plots", plots], &mixed());
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    for wanted in [
+        "TCP fraction: 80.2 % of the packets",
+        "Parameters of the Weibull distribution",
+        "a) shape (β)",
+        "Inter-arrival time, ms",
+        "SYN ignored  from 198.51.100.99 to port 23",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let widest = text.lines().map(|l| l.chars().count()).max();
+    assert!(widest <= Some(80), "{widest:?}: {text}");
+    let svg = std::fs::read_to_string(directory.join("tcp-gaps.svg")).unwrap();
+    assert!(svg.contains("Weibull"), "{svg}");
+    std::fs::remove_dir_all(&directory).unwrap();
+    let out = trace(&["--traffic", "--json", "-"], &mixed());
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["classes"][0]["gaps"]["values"], 480);
+    assert_eq!(
+        json["classes"][0]["gaps"]["fits"][0]["parameters"][0][0],
+        "shape"
+    );
+    assert_eq!(json["unsolicited"][0]["port"], 23);
+}
+
+#[test]
+fn a_home_that_is_no_address_is_refused() {
+    let out = trace(&["--traffic", "--home", "hq", "-"], &mixed());
+    assert_eq!(out.status.code(), Some(2));
+    let out = trace(&["--home", "192.0.2.1", "-"], &mixed());
+    assert_eq!(
+        out.status.code(),
+        Some(2),
+        "--home is nothing without --traffic"
+    );
+}

@@ -1,6 +1,8 @@
 //! One panel with curves, dots or marks against two even axes: what a document's figure is set beside.
 
-use crate::svg::{INNER, LEFT, Panel, document, even_marks, joined, key, nice_top, path, short};
+use crate::svg::{
+    INNER, LEFT, Panel, document, even_marks, joined, key, log_marks, nice_top, path, short,
+};
 use crate::words::number;
 use maud::{PreEscaped, html};
 
@@ -62,43 +64,16 @@ impl Chart {
         let inside = |v: f64| (from..=to).contains(&v);
         let place = |p: &(f64, Option<f64>)| (x(p.0), p.1.map(|v| panel.y(v)));
         let height = panel.top + panel.height + 52.0;
-        let class = |s: &Series| {
-            let style = match s.draw {
-                Draw::Line => "fine",
-                Draw::Knots => "knots",
-                Draw::Dots => "dots",
-                Draw::Marks => "marks",
-                Draw::Thin => return "thin".to_string(),
-            };
-            format!("{style} s{}", s.colour % COLOURS)
-        };
-        let named: Vec<(String, &str)> = self
-            .series
-            .iter()
-            .filter(|s| !s.name.is_empty())
-            .map(|s| (class(s), s.name.as_str()))
-            .collect();
+        let named = named(&self.series);
         let keys: Vec<(&str, &str)> = named.iter().map(|(c, n)| (c.as_str(), *n)).collect();
-        let drawn = |s: &Series| -> String {
-            let shown = s.points.iter().filter(|p| inside(p.0));
-            let spots = shown.clone().map(place).filter_map(|(x, y)| Some((x, y?)));
-            match s.draw {
-                Draw::Line | Draw::Thin => path(shown.map(place)),
-                Draw::Knots => {
-                    let dots = spots.clone().map(|(x, y)| circle(x, y));
-                    joined(spots.clone()) + &dots.collect::<String>()
-                }
-                Draw::Marks => spots.map(|(x, y)| cross(x, y)).collect(),
-                Draw::Dots => dots(spots),
-            }
-        };
+        let drawn = |s: &Series| s.drawn(s.points.iter().filter(|p| inside(p.0)).map(place));
         let picture = html! {
             style { (PreEscaped(STYLE)) }
             text.name x=(LEFT) y="18" { (self.title) }
             (panel.frame(&self.y, number))
             (key(&keys, panel.name_y))
             @for s in &self.series {
-                path class=(class(s)) d=(drawn(s)) {}
+                path class=(s.class()) d=(drawn(s)) {}
             }
             @for t in even_marks(from, to) {
                 text x=(short(x(t))) y=(short(height - 28.0)) text-anchor="middle" { (number(t)) }
@@ -106,6 +81,105 @@ impl Chart {
             text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (self.x) }
         };
         document(height, &self.title, picture).into_string()
+    }
+}
+
+/// The same against a logarithmic horizontal axis; the vertical one is logarithmic too, or percent.
+pub struct LogChart {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    pub span: (f64, f64),
+    /// Where a logarithmic vertical axis begins and ends; without it the axis is 0 to 100.
+    pub rise: Option<(f64, f64)>,
+    pub series: Vec<Series>,
+}
+
+impl LogChart {
+    pub fn svg(&self) -> String {
+        let panel = Panel {
+            top: 78.0,
+            height: 280.0,
+            max: 100.0,
+            name_y: 66.0,
+        };
+        let height = panel.top + panel.height + 52.0;
+        let part = |v: f64, (from, to): (f64, f64)| (v / from).ln() / (to / from).ln();
+        let x = |v: f64| LEFT + INNER * part(v, self.span);
+        let y = |v: f64| match self.rise {
+            Some(rise) => panel.top + panel.height * (1.0 - part(v, rise).clamp(0.0, 1.0)),
+            None => panel.y(v),
+        };
+        let inside = |v: f64| (self.span.0..=self.span.1).contains(&v);
+        let place = |p: &(f64, Option<f64>)| (x(p.0), p.1.map(y));
+        let named = named(&self.series);
+        let keys: Vec<(&str, &str)> = named.iter().map(|(c, n)| (c.as_str(), *n)).collect();
+        let picture = html! {
+            style { (PreEscaped(STYLE)) }
+            text.name x=(LEFT) y="18" { (self.title) }
+            @match self.rise {
+                None => (panel.frame(&self.y, number)),
+                Some(rise) => {
+                    text.name x=(LEFT) y=(panel.name_y) { (self.y) }
+                    @for v in powers(rise) {
+                        line.rule x1=(LEFT) x2=(LEFT + INNER) y1=(short(y(v))) y2=(short(y(v))) {}
+                        text x=(LEFT - 8.0) y=(short(y(v) + 5.0)) text-anchor="end" { (number(v)) }
+                    }
+                },
+            }
+            (key(&keys, 42.0))
+            @for v in powers(self.span) {
+                line.rule x1=(short(x(v))) x2=(short(x(v))) y1=(panel.top) y2=(panel.top + panel.height) {}
+                text x=(short(x(v))) y=(short(height - 28.0)) text-anchor="middle" { (number(v)) }
+            }
+            @for s in &self.series {
+                path class=(s.class()) d=(s.drawn(s.points.iter().filter(|p| inside(p.0)).map(place))) {}
+            }
+            text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (self.x) }
+        };
+        document(height, &self.title, picture).into_string()
+    }
+}
+
+/// Powers of ten where there are many, otherwise 1, 2 and 5 of each.
+fn powers((from, to): (f64, f64)) -> Vec<f64> {
+    if to / from < 1e4 {
+        return log_marks(from, to);
+    }
+    (from.log10().ceil() as i32..=to.log10().floor() as i32)
+        .map(|e| 10f64.powi(e))
+        .collect()
+}
+
+fn named(series: &[Series]) -> Vec<(String, &str)> {
+    let with_name = series.iter().filter(|s| !s.name.is_empty());
+    with_name.map(|s| (s.class(), s.name.as_str())).collect()
+}
+
+impl Series {
+    fn class(&self) -> String {
+        let style = match self.draw {
+            Draw::Line => "fine",
+            Draw::Knots => "knots",
+            Draw::Dots => "dots",
+            Draw::Marks => "marks",
+            Draw::Thin => return "thin".to_string(),
+        };
+        format!("{style} s{}", self.colour % COLOURS)
+    }
+
+    /// What to draw at these places of the picture.
+    fn drawn(&self, places: impl Iterator<Item = (f64, Option<f64>)> + Clone) -> String {
+        let spots = places.clone().filter_map(|(x, y)| Some((x, y?)));
+        match self.draw {
+            Draw::Line | Draw::Thin => path(places),
+            Draw::Knots => {
+                let dots = spots.clone().map(|(x, y)| circle(x, y));
+                joined(spots.clone()) + &dots.collect::<String>()
+            }
+            Draw::Marks => spots.map(|(x, y)| cross(x, y)).collect(),
+            Draw::Dots => dots(spots),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod statistics;
 pub mod svg;
 mod tables;
 pub mod terminal;
+pub mod traffic;
 mod verdict;
 mod words;
 

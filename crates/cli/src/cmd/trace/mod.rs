@@ -1,11 +1,12 @@
 //! `tailback trace`: what the packets of a capture say.
 
+mod input;
 mod report;
 mod text;
+mod traffic;
 
 use super::{print, usage};
 use crate::Outcome;
-use measure::capture::{Damage, Reader, frame};
 use measure::track::{Settings, Tracker};
 use report::Report;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
         connection how much it carried, what was sent again and why, how long its round trips took, and where it broke off. \
         A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
+        tailback trace --traffic edge.pcap --plots figures\n  \
         tcpdump -i eth0 -s 128 -w - | tailback trace -"
 )]
 pub struct Args {
@@ -29,46 +31,26 @@ pub struct Args {
     /// Count packets that were captured twice (on two interfaces, by a mirror port) as two
     #[arg(long)]
     keep_copies: bool,
+    #[command(flatten)]
+    traffic: traffic::Args,
     /// Print everything as JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    if args.traffic.asked() {
+        return traffic::run(&args.files, &args.traffic, args.json);
+    }
     let mut tracker = Tracker::new(Settings {
         deduplicate: !args.keep_copies,
         ..Settings::default()
     });
     let mut notes = Vec::new();
     for path in &args.files {
-        let name = path.display();
-        let input = live::capture::open(path).map_err(|e| usage(format!("{name}: {e}")))?;
-        let mut reader = Reader::new(input).map_err(|e| usage(format!("{name}: {e}")))?;
-        loop {
-            match reader.next_record() {
-                Ok(Some(record)) => {
-                    let frame = frame::parse(&record);
-                    tracker.packet(record.t_ns, record.original_len, frame.as_ref());
-                }
-                Ok(None) => break,
-                Err(e) => {
-                    notes.push(format!("{name}: {e}; what came before it is counted"));
-                    break;
-                }
-            }
-        }
-        notes.extend(
-            reader
-                .damage()
-                .iter()
-                .map(|d| format!("{name}: {}", told(d))),
-        );
-        if reader.dropped() > 0 {
-            notes.push(format!(
-                "{name}: the capturing system itself dropped {} packets: what is missing here may not be missing on the line",
-                reader.dropped()
-            ));
-        }
+        input::read(path, &mut notes, |record, frame| {
+            tracker.packet(record.t_ns, record.original_len, frame);
+        })?;
     }
     let report = Report::new(tracker.finish(), notes);
     if args.json {
@@ -77,11 +59,4 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         print(&report.text(args.top))?;
     }
     Ok(Outcome::Done)
-}
-
-fn told(d: &Damage) -> String {
-    match d.skipped {
-        0 => format!("{} at byte {}", d.why, d.offset),
-        n => format!("{} at byte {}: {n} bytes passed over", d.why, d.offset),
-    }
 }

@@ -1,0 +1,43 @@
+//! The packets of captures, one after the other, and what was wrong with the files.
+
+use super::usage;
+use measure::capture::frame::Frame;
+use measure::capture::{Damage, Reader, Record, frame};
+use std::path::Path;
+
+/// Hands each packet of a capture to `packet`; what a reader of the figures should know of the file goes to `notes`.
+pub fn read(
+    path: &Path,
+    notes: &mut Vec<String>,
+    mut packet: impl FnMut(&Record<'_>, Option<&Frame<'_>>),
+) -> anyhow::Result<()> {
+    let name = path.display();
+    let input = live::capture::open(path).map_err(|e| usage(format!("{name}: {e}")))?;
+    let mut reader = Reader::new(input).map_err(|e| usage(format!("{name}: {e}")))?;
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => packet(&record, frame::parse(&record).as_ref()),
+            Ok(None) => break,
+            Err(e) => {
+                notes.push(format!("{name}: {e}; what came before it is counted"));
+                break;
+            }
+        }
+    }
+    let damage = reader.damage().iter();
+    notes.extend(damage.map(|d| format!("{name}: {}", told(d))));
+    if reader.dropped() > 0 {
+        notes.push(format!(
+            "{name}: the capturing system itself dropped {} packets: what is missing here may not be missing on the line",
+            reader.dropped()
+        ));
+    }
+    Ok(())
+}
+
+fn told(d: &Damage) -> String {
+    match d.skipped {
+        0 => format!("{} at byte {}", d.why, d.offset),
+        n => format!("{} at byte {}: {n} bytes passed over", d.why, d.offset),
+    }
+}

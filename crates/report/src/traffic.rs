@@ -1,0 +1,144 @@
+//! Distributions of a capture's traffic with the laws laid over them, and how its variance falls with the time scale.
+
+use crate::chart::{Draw, LogChart, Series};
+use analysis::hurst::Estimate;
+use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
+
+/// Fitted curves drawn over each distribution: more are told apart by no eye.
+const CURVES: usize = 3;
+/// Points of a fitted curve.
+const STEPS: usize = 240;
+
+/// Each plot with the name of its file. Quantities that were not seen have none.
+pub fn plots(a: &TrafficAnswer) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for c in &a.classes {
+        let word = c.name.to_lowercase().replace('+', "-");
+        let step = a.step_s * 1e3;
+        let quantities = [
+            ("gaps", "Gap between packets, ms", 1e3, &c.gaps),
+            ("sizes", "Size of the IP packet, bytes", 1.0, &c.sizes),
+            ("arrivals", "Arrival rate, packets/s", 1.0, &c.arrivals),
+        ];
+        for (name, axis, size, law) in quantities {
+            let title = match name {
+                "arrivals" => format!("{}: arrivals in steps of {step} ms", c.name),
+                _ => format!("{}: {name}", c.name),
+            };
+            if let Some(svg) = distribution(law, &title, axis, size) {
+                out.push((format!("{word}-{name}"), svg));
+            }
+        }
+    }
+    if let Some(svg) = variance_time(&a.classes, a.hurst_step_s) {
+        out.push(("variance-time".into(), svg));
+    }
+    out
+}
+
+fn distribution(law: &Law, title: &str, axis: &str, size: f64) -> Option<String> {
+    let seen: Vec<(f64, f64)> = law
+        .shares
+        .iter()
+        .map(|(v, share)| (v * size, 100.0 * share))
+        .filter(|p| p.0 > 0.0)
+        .collect();
+    // Gaps of zero have no place on a logarithmic axis, but the curve begins above them.
+    let zeros = law.shares.iter().rfind(|p| p.0 <= 0.0);
+    let zeros = zeros.map_or(0.0, |p| 100.0 * p.1);
+    let (first, last) = (seen.first()?.0, seen.last()?.0);
+    // The thinnest ends are not worth half of the picture.
+    let low = seen.iter().find(|p| p.1 >= 0.1).map_or(first, |p| p.0);
+    let high = seen.iter().find(|p| p.1 >= 99.95).map_or(last, |p| p.0);
+    if low >= high {
+        return None;
+    }
+    let (from, to) = (low / 1.2, high * 1.2);
+    let mut series = vec![Series {
+        name: "seen".into(),
+        draw: Draw::Line,
+        colour: 5,
+        points: steps(from, zeros, &seen),
+    }];
+    for (i, fit) in law.curves.iter().take(CURVES).enumerate() {
+        let at = |k: usize| from * (to / from).powf(k as f64 / STEPS as f64);
+        series.push(Series {
+            name: format!(
+                "{} (off by {:.1} %)",
+                fit.family.word(),
+                100.0 * fit.distance
+            ),
+            draw: Draw::Line,
+            colour: i,
+            points: (0..=STEPS)
+                .map(|k| (at(k), Some(100.0 * fit.cdf(at(k) / size))))
+                .collect(),
+        });
+    }
+    let chart = LogChart {
+        title: title.into(),
+        x: format!("{axis} (logarithmic)"),
+        y: "Share up to it, %".into(),
+        span: (from, to),
+        rise: None,
+        series,
+    };
+    Some(chart.svg())
+}
+
+/// A share holds from its value to the next one.
+fn steps(from: f64, mut before: f64, shares: &[(f64, f64)]) -> Vec<(f64, Option<f64>)> {
+    let mut out = vec![(from, Some(before))];
+    for (v, share) in shares {
+        out.extend([(*v, Some(before)), (*v, Some(*share))]);
+        before = *share;
+    }
+    out
+}
+
+/// Variance of the mean rate over each time scale, beside what independent packets would give.
+fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
+    let estimates: Vec<(&str, &Estimate)> = classes
+        .iter()
+        .filter_map(|c| Some((c.name, &c.scaling.as_ref()?.variance_time)))
+        .filter(|(_, e)| e.points.len() > 1)
+        .collect();
+    let scale = |m: f64| m * step_s;
+    // Each relative to its own first scale: slopes are what is compared.
+    let relative = |e: &Estimate| -> Vec<(f64, f64)> {
+        let top = e.points[0].1;
+        e.points.iter().map(|(m, v)| (scale(*m), v / top)).collect()
+    };
+    let all: Vec<(f64, f64)> = estimates.iter().flat_map(|(_, e)| relative(e)).collect();
+    let from = all.iter().map(|p| p.0).reduce(f64::min)?;
+    let to = all.iter().map(|p| p.0).reduce(f64::max)?;
+    let least = all.iter().map(|p| p.1).fold(from / to, f64::min);
+    let mut series: Vec<Series> = estimates
+        .iter()
+        .enumerate()
+        .map(|(i, (name, e))| Series {
+            name: match e.h.value() {
+                Some(h) => format!("{name}, H = {h:.2}"),
+                None => (*name).to_string(),
+            },
+            draw: Draw::Knots,
+            colour: i,
+            points: relative(e).into_iter().map(|(x, y)| (x, Some(y))).collect(),
+        })
+        .collect();
+    series.push(Series {
+        name: "independent packets, H = 0.5".into(),
+        draw: Draw::Thin,
+        colour: 0,
+        points: vec![(from, Some(1.0)), (to, Some(from / to))],
+    });
+    let chart = LogChart {
+        title: "Variance of the rate over time scales".into(),
+        x: "time scale, s (logarithmic)".into(),
+        y: "Variance of the mean rate, relative to that over the shortest scale".into(),
+        span: (from, to),
+        rise: Some((least / 1.3, 1.3)),
+        series,
+    };
+    Some(chart.svg())
+}
