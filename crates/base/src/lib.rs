@@ -5,6 +5,7 @@
 
 pub mod histogram;
 pub mod packet;
+pub mod program;
 pub mod record;
 pub mod rng;
 pub mod time;

@@ -132,11 +132,11 @@ tables! {
 
     /// One row a crafted datagram.
     Datagram in "datagram" at sent_ns {
-        /// When it left, UNIX ns.
+        /// When it left, on the sender's clock, UNIX ns.
         sent_ns: i64,
         /// Number within its train.
         seq: i64,
-        /// Which train or step it belongs to.
+        /// Which train it belongs to; the event `train` of that subject says what it was.
         train: i64,
         /// Which way it went.
         direction: Direction,
@@ -144,6 +144,8 @@ tables! {
         size_bytes: i64,
         /// When it arrived, on the receiver's clock; null where it never did.
         received_ns: Option<i64>,
+        /// ECN bits it arrived with (0 to 3).
+        ecn: Option<i64>,
     }
 
     /// One row a sample of the measuring host's own load.
@@ -199,7 +201,7 @@ tables! {
     Event in "event" at t_ns {
         /// When, UNIX ns.
         t_ns: i64,
-        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; and others.
+        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; of a probe `train` (what a train of crafted datagrams was); and others.
         kind: Text,
         /// What it is about: the phase's name, a target, a queue.
         subject: Text,

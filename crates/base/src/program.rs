@@ -1,0 +1,660 @@
+//! What a crafted sending is: datagrams of given sizes at given instants, and what became of them.
+//!
+//! A [`Program`] is a pure value, written as text such as
+//! `1000 x 1452@0 s, 1452@7.26 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df`. Whoever executes it, over a real
+//! line or in virtual time, gives a [`Train`]: when each datagram left and when it arrived.
+//!
+//! Units: sizes are UDP payload in bytes; instants are counted from the first datagram.
+
+use crate::record::{Datagram, Direction, Event, Recording};
+use crate::{BitsPerSec, Bytes, Duration, Ecn};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// What stands at the front of every datagram: smaller ones cannot be told apart.
+pub const SMALLEST_PAYLOAD: u32 = 20;
+/// Largest UDP payload in IPv4; IPv6 takes no more without jumbograms.
+pub const LARGEST_PAYLOAD: u32 = 65_507;
+/// Datagrams of one program: what a receiver remembers of each must stay small.
+pub const MOST_DATAGRAMS: u64 = 1_000_000;
+pub const MOST_STEPS: usize = 64;
+pub const MOST_SHOTS: usize = 256;
+/// Longest of one program.
+pub const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// One datagram, and the time from it to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shot {
+    /// UDP payload, bytes.
+    pub payload: u32,
+    pub gap: Duration,
+}
+
+/// The bits that a datagram carries in its IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marking {
+    /// 0 to 63.
+    pub dscp: u8,
+    pub ecn: Ecn,
+    /// Not to be fragmented, by this host or on the way.
+    pub whole: bool,
+}
+
+impl Marking {
+    pub const NONE: Marking = Marking {
+        dscp: 0,
+        ecn: Ecn::NotEct,
+        whole: false,
+    };
+
+    /// The TOS or traffic-class byte.
+    pub const fn tos(self) -> u8 {
+        self.dscp << 2 | self.ecn.bits()
+    }
+}
+
+/// Shots in turn, over and over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub shots: Vec<Shot>,
+    pub times: u64,
+    pub marking: Marking,
+    /// Silence after the last gap.
+    pub pause: Duration,
+}
+
+impl Step {
+    pub fn new(times: u64, shots: Vec<Shot>) -> Step {
+        Step {
+            shots,
+            times,
+            marking: Marking::NONE,
+            pause: Duration::ZERO,
+        }
+    }
+
+    /// `count` datagrams without a gap.
+    pub fn burst(count: u64, payload: u32) -> Step {
+        Step::new(
+            count,
+            vec![Shot {
+                payload,
+                gap: Duration::ZERO,
+            }],
+        )
+    }
+
+    /// Evenly spaced, so that the payload alone makes `rate`, for as long as `time`; at least two.
+    pub fn steady(payload: u32, rate: BitsPerSec, time: Duration) -> Step {
+        let gap = Bytes::new(u64::from(payload)).serialization_delay_ceil(rate);
+        let times = time.as_nanos() / gap.as_nanos().max(1);
+        Step::new(times.max(2), vec![Shot { payload, gap }])
+    }
+
+    pub fn marked(mut self, marking: Marking) -> Step {
+        self.marking = marking;
+        self
+    }
+
+    pub fn then_pause(mut self, pause: Duration) -> Step {
+        self.pause = pause;
+        self
+    }
+
+    pub fn count(&self) -> u64 {
+        self.times.saturating_mul(self.shots.len() as u64)
+    }
+
+    fn time(&self) -> Duration {
+        let cycle: u64 = self.shots.iter().map(|s| s.gap.as_nanos()).sum();
+        Duration::from_nanos(
+            cycle
+                .saturating_mul(self.times)
+                .saturating_add(self.pause.as_nanos()),
+        )
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Program {
+    steps: Vec<Step>,
+}
+
+/// Why a program cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    #[error(
+        "program: \"{part}\": {why}. Write steps such as \"50 x 1452@6 ms\", a burst as \"50 x 1452\", pairs as \"9 x 1452, 1452@5 ms\""
+    )]
+    Unreadable { part: String, why: String },
+    #[error("program: no datagram to send")]
+    Empty,
+    #[error(
+        "program: a payload of {payload} bytes; it must be {SMALLEST_PAYLOAD} to {LARGEST_PAYLOAD}"
+    )]
+    Payload { payload: u32 },
+    #[error("program: {what} {is}, and at most {most} are allowed")]
+    TooMuch {
+        what: &'static str,
+        is: String,
+        most: String,
+    },
+}
+
+/// One datagram of a program: what is sent, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub seq: u64,
+    /// Since the first one.
+    pub at: Duration,
+    pub payload: u32,
+    pub step: usize,
+    /// Which of its step's shots.
+    pub shot: usize,
+    pub marking: Marking,
+}
+
+impl Program {
+    /// # Errors
+    /// Sizes or amounts beyond what can be sent and counted.
+    pub fn new(steps: Vec<Step>) -> Result<Program, ProgramError> {
+        let program = Program { steps };
+        let too_much = |what, is: String, most: String| ProgramError::TooMuch { what, is, most };
+        if program.count() == 0 || program.steps.iter().any(|s| s.shots.is_empty()) {
+            return Err(ProgramError::Empty);
+        }
+        for shot in program.steps.iter().flat_map(|s| &s.shots) {
+            if !(SMALLEST_PAYLOAD..=LARGEST_PAYLOAD).contains(&shot.payload) {
+                return Err(ProgramError::Payload {
+                    payload: shot.payload,
+                });
+            }
+        }
+        let shots = program.steps.iter().map(|s| s.shots.len()).max();
+        for (what, is, most) in [
+            ("steps:", program.steps.len() as u64, MOST_STEPS as u64),
+            (
+                "shots in a step:",
+                shots.unwrap_or(0) as u64,
+                MOST_SHOTS as u64,
+            ),
+            ("datagrams:", program.count(), MOST_DATAGRAMS),
+        ] {
+            if is > most {
+                return Err(too_much(what, is.to_string(), most.to_string()));
+            }
+        }
+        if program.time() > LONGEST {
+            return Err(too_much(
+                "it lasts",
+                program.time().to_string(),
+                LONGEST.to_string(),
+            ));
+        }
+        Ok(program)
+    }
+
+    /// Of one step; the caller's numbers are known to fit.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub fn of(step: Step) -> Program {
+        Program::new(vec![step]).expect("the caller keeps within the limits")
+    }
+
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub fn count(&self) -> u64 {
+        self.steps
+            .iter()
+            .fold(0u64, |n, s| n.saturating_add(s.count()))
+    }
+
+    /// From the first datagram to the end of the last pause.
+    pub fn time(&self) -> Duration {
+        Duration::from_nanos(
+            self.steps
+                .iter()
+                .fold(0u64, |t, s| t.saturating_add(s.time().as_nanos())),
+        )
+    }
+
+    /// What it puts on the line, `headers` bytes of IP and UDP for each datagram.
+    pub fn bytes(&self, headers: u32) -> Bytes {
+        let bytes = self.steps.iter().fold(0u64, |n, s| {
+            let cycle: u64 = s
+                .shots
+                .iter()
+                .map(|shot| u64::from(shot.payload + headers))
+                .sum();
+            n.saturating_add(cycle.saturating_mul(s.times))
+        });
+        Bytes::new(bytes)
+    }
+
+    pub fn largest_payload(&self) -> u32 {
+        let shots = self.steps.iter().flat_map(|s| &s.shots);
+        shots.map(|s| s.payload).max().unwrap_or(0)
+    }
+
+    /// Every datagram in the order of sending.
+    pub fn datagrams(&self) -> impl Iterator<Item = Due> + '_ {
+        let mut at = Duration::ZERO;
+        let mut seq = 0;
+        self.steps.iter().enumerate().flat_map(move |(step, s)| {
+            let (began, first) = (at, seq);
+            at += s.time();
+            seq += s.count();
+            let mut due = began;
+            (0..s.times)
+                .flat_map(move |round| (0..s.shots.len()).map(move |i| (round, i)))
+                .map(move |(round, i)| {
+                    let shot = s.shots[i];
+                    let this = Due {
+                        seq: first + round * s.shots.len() as u64 + i as u64,
+                        at: due,
+                        payload: shot.payload,
+                        step,
+                        shot: i,
+                        marking: s.marking,
+                    };
+                    due += shot.gap;
+                    this
+                })
+        })
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.steps.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{} x ", step.times)?;
+            for (j, shot) in step.shots.iter().enumerate() {
+                if j > 0 {
+                    f.write_str(", ")?;
+                }
+                write!(f, "{}", shot.payload)?;
+                if !shot.gap.is_zero() {
+                    write!(f, "@{}", shot.gap)?;
+                }
+            }
+            let Marking { dscp, ecn, whole } = step.marking;
+            if dscp != 0 {
+                write!(f, " dscp={dscp}")?;
+            }
+            if ecn != Ecn::NotEct {
+                write!(f, " ecn={}", ecn.bits())?;
+            }
+            if whole {
+                f.write_str(" df")?;
+            }
+            if !step.pause.is_zero() {
+                write!(f, "; pause {}", step.pause)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Program {
+    type Err = ProgramError;
+
+    fn from_str(text: &str) -> Result<Program, ProgramError> {
+        let mut steps: Vec<Step> = Vec::new();
+        for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {
+            let unreadable = |why: String| ProgramError::Unreadable {
+                part: part.into(),
+                why,
+            };
+            if let Some(pause) = part.strip_prefix("pause") {
+                let pause: Duration = pause.trim().parse().map_err(|e| unreadable(format!("{e}")))?;
+                let Some(step) = steps.last_mut() else {
+                    return Err(unreadable("a pause follows a step".into()));
+                };
+                step.pause += pause;
+            } else {
+                steps.push(step(part).map_err(unreadable)?);
+            }
+        }
+        Program::new(steps)
+    }
+}
+
+fn step(text: &str) -> Result<Step, String> {
+    let number = |what: &str, text: &str| -> Result<u64, String> {
+        let text = text.trim();
+        text.parse()
+            .map_err(|_| format!("{what} \"{text}\" is not a whole number"))
+    };
+    let mut marking = Marking::NONE;
+    let mut rest = text;
+    // Marks stand at the end, each a word of its own.
+    while let Some((before, word)) = rest.rsplit_once(char::is_whitespace) {
+        match word.split_once('=') {
+            None if word == "df" => marking.whole = true,
+            Some(("dscp", value)) => {
+                marking.dscp = u8::try_from(number("dscp", value)?)
+                    .ok()
+                    .filter(|d| *d < 64)
+                    .ok_or("dscp is 0 to 63")?;
+            }
+            Some(("ecn", value)) => {
+                let bits = u8::try_from(number("ecn", value)?)
+                    .ok()
+                    .filter(|b| *b < 4);
+                marking.ecn = Ecn::from_bits(bits.ok_or("ecn is 0 to 3")?);
+            }
+            _ => break,
+        }
+        rest = before.trim_end();
+    }
+    let (times, shots) = match rest.split_once('x') {
+        Some((times, shots)) => (number("the count", times)?, shots),
+        None => (1, rest),
+    };
+    let shots = shots
+        .split(',')
+        .map(|shot| {
+            let (payload, gap) = shot.split_once('@').unwrap_or((shot, "0"));
+            let payload = number("the size", payload)?;
+            Ok(Shot {
+                payload: u32::try_from(payload).map_err(|_| format!("size {payload} is too large"))?,
+                gap: gap.trim().parse().map_err(|e| format!("{e}"))?,
+            })
+        })
+        .collect::<Result<_, String>>()?;
+    Ok(Step {
+        marking,
+        ..Step::new(times, shots)
+    })
+}
+
+impl TryFrom<String> for Program {
+    type Error = ProgramError;
+    fn try_from(text: String) -> Result<Program, ProgramError> {
+        text.parse()
+    }
+}
+impl From<Program> for String {
+    fn from(p: Program) -> String {
+        p.to_string()
+    }
+}
+
+/// What is to be sent next: one program, or several at once from as many sockets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sending {
+    /// What it is for, in the words of its kind; kept with its trains.
+    pub stage: String,
+    pub direction: Direction,
+    pub programs: Vec<Program>,
+    /// Silence before it, so that queues are empty.
+    pub rest: Duration,
+}
+
+/// Fragments of a train that passed a host's interface, by their place in the datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fragments {
+    /// Datagrams that passed in one piece.
+    pub whole: u64,
+    pub first: u64,
+    pub second: u64,
+    /// Third and further ones.
+    pub further: u64,
+}
+
+/// Facts of a train besides its datagrams: kept as the event `train` in a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    pub stage: String,
+    pub direction: Direction,
+    pub program: Program,
+    /// IP and UDP headers of each datagram, bytes.
+    pub headers: u32,
+    /// Datagrams that the sending host did not take: its own queue was full, or they were larger than its interface
+    /// takes in one piece.
+    pub refused: u64,
+    /// Datagrams that reached the receiving host, which then had no room for them.
+    pub overflowed: u64,
+    /// Null where the host could not watch its interface.
+    pub fragments_sent: Option<Fragments>,
+    pub fragments_received: Option<Fragments>,
+}
+
+/// What became of one datagram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// On the sender's clock, ns; null where it was never sent.
+    pub sent_ns: Option<i64>,
+    /// On the receiver's clock, ns; null where it never arrived.
+    pub received_ns: Option<i64>,
+    /// ECN bits it arrived with.
+    pub ecn: Option<u8>,
+}
+
+/// A program as it was carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Train {
+    /// Its number within the recording.
+    pub number: i64,
+    pub facts: Facts,
+    /// By their number in the program.
+    pub fates: Vec<Fate>,
+}
+
+impl Train {
+    pub fn new(number: i64, facts: Facts) -> Train {
+        let count = facts.program.count() as usize;
+        Train {
+            number,
+            facts,
+            fates: vec![Fate::default(); count],
+        }
+    }
+
+    pub fn sent(&self) -> u64 {
+        self.fates.iter().filter(|f| f.sent_ns.is_some()).count() as u64
+    }
+
+    /// Datagrams that were sent and did not arrive.
+    pub fn lost(&self) -> u64 {
+        let lost = |f: &&Fate| f.sent_ns.is_some() && f.received_ns.is_none();
+        self.fates.iter().filter(lost).count() as u64
+    }
+
+    /// Each datagram with what became of it, in the order of sending.
+    pub fn datagrams(&self) -> impl Iterator<Item = (Due, Fate)> + '_ {
+        self.facts.program.datagrams().zip(self.fates.iter().copied())
+    }
+
+    /// One-way delay of each that arrived, by the two clocks as they are, with its number: ns.
+    pub fn delays(&self) -> impl Iterator<Item = (usize, i64)> + '_ {
+        let delay = |(i, f): (usize, &Fate)| Some((i, f.received_ns? - f.sent_ns?));
+        self.fates.iter().enumerate().filter_map(delay)
+    }
+
+    /// When its first datagram left, or would have.
+    pub fn began_ns(&self) -> Option<i64> {
+        self.fates.iter().find_map(|f| f.sent_ns)
+    }
+
+    /// As rows of a recording: one a datagram that was sent, then the event that says what it was.
+    pub fn rows(&self, now_ns: i64) -> (Vec<Datagram>, Event) {
+        let headers = u64::from(self.facts.headers);
+        let rows = self
+            .datagrams()
+            .filter_map(|(due, fate)| {
+                Some(Datagram {
+                    sent_ns: fate.sent_ns?,
+                    seq: due.seq as i64,
+                    train: self.number,
+                    direction: self.facts.direction,
+                    size_bytes: (u64::from(due.payload) + headers) as i64,
+                    received_ns: fate.received_ns,
+                    ecn: fate.ecn.map(i64::from),
+                })
+            })
+            .collect();
+        let detail = serde_json::to_string(&self.facts).expect("facts are plain data");
+        let event = Event {
+            t_ns: now_ns,
+            kind: "train".into(),
+            subject: self.number.to_string().as_str().into(),
+            detail: detail.as_str().into(),
+        };
+        (rows, event)
+    }
+
+    /// The trains of a recording, in order. What is not one that this version reads is left out.
+    pub fn all_of(recording: &Recording) -> Vec<Train> {
+        let trains = recording.event.iter().filter(|e| &*e.kind == "train");
+        let mut all: BTreeMap<i64, Train> = trains
+            .filter_map(|e| {
+                let number = e.subject.parse().ok()?;
+                Some((number, Train::new(number, serde_json::from_str(&e.detail).ok()?)))
+            })
+            .collect();
+        for row in &recording.datagram {
+            let fate = all
+                .get_mut(&row.train)
+                .and_then(|t| t.fates.get_mut(usize::try_from(row.seq).ok()?));
+            if let Some(fate) = fate {
+                *fate = Fate {
+                    sent_ns: Some(row.sent_ns),
+                    received_ns: row.received_ns,
+                    ecn: row.ecn.and_then(|e| u8::try_from(e).ok()),
+                };
+            }
+        }
+        all.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn pattern_one_and_a_burst_are_due_when_they_say() {
+        let p: Program = "2 x 1452, 726@7 ms; pause 1 s; 3 x 50".parse().unwrap();
+        let due: Vec<(u64, u64, u32)> = p
+            .datagrams()
+            .map(|d| (d.seq, d.at.as_nanos() / 1_000_000, d.payload))
+            .collect();
+        assert_eq!(
+            due,
+            [
+                (0, 0, 1452),
+                (1, 0, 726),
+                (2, 7, 1452),
+                (3, 7, 726),
+                (4, 1014, 50),
+                (5, 1014, 50),
+                (6, 1014, 50)
+            ]
+        );
+        assert_eq!((p.count(), p.time()), (7, Duration::from_millis(1014)));
+        // 2 × (1480 + 754) + 3 × 78.
+        assert_eq!(p.bytes(28), Bytes::new(4702));
+    }
+
+    #[test]
+    fn a_steady_step_has_the_rate_it_was_asked_for() {
+        // 1452 × 8 bits at 2 Mbit/s: 5.808 ms; 10 s hold 1721 of them.
+        let step = Step::steady(1452, BitsPerSec::from_mbps(2), Duration::from_secs(10));
+        assert_eq!(step.shots[0].gap, Duration::from_nanos(5_808_000));
+        assert_eq!(step.times, 1721);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_its_value() {
+        for (text, part) in [
+            ("", "no datagram"),
+            ("0 x 50", "no datagram"),
+            ("5 x 19", "19 bytes"),
+            ("5 x 65508", "65508"),
+            ("1000001 x 50", "1000001"),
+            ("5 x 50@800 s", "4000 s"),
+            ("5 x 50@7", "\"5 x 50@7\""),
+            ("5 x 50 dscp=64", "0 to 63"),
+            ("pause 1 s", "follows a step"),
+            ("5 y 50", "not a whole number"),
+        ] {
+            let e = text.parse::<Program>().unwrap_err().to_string();
+            assert!(e.contains(part), "{text}: {e}");
+        }
+    }
+
+    fn a_step() -> impl Strategy<Value = Step> {
+        let shot = (20u32..3000, 0u64..10_000_000).prop_map(|(payload, gap)| Shot {
+            payload,
+            gap: Duration::from_nanos(gap),
+        });
+        let marking = (0u8..64, 0u8..4, any::<bool>()).prop_map(|(dscp, ecn, whole)| Marking {
+            dscp,
+            ecn: Ecn::from_bits(ecn),
+            whole,
+        });
+        (
+            prop::collection::vec(shot, 1..5),
+            1u64..50,
+            marking,
+            0u64..2_000_000_000,
+        )
+            .prop_map(|(shots, times, marking, pause)| Step {
+                shots,
+                times,
+                marking,
+                pause: Duration::from_nanos(pause),
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn a_program_reads_back_the_same_and_its_sums_are_those_of_its_datagrams(steps in prop::collection::vec(a_step(), 1..4)) {
+            let p = Program::new(steps).unwrap();
+            prop_assert_eq!(&p.to_string().parse::<Program>().unwrap(), &p);
+            let all: Vec<Due> = p.datagrams().collect();
+            prop_assert_eq!(all.len() as u64, p.count());
+            prop_assert!(all.iter().enumerate().all(|(i, d)| d.seq == i as u64));
+            prop_assert!(all.windows(2).all(|w| w[0].at <= w[1].at));
+            prop_assert_eq!(all.iter().map(|d| u64::from(d.payload + 48)).sum::<u64>(), p.bytes(48).get());
+            prop_assert!(all.last().unwrap().at <= p.time());
+        }
+
+        #[test]
+        fn a_train_survives_the_way_through_a_recording(
+            steps in prop::collection::vec(a_step(), 1..3),
+            fates in prop::collection::vec((any::<bool>(), prop::option::of(0i64..1_000_000), 0u8..4), 200),
+        ) {
+            let facts = Facts {
+                stage: "a".into(),
+                direction: Direction::Down,
+                program: Program::new(steps).unwrap(),
+                headers: 48,
+                refused: 1,
+                overflowed: 2,
+                fragments_sent: None,
+                fragments_received: Some(Fragments { whole: 3, first: 2, second: 1, further: 0 }),
+            };
+            let mut train = Train::new(7, facts);
+            for ((i, fate), (sent, received, ecn)) in train.fates.iter_mut().enumerate().zip(fates) {
+                if sent {
+                    *fate = Fate { sent_ns: Some(i as i64), received_ns: received, ecn: received.map(|_| ecn) };
+                }
+            }
+            let (rows, event) = train.rows(5);
+            let recording = Recording { datagram: rows, event: vec![event], ..Recording::default() };
+            prop_assert_eq!(Train::all_of(&recording), vec![train]);
+        }
+    }
+}
