@@ -20,6 +20,7 @@ pub const LARGEST_PAYLOAD: u32 = 65_507;
 /// Datagrams of one program: what a receiver remembers of each must stay small.
 pub const MOST_DATAGRAMS: u64 = 1_000_000;
 pub const MOST_STEPS: usize = 64;
+/// Shots of all steps together: what a program is written as stays short.
 pub const MOST_SHOTS: usize = 256;
 /// Longest of one program.
 pub const LONGEST: Duration = Duration::from_secs(3_600);
@@ -173,14 +174,10 @@ impl Program {
                 });
             }
         }
-        let shots = program.steps.iter().map(|s| s.shots.len()).max();
+        let shots: usize = program.steps.iter().map(|s| s.shots.len()).sum();
         for (what, is, most) in [
             ("steps:", program.steps.len() as u64, MOST_STEPS as u64),
-            (
-                "shots in a step:",
-                shots.unwrap_or(0) as u64,
-                MOST_SHOTS as u64,
-            ),
+            ("shots:", shots as u64, MOST_SHOTS as u64),
             ("datagrams:", program.count(), MOST_DATAGRAMS),
         ] {
             if is > most {
@@ -315,7 +312,10 @@ impl FromStr for Program {
                 why,
             };
             if let Some(pause) = part.strip_prefix("pause") {
-                let pause: Duration = pause.trim().parse().map_err(|e| unreadable(format!("{e}")))?;
+                let pause: Duration = pause
+                    .trim()
+                    .parse()
+                    .map_err(|e| unreadable(format!("{e}")))?;
                 let Some(step) = steps.last_mut() else {
                     return Err(unreadable("a pause follows a step".into()));
                 };
@@ -347,9 +347,7 @@ fn step(text: &str) -> Result<Step, String> {
                     .ok_or("dscp is 0 to 63")?;
             }
             Some(("ecn", value)) => {
-                let bits = u8::try_from(number("ecn", value)?)
-                    .ok()
-                    .filter(|b| *b < 4);
+                let bits = u8::try_from(number("ecn", value)?).ok().filter(|b| *b < 4);
                 marking.ecn = Ecn::from_bits(bits.ok_or("ecn is 0 to 3")?);
             }
             _ => break,
@@ -366,7 +364,8 @@ fn step(text: &str) -> Result<Step, String> {
             let (payload, gap) = shot.split_once('@').unwrap_or((shot, "0"));
             let payload = number("the size", payload)?;
             Ok(Shot {
-                payload: u32::try_from(payload).map_err(|_| format!("size {payload} is too large"))?,
+                payload: u32::try_from(payload)
+                    .map_err(|_| format!("size {payload} is too large"))?,
                 gap: gap.trim().parse().map_err(|e| format!("{e}"))?,
             })
         })
@@ -472,7 +471,10 @@ impl Train {
 
     /// Each datagram with what became of it, in the order of sending.
     pub fn datagrams(&self) -> impl Iterator<Item = (Due, Fate)> + '_ {
-        self.facts.program.datagrams().zip(self.fates.iter().copied())
+        self.facts
+            .program
+            .datagrams()
+            .zip(self.fates.iter().copied())
     }
 
     /// One-way delay of each that arrived, by the two clocks as they are, with its number: ns.
@@ -519,7 +521,10 @@ impl Train {
         let mut all: BTreeMap<i64, Train> = trains
             .filter_map(|e| {
                 let number = e.subject.parse().ok()?;
-                Some((number, Train::new(number, serde_json::from_str(&e.detail).ok()?)))
+                Some((
+                    number,
+                    Train::new(number, serde_json::from_str(&e.detail).ok()?),
+                ))
             })
             .collect();
         for row in &recording.datagram {

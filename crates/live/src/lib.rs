@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod craft;
 pub mod emulate;
 pub mod host;
 pub mod load;

@@ -22,6 +22,9 @@ const ORIGIN_ICMP: u8 = 2;
 const ORIGIN_ICMP6: u8 = 3;
 const ORIGIN_TIMESTAMPING: u8 = 4;
 
+/// asm-generic/socket.h.
+const SO_RXQ_OVFL: i32 = 40;
+
 /// Asks the kernel for receive times, and with `tx` for transmit times that carry the number of the
 /// datagram on its socket, counted from 0. Asking anew restarts the count.
 ///
@@ -65,6 +68,35 @@ pub fn enable_errors(fd: RawFd, v6: bool) -> io::Result<()> {
     } else {
         set_int(fd, libc::SOL_IP, libc::IP_RECVERR, 1)
     }
+}
+
+/// Asks, with every datagram, for the number of those that the socket had no room for.
+///
+/// # Errors
+/// When the kernel refuses the option.
+pub fn enable_overflow_count(fd: RawFd) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, SO_RXQ_OVFL, 1)
+}
+
+/// Forbids fragmenting what this socket sends, here and on the way, whatever the path is believed to take; or allows it.
+///
+/// # Errors
+/// When the kernel refuses the option.
+pub fn set_whole(fd: RawFd, v6: bool, whole: bool) -> io::Result<()> {
+    if v6 {
+        let mode = if whole {
+            libc::IPV6_PMTUDISC_PROBE
+        } else {
+            libc::IPV6_PMTUDISC_DONT
+        };
+        set_int(fd, libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, mode)?;
+    }
+    let mode = if whole {
+        libc::IP_PMTUDISC_PROBE
+    } else {
+        libc::IP_PMTUDISC_DONT
+    };
+    set_int(fd, libc::SOL_IP, libc::IP_MTU_DISCOVER, mode)
 }
 
 /// Sets the TOS or traffic-class byte of all that this socket sends.
@@ -182,6 +214,8 @@ pub struct Received {
     /// Number of the datagram whose transmit time this is.
     pub tx_id: Option<u32>,
     pub error: Option<NetError>,
+    /// Datagrams that this socket has had no room for so far; see [`enable_overflow_count`].
+    pub overflowed: Option<u32>,
 }
 
 #[repr(C, align(8))]
@@ -288,6 +322,9 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
                     if t.tv_sec != 0 {
                         r.wall_ns = Some(t.tv_sec * 1_000_000_000 + t.tv_nsec);
                     }
+                }
+                (libc::SOL_SOCKET, SO_RXQ_OVFL) => {
+                    r.overflowed = Some(data.cast::<u32>().read_unaligned());
                 }
                 (libc::SOL_IP, libc::IP_TOS) => r.tos = Some(*data),
                 (libc::SOL_IPV6, libc::IPV6_TCLASS) => {

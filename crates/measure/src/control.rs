@@ -12,6 +12,7 @@
 mod codec;
 pub mod datagram;
 
+use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use codec::{Reader, Writer};
@@ -30,10 +31,14 @@ pub const MAX_REPORT_SAMPLES: usize = 200_000;
 const MAGIC: [u8; 3] = *b"TBK";
 const TAG_LEN: usize = 32;
 const REQUEST_HEADER_LEN: usize = 8;
-const MAX_REQUEST_BODY: usize = 256;
+const MAX_REQUEST_BODY: usize = MAX_PROGRAM + 256;
+/// A program of the most steps and shots that there may be, as text.
+const MAX_PROGRAM: usize = 12 << 10;
 const RESPONSE_HEADER_LEN: usize = 5;
 const MAX_RESPONSE_BODY: usize = 4096;
 const MAX_REPORT_BODY: usize = 8 << 20;
+/// A stamp takes 5 bytes on a line of a few Mbit/s, and 20 at the very most.
+const MAX_STAMPS_BODY: usize = 20 * base::program::MOST_DATAGRAMS as usize + 256;
 const MAX_TEXT: usize = 1024;
 const MAX_NAMES: usize = 64;
 const MAX_FLOWS: usize = 256;
@@ -128,6 +133,13 @@ pub enum Request {
         rate: BitsPerSec,
         /// UDP payload of each datagram.
         payload_bytes: u16,
+    },
+    /// A crafted train. This connection stays open: after [`Response::Ready`] the sender carries the program out; where
+    /// that is the client, it then says how many have left ([`finished`]); the server answers with its stamps.
+    Train {
+        spec: FlowSpec,
+        direction: Direction,
+        program: Program,
     },
     /// What did you count in this session?
     Report { session: SessionId },
@@ -265,11 +277,48 @@ pub struct FlowReport {
     pub samples: Vec<Sample>,
 }
 
+/// When a datagram of a train left, or arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its number in the program.
+    pub seq: u64,
+    /// The server's clock.
+    pub at_ns: i64,
+    /// ECN bits that it left or arrived with.
+    pub ecn: u8,
+}
+
+/// What the server saw of a train: sent it, or received it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// In the order in which they passed.
+    pub stamps: Vec<Stamp>,
+    /// Datagrams that its own host did not take, when it sent.
+    pub refused: u64,
+    /// Datagrams that its own host had no room for, when it received.
+    pub overflowed: u64,
+    /// Null where it may not watch its interface.
+    pub fragments: Option<Fragments>,
+}
+
+/// What the client says after its part of a train: how many datagrams have left.
+pub fn finished(sent: u64) -> [u8; FINISHED_LEN] {
+    sent.to_be_bytes()
+}
+
+pub const FINISHED_LEN: usize = 8;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
+    /// The datagram that shows the way has come: the train may begin.
+    Ready,
+    Stamps(Stamps),
     Pong,
     Accepted(Accepted),
-    Refused { why: Refusal, text: String },
+    Refused {
+        why: Refusal,
+        text: String,
+    },
     Info(ServerInfo),
     Report(Vec<FlowReport>),
 }
@@ -323,6 +372,16 @@ impl Request {
                 body.0.extend_from_slice(&session.0);
                 5
             }
+            Request::Train {
+                spec,
+                direction,
+                program,
+            } => {
+                body.spec(spec);
+                body.direction(*direction);
+                body.0.extend_from_slice(program.to_string().as_bytes());
+                6
+            }
         };
         let body = body.0;
         let mut out = Vec::with_capacity(REQUEST_HEADER_LEN + body.len() + TAG_LEN);
@@ -358,6 +417,11 @@ impl Request {
             5 => Request::Report {
                 session: r.session()?,
             },
+            6 => Request::Train {
+                spec: r.spec()?,
+                direction: r.direction()?,
+                program: r.program()?,
+            },
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of request",
@@ -369,7 +433,7 @@ impl Request {
     }
 }
 
-/// Puts a request together from bytes as they come. Holds a few hundred bytes at most.
+/// Puts a request together from bytes as they come. Holds a few thousand bytes at most.
 #[derive(Debug)]
 pub struct RequestReader {
     nonce: [u8; 16],
@@ -441,6 +505,11 @@ impl Response {
         let kind = match self {
             // A single byte: this is what a responsiveness probe waits for.
             Response::Pong => return vec![0],
+            Response::Ready => 5,
+            Response::Stamps(stamps) => {
+                w.stamps(stamps);
+                6
+            }
             Response::Accepted(a) => {
                 w.signed(a.server_ns);
                 w.number(a.duration.as_nanos());
@@ -520,6 +589,8 @@ impl Response {
                         .collect::<Result<_, _>>()?,
                 )
             }
+            5 => Response::Ready,
+            6 => Response::Stamps(r.stamps()?),
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of response",
@@ -545,10 +616,10 @@ impl ResponseReader {
             Some(kind) => {
                 let body = u32::from_be_bytes([self.buf[1], self.buf[2], self.buf[3], self.buf[4]])
                     as usize;
-                let limit = if *kind == 4 {
-                    MAX_REPORT_BODY
-                } else {
-                    MAX_RESPONSE_BODY
+                let limit = match kind {
+                    4 => MAX_REPORT_BODY,
+                    6 => MAX_STAMPS_BODY,
+                    _ => MAX_RESPONSE_BODY,
                 };
                 if body > limit {
                     return Err(ControlError::TooLong { bytes: body, limit });

@@ -87,20 +87,45 @@ impl Peer {
         let sent = mono_ns();
         // Where the server has hung up, its reason may still be there to be read.
         let written = { stream }.write_all(&bytes);
+        match self.hear(stream, until, stop) {
+            Ok(response) => Ok((
+                response,
+                Turn {
+                    sent,
+                    answered: mono_ns(),
+                },
+            )),
+            Err(e @ LoadError::Talk { .. }) => {
+                written.map_err(failed("it did not take the request"))?;
+                Err(e)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The next answer on a connection, by the monotonic time `until`, of which it reads not one byte too many.
+    ///
+    /// # Errors
+    /// A refusal, with the server's reason; silence; a far end that is no Tailback.
+    pub fn hear(
+        &self,
+        stream: &TcpStream,
+        until: i64,
+        stop: &AtomicBool,
+    ) -> Result<Response, LoadError> {
         let mut reader = ResponseReader::default();
         let mut buf = [0; 4096];
         loop {
             let wants = reader.wants().min(buf.len());
-            if let Err(e) = read_all(stream, &mut buf[..wants], until, stop) {
-                written.map_err(failed("it did not take the request"))?;
-                return Err(failed("its answer")(e));
-            }
-            if let Some(response) = reader.push(&buf[..wants]).map_err(|e| self.control(e))? {
-                let answered = mono_ns();
-                return match response {
-                    Response::Refused { why, text } => Err(self.refused(why, text)),
-                    response => Ok((response, Turn { sent, answered })),
-                };
+            read_all(stream, &mut buf[..wants], until, stop).map_err(|source| LoadError::Talk {
+                server: self.server,
+                what: "its answer",
+                source,
+            })?;
+            match reader.push(&buf[..wants]).map_err(|e| self.control(e))? {
+                Some(Response::Refused { why, text }) => return Err(self.refused(why, text)),
+                Some(response) => return Ok(response),
+                None => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 //! The sender's TCP_INFO and the receiver's byte count both become rows. What the far end saw is
 //! fetched when the load has stopped, and put on our clock by the exchange with the shortest turn.
 
-mod exchange;
+pub(crate) mod exchange;
 mod flow;
 mod foreign;
 pub(crate) mod kernel;

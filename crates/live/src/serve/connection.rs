@@ -3,6 +3,7 @@
 use super::Shared;
 use super::book::{FlowPermit, Permit, settle};
 use super::datagrams::Carrier;
+use super::train::{self, Host};
 use crate::clock::mono_ns;
 use crate::load::kernel::{
     CongestionControls, TcpInfo, choose_congestion, close_abruptly, congestion_of,
@@ -115,12 +116,28 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
             };
             return datagrams(&carrier, permit, &spec, direction);
         }
+        Request::Train {
+            spec,
+            direction,
+            program,
+        } => {
+            let host = Host {
+                stream,
+                udp,
+                shared,
+            };
+            return train::serve(&host, permit, &spec, direction, &program);
+        }
     };
     let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
     write_all(stream, &answer.encode(), until, shared)
 }
 
-fn refuse(stream: &TcpStream, (why, text): (Refusal, String), shared: &Shared) -> io::Result<()> {
+pub(super) fn refuse(
+    stream: &TcpStream,
+    (why, text): (Refusal, String),
+    shared: &Shared,
+) -> io::Result<()> {
     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
     write_all(stream, &refusal(why, &text), until, shared)?;
@@ -181,7 +198,12 @@ fn read_request(
     }
 }
 
-fn write_all(stream: &TcpStream, mut bytes: &[u8], until: i64, shared: &Shared) -> io::Result<()> {
+pub(super) fn write_all(
+    stream: &TcpStream,
+    mut bytes: &[u8],
+    until: i64,
+    shared: &Shared,
+) -> io::Result<()> {
     stream.set_write_timeout(Some(TICK))?;
     while !bytes.is_empty() {
         match { stream }.write(bytes) {
@@ -197,7 +219,7 @@ fn write_all(stream: &TcpStream, mut bytes: &[u8], until: i64, shared: &Shared) 
 }
 
 /// Tells the client that its flow begins, and the report when. Gives the length of what was sent.
-fn accept(
+pub(super) fn accept(
     stream: &TcpStream,
     flow: &FlowPermit,
     congestion: &str,
@@ -357,7 +379,12 @@ fn datagrams(
     finish(stream, &flow, &end, shared)
 }
 
-fn finish(stream: &TcpStream, flow: &FlowPermit, end: &End, shared: &Shared) -> io::Result<()> {
+pub(super) fn finish(
+    stream: &TcpStream,
+    flow: &FlowPermit,
+    end: &End,
+    shared: &Shared,
+) -> io::Result<()> {
     let ended = match end {
         End::TimeUp => Ended::TimeUp,
         End::PeerClosed => Ended::ByClient,

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How long a download waits for the datagram that shows it the way.
-const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
+pub const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
 
 /// What has come for one flow.
 pub struct Inbox {
@@ -45,14 +45,14 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// An inbox that is open for as long as this lives.
-struct Open<'a> {
+pub struct Open<'a> {
     inboxes: &'a Inboxes,
-    token: u64,
+    pub token: u64,
     inbox: Arc<Inbox>,
 }
 
 impl Inboxes {
-    fn open(&self, from: IpAddr) -> Open<'_> {
+    pub fn open(&self, from: IpAddr) -> Open<'_> {
         let token = u64::from_ne_bytes(random_bytes());
         let inbox = Arc::new(Inbox {
             from: from.to_canonical(),
@@ -64,6 +64,13 @@ impl Inboxes {
             token,
             inbox,
         }
+    }
+}
+
+impl Open<'_> {
+    /// Where the client's datagrams come from, once one has.
+    pub fn address(&self) -> Option<SocketAddr> {
+        lock(&self.inbox.state).address
     }
 }
 

@@ -6,6 +6,7 @@
 mod book;
 mod connection;
 mod datagrams;
+mod train;
 pub mod udp;
 
 pub use book::Budgets;

@@ -38,6 +38,26 @@ impl Writer {
             Direction::Down => 1,
         });
     }
+    /// A stamp as the difference from the one that usually follows the last: numbers count on, times are near.
+    pub(super) fn stamps(&mut self, s: &Stamps) {
+        self.number(s.refused);
+        self.number(s.overflowed);
+        self.0.push(u8::from(s.fragments.is_some()));
+        if let Some(f) = s.fragments {
+            for n in [f.whole, f.first, f.second, f.further] {
+                self.number(n);
+            }
+        }
+        self.number(s.stamps.len() as u64);
+        let (mut next, mut at) = (0i64, 0i64);
+        for stamp in &s.stamps {
+            let seq = stamp.seq as i64;
+            // Numbers stay far below 2^61, so that two bits are left for the marks.
+            self.signed((seq - next) << 2 | i64::from(stamp.ecn & 3));
+            self.signed(stamp.at_ns.wrapping_sub(at));
+            (next, at) = (seq + 1, stamp.at_ns);
+        }
+    }
     pub(super) fn flow(&mut self, f: &FlowReport) {
         self.number(u64::from(f.flow));
         self.direction(f.direction);
@@ -192,6 +212,49 @@ impl Reader<'_> {
             .map_err(|_| ControlError::Malformed {
                 what: "text that is not UTF-8",
             })
+    }
+    /// The rest of the message.
+    pub(super) fn program(&mut self) -> Result<Program, ControlError> {
+        let bytes = self.take(self.0.len().min(MAX_PROGRAM))?;
+        let text = std::str::from_utf8(bytes).ok();
+        text.and_then(|t| t.parse().ok())
+            .ok_or(ControlError::Malformed {
+                what: "a program that cannot be read or is too long",
+            })
+    }
+    pub(super) fn stamps(&mut self) -> Result<Stamps, ControlError> {
+        let (refused, overflowed) = (self.number()?, self.number()?);
+        let fragments = match self.byte()? {
+            0 => None,
+            _ => Some(Fragments {
+                whole: self.number()?,
+                first: self.number()?,
+                second: self.number()?,
+                further: self.number()?,
+            }),
+        };
+        let count = self.count(MOST_DATAGRAMS as usize)?;
+        let (mut next, mut at) = (0i64, 0i64);
+        let mut stamps = Vec::new();
+        for _ in 0..count {
+            let head = self.signed()?;
+            let seq = (head >> 2).wrapping_add(next);
+            at = at.wrapping_add(self.signed()?);
+            stamps.push(Stamp {
+                seq: u64::try_from(seq).map_err(|_| ControlError::Malformed {
+                    what: "a stamp of no datagram",
+                })?,
+                at_ns: at,
+                ecn: (head & 3) as u8,
+            });
+            next = seq.wrapping_add(1);
+        }
+        Ok(Stamps {
+            stamps,
+            refused,
+            overflowed,
+            fragments,
+        })
     }
     pub(super) fn session(&mut self) -> Result<SessionId, ControlError> {
         let mut id = [0; 16];

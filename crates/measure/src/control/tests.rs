@@ -69,7 +69,50 @@ fn request() -> impl Strategy<Value = Request> {
         any::<[u8; 16]>().prop_map(|s| Request::Report {
             session: SessionId(s)
         }),
+        (
+            spec(),
+            direction(),
+            prop::collection::vec((20u32..65_000, 0u64..9_999_999), 1..250)
+        )
+            .prop_map(|(spec, direction, shots)| Request::Train {
+                spec,
+                direction,
+                program: program(shots),
+            }),
     ]
+}
+
+fn program(shots: Vec<(u32, u64)>) -> Program {
+    let shot = |(payload, gap)| base::program::Shot {
+        payload,
+        gap: Duration::from_nanos(gap),
+    };
+    Program::of(base::program::Step::new(
+        3,
+        shots.into_iter().map(shot).collect(),
+    ))
+}
+
+fn stamps() -> impl Strategy<Value = Stamps> {
+    let stamp = (0..MOST_DATAGRAMS, any::<i64>(), 0u8..4);
+    let stamp = stamp.prop_map(|(seq, at_ns, ecn)| Stamp { seq, at_ns, ecn });
+    let fragments = any::<[u64; 4]>().prop_map(|[whole, first, second, further]| Fragments {
+        whole,
+        first,
+        second,
+        further,
+    });
+    (
+        prop::collection::vec(stamp, 0..50),
+        any::<[u64; 2]>(),
+        prop::option::of(fragments),
+    )
+        .prop_map(|(stamps, [refused, overflowed], fragments)| Stamps {
+            stamps,
+            refused,
+            overflowed,
+            fragments,
+        })
 }
 
 fn detail() -> impl Strategy<Value = Detail> {
@@ -173,6 +216,8 @@ fn response() -> impl Strategy<Value = Response> {
         }),
         info,
         prop::collection::vec(flow(), 0..5).prop_map(Response::Report),
+        Just(Response::Ready),
+        stamps().prop_map(Response::Stamps),
     ]
 }
 
@@ -333,4 +378,44 @@ fn a_report_is_small_enough_for_a_slow_line() {
     }]);
     let bytes = report.encode().len();
     assert!(bytes < 600 * 32, "{bytes} bytes for 600 samples");
+}
+
+#[test]
+fn the_longest_program_is_a_request_like_any_other() {
+    let shots = vec![(65_507u32, 3_599_999_999_999u64); base::program::MOST_SHOTS];
+    let text = shots
+        .iter()
+        .map(|(p, g)| format!("{p}@{g} ns"))
+        .collect::<Vec<_>>()
+        .join(", ")
+        .len();
+    assert!(text < MAX_PROGRAM, "{text}");
+    let program = program(vec![(65_507, 1_333_333); base::program::MOST_SHOTS]);
+    let r = Request::Train {
+        spec: FlowSpec {
+            session: SessionId([1; 16]),
+            flow: 0,
+            duration: Duration::ZERO,
+            sample: Duration::ZERO,
+        },
+        direction: Direction::Up,
+        program,
+    };
+    assert_eq!(read_request(&r.encode(&NONCE, None), None), Ok(Some(r)));
+}
+
+#[test]
+fn a_stamp_of_an_even_train_costs_six_bytes() {
+    let stamps = (0..1000).map(|i| Stamp {
+        seq: i,
+        at_ns: 1_700_000_000_000_000_000 + 6_000_000 * i as i64,
+        ecn: 2,
+    });
+    let bytes = Response::Stamps(Stamps {
+        stamps: stamps.collect(),
+        ..Stamps::default()
+    })
+    .encode()
+    .len();
+    assert!(bytes < 6_000, "{bytes}");
 }

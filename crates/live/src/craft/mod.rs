@@ -1,0 +1,560 @@
+//! Crafted sending: carries out one [`Sending`] after the other against our server and hands every datagram's fate
+//! to the recorder. What to send next is asked of the caller, who sees all trains so far.
+//!
+//! It protects the line and others: a train goes only to a server that has agreed to it over TCP and whose
+//! address that has proven; what it costs is counted against a budget before it is sent; while others use the
+//! line it does not begin.
+
+pub(crate) mod fragments;
+pub(crate) mod passage;
+
+use crate::clock::{Clock, mono_ns};
+use crate::load::LoadError;
+use crate::load::exchange::Peer;
+use crate::load::kernel::random_bytes;
+use crate::load::paced::headers;
+use crate::load::pump::wait;
+use crate::traffic::{TrafficError, TrafficMonitor};
+use base::program::{Facts, Fate, Program, Sending, Train};
+use base::record::{Direction, Event, Row};
+use base::{BitsPerSec, Bytes, Duration};
+use fragments::Watcher;
+use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
+use nix::poll::PollFlags;
+use passage::QUIET_NS;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+
+/// How often the watcher hears of a running train.
+const TICK: Duration = Duration::from_millis(100);
+/// UDP has to get through by then.
+const READY_WITHIN_NS: i64 = 12_000_000_000;
+/// The server's stamps may take this long, even over GPRS.
+const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
+/// Programs that are sent at once begin together, this long after the last of them is agreed.
+const LEAD_NS: i64 = 20_000_000;
+/// How long others' traffic is looked at.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What bounds a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub peer: Peer,
+    /// Of whole IP packets, both directions together.
+    pub budget: Bytes,
+    /// The one that leads to the server where not given.
+    pub interface: Option<String>,
+    /// Wait for others to leave the line for at most this long; end with an error where not given.
+    pub hold_off: Option<Duration>,
+    /// Send also while others use the line.
+    pub beside_others: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    pub stage: &'a str,
+    /// Number of the sending, from 1.
+    pub number: usize,
+    /// Since the sending began, its rest included.
+    pub elapsed: Duration,
+    /// How long the sending takes, draining of queues not included.
+    pub whole: Duration,
+    /// Sent so far in all, whole IP packets.
+    pub spent: Bytes,
+    pub note: String,
+}
+
+pub trait Watch {
+    fn progress(&mut self, progress: &Progress);
+    /// Whether the user asked to stop.
+    fn interrupted(&mut self) -> bool;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CraftError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Traffic(#[from] TrafficError),
+    #[error(
+        "{server} let us in over TCP, and no datagram reached it on UDP port {} within {waited}: a firewall on the way blocks it", .server.port()
+    )]
+    NoUdp {
+        server: SocketAddr,
+        waited: Duration,
+    },
+    #[error("{server} allows {granted} at once, and the next program takes {needed}")]
+    TooLong {
+        server: SocketAddr,
+        granted: Duration,
+        needed: Duration,
+    },
+    #[error(
+        "the next step ({stage}) would send {next:.3}, and {spent:.3} of the {budget:.3} allowed are spent: give a larger --budget"
+    )]
+    Budget {
+        stage: String,
+        next: Bytes,
+        spent: Bytes,
+        budget: Bytes,
+    },
+    #[error(
+        "others use the line: {down:.3} down, {up:.3} up while this sends nothing. Wait for them with --hold-off, or measure beside them with --beside-others"
+    )]
+    Others { down: BitsPerSec, up: BitsPerSec },
+    #[error("{server} said something else than what was asked for")]
+    Unexpected { server: SocketAddr },
+    #[error("cannot {what}: {source}")]
+    Socket {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn socket_error(what: &'static str) -> impl Fn(io::Error) -> CraftError {
+    move |source| CraftError::Socket { what, source }
+}
+
+/// Asks `next` what to send until it has nothing more; it sees every train so far. Runs in the calling thread's
+/// network namespace.
+///
+/// # Errors
+/// The first thing that made going on pointless; rows up to then were sent.
+pub fn run(
+    plan: &Plan,
+    next: &mut dyn FnMut(&[Train]) -> Option<Sending>,
+    clock: Clock,
+    rows: &Sender<Row>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Train>, CraftError> {
+    let traffic = TrafficMonitor::start(
+        plan.interface.as_deref(),
+        plan.peer.server,
+        TICK,
+        clock,
+        rows.clone(),
+    )?;
+    let mut run = Run {
+        plan,
+        clock,
+        rows,
+        watch,
+        traffic: &traffic,
+        trains: Vec::new(),
+        sendings: 0,
+        spent: Bytes::ZERO,
+        headers: headers(plan.peer.server) as u32,
+    };
+    let result = run.quiet_line().and_then(|()| {
+        while let Some(sending) = next(&run.trains) {
+            run.sending(&sending)?;
+        }
+        Ok(())
+    });
+    let trains = std::mem::take(&mut run.trains);
+    traffic.stop();
+    result.map(|()| trains)
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    watch: &'a mut dyn Watch,
+    traffic: &'a TrafficMonitor,
+    trains: Vec<Train>,
+    sendings: usize,
+    spent: Bytes,
+    headers: u32,
+}
+
+/// An agreed train: what both of its ends need.
+struct Agreed {
+    stream: TcpStream,
+    socket: UdpSocket,
+    token: u64,
+    program: Program,
+}
+
+impl Run<'_> {
+    /// Sees that nobody else uses the line, or waits for it.
+    fn quiet_line(&mut self) -> Result<(), CraftError> {
+        if self.plan.beside_others {
+            return Ok(());
+        }
+        let began = mono_ns();
+        let longest = self.plan.hold_off.unwrap_or_default();
+        loop {
+            let waited = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+            self.idle(TICK, "looking for others on the line", waited, longest)?;
+            match self.traffic.idle_rate(WINDOW) {
+                None => {}
+                Some(rates) if !rates.others_use_the_link() => return Ok(()),
+                Some(rates) if waited >= longest => {
+                    self.event_others(rates.down, rates.up);
+                    return Err(CraftError::Others {
+                        down: rates.down,
+                        up: rates.up,
+                    });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn event_others(&self, down: BitsPerSec, up: BitsPerSec) {
+        let detail = format!("{down:.3} down, {up:.3} up while nothing was sent");
+        let event = Event {
+            t_ns: self.clock.unix_ns(),
+            kind: "cross_traffic".into(),
+            subject: self.traffic.interface().into(),
+            detail: detail.as_str().into(),
+        };
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.rows.send(event.into());
+    }
+
+    fn idle(
+        &mut self,
+        time: Duration,
+        stage: &str,
+        elapsed: Duration,
+        whole: Duration,
+    ) -> Result<(), CraftError> {
+        std::thread::sleep(time.min(TICK).to_std());
+        self.watch.progress(&Progress {
+            stage,
+            number: self.sendings,
+            elapsed,
+            whole,
+            spent: self.spent,
+            note: String::new(),
+        });
+        if self.watch.interrupted() {
+            return Err(CraftError::Interrupted);
+        }
+        Ok(())
+    }
+
+    fn sending(&mut self, sending: &Sending) -> Result<(), CraftError> {
+        let next: u64 = sending
+            .programs
+            .iter()
+            .map(|p| p.bytes(self.headers).get())
+            .sum();
+        if (self.spent + Bytes::new(next)) > self.plan.budget {
+            return Err(CraftError::Budget {
+                stage: sending.stage.clone(),
+                next: Bytes::new(next),
+                spent: self.spent,
+                budget: self.plan.budget,
+            });
+        }
+        self.sendings += 1;
+        self.rest(sending)?;
+        let agreed = sending
+            .programs
+            .iter()
+            .map(|p| self.agree(sending.direction, p))
+            .collect::<Result<Vec<_>, _>>()?;
+        let trains = self.carry_out(sending, agreed)?;
+        self.spent += Bytes::new(next);
+        for train in trains {
+            let (datagrams, event) = train.rows(self.clock.unix_ns());
+            for row in datagrams {
+                let _ = self.rows.send(row.into());
+            }
+            let _ = self.rows.send(event.into());
+            self.trains.push(train);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, sending: &Sending) -> Result<(), CraftError> {
+        let began = mono_ns();
+        loop {
+            let rested = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+            if rested >= sending.rest {
+                break;
+            }
+            self.idle(
+                sending.rest.saturating_sub(rested),
+                &sending.stage,
+                rested,
+                sending.rest,
+            )?;
+        }
+        // What our own stamps needed is over by then.
+        let looked = sending.rest >= WINDOW + WINDOW && !self.plan.beside_others;
+        if looked
+            && self
+                .traffic
+                .idle_rate(WINDOW)
+                .is_some_and(|r| r.others_use_the_link())
+        {
+            return self.quiet_line();
+        }
+        Ok(())
+    }
+
+    fn agree(&self, direction: Direction, program: &Program) -> Result<Agreed, CraftError> {
+        let peer = &self.plan.peer;
+        let stop = AtomicBool::new(false);
+        let stream = peer.connect(None)?;
+        let request = Request::Train {
+            spec: FlowSpec {
+                session: SessionId(random_bytes()),
+                flow: 0,
+                duration: program.time(),
+                sample: Duration::from_secs(1),
+            },
+            direction,
+            program: program.clone(),
+        };
+        let Response::Accepted(Accepted {
+            duration,
+            udp_port,
+            udp_token: token,
+            ..
+        }) = peer.ask(&stream, &request, &stop)?.0
+        else {
+            return Err(CraftError::Unexpected {
+                server: peer.server,
+            });
+        };
+        if duration < program.time() {
+            return Err(CraftError::TooLong {
+                server: peer.server,
+                granted: duration,
+                needed: program.time(),
+            });
+        }
+        let far = SocketAddr::new(peer.server.ip(), udp_port);
+        let any: SocketAddr = if far.is_ipv4() {
+            ([0u8; 4], 0).into()
+        } else {
+            ([0u16; 8], 0).into()
+        };
+        let socket =
+            passage::socket(any, far).map_err(socket_error("open a UDP socket for a train"))?;
+        let began = mono_ns();
+        let ready = loop {
+            passage::hello(&socket, token);
+            if wait(&stream, PollFlags::POLLIN, TICK.as_nanos() as i64)
+                .intersects(PollFlags::POLLIN)
+            {
+                break peer.hear(&stream, began + READY_WITHIN_NS, &stop);
+            }
+            if mono_ns() - began > READY_WITHIN_NS {
+                break Err(LoadError::Talk {
+                    server: peer.server,
+                    what: "its answer",
+                    source: io::ErrorKind::TimedOut.into(),
+                });
+            }
+        };
+        match ready {
+            Ok(Response::Ready) => Ok(Agreed {
+                stream,
+                socket,
+                token,
+                program: program.clone(),
+            }),
+            Ok(_) => Err(CraftError::Unexpected {
+                server: peer.server,
+            }),
+            Err(LoadError::Talk { .. }) => Err(CraftError::NoUdp {
+                server: far,
+                waited: Duration::from_nanos((mono_ns() - began) as u64),
+            }),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// All programs of a sending at once, a thread for each; this one watches.
+    fn carry_out(
+        &mut self,
+        sending: &Sending,
+        agreed: Vec<Agreed>,
+    ) -> Result<Vec<Train>, CraftError> {
+        let stop = AtomicBool::new(false);
+        let passed = AtomicU64::new(0);
+        let start = mono_ns() + LEAD_NS;
+        let whole = sending.programs.iter().map(Program::time).max();
+        let whole = whole.unwrap_or_default();
+        let first = self.trains.len() as i64;
+        let (clock, peer, headers) = (self.clock, &self.plan.peer, self.headers);
+        let ends = std::thread::scope(|scope| {
+            let threads: Vec<_> = agreed
+                .iter()
+                .enumerate()
+                .map(|(i, agreed)| {
+                    let end = End {
+                        agreed,
+                        peer,
+                        clock,
+                        stop: &stop,
+                        passed: &passed,
+                    };
+                    let facts = Facts {
+                        stage: sending.stage.clone(),
+                        direction: sending.direction,
+                        program: agreed.program.clone(),
+                        headers,
+                        refused: 0,
+                        overflowed: 0,
+                        fragments_sent: None,
+                        fragments_received: None,
+                    };
+                    let train = Train::new(first + i as i64, facts);
+                    scope.spawn(move || end.run(train, start))
+                })
+                .collect();
+            while threads.iter().any(|t| !t.is_finished()) {
+                let elapsed = Duration::from_nanos((mono_ns() - start).max(0) as u64);
+                self.watch.progress(&Progress {
+                    stage: &sending.stage,
+                    number: self.sendings,
+                    elapsed: sending.rest + elapsed,
+                    whole: sending.rest + whole,
+                    spent: self.spent,
+                    note: format!("{} datagrams", passed.load(Ordering::Relaxed)),
+                });
+                if self.watch.interrupted() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                // A short train is not waited for longer than it takes.
+                let pause = if elapsed < TICK { TICK / 50 } else { TICK / 5 };
+                std::thread::sleep(pause.to_std());
+            }
+            threads
+                .into_iter()
+                .map(|t| t.join().expect("the end of a train does not panic"))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        if stop.load(Ordering::Relaxed) {
+            return Err(CraftError::Interrupted);
+        }
+        ends
+    }
+}
+
+/// This end of one train.
+struct End<'a> {
+    agreed: &'a Agreed,
+    peer: &'a Peer,
+    clock: Clock,
+    stop: &'a AtomicBool,
+    /// Datagrams that have left, or arrived, for a live display.
+    passed: &'a AtomicU64,
+}
+
+impl End<'_> {
+    fn run(&self, mut train: Train, start: i64) -> Result<Train, CraftError> {
+        let Agreed {
+            socket, program, ..
+        } = self.agreed;
+        let up = train.facts.direction == Direction::Up;
+        let watcher = Watcher::start(socket, program, up);
+        let (here, there) = if up {
+            self.send(start)?
+        } else {
+            self.receive()?
+        };
+        let fragments = watcher.map(Watcher::stop);
+        let (sent, received) = if up { (&here, &there) } else { (&there, &here) };
+        train.facts.refused = sent.refused;
+        train.facts.overflowed = received.overflowed;
+        (train.facts.fragments_sent, train.facts.fragments_received) = if up {
+            (fragments, there.fragments)
+        } else {
+            (there.fragments, fragments)
+        };
+        for stamp in &sent.stamps {
+            if let Some(fate) = train.fates.get_mut(stamp.seq as usize) {
+                fate.sent_ns = Some(stamp.at_ns);
+            }
+        }
+        for stamp in &received.stamps {
+            if let Some(
+                fate @ Fate {
+                    sent_ns: Some(_), ..
+                },
+            ) = train.fates.get_mut(stamp.seq as usize)
+            {
+                (fate.received_ns, fate.ecn) = (Some(stamp.at_ns), Some(stamp.ecn));
+            }
+        }
+        Ok(train)
+    }
+
+    fn hear(&self) -> Result<Stamps, CraftError> {
+        let server = self.peer.server;
+        let until = mono_ns() + STAMPS_WITHIN_NS;
+        match self.peer.hear(&self.agreed.stream, until, self.stop) {
+            Ok(Response::Stamps(stamps)) => Ok(stamps),
+            Ok(_) => Err(CraftError::Unexpected { server }),
+            Err(_) if self.stop.load(Ordering::Relaxed) => Err(CraftError::Interrupted),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn send(&self, start: i64) -> Result<(Stamps, Stamps), CraftError> {
+        let Agreed {
+            stream,
+            socket,
+            token,
+            program,
+        } = self.agreed;
+        let left = passage::send(socket, *token, program, self.clock, start, &mut |left| {
+            self.passed
+                .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
+            !self.stop.load(Ordering::Relaxed)
+        })
+        .map_err(socket_error("send a train"))?;
+        if left.cut {
+            return Err(CraftError::Interrupted);
+        }
+        { stream }
+            .write_all(&finished(left.stamps.len() as u64))
+            .map_err(socket_error("tell the server that a train has left"))?;
+        let here = Stamps {
+            stamps: left.stamps,
+            refused: left.refused,
+            ..Stamps::default()
+        };
+        Ok((here, self.hear()?))
+    }
+
+    fn receive(&self) -> Result<(Stamps, Stamps), CraftError> {
+        let Agreed {
+            stream,
+            socket,
+            token,
+            program,
+        } = self.agreed;
+        let mut told = None;
+        let arrived = passage::receive(socket, *token, program, self.clock, &mut |arrived| {
+            let now = mono_ns();
+            let count = arrived.stamps.len() as u64;
+            self.passed.fetch_max(count, Ordering::Relaxed);
+            if told.is_none() && wait(stream, PollFlags::POLLIN, 0).intersects(PollFlags::POLLIN) {
+                told = Some(now);
+            }
+            !self.stop.load(Ordering::Relaxed)
+                && count < program.count()
+                && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
+        })
+        .map_err(socket_error("receive a train"))?;
+        let here = Stamps {
+            stamps: arrived.stamps,
+            overflowed: arrived.overflowed,
+            ..Stamps::default()
+        };
+        Ok((here, self.hear()?))
+    }
+}

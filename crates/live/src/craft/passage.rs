@@ -1,0 +1,246 @@
+//! One end of a train on a connected socket: carries a program out, or stamps what arrives.
+
+use crate::clock::{Clock, mono_ns};
+use crate::probe::host;
+use crate::timestamp::{self, Batch};
+use base::Duration;
+use base::program::{LARGEST_PAYLOAD, Marking, Program, SMALLEST_PAYLOAD};
+use base::rng::Streams;
+use measure::clock::WallClock;
+use measure::control::Stamp;
+use measure::control::datagram::{HEADER_LEN, HELLO, Header};
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, sendmsg, setsockopt, sockopt};
+use rand::Rng as _;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// Whoever is behind its program by more than this shifts the rest of it: datagrams that catch up would be another
+/// program.
+const MOST_BEHIND_NS: i64 = 500_000;
+/// Waking takes this long; the rest is waited for awake.
+const WAKE_NS: i64 = 60_000;
+/// How often whoever sends or receives is asked whether to go on.
+const ASK_NS: i64 = 20_000_000;
+/// When nothing has come for so long after the last has left, what is missing is lost.
+pub const QUIET_NS: i64 = 1_000_000_000;
+const BATCH: usize = 64;
+/// What a socket may hold: bursts of thousands, while the thread that takes them is not running.
+const SOCKET_BYTES: usize = 8 << 20;
+
+/// A UDP socket for one train, at `local` and connected to `far`.
+pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    if local.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    if local.port() != 0 {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&local.into())?;
+    socket.connect(&far.into())?;
+    // More than the system's limit needs CAP_NET_ADMIN; what is lost for want of room is counted.
+    if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BYTES).is_err() {
+        SockRef::from(&socket).set_recv_buffer_size(SOCKET_BYTES)?;
+    }
+    if setsockopt(&socket, sockopt::SndBufForce, &SOCKET_BYTES).is_err() {
+        SockRef::from(&socket).set_send_buffer_size(SOCKET_BYTES)?;
+    }
+    let fd = socket.as_raw_fd();
+    timestamp::enable(fd, false)?;
+    timestamp::enable_headers(fd, local.is_ipv6(), false)?;
+    timestamp::enable_overflow_count(fd)?;
+    timestamp::set_receive_timeout(fd, Duration::from_nanos(ASK_NS as u64))?;
+    Ok(socket.into())
+}
+
+/// What has left of a program.
+#[derive(Clone, Debug, Default)]
+pub struct Left {
+    /// In the order of leaving.
+    pub stamps: Vec<Stamp>,
+    pub refused: u64,
+    /// Whether it was told to stop before the end.
+    pub cut: bool,
+}
+
+/// Carries a program out from the monotonic time `start`; `go_on` is asked every now and then.
+///
+/// # Errors
+/// The socket's.
+pub fn send(
+    socket: &UdpSocket,
+    token: u64,
+    program: &Program,
+    clock: Clock,
+    start: i64,
+    go_on: &mut dyn FnMut(&Left) -> bool,
+) -> io::Result<Left> {
+    host::wake_exactly(host::PROBES);
+    let fd = socket.as_raw_fd();
+    let v6 = socket.local_addr()?.is_ipv6();
+    // Twice the largest, so that no two datagrams hold the same: nothing on the way can compress them.
+    let mut filling = vec![0; 2 * LARGEST_PAYLOAD as usize];
+    Streams::new(token).stream("craft").fill_bytes(&mut filling);
+    let mut marked: Option<Marking> = None;
+    let mut shift = 0;
+    let mut asked = mono_ns();
+    let mut before = i64::MIN;
+    let mut left = Left::default();
+    for due in program.datagrams() {
+        let planned = due.at.as_nanos() as i64;
+        if marked != Some(due.marking) {
+            timestamp::set_tos(fd, v6, due.marking.tos())?;
+            timestamp::set_whole(fd, v6, due.marking.whole)?;
+            marked = Some(due.marking);
+        }
+        loop {
+            let now = mono_ns();
+            let wait = start + planned + shift - now;
+            // What belongs together leaves together, however long it takes.
+            if wait < -MOST_BEHIND_NS && planned > before {
+                shift -= wait;
+            }
+            if now - asked >= ASK_NS {
+                asked = now;
+                if !go_on(&left) {
+                    left.cut = true;
+                    return Ok(left);
+                }
+            }
+            if wait <= 0 {
+                break;
+            }
+            if wait > WAKE_NS {
+                host::sleep_until(now + (wait - WAKE_NS).min(ASK_NS));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        before = planned;
+        let header = Header {
+            token,
+            seq: due.seq,
+        }
+        .encode();
+        let from = (due.seq as usize * 97) % LARGEST_PAYLOAD as usize;
+        let rest = due.payload.max(SMALLEST_PAYLOAD) as usize - HEADER_LEN;
+        let parts = [
+            IoSlice::new(&header),
+            IoSlice::new(&filling[from..from + rest]),
+        ];
+        let mut tries = 0;
+        loop {
+            let at = mono_ns();
+            match sendmsg::<()>(fd, &parts, &[], MsgFlags::MSG_DONTWAIT, None) {
+                Ok(_) => {
+                    left.stamps.push(Stamp {
+                        seq: due.seq,
+                        at_ns: clock.from_mono_ns(at),
+                        ecn: due.marking.ecn.bits(),
+                    });
+                }
+                // The answer to an earlier datagram, or nothing of importance: once more.
+                Err(Errno::EINTR | Errno::ECONNREFUSED | Errno::EHOSTUNREACH) if tries < 3 => {
+                    tries += 1;
+                    continue;
+                }
+                // This host's own queue is full, or its interface takes nothing as large.
+                Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EMSGSIZE) => left.refused += 1,
+                Err(e) => return Err(e.into()),
+            }
+            break;
+        }
+    }
+    // A pause at the end belongs to the program; whoever waits for it need not hold this thread.
+    Ok(left)
+}
+
+/// What has arrived of a train.
+#[derive(Clone, Debug, Default)]
+pub struct Arrived {
+    /// First arrivals, in their order.
+    pub stamps: Vec<Stamp>,
+    pub bytes: u64,
+    pub overflowed: u64,
+    /// Monotonic time of the latest.
+    pub latest: i64,
+    seen: Vec<bool>,
+}
+
+/// Receives until `go_on` says no; it is asked after every batch and every now and then.
+///
+/// # Errors
+/// The socket's.
+pub fn receive(
+    socket: &UdpSocket,
+    token: u64,
+    program: &Program,
+    clock: Clock,
+    go_on: &mut dyn FnMut(&Arrived) -> bool,
+) -> io::Result<Arrived> {
+    host::wake_exactly(host::PROBES);
+    let fd = socket.as_raw_fd();
+    let mut batch = Batch::new(BATCH);
+    let mut wall = WallClock::default();
+    wall.observe(timestamp::compare_clocks(clock));
+    let mut arrived = Arrived {
+        seen: vec![false; program.count() as usize],
+        ..Arrived::default()
+    };
+    while go_on(&arrived) {
+        match batch.receive(fd, libc::MSG_WAITFORONE | libc::MSG_TRUNC) {
+            Ok(_) => take(&batch, token, clock, &mut wall, &mut arrived),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::Interrupted
+                        | io::ErrorKind::ConnectionRefused
+                        | io::ErrorKind::HostUnreachable
+                ) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(arrived)
+}
+
+fn take(batch: &Batch, token: u64, clock: Clock, wall: &mut WallClock, arrived: &mut Arrived) {
+    let steady = wall.observe(timestamp::compare_clocks(clock)).is_none();
+    let now = mono_ns();
+    for (received, bytes) in batch.messages() {
+        if let Some(n) = received.overflowed {
+            arrived.overflowed = arrived.overflowed.max(u64::from(n));
+        }
+        let Some(header) = Header::decode(bytes).filter(|h| h.token == token) else {
+            continue;
+        };
+        let Some(seen) = arrived.seen.get_mut(header.seq as usize) else {
+            continue;
+        };
+        // A second copy is the line's doing, and no arrival.
+        if std::mem::replace(seen, true) {
+            continue;
+        }
+        let kernel = received.wall_ns.filter(|_| steady);
+        let at = kernel
+            .and_then(|ns| wall.to_mono(ns))
+            .map_or(now, |t| clock.mono_of(t));
+        arrived.bytes += received.len as u64;
+        arrived.latest = at;
+        arrived.stamps.push(Stamp {
+            seq: header.seq,
+            at_ns: clock.from_mono_ns(at),
+            ecn: received.tos.unwrap_or(0) & 3,
+        });
+    }
+}
+
+/// Shows the far end the way to this socket.
+pub fn hello(socket: &UdpSocket, token: u64) {
+    let hello = Header { token, seq: HELLO }.encode();
+    // Lost or refused, the next one will tell.
+    let _ = socket.send(&hello);
+}

@@ -1,0 +1,196 @@
+//! The server's end of a crafted train: sends it, or stamps what arrives of it.
+//!
+//! It has a socket of its own on the server's port, connected to where the client showed it the way from, so that
+//! neither other clients nor probes pass through it.
+
+use super::Shared;
+use super::book::Permit;
+use super::connection::{accept, finish, refuse, write_all};
+use super::datagrams::SHOWN_WITHIN_NS;
+use crate::clock::mono_ns;
+use crate::craft::fragments::Watcher;
+use crate::craft::passage::{self, QUIET_NS};
+use crate::load::paced::headers;
+use crate::load::pump::{End, PEER_DONE, wait};
+use base::Duration;
+use base::program::Program;
+use base::record::Direction;
+use measure::control::{FINISHED_LEN, FlowSpec, Refusal, Response, Stamps};
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{MsgFlags, recv};
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+
+/// The stamps have to be taken by then, even over GPRS.
+const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
+/// How much longer than its program a train may take: the queue that it filled drains.
+const DRAIN: Duration = Duration::from_secs(60);
+
+pub struct Host<'a> {
+    pub stream: &'a TcpStream,
+    pub udp: &'a UdpSocket,
+    pub shared: &'a Shared,
+}
+
+pub fn serve(
+    host: &Host,
+    permit: &Permit,
+    spec: &FlowSpec,
+    direction: Direction,
+    program: &Program,
+) -> io::Result<()> {
+    let Host {
+        stream,
+        udp,
+        shared,
+    } = *host;
+    let mut flow = match shared.book.flow(permit, spec, direction) {
+        Ok(f) => f,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let longest = shared.book.budgets().duration;
+    if program.time() > longest {
+        let text = format!(
+            "the program lasts {}, and this server takes at most {longest} at once",
+            program.time()
+        );
+        return refuse(stream, (Refusal::Malformed, text), shared);
+    }
+    let peer = stream.peer_addr()?;
+    if !flow.spend(program.bytes(headers(peer) as u32).get()) {
+        let text = format!(
+            "the program has {}, more than this client may still move in this hour",
+            program.bytes(headers(peer) as u32)
+        );
+        return refuse(stream, (Refusal::Spent, text), shared);
+    }
+    let open = shared.datagrams.open(peer.ip());
+    let (began, _) = accept(stream, &flow, "", open.token, shared)?;
+    let Some(far) = shown(host, began, &|| open.address()) else {
+        return finish(stream, &flow, &End::Stalled, shared);
+    };
+    let socket = passage::socket(udp.local_addr()?, far)?;
+    let watcher = Watcher::start(&socket, program, direction == Direction::Down);
+    write_all(
+        stream,
+        &Response::Ready.encode(),
+        began + SHOWN_WITHIN_NS,
+        shared,
+    )?;
+    let until = mono_ns() + (program.time() + DRAIN).as_nanos() as i64;
+    let (passed, end) = match direction {
+        Direction::Up => receive(host, &socket, open.token, program, until)?,
+        Direction::Down => send(host, &socket, open.token, program)?,
+    };
+    let Some(mut stamps) = passed else {
+        return finish(stream, &flow, &end, shared);
+    };
+    stamps.fragments = watcher.map(Watcher::stop);
+    count(host, direction, &stamps, program);
+    let bytes = Response::Stamps(stamps).encode();
+    write_all(stream, &bytes, mono_ns() + STAMPS_WITHIN_NS, shared)?;
+    flow.with_report(|r| r.ended = measure::control::Ended::TimeUp);
+    Ok(())
+}
+
+fn count(host: &Host, direction: Direction, stamps: &Stamps, program: &Program) {
+    let counters = &host.shared.counters;
+    let counter = match direction {
+        Direction::Up => &counters.bytes_received,
+        Direction::Down => &counters.bytes_sent,
+    };
+    let mean = program.bytes(0).get() / program.count();
+    counter.fetch_add(mean * stamps.stamps.len() as u64, Ordering::Relaxed);
+}
+
+/// Waits for the datagram that shows the way back; none where it does not come in time.
+fn shown(host: &Host, began: i64, address: &dyn Fn() -> Option<SocketAddr>) -> Option<SocketAddr> {
+    while mono_ns() - began < SHOWN_WITHIN_NS && !host.shared.stop.load(Ordering::Relaxed) {
+        if let Some(far) = address() {
+            return Some(far);
+        }
+        if gone(host) {
+            return None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    None
+}
+
+fn gone(host: &Host) -> bool {
+    wait(host.stream, PEER_DONE, 0).intersects(PEER_DONE | PollFlags::POLLHUP | PollFlags::POLLERR)
+}
+
+type Passed = (Option<Stamps>, End);
+
+fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::Result<Passed> {
+    let shared = host.shared;
+    let left = passage::send(socket, token, program, shared.clock, mono_ns(), &mut |_| {
+        !shared.stop.load(Ordering::Relaxed) && !gone(host)
+    })?;
+    if left.cut {
+        return Ok((None, End::PeerClosed));
+    }
+    let stamps = Stamps {
+        stamps: left.stamps,
+        refused: left.refused,
+        ..Stamps::default()
+    };
+    Ok((Some(stamps), End::TimeUp))
+}
+
+fn receive(
+    host: &Host,
+    socket: &UdpSocket,
+    token: u64,
+    program: &Program,
+    until: i64,
+) -> io::Result<Passed> {
+    let shared = host.shared;
+    let (mut said, mut have) = ([0; FINISHED_LEN], 0);
+    let mut finished: Option<(u64, i64)> = None;
+    let mut end = End::TimeUp;
+    let arrived = passage::receive(socket, token, program, shared.clock, &mut |arrived| {
+        let now = mono_ns();
+        if shared.stop.load(Ordering::Relaxed) {
+            end = End::Stopped;
+            return false;
+        }
+        if finished.is_none() {
+            let more = recv(
+                host.stream.as_raw_fd(),
+                &mut said[have..],
+                MsgFlags::MSG_DONTWAIT,
+            );
+            match more {
+                Ok(0) => {
+                    end = End::PeerClosed;
+                    return false;
+                }
+                Ok(n) => have += n,
+                Err(Errno::EAGAIN | Errno::EINTR) => {}
+                Err(e) => {
+                    end = End::Failed(e.into());
+                    return false;
+                }
+            }
+            if have == FINISHED_LEN {
+                finished = Some((u64::from_be_bytes(said), now));
+            }
+        }
+        match finished {
+            Some((sent, _)) if arrived.stamps.len() as u64 >= sent => false,
+            Some((_, at)) => now - at.max(arrived.latest) < QUIET_NS,
+            None => now < until,
+        }
+    })?;
+    let stamps = finished.map(|_| Stamps {
+        stamps: arrived.stamps,
+        overflowed: arrived.overflowed,
+        ..Stamps::default()
+    });
+    Ok((stamps, end))
+}
