@@ -18,6 +18,7 @@ pub mod hurst;
 pub mod instrument;
 pub mod loss;
 pub mod phases;
+pub mod probe;
 pub mod queue;
 pub mod rate;
 pub mod reliability;

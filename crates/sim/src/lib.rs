@@ -11,6 +11,7 @@ pub mod agenda;
 pub mod batch;
 pub mod calendar;
 pub mod capture;
+pub mod craft;
 pub mod document;
 pub mod fault;
 pub mod journey;

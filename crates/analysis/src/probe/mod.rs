@@ -1,0 +1,54 @@
+//! Experiments: each kind asks a line one question and answers it with a number, its interval and the evidence.
+//!
+//! A kind is one file here: what it is called and what it can be told (an [`Entry`](base::words::Entry)), what to send
+//! next knowing all trains so far, and the answer from a recording. All three are pure functions, so that a
+//! kind is tested in virtual time, goes on where it was broken off, and says the same of a recording years later.
+
+pub mod answer;
+mod registry;
+pub mod sweep;
+pub mod trains;
+
+pub use answer::{
+    Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
+};
+pub use registry::{How, PROBES, ProbeSpec, Spec};
+
+use base::program::Train;
+use base::record::Recording;
+
+/// Why a recording has no answer of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    #[error("the recording is of `tailback {verb}`, and not of a probe")]
+    NotAProbe { verb: String },
+    #[error("the recording's plan names no probe that this version knows: {why}")]
+    UnknownProbe { why: String },
+}
+
+/// Which kind a recording is of, and what it was told.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
+    if recording.meta.verb != "probe" {
+        return Err(ProbeError::NotAProbe {
+            verb: recording.meta.verb.clone(),
+        });
+    }
+    let text = recording.meta.plan.get("probe").and_then(|p| p.as_str());
+    text.unwrap_or("")
+        .parse()
+        .map_err(|e: base::words::WordsError| ProbeError::UnknownProbe { why: e.to_string() })
+}
+
+/// The answer of a probe's recording.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn analyse(recording: &Recording) -> Result<ProbeAnswer, ProbeError> {
+    let spec = spec_of(recording)?;
+    let outcome = (spec.kind().answer)(spec.words(), recording);
+    let trains = Train::all_of(recording);
+    Ok(ProbeAnswer::of(recording, &spec, outcome, &trains))
+}

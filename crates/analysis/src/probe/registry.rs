@@ -1,0 +1,83 @@
+//! The one table of kinds: `tailback probe --help`, `tailback list probes`, the reference page and the accuracy
+//! table loop over it.
+
+use super::{answer::Outcome, sweep};
+use base::program::{Sending, Train};
+use base::record::Recording;
+use base::words::{Entry, Words, worded};
+
+/// How a kind gets its rows.
+#[derive(Clone, Copy)]
+pub enum How {
+    /// By crafted trains: what to send next, knowing all so far; none when it has its answer.
+    Crafted(fn(&Words, &[Train]) -> Option<Sending>),
+    /// By a runner of its own in the room `live`, which the command line knows by the kind's name.
+    Own,
+}
+
+/// One kind.
+pub struct Spec {
+    /// Its summary is the question it answers.
+    pub entry: Entry,
+    /// What it costs, in words: time, and bytes in terms of the line.
+    pub takes: &'static str,
+    /// Whether it is meant for a line that others use too.
+    pub beside_others: bool,
+    pub how: How,
+    pub answer: fn(&Words, &Recording) -> Outcome,
+}
+
+pub const PROBES: &[Spec] = &[sweep::SPEC];
+
+worded! {
+    /// A kind with its parameters, written as `sweep:size=1000,mode=full`.
+    ProbeSpec, "probe", PROBES.iter().map(|s| &s.entry)
+}
+
+impl ProbeSpec {
+    pub fn kind(&self) -> &'static Spec {
+        let name = self.words().entry().name;
+        PROBES
+            .iter()
+            .find(|s| s.entry.name == name)
+            .expect("it was read from this table")
+    }
+
+    /// What to send next; none for a kind that sends otherwise.
+    pub fn next(&self, trains: &[Train]) -> Option<Sending> {
+        match self.kind().how {
+            How::Crafted(next) => next(self.words(), trains),
+            How::Own => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_reads_with_its_defaults_and_asks_a_question() {
+        for spec in PROBES {
+            let name = spec.entry.name;
+            let read: ProbeSpec = name.parse().expect("its defaults are well formed");
+            assert_eq!(read.to_string(), name);
+            assert!(spec.entry.summary.ends_with('?'), "{name}");
+            assert!(
+                !spec.takes.is_empty() && !spec.entry.sources.is_empty(),
+                "{name}"
+            );
+            // Without a single train there is an answer: why there is none.
+            let outcome = (spec.answer)(read.words(), &Recording::default());
+            assert!(!outcome.says.is_empty(), "{name}");
+            if let How::Crafted(next) = spec.how {
+                let first = next(read.words(), &[]).expect("it begins with something");
+                let bytes: u64 = first.programs.iter().map(|p| p.bytes(48).get()).sum();
+                assert!(
+                    bytes < 50_000,
+                    "{name} begins with {bytes} bytes on a line it does not know"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The highest rate of datagrams without loss.
+//!
+//! **Method.** Datagrams of one size, evenly spaced, at rates in steps; each is held for a while, with silence before the
+//! next so that queues drain. A rate passes when nothing is lost and the delay does not grow: a buffer hides an
+//! overload for as long as it has room, and a rate that only the buffer carried is none that lasts. `mode=full` goes up
+//! in steps as the document does. `mode=fast` first overloads the line for a moment: datagrams that wait in
+//! a queue come out at the line's own rate, which tells where to look; the steps next to it are then tried.
+//!
+//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
+//! (steps of 25 kbit/s, 10 s each, 5 s apart).
+//!
+//! **Deviations.** The document counts losses only. Fast lines are stepped by a hundredth of their rate.
+//!
+//! **Units.** Rates are of payload, bit/s, as the document's are.
+//!
+//! **Validated against.** Emulated and virtual lines of known rate: docs/book/probe/accuracy.md.
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, Spec};
+use super::trains::{
+    self, SCOUT, direction, growth, loss, of_stage, one, overloads, rate_if_set, received_rate,
+    received_rate_figure, seconds, sent_rate,
+};
+use crate::answer::Figure;
+use base::program::{Sending, Step, Train};
+use base::units::significant;
+use base::words::{Entry, Parameter, Unit, Words};
+use base::{BitsPerSec, Duration};
+
+const PENG: &str = "Peng 2012, section 2.3.2";
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "sweep",
+        summary: "What is the highest rate of datagrams that this line carries without loss?",
+        sources: &[
+            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+        ],
+        parameters: &[
+            Parameter {
+                name: "direction",
+                unit: Unit::Choice(&["up", "down"]),
+                default: Some("up"),
+                min: "",
+                max: "",
+                section: PENG,
+                doc: "which way to send",
+            },
+            Parameter {
+                name: "size",
+                unit: Unit::Bytes,
+                default: Some("1452 B"),
+                min: "20 B",
+                max: "65507 B",
+                section: PENG,
+                doc: "payload of each datagram",
+            },
+            Parameter {
+                name: "mode",
+                unit: Unit::Choice(&["fast", "full"]),
+                default: Some("fast"),
+                min: "",
+                max: "",
+                section: PENG,
+                doc: "search near the rate that an overload shows, or every step",
+            },
+            Parameter {
+                name: "step",
+                unit: Unit::Rate,
+                default: None,
+                min: "1 kbit/s",
+                max: "1 Gbit/s",
+                section: PENG,
+                doc: "from one rate to the next; 25 kbit/s, or a hundredth of the rate where that is more",
+            },
+            Parameter {
+                name: "hold",
+                unit: Unit::Duration,
+                default: None,
+                min: "500 ms",
+                max: "120 s",
+                section: PENG,
+                doc: "how long each rate is sent; 10 s in full mode, and in fast mode as long as a quarter of a step needs to show",
+            },
+            Parameter {
+                name: "rest",
+                unit: Unit::Duration,
+                default: None,
+                min: "0 s",
+                max: "60 s",
+                section: PENG,
+                doc: "silence before each; 5 s in full mode, 2 s in fast mode",
+            },
+            Parameter {
+                name: "from",
+                unit: Unit::Rate,
+                default: None,
+                min: "1 kbit/s",
+                max: "10 Gbit/s",
+                section: "",
+                doc: "first rate in full mode; four fifths of what the overload shows",
+            },
+            Parameter {
+                name: "to",
+                unit: Unit::Rate,
+                default: None,
+                min: "1 kbit/s",
+                max: "10 Gbit/s",
+                section: "",
+                doc: "last rate in full mode; the third in a row that does not pass",
+            },
+        ],
+    },
+    takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",
+    beside_others: false,
+    how: How::Crafted(next),
+    answer: |words, recording| answer(words, &Train::all_of(recording)),
+};
+
+/// An overload lasts until its second half is long enough to measure.
+const FLOOD: Duration = Duration::from_secs(3);
+const FLOODS: usize = 6;
+/// Rates tried in fast mode at most.
+const MOST_HOLDS: usize = 16;
+const MOST_STEPS: usize = 400;
+
+/// What the trains so far say of where to look.
+struct Found {
+    /// Payload rate of the line under overload.
+    plateau: f64,
+    step: f64,
+}
+
+/// How an overload of the line is begun and repeated until it is one; or the rate it shows.
+fn overload(words: &Words, trains: &[Train]) -> Result<f64, Option<Sending>> {
+    let (way, payload) = (direction(words), words.bytes("size").get() as u32);
+    let Some(scout) = of_stage(trains, SCOUT).next() else {
+        return Err(Some(trains::scout(way, payload)));
+    };
+    let Some(rough) = received_rate(scout, 0.0) else {
+        return Err(None);
+    };
+    let floods: Vec<&Train> = of_stage(trains, "overload").collect();
+    let last = floods.last();
+    if let Some(train) = last {
+        let received = received_rate(train, 0.5).unwrap_or(0.0);
+        let sent = sent_rate(train).unwrap_or(rough);
+        // Less came out than went in: that is the line's own rate.
+        if received < 0.93 * sent || floods.len() >= FLOODS {
+            return Ok(received);
+        }
+    }
+    let rate = last
+        .and_then(|t| sent_rate(t))
+        .map_or(1.4 * rough, |sent| 2.0 * sent);
+    let step = Step::steady(payload, BitsPerSec::new(rate as u64), FLOOD);
+    Err(Some(one("overload", way, Duration::from_secs(1), step)))
+}
+
+fn found(words: &Words, plateau: f64) -> Found {
+    let step =
+        rate_if_set(words, "step").map_or((plateau / 100.0).max(25_000.0), |r| r.get() as f64);
+    Found {
+        plateau,
+        // A slow line has fewer than four such steps in all.
+        step: if rate_if_set(words, "step").is_none() {
+            step.min(plateau / 20.0)
+        } else {
+            step
+        },
+    }
+}
+
+fn hold(words: &Words, found: &Found, rate: f64) -> Sending {
+    let payload = words.bytes("size").get() as u32;
+    let full = words.choice("mode") == "full";
+    let time = trains::duration_if_set(words, "hold").unwrap_or_else(|| {
+        if full {
+            return Duration::from_secs(10);
+        }
+        // A quarter of a step too much is three datagrams in the queue by then.
+        let needed = 3.0 * f64::from(payload) * 8.0 / (found.step / 4.0);
+        seconds(needed.clamp(2.0, 20.0))
+    });
+    let rest = trains::duration_if_set(words, "rest").unwrap_or(Duration::from_secs(if full {
+        5
+    } else {
+        2
+    }));
+    let name = format!("hold {}", rate.round());
+    let step = Step::steady(payload, BitsPerSec::new(rate.round() as u64), time);
+    one(name, direction(words), rest, step)
+}
+
+/// One rate that was held.
+struct Held<'a> {
+    rate: f64,
+    train: &'a Train,
+    passes: bool,
+}
+
+fn held<'a>(trains: &'a [Train], plateau: f64) -> Vec<Held<'a>> {
+    of_stage(trains, "hold")
+        .filter_map(|train| {
+            let rate = train.facts.stage.split(' ').nth(1)?.parse().ok()?;
+            let passes = train.lost() == 0 && !overloads(train, plateau);
+            Some(Held {
+                rate,
+                train,
+                passes,
+            })
+        })
+        .collect()
+}
+
+fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
+    let plateau = match overload(words, trains) {
+        Ok(plateau) if plateau > 0.0 => plateau,
+        Ok(_) => return None,
+        Err(sending) => return sending,
+    };
+    let found = found(words, plateau);
+    let held = held(trains, plateau);
+    let rate = if words.choice("mode") == "full" {
+        next_step(words, &found, &held)?
+    } else {
+        next_guess(&found, &held)?
+    };
+    Some(hold(words, &found, rate))
+}
+
+fn next_step(words: &Words, found: &Found, held: &[Held]) -> Option<f64> {
+    let Some(last) = held.last() else {
+        return Some(rate_if_set(words, "from").map_or_else(
+            || (0.8 * found.plateau / found.step).floor().max(1.0) * found.step,
+            |r| r.get() as f64,
+        ));
+    };
+    let next = last.rate + found.step;
+    let end = match rate_if_set(words, "to") {
+        Some(to) => next > to.get() as f64 + 0.5,
+        None => held.iter().rev().take_while(|h| !h.passes).count() >= 3,
+    };
+    (!end && held.len() < MOST_STEPS).then_some(next)
+}
+
+/// Tries the steps on both sides of the plateau, and on from there until one passes below one that does not.
+fn next_guess(found: &Found, held: &[Held]) -> Option<f64> {
+    let step_of = |rate: f64| (rate / found.step).round() as i64;
+    let best = held
+        .iter()
+        .filter(|h| h.passes)
+        .map(|h| step_of(h.rate))
+        .max();
+    let worst = held
+        .iter()
+        .filter(|h| !h.passes && best.is_none_or(|b| step_of(h.rate) > b))
+        .map(|h| step_of(h.rate))
+        .min();
+    let next = match (best, worst) {
+        (None, None) => (found.plateau / found.step).floor() as i64,
+        (Some(b), Some(w)) if w <= b + 1 => return None,
+        (Some(b), _) => b + 1,
+        // A line that loses at random passes no rate: ever larger strides downwards tell.
+        (None, Some(w)) => w - (1 << held.len().min(8).saturating_sub(1)),
+    };
+    (next >= 1 && held.len() < MOST_HOLDS).then_some(next as f64 * found.step)
+}
+
+fn answer(words: &Words, trains: &[Train]) -> Outcome {
+    let plateau = match overload(words, trains) {
+        Ok(plateau) if plateau > 0.0 => plateau,
+        _ if of_stage(trains, SCOUT).any(|t| t.lost() == t.sent()) => {
+            return Outcome::cannot_tell("not one datagram of the first train arrived");
+        }
+        _ => return Outcome::cannot_tell("the run ended before the line's rate was seen"),
+    };
+    let found = found(words, plateau);
+    let held = held(trains, plateau);
+    let flood = of_stage(trains, "overload").last();
+    let plateau_figure = flood.map_or(Figure::cannot_tell("it was not overloaded"), |t| {
+        received_rate_figure(t, 0.5)
+    });
+    let best = held
+        .iter()
+        .filter(|h| h.passes)
+        .map(|h| h.rate)
+        .fold(None, max);
+    let first_bad = held
+        .iter()
+        .filter(|h| !h.passes && best.is_none_or(|b| h.rate > b))
+        .map(|h| h.rate)
+        .fold(None, |a: Option<f64>, r| Some(a.map_or(r, |a| a.min(r))));
+    let lossless = match (best, first_bad) {
+        (None, _) => Figure::cannot_tell("no rate that was tried passed without loss"),
+        (Some(b), bad) => {
+            // Above what comes out under overload nothing lasts, whatever a short hold says.
+            let least = match plateau_figure {
+                Figure::Is { low, .. } => b.min(low),
+                Figure::CannotTell { .. } => b,
+            };
+            Figure::Is {
+                value: b.min(plateau),
+                low: least,
+                high: bad.unwrap_or(b).max(b.min(plateau)),
+            }
+        }
+    };
+    let size = words.bytes("size").get() as f64;
+    let headers = trains.first().map_or(28.0, |t| f64::from(t.facts.headers));
+    let whole = |f: &Figure| f.map(|r| r * (size + headers) / size);
+    let rates: Vec<f64> = held.iter().map(|h| h.rate).collect();
+    let says = match &lossless {
+        Figure::Is { value, .. } => format!(
+            "{} Mbit/s of datagrams with {size} bytes pass {} without loss; {} Mbit/s is what comes out when more is sent.",
+            significant(value / 1e6, 4),
+            direction(words),
+            significant(plateau / 1e6, 4),
+        ),
+        Figure::CannotTell { .. } => format!(
+            "No rate passed without loss, the lowest that was tried being {} Mbit/s: this line loses datagrams whatever the rate. Under overload {} Mbit/s come out.",
+            significant(rates.iter().copied().fold(f64::INFINITY, f64::min) / 1e6, 3),
+            significant(plateau / 1e6, 4),
+        ),
+    };
+    let mut outcome = Outcome {
+        says,
+        figures: vec![
+            Figured::new(
+                "lossless_bps",
+                "highest rate without loss",
+                Quantity::Rate,
+                lossless,
+            ),
+            Figured::new(
+                "plateau_bps",
+                "what comes out under overload",
+                Quantity::Rate,
+                plateau_figure.clone(),
+            ),
+            Figured::new(
+                "link_bps",
+                "the same in whole IP packets",
+                Quantity::Rate,
+                whole(&plateau_figure),
+            ),
+        ],
+        evidence: held.iter().map(|h| told(h)).collect(),
+        tables: vec![table(&held)],
+        plots: vec![plot(&held, &found)],
+        ..Outcome::default()
+    };
+    if held.iter().any(|h| h.passes) && first_bad.is_none() {
+        outcome
+            .doubts
+            .push("every rate that was tried passed: the highest may be higher".into());
+    }
+    outcome
+}
+
+fn max(a: Option<f64>, r: f64) -> Option<f64> {
+    Some(a.map_or(r, |a| a.max(r)))
+}
+
+fn told(h: &Held) -> String {
+    let grew = growth(h.train).map_or(String::new(), |(by, _)| {
+        format!(", the delay changed by {} ms", significant(by, 3))
+    });
+    format!(
+        "{} kbit/s for {}: {} of {} lost{grew}: {}",
+        significant(h.rate / 1e3, 5),
+        h.train.facts.program.time(),
+        h.train.lost(),
+        h.train.sent(),
+        if h.passes { "passes" } else { "does not" },
+    )
+}
+
+fn table(held: &[Held]) -> Table {
+    let mut rows: Vec<&Held> = held.iter().collect();
+    rows.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    let percent = |f: &Figure| f.value().map_or("?".into(), |v| significant(v * 100.0, 3));
+    let kbit = |r: f64| significant(r / 1e3, 5);
+    Table {
+        title: "Rates that were held".into(),
+        columns: [
+            "targeted, kbit/s",
+            "achieved, kbit/s",
+            "lost, %",
+            "delay grew, ms",
+            "passes",
+        ]
+        .map(String::from)
+        .into(),
+        rows: rows
+            .iter()
+            .map(|h| {
+                vec![
+                    kbit(h.rate),
+                    received_rate(h.train, 0.0).map_or("?".into(), kbit),
+                    percent(&loss(h.train)),
+                    growth(h.train).map_or("?".into(), |g| significant(g.0, 3)),
+                    if h.passes { "yes" } else { "no" }.into(),
+                ]
+            })
+            .collect(),
+    }
+}
+
+fn plot(held: &[Held], found: &Found) -> Plot {
+    let mut points: Vec<(f64, Option<f64>)> = held
+        .iter()
+        .map(|h| (h.rate / 1e6, received_rate(h.train, 0.0).map(|r| r / 1e6)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ends = [points.first(), points.last()].map(|p| p.map_or(0.0, |p| p.0));
+    Plot {
+        title: "Achieved against targeted rate".into(),
+        x: "targeted, Mbit/s of payload".into(),
+        y: "achieved, Mbit/s".into(),
+        series: vec![
+            Series {
+                name: "achieved".into(),
+                draw: Draw::Knots,
+                points,
+            },
+            Series {
+                name: "under overload".into(),
+                draw: Draw::Thin,
+                points: ends.map(|x| (x, Some(found.plateau / 1e6))).into(),
+            },
+        ],
+    }
+}

@@ -1,0 +1,425 @@
+//! Crafted trains over a line in virtual time: what `live::craft` does over a real one. The line is the same
+//! [`Link`] that the emulator runs; hosts cut datagrams as the kernel does, read their own clocks, and stamp late.
+
+use base::program::{Facts, Fate, Fragments, Program, Sending, Train};
+use base::record::Direction;
+use base::rng::{Rng, Streams, uniform};
+use base::{BitsPerSec, Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use link::qdisc::Fates;
+use link::{Link, LinkSpec, SpecError};
+use std::collections::VecDeque;
+
+/// Packets of others that share the line: Poisson arrivals, sizes as on an access line.
+#[derive(Clone, Copy, Debug)]
+pub struct Cross {
+    pub rate: BitsPerSec,
+}
+
+/// Sizes of whole IP packets and how often they occur: acknowledgements, middling ones, full ones.
+const SIZES: [(u64, f64); 3] = [(40, 0.4), (576, 0.15), (1500, 0.45)];
+
+/// What a bench is made of besides the line.
+#[derive(Clone, Copy, Debug)]
+pub struct Hosts {
+    /// IPv6, which has longer headers and cuts datagrams otherwise.
+    pub v6: bool,
+    /// Rate at which the sending host reaches the line.
+    pub access: BitsPerSec,
+    /// How far the receiver's clock is ahead, and how fast it gains.
+    pub ahead_ns: i64,
+    pub drift_ppm: f64,
+    /// A stamp is late by up to this much.
+    pub stamp_late: Duration,
+    pub seed: u64,
+}
+
+impl Default for Hosts {
+    fn default() -> Hosts {
+        Hosts {
+            v6: false,
+            access: BitsPerSec::from_mbps(1_000),
+            ahead_ns: 3_600_000_000_000,
+            drift_ppm: 20.0,
+            stamp_late: Duration::from_micros(10),
+            seed: 1,
+        }
+    }
+}
+
+/// One line between two hosts. Queues, clocks and others' traffic go on from one sending to the next.
+pub struct Bench {
+    ways: [Way; 2],
+    hosts: Hosts,
+    now: Time,
+    stamps: Rng,
+    trains: i64,
+    /// Sent so far: whole IP packets.
+    pub spent: Bytes,
+}
+
+struct Way {
+    link: Link,
+    mtu: u64,
+    cross: Option<Cross>,
+    next_cross: Time,
+    rng: Rng,
+    fates: Fates,
+    /// The packets of crafted datagrams that are under way, by number of packet.
+    pieces: VecDeque<Piece>,
+    first_piece: u64,
+}
+
+/// A packet of a datagram: which train of the sending, which datagram, which fragment.
+#[derive(Clone, Copy)]
+struct Piece {
+    train: usize,
+    seq: u64,
+    part: usize,
+}
+
+/// Others' packets have numbers from here on.
+const FOREIGN: u64 = 1 << 62;
+/// When nothing has come out for so long, what is missing is lost.
+const QUIET: Duration = Duration::from_secs(1);
+
+impl Way {
+    fn draw_size(&mut self) -> u64 {
+        let mut at = uniform(&mut self.rng);
+        for (size, share) in SIZES {
+            at -= share;
+            if at < 0.0 {
+                return size;
+            }
+        }
+        SIZES[SIZES.len() - 1].0
+    }
+
+    /// Others' packets that arrive by `now`.
+    fn others(&mut self, now: Time) {
+        let Some(cross) = self.cross else { return };
+        let mean: f64 = SIZES.iter().map(|(size, share)| *size as f64 * share).sum();
+        while self.next_cross <= now {
+            let at = self.next_cross;
+            let packet = Packet {
+                id: PacketId(FOREIGN),
+                flow: FlowId(u64::MAX),
+                len: Bytes::new(self.draw_size()),
+                ecn: Ecn::NotEct,
+                dscp: 0,
+                enqueued: at,
+            };
+            self.link.enqueue(at, packet, &mut self.fates);
+            let gap = -(1.0 - uniform(&mut self.rng)).ln() * mean * 8.0 / cross.rate.get() as f64;
+            self.next_cross = at + Duration::from_secs_f64(gap.max(1e-9));
+        }
+    }
+}
+
+/// A datagram's fragments: bytes of each IP packet. None where it may not be cut and would have to be.
+fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
+    let (header, fragment) = if v6 { (40, 48) } else { (20, 20) };
+    let mut left = u64::from(payload) + 8;
+    if header + left <= mtu {
+        return Some(vec![header + left]);
+    }
+    if whole {
+        return None;
+    }
+    // RFC 8200 section 4.5, RFC 791 section 3.2: all but the last hold a multiple of 8 bytes.
+    let most = (mtu - fragment) / 8 * 8;
+    let mut parts = Vec::new();
+    while left > 0 {
+        let this = left.min(most);
+        parts.push(fragment + this);
+        left -= this;
+    }
+    Some(parts)
+}
+
+impl Bench {
+    /// # Errors
+    /// The link cannot be as described.
+    pub fn new(spec: &LinkSpec, hosts: Hosts) -> Result<Bench, SpecError> {
+        let streams = Streams::new(hosts.seed);
+        let way = |name: &str, d: &link::DirectionSpec| -> Result<Way, SpecError> {
+            Ok(Way {
+                link: Link::new(&d.params()?, &streams, name),
+                mtu: d.mtu.get(),
+                cross: None,
+                next_cross: Time::ZERO,
+                rng: streams.stream(&format!("craft/others/{name}")),
+                fates: Fates::default(),
+                pieces: VecDeque::new(),
+                first_piece: 0,
+            })
+        };
+        Ok(Bench {
+            ways: [way("up", &spec.up)?, way("down", &spec.down)?],
+            hosts,
+            now: Time::ZERO,
+            stamps: streams.stream("craft/stamps"),
+            trains: 0,
+            spent: Bytes::ZERO,
+        })
+    }
+
+    /// Others send this much in a direction from now on.
+    pub fn share_with(&mut self, direction: Direction, cross: Cross) {
+        let now = self.now;
+        let way = &mut self.ways[direction as usize];
+        (way.cross, way.next_cross) = (Some(cross), now);
+    }
+
+    /// Asks `next` what to send until it has nothing more.
+    pub fn run(&mut self, mut next: impl FnMut(&[Train]) -> Option<Sending>) -> Vec<Train> {
+        let mut trains = Vec::new();
+        while let Some(sending) = next(&trains) {
+            trains.extend(self.send(&sending));
+        }
+        trains
+    }
+
+    pub fn headers(&self) -> u32 {
+        if self.hosts.v6 { 48 } else { 28 }
+    }
+
+    fn received_ns(&mut self, at: Time) -> i64 {
+        let late = uniform(&mut self.stamps) * self.hosts.stamp_late.as_nanos() as f64;
+        let drift = at.as_nanos() as f64 * self.hosts.drift_ppm * 1e-6;
+        at.as_nanos() as i64 + self.hosts.ahead_ns + (late + drift) as i64
+    }
+
+    /// One sending, until its last datagram has come out or is lost.
+    pub fn send(&mut self, sending: &Sending) -> Vec<Train> {
+        let (v6, headers) = (self.hosts.v6, self.headers());
+        let start = self.now + sending.rest;
+        let mut trains: Vec<Train> = sending
+            .programs
+            .iter()
+            .map(|program| {
+                let facts = Facts {
+                    stage: sending.stage.clone(),
+                    direction: sending.direction,
+                    program: program.clone(),
+                    headers,
+                    refused: 0,
+                    overflowed: 0,
+                    fragments_sent: Some(Fragments::default()),
+                    fragments_received: Some(Fragments::default()),
+                };
+                self.trains += 1;
+                self.spent += program.bytes(headers);
+                Train::new(self.trains - 1, facts)
+            })
+            .collect();
+        let mut due: Vec<_> = sending
+            .programs
+            .iter()
+            .map(|p| p.datagrams().peekable())
+            .collect();
+        let mut missing: Vec<Vec<u16>> = sending
+            .programs
+            .iter()
+            .map(|p| vec![0; p.count() as usize])
+            .collect();
+        // The sending host puts one packet after the other onto its own wire.
+        let mut wire = start;
+        let way = sending.direction as usize;
+        while let Some((i, at)) = due
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, d)| Some((i, d.peek()?.at)))
+            .min_by_key(|(_, at)| *at)
+        {
+            let Some(datagram) = due[i].next() else { break };
+            let at = (start + at).max(wire);
+            self.advance(way, at, &mut trains, &mut missing);
+            let mtu = self.ways[way].mtu;
+            let Some(parts) = cut(datagram.payload, v6, mtu, datagram.marking.whole) else {
+                trains[i].facts.refused += 1;
+                continue;
+            };
+            trains[i].fates[datagram.seq as usize].sent_ns = Some(at.as_nanos() as i64);
+            missing[i][datagram.seq as usize] = parts.len() as u16;
+            count(&mut trains[i].facts.fragments_sent, parts.len(), None);
+            for (part, bytes) in parts.iter().enumerate() {
+                let len = Bytes::new(*bytes);
+                wire = wire.max(at) + len.serialization_delay_ceil(self.hosts.access);
+                let arrives = wire;
+                self.advance(way, arrives, &mut trains, &mut missing);
+                let w = &mut self.ways[way];
+                let packet = Packet {
+                    id: PacketId(w.first_piece + w.pieces.len() as u64),
+                    flow: FlowId(i as u64),
+                    len,
+                    ecn: datagram.marking.ecn,
+                    dscp: datagram.marking.dscp,
+                    enqueued: arrives,
+                };
+                w.pieces.push_back(Piece {
+                    train: i,
+                    seq: datagram.seq,
+                    part: if parts.len() == 1 { usize::MAX } else { part },
+                });
+                w.link.enqueue(arrives, packet, &mut w.fates);
+            }
+        }
+        let longest = sending.programs.iter().map(Program::time).max();
+        let end = (start + longest.unwrap_or_default()).max(wire);
+        self.drain(way, end, &mut trains, &mut missing);
+        trains
+    }
+
+    /// Goes on until nothing of the sending is under way.
+    fn drain(&mut self, way: usize, end: Time, trains: &mut [Train], missing: &mut [Vec<u16>]) {
+        let mut quiet_from = end;
+        self.advance(way, end, trains, missing);
+        let all = |trains: &[Train]| {
+            trains.iter().all(|t| {
+                t.fates
+                    .iter()
+                    .all(|f| f.sent_ns.is_none() || f.received_ns.is_some())
+            })
+        };
+        while !all(trains) && self.now < quiet_from + QUIET {
+            let next = self.now + Duration::from_millis(20);
+            if self.advance(way, next, trains, missing) > 0 {
+                quiet_from = next;
+            }
+        }
+        let w = &mut self.ways[way];
+        // What is still inside belongs to no train any more.
+        w.first_piece += w.pieces.len() as u64;
+        w.pieces.clear();
+    }
+
+    /// Takes everything as far as it comes by `now`; how many packets of ours came out.
+    fn advance(
+        &mut self,
+        way: usize,
+        now: Time,
+        trains: &mut [Train],
+        missing: &mut [Vec<u16>],
+    ) -> usize {
+        let mut came = 0;
+        self.ways[way].others(now);
+        loop {
+            let w = &mut self.ways[way];
+            let Some(delivery) = w.link.poll(now, &mut w.fates) else {
+                break;
+            };
+            let number = delivery.packet.id.0;
+            let piece = number
+                .checked_sub(w.first_piece)
+                .and_then(|at| w.pieces.get(at as usize).copied());
+            let Some(piece) = piece else { continue };
+            let at = self.received_ns(delivery.at);
+            came += 1;
+            let train = &mut trains[piece.train];
+            let left = &mut missing[piece.train][piece.seq as usize];
+            if piece.part == usize::MAX {
+                count(&mut train.facts.fragments_received, 1, None);
+            } else {
+                count(&mut train.facts.fragments_received, 2, Some(piece.part));
+            }
+            if *left > 0 {
+                *left -= 1;
+                if *left == 0 {
+                    let fate: &mut Fate = &mut train.fates[piece.seq as usize];
+                    fate.received_ns = Some(at);
+                    fate.ecn = Some(delivery.packet.ecn.bits());
+                }
+            }
+        }
+        self.ways[way].fates.list.clear();
+        self.now = self.now.max(now);
+        came
+    }
+}
+
+/// Counts a datagram of `parts`, or one part of it.
+fn count(fragments: &mut Option<Fragments>, parts: usize, part: Option<usize>) {
+    let Some(f) = fragments else { return };
+    let mut one = |part: usize| match part {
+        0 => f.first += 1,
+        1 => f.second += 1,
+        _ => f.further += 1,
+    };
+    match part {
+        Some(part) => one(part),
+        None if parts == 1 => f.whole += 1,
+        None => (0..parts).for_each(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(up: &str) -> Bench {
+        let text =
+            format!("name = \"t\"\ntitle = \"t\"\n[up]\n{up}\n[down]\nrate = \"8 Mbit/s\"\n");
+        Bench::new(&LinkSpec::parse(&text).expect("a link"), Hosts::default()).expect("a bench")
+    }
+
+    fn sending(program: &str, rest: Duration) -> Sending {
+        Sending {
+            stage: "t".into(),
+            direction: Direction::Up,
+            programs: vec![program.parse().expect("a program")],
+            rest,
+        }
+    }
+
+    #[test]
+    fn a_burst_fills_the_queue_and_the_one_in_transmission_and_no_more() {
+        let mut bench = line("rate = \"2 Mbit/s\"\nqueue = \"fifo:packets=50\"");
+        for (size, passes) in [(50, 51), (1452, 51)] {
+            let train = &bench.send(&sending(&format!("60 x {size}"), Duration::from_secs(1)))[0];
+            let first_lost = train.fates.iter().position(|f| f.received_ns.is_none());
+            assert_eq!(first_lost, Some(passes), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_arrives_whole_or_not_at_all_and_is_counted() {
+        let mut bench = line("rate = \"2 Mbit/s\"\nqueue = \"fifo:packets=4\"");
+        let train = &bench.send(&sending("10 x 1473", Duration::ZERO))[0];
+        let (sent, got) = (
+            train.facts.fragments_sent.unwrap(),
+            train.facts.fragments_received.unwrap(),
+        );
+        assert_eq!((sent.first, sent.second), (10, 10));
+        // One in transmission and four waiting are five packets: two datagrams and a first half.
+        assert_eq!((got.first, got.second), (3, 2));
+        assert_eq!(train.sent() - train.lost(), 2);
+        let refused = &bench.send(&sending("3 x 1473 df", Duration::ZERO))[0];
+        assert_eq!((refused.facts.refused, refused.sent()), (3, 0));
+    }
+
+    #[test]
+    fn sizes_of_fragments_are_those_of_the_document() {
+        // 004 section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of them Ethernet's.
+        assert_eq!(cut(1470, true, 1500, false), Some(vec![1496, 78]));
+        assert_eq!(cut(1452, true, 1500, false), Some(vec![1500]));
+        assert_eq!(cut(2888, true, 1500, false).map(|p| p.len()), Some(2));
+        assert_eq!(cut(2889, true, 1500, false).map(|p| p.len()), Some(3));
+        assert_eq!(cut(1472, false, 1500, true), Some(vec![1500]));
+        assert_eq!(cut(1473, false, 1500, true), None);
+    }
+
+    #[test]
+    fn others_take_their_share_of_the_rate() {
+        let mut bench = line("rate = \"10 Mbit/s\"\nqueue = \"fifo:packets=100\"");
+        bench.share_with(
+            Direction::Up,
+            Cross {
+                rate: BitsPerSec::from_mbps(5),
+            },
+        );
+        // 12 Mbit/s of ours beside 5 of theirs on 10: what arrives is ours in proportion.
+        let train = &bench.send(&sending("10000 x 1472@1 ms", Duration::from_secs(1)))[0];
+        let share = 1.0 - train.lost() as f64 / train.sent() as f64;
+        assert!((0.5..0.7).contains(&share), "{share}");
+    }
+}
