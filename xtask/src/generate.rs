@@ -66,6 +66,14 @@ fn files() -> Result<Vec<(String, String)>> {
         ("docs/reference/controllers.md".into(), controllers_page()?),
         ("docs/reference/links.md".into(), links_page()?),
         ("docs/reference/models.md".into(), models_page()?),
+        ("docs/reference/probes.md".into(), probes_page()?),
+        (
+            format!(
+                "schema/probe.v{}.json",
+                analysis::probe::PROBE_ANSWER_VERSION
+            ),
+            pretty(&schemars::schema_for!(analysis::probe::ProbeAnswer).to_value())?,
+        ),
     ])
 }
 
@@ -223,12 +231,27 @@ told, and what the endpoint does itself, stands on the page of the crate `conges
     Ok(out)
 }
 
+fn probes_page() -> Result<String> {
+    let mut out = format!(
+        "{GENERATED}# Probes
+
+Named as `sweep:size=1000,mode=full` after `tailback probe`; `tailback list probes` prints this table too.
+"
+    );
+    for spec in analysis::probe::PROBES {
+        entry(&mut out, &spec.entry)?;
+        write!(out, "\nTakes {}.\n", spec.takes)?;
+    }
+    Ok(out)
+}
+
 fn entry(out: &mut String, e: &Entry) -> Result<()> {
     write!(
         out,
-        "\n## {}\n\n{}.\n\nSource: {}.\n\n",
+        "\n## {}\n\n{}{}\n\nSource: {}.\n\n",
         e.name,
         e.summary,
+        if e.summary.ends_with('?') { "" } else { "." },
         e.sources.join("; ")
     )?;
     *out += "| parameter | unit | default | from | to | meaning | after |\n|---|---|---|---|---|---|---|\n";

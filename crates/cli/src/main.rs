@@ -7,6 +7,7 @@ mod gallery;
 mod gather;
 mod link_arg;
 mod recorder;
+mod runners;
 mod survey;
 mod thinning;
 mod watch;
@@ -33,6 +34,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     Test(Box<cmd::test::Args>),
+    Probe(Box<cmd::probe::Args>),
     Monitor(Box<cmd::monitor::Args>),
     Serve(cmd::serve::Args),
     Emulate(cmd::emulate::Args),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
         Verb::Test(args) => cmd::test::run(*args),
+        Verb::Probe(args) => cmd::probe::run(*args),
         Verb::Monitor(args) => cmd::monitor::run(*args),
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Emulate(args) => cmd::emulate::run(args),

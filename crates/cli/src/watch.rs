@@ -16,6 +16,7 @@ pub struct Terminal {
     bar: Option<ProgressBar>,
     quiet: bool,
     phase: &'static str,
+    stage: String,
 }
 
 impl Terminal {
@@ -41,6 +42,7 @@ impl Terminal {
             bar,
             quiet,
             phase: "",
+            stage: String::new(),
         }
     }
 
@@ -56,6 +58,35 @@ impl Terminal {
             None if !self.quiet => eprintln!("{line}"),
             None => {}
         }
+    }
+}
+
+impl live::craft::Watch for Terminal {
+    fn progress(&mut self, p: &live::craft::Progress) {
+        let stage = format!("{}: {}", p.number, p.stage);
+        if self.stage != stage {
+            self.stage.clone_from(&stage);
+            if self.bar.is_none() {
+                self.say(&stage);
+            }
+        }
+        if let Some(bar) = &self.bar {
+            let left = p.whole.saturating_sub(p.elapsed);
+            let share = p.elapsed.as_secs_f64() / p.whole.as_secs_f64().max(1e-3);
+            bar.set_prefix(p.number.to_string());
+            bar.set_position((share.min(1.0) * 1000.0) as u64);
+            bar.set_message(format!(
+                "{} · {:.0} s more in this step · {:.3} sent so far · {}",
+                p.stage,
+                left.as_secs_f64(),
+                p.spent,
+                p.note
+            ));
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        Watch::interrupted(self)
     }
 }
 

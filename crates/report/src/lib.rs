@@ -11,6 +11,7 @@ mod curves;
 mod data;
 pub mod html;
 pub mod plots;
+pub mod probe;
 pub mod statistics;
 pub mod svg;
 mod tables;

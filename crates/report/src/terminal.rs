@@ -9,10 +9,12 @@ use base::record::{Direction, Recording};
 
 mod page;
 mod plot;
+mod probe;
 mod statistics;
 
 pub use page::wrapped;
 use page::{Page, Paint, length, shown};
+pub use probe::probe;
 pub use statistics::{comparison, statistics};
 
 /// What the terminal can show.

@@ -6,6 +6,7 @@
 
 pub mod answer;
 mod registry;
+pub mod rtt;
 pub mod sweep;
 pub mod trains;
 

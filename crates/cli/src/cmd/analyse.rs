@@ -87,6 +87,12 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let [path] = &args.recordings[..]
         && !asks_for_statistics(&args)
+        && super::probe::made(path)?
+    {
+        return super::probe::analyse(path, args.json);
+    }
+    if let [path] = &args.recordings[..]
+        && !asks_for_statistics(&args)
         && has_phases(path)?
     {
         return test(path, args.json);

@@ -5,7 +5,7 @@ use crate::Outcome;
 use std::fmt::Write;
 
 #[derive(clap::Args)]
-#[command(about = "List what there is to choose from: links, disciplines, controllers")]
+#[command(about = "List what there is to choose from: links, disciplines, controllers, probes")]
 pub struct Args {
     #[arg(value_enum)]
     what: What,
@@ -20,6 +20,8 @@ enum What {
     Disciplines,
     /// Congestion controllers of the simulator and their parameters
     Controllers,
+    /// Kinds of `tailback probe` and their parameters
+    Probes,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -38,6 +40,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         What::Disciplines => {
             for spec in link::qdisc::registry::QDISCS {
                 describe(&mut text, &spec.entry)?;
+            }
+        }
+        What::Probes => {
+            for spec in analysis::probe::PROBES {
+                describe(&mut text, &spec.entry)?;
+                writeln!(text, "    takes {}", spec.takes)?;
             }
         }
         What::Controllers => {

@@ -6,6 +6,7 @@ pub mod import;
 pub mod list;
 pub mod model;
 pub mod monitor;
+pub mod probe;
 pub mod report;
 pub mod reproduce;
 pub mod serve;

@@ -87,7 +87,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let ending = output.extension().and_then(|e| e.to_str());
     // A test has phases: its page and its two plots show them.
     let test = whole && analyse::has_phases(&args.recording)?;
+    let probe = whole && super::probe::made(&args.recording)?;
     let text = match (ending, args.plot) {
+        (Some("html"), _) if probe => super::probe::draw(&args.recording, true)?,
+        (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(&args.recording, false)?,
         (Some("html"), _) if test => {
             let (recording, answer) = analyse::load(&args.recording)?;
             report::html::page(&answer, &recording)

@@ -386,7 +386,8 @@ fn verdict(answer: &Answer, limit: Option<Duration>) -> Outcome {
     }
 }
 
-fn default_path() -> PathBuf {
+/// A name for the recording that says when it was made.
+pub(super) fn default_path() -> PathBuf {
     format!(
         "tailback-{}.rec",
         jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")

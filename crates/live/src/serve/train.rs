@@ -26,6 +26,10 @@ use std::sync::atomic::Ordering;
 
 /// The stamps have to be taken by then, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
+/// The answer that begins a train has arrived by then, or the line is in a worse state than a train can tell.
+const SETTLED_WITHIN_NS: i64 = 5_000_000_000;
+/// Acknowledgements and the like leave the line before a train begins.
+const LEAD_NS: i64 = 20_000_000;
 /// How much longer than its program a train may take: the queue that it filled drains.
 const DRAIN: Duration = Duration::from_secs(60);
 
@@ -124,11 +128,29 @@ fn gone(host: &Host) -> bool {
     wait(host.stream, PEER_DONE, 0).intersects(PEER_DONE | PollFlags::POLLHUP | PollFlags::POLLERR)
 }
 
+/// Waits until what was said over TCP has arrived: it would take a place in the queue that the train is to find empty.
+fn settle(host: &Host) {
+    let until = mono_ns() + SETTLED_WITHIN_NS;
+    while unsent(host.stream) > 0 && mono_ns() < until && !gone(host) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Bytes that the far end has not acknowledged.
+fn unsent(stream: &TcpStream) -> i32 {
+    let mut bytes = 0i32;
+    // SAFETY: SIOCOUTQ, which is TIOCOUTQ by another name, writes an int to the address given.
+    unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    bytes
+}
+
 type Passed = (Option<Stamps>, End);
 
 fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::Result<Passed> {
     let shared = host.shared;
-    let left = passage::send(socket, token, program, shared.clock, mono_ns(), &mut |_| {
+    settle(host);
+    let start = mono_ns() + LEAD_NS;
+    let left = passage::send(socket, token, program, shared.clock, start, &mut |_| {
         !shared.stop.load(Ordering::Relaxed) && !gone(host)
     })?;
     if left.cut {

@@ -104,7 +104,7 @@ fn at(t_s: f64, span_s: f64, columns: usize) -> usize {
 }
 
 /// Unicode block "Braille Patterns", U+2800: bits 0 to 2 are the upper left dots, 3 to 5 the upper right, 6 and 7 the lowest.
-fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
+pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
     let bit = |x, y, b: u32| u32::from(set(x, y)) << b;
     let left = bit(0, 0, 0) | bit(0, 1, 1) | bit(0, 2, 2) | bit(0, 3, 6);
     let right = bit(1, 0, 3) | bit(1, 1, 4) | bit(1, 2, 5) | bit(1, 3, 7);

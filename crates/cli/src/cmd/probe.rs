@@ -1,0 +1,379 @@
+//! `tailback probe`: one experiment, one question.
+
+use super::test::default_path;
+use super::{KeyArg, print, stdout_style, usage, write_file};
+use crate::recorder::Recorder;
+use crate::watch::Terminal;
+use crate::{Outcome, link_arg, runners};
+use analysis::probe::{How, PROBES, ProbeSpec};
+use anyhow::Context;
+use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
+use base::{Bytes, Duration};
+use link::LinkSpec;
+use live::clock::Clock;
+use live::craft::{self, CraftError};
+use live::emulate::{self, Emulation};
+use live::load::Peer;
+use live::serve::{ServeConfig, Server};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(
+    about = "Ask a line one question: the highest rate without loss, the largest burst, the best size …",
+    long_about = "Asks a line one question and answers it with a number, its interval and the evidence.\n\n\
+        KIND is one of the kinds below, with what it shall be told: `sweep`, `sweep:size=1000,mode=full`; `tailback list probes` \
+        prints every parameter. SERVER is a machine beyond the line that runs `tailback serve`. With --link both ends are \
+        on this machine and an emulated line lies between them.\n\n\
+        What it sends goes only to a server that has agreed, never exceeds --budget, and does not begin while others use the line.",
+    after_help = kinds(),
+)]
+pub struct Args {
+    /// Which kind, with its parameters: KIND or KIND:key=value,key=value
+    #[arg(value_name = "KIND")]
+    probe: ProbeSpec,
+    /// The far end: a name or address, with :PORT if it is not the usual one
+    #[arg(required_unless_present = "link", conflicts_with = "link")]
+    server: Option<String>,
+    /// Both ends here, over the emulated line of this name (see `tailback list links`) or TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    link: Option<String>,
+    /// Change one value of the emulated line, such as up.queue=codel
+    #[arg(long, requires = "link", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    key: KeyArg,
+    /// Use IPv4 only
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// Send at most so much, both directions together
+    #[arg(long, default_value = "100 MB", value_name = "SIZE")]
+    budget: Bytes,
+    /// Interface whose counters show what others send [default: the one that leads to the server]
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// Wait for others to leave the line, at most this long, instead of giving up
+    #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
+    hold_off: Option<Duration>,
+    /// Measure although others use the line
+    #[arg(long)]
+    beside_others: bool,
+    /// Name of the run in its report
+    #[arg(long)]
+    title: Option<String>,
+    /// Where the recording goes [default: tailback-DATE-TIME.rec here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print the answer as JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// No live view, plain lines only
+    #[arg(long)]
+    plain: bool,
+    /// Print the plan as JSON and stop
+    #[arg(long)]
+    print_plan: bool,
+}
+
+/// The kinds, their questions and what each takes: the end of `--help`.
+fn kinds() -> String {
+    let mut text = String::from("Kinds:\n");
+    for spec in PROBES {
+        text += &format!(
+            "  {:10} {}\n             takes {}\n",
+            spec.entry.name, spec.entry.summary, spec.takes
+        );
+    }
+    text + "\nExamples:\n  tailback probe sweep far.example\n  \
+        tailback probe sweep:direction=down,size=500 far.example\n  \
+        tailback probe sweep --link shdsl                      both ends here, over an emulated line\n  \
+        tailback list probes                                   what each kind can be told"
+}
+
+fn plan_json(args: &Args, link: Option<&LinkSpec>) -> anyhow::Result<serde_json::Value> {
+    Ok(serde_json::json!({
+        "probe": args.probe,
+        "server": args.server.as_deref().unwrap_or("embedded"),
+        "link": link.map(serde_json::to_value).transpose().context("the link's definition")?,
+        "budget": args.budget,
+        "hold_off": args.hold_off,
+        "beside_others": args.beside_others,
+    }))
+}
+
+pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let link = args
+        .link
+        .as_ref()
+        .map(|name| link_arg::parse(name, &args.set))
+        .transpose()?;
+    let key = args.key.read()?;
+    let plan = plan_json(&args, link.as_ref())?;
+    if args.print_plan {
+        print(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
+        return Ok(Outcome::Done);
+    }
+    if link.is_some() {
+        // Namespaces must be entered while this process has a single thread.
+        emulate::prepare()?;
+    }
+    let server = match &args.server {
+        Some(name) => Some(live::resolve::server(
+            name,
+            measure::control::DEFAULT_PORT,
+            args.ipv4,
+            args.ipv6,
+        )?),
+        None => None,
+    };
+    live::signal::catch_interrupt();
+    let clock = Clock::start();
+    let path = args.output.clone().unwrap_or_else(default_path);
+    let meta = meta(&args, link.as_ref(), plan, clock)?;
+    let writer = store::Options {
+        name: if args.output.is_some() {
+            store::Name::Exact
+        } else {
+            store::Name::NextFree
+        },
+        utc_offset_s: jiff::Zoned::now().offset().seconds(),
+        ..store::Options::default()
+    }
+    .create(&path, meta.clone())?;
+    let path = writer.path().to_path_buf();
+    let recording = Recording {
+        meta,
+        ..Recording::default()
+    };
+    let recorder = Recorder::start(writer, recording, clock);
+    let mut terminal = Terminal::new(
+        recorder.shared.clone(),
+        clock,
+        recorder.failure(),
+        args.plain,
+        args.json,
+    );
+    let kind = args.probe.kind();
+    if !args.json {
+        eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
+        if matches!(kind.how, How::Crafted(_)) {
+            eprintln!("Sends at most {:.3} in all (--budget).", args.budget);
+        }
+    }
+    let result = match (&link, server) {
+        (Some(link), _) => embedded(&args, link, key, clock, &recorder, &mut terminal),
+        (None, Some(server)) => probe(&args, server, key, clock, &recorder, &mut terminal),
+        (None, None) => unreachable!("clap asks for a server or a link"),
+    };
+    terminal.done();
+    let (mut recording, writer, written) = recorder.finish();
+    recording.meta.complete = result.is_ok() && written.is_ok();
+    recording.meta.ended_ns = Some(clock.unix_ns());
+    let closed = writer.close(recording.meta.clone());
+    conclude(
+        &args,
+        &recording,
+        &path,
+        result,
+        written.and(closed.map(|_| ())),
+    )
+}
+
+fn probe(
+    args: &Args,
+    server: SocketAddr,
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    recorder: &Recorder,
+    watch: &mut Terminal,
+) -> anyhow::Result<()> {
+    let kind = args.probe.kind();
+    if let Some(runner) = runners::of(kind.entry.name) {
+        return runner(runners::Run {
+            words: args.probe.words(),
+            server,
+            key,
+            clock,
+            rows: recorder.rows.clone(),
+            watch,
+        });
+    }
+    let plan = craft::Plan {
+        peer: Peer {
+            server,
+            key,
+            patience: Duration::from_secs(20),
+        },
+        budget: args.budget,
+        interface: args.interface.clone(),
+        hold_off: args.hold_off,
+        beside_others: args.beside_others || kind.beside_others,
+    };
+    let mut next = |trains: &[_]| args.probe.next(trains);
+    craft::run(&plan, &mut next, clock, &recorder.rows, watch)?;
+    Ok(())
+}
+
+/// Both ends on this machine, in two network namespaces with the emulated link between them.
+fn embedded(
+    args: &Args,
+    link: &LinkSpec,
+    key: Option<Vec<u8>>,
+    clock: Clock,
+    recorder: &Recorder,
+    watch: &mut Terminal,
+) -> anyhow::Result<()> {
+    let options = emulate::Options {
+        rows: Some(recorder.rows.clone()),
+        ..emulate::Options::new(clock)
+    };
+    let emulation = Emulation::start(std::slice::from_ref(link), options)?;
+    let config = ServeConfig {
+        key: key.clone(),
+        ..ServeConfig::default()
+    };
+    let server = emulation.far().run(|| Server::start(config))??;
+    let port = server.local_addr().port();
+    let address: SocketAddr = if args.ipv6 {
+        (emulate::FAR_V6, port).into()
+    } else {
+        (emulate::FAR_V4, port).into()
+    };
+    let result = emulation
+        .near()
+        .run(|| probe(args, address, key, clock, recorder, watch))?;
+    server.stop();
+    let summary = emulation.stop()?;
+    // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.
+    if let Some(doubt) = summary.doubt() {
+        let event = Event {
+            t_ns: clock.unix_ns(),
+            kind: "doubt".into(),
+            subject: "emulator".into(),
+            detail: doubt.as_str().into(),
+        };
+        let _ = recorder.rows.send(event.into());
+    }
+    result
+}
+
+/// Tells what was found, also when the run ended early.
+fn conclude(
+    args: &Args,
+    recording: &Recording,
+    path: &Path,
+    result: anyhow::Result<()>,
+    closed: Result<(), store::StoreError>,
+) -> anyhow::Result<Outcome> {
+    let nothing = recording.datagram.is_empty()
+        && recording.delay.is_empty()
+        && !recording
+            .event
+            .iter()
+            .any(|e| &*e.kind == args.probe.kind().entry.name);
+    if let (true, Err(_)) = (nothing, &result) {
+        closed?;
+        std::fs::remove_dir_all(path)
+            .with_context(|| format!("cannot remove the empty recording {}", path.display()))?;
+        return result.map(|()| Outcome::Done);
+    }
+    let answer = analysis::probe::analyse(recording)?;
+    if args.json {
+        print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
+    } else {
+        print(&report::terminal::probe(
+            &answer,
+            &recording.meta,
+            stdout_style(),
+        ))?;
+    }
+    closed.context("the figures above are whole, but the recording is not")?;
+    let page = path.join("report.html");
+    write_file(&page, &report::probe::page(&answer, &recording.meta))?;
+    eprintln!("Report: {}", page.display());
+    eprintln!("Recording: {}", path.display());
+    match result {
+        Ok(()) => Ok(Outcome::Done),
+        Err(e) if matches!(e.downcast_ref(), Some(CraftError::Interrupted)) => {
+            eprintln!("tailback: {e}; what was measured until then is above and in the recording");
+            Ok(Outcome::CouldNotMeasure)
+        }
+        Err(e) => Err(e.context(
+            "the probe ended early; what was measured until then is above and in the recording",
+        )),
+    }
+}
+
+fn meta(
+    args: &Args,
+    link: Option<&LinkSpec>,
+    plan: serde_json::Value,
+    clock: Clock,
+) -> anyhow::Result<Meta> {
+    let title = args
+        .title
+        .clone()
+        .unwrap_or_else(|| match (&args.server, link) {
+            (Some(server), _) => format!("The line to {server}"),
+            (None, Some(link)) => format!("Emulated link {}", link.name),
+            (None, None) => String::new(),
+        });
+    let known_link = link
+        .map(|l| Ok::<_, anyhow::Error>(serde_json::json!({ "link": serde_json::to_value(l)? })))
+        .transpose()?;
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: if link.is_some() {
+            Origin::Emulated
+        } else {
+            Origin::Measured
+        },
+        verb: "probe".into(),
+        title,
+        started_ns: clock.unix_ns(),
+        plan,
+        known_link,
+        host: live::host::facts(args.interface.as_deref()),
+        ..Meta::default()
+    })
+}
+
+/// The answer of a probe's recording as `tailback analyse` prints it.
+pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
+    let (recording, notes) = store::read_noting(path)?;
+    for note in notes {
+        eprintln!("{}: {note}", path.display());
+    }
+    let answer = analysis::probe::analyse(&recording)?;
+    print(&if json {
+        format!("{}\n", serde_json::to_string_pretty(&answer)?)
+    } else {
+        report::terminal::probe(&answer, &recording.meta, stdout_style())
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// Its page, or the first of its pictures.
+pub fn draw(path: &Path, page: bool) -> anyhow::Result<String> {
+    let (recording, _) = store::read_noting(path)?;
+    let answer = analysis::probe::analyse(&recording)?;
+    if page {
+        return Ok(report::probe::page(&answer, &recording.meta));
+    }
+    let plot = answer.outcome.plots.first().ok_or_else(|| {
+        usage(format!(
+            "{}: this probe's answer has no picture; write .html",
+            path.display()
+        ))
+    })?;
+    Ok(report::probe::svg(plot))
+}
+
+/// Whether a recording is of a probe.
+pub fn made(path: &Path) -> anyhow::Result<bool> {
+    Ok(store::read_meta(path)?.verb == "probe")
+}

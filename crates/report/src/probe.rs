@@ -1,0 +1,276 @@
+//! What a person sees of a probe's answer besides the terminal: its page and its pictures. One frame for every kind.
+
+use crate::chart::{Chart, Draw, Series};
+use crate::html::{CSS, POLICY};
+use crate::tables::{Cell, Row, Table};
+use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
+use analysis::answer::Figure;
+use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity};
+use base::record::{Meta, Origin};
+use maud::{DOCTYPE, PreEscaped, html};
+
+/// How the rows came about, in words.
+pub fn origin(meta: &Meta) -> &'static str {
+    match meta.origin {
+        Origin::Emulated => "over an emulated link",
+        Origin::Simulated => "simulated",
+        _ => "measured",
+    }
+}
+
+/// A figure with its interval, or the reason why there is none.
+pub fn figure(f: &Figured) -> Result<String, String> {
+    match f.unit {
+        Quantity::Rate => RATE.figure(&f.figure),
+        Quantity::Time => DELAY.figure(&f.figure),
+        Quantity::Size => SIZE.figure(&f.figure),
+        Quantity::Count | Quantity::Share => match &f.figure {
+            Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
+            Figure::Is { value, low, high } => {
+                let print = |v: f64| match f.unit {
+                    Quantity::Share => percent(v),
+                    _ => number(v),
+                };
+                let unit = if f.unit == Quantity::Share { " %" } else { "" };
+                Ok(if low == high {
+                    format!("{}{unit}", print(*value))
+                } else {
+                    format!(
+                        "{}{unit} ({} to {})",
+                        print(*value),
+                        print(*low),
+                        print(*high)
+                    )
+                })
+            }
+        },
+    }
+}
+
+/// The figures as a table of two columns.
+pub(crate) fn figures(answer: &ProbeAnswer) -> Table {
+    Table {
+        title: "Figures".into(),
+        columns: vec![String::new(), String::new()],
+        rows: answer
+            .outcome
+            .figures
+            .iter()
+            .map(|f| Row {
+                label: f.name.clone(),
+                cells: vec![Cell::from(figure(f))],
+            })
+            .collect(),
+    }
+}
+
+/// A kind's own table in the form in which the terminal lays tables out: the heading of its first column in place of
+/// the title, which stands above it.
+pub(crate) fn table(t: &probe::Table) -> Table {
+    Table {
+        title: t.columns.first().cloned().unwrap_or_default(),
+        columns: t.columns.clone(),
+        rows: t
+            .rows
+            .iter()
+            .map(|r| Row {
+                label: r.first().cloned().unwrap_or_default(),
+                cells: r.iter().skip(1).cloned().map(Cell::Is).collect(),
+            })
+            .collect(),
+    }
+}
+
+/// One picture as SVG.
+pub fn svg(plot: &Plot) -> String {
+    let xs = plot.series.iter().flat_map(|s| &s.points).map(|p| p.0);
+    let (from, to) = xs.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| {
+        (a.min(x), b.max(x))
+    });
+    let span = if from < to {
+        (from, to)
+    } else {
+        (0.0, from.max(1.0))
+    };
+    Chart {
+        title: plot.title.clone(),
+        x: plot.x.clone(),
+        y: plot.y.clone(),
+        span,
+        top: None,
+        series: plot
+            .series
+            .iter()
+            .enumerate()
+            .map(|(i, s)| Series {
+                name: s.name.clone(),
+                draw: match s.draw {
+                    probe::Draw::Line => Draw::Line,
+                    probe::Draw::Knots => Draw::Knots,
+                    probe::Draw::Dots => Draw::Dots,
+                    probe::Draw::Marks => Draw::Marks,
+                    probe::Draw::Thin => Draw::Thin,
+                },
+                colour: i,
+                points: s.points.clone(),
+            })
+            .collect(),
+    }
+    .svg()
+}
+
+/// One self-contained page.
+pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
+    let o = &answer.outcome;
+    let title = if answer.title.trim().is_empty() {
+        &answer.probe
+    } else {
+        &answer.title
+    };
+    let json = serde_json::to_string(answer).expect("an answer is plain data");
+    let lists = [("What to do", &o.advice), ("Why", &o.evidence)];
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(meta.writer);
+                title { (title) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    header {
+                        p.meta { b { "Tailback" } " " span { (title) } " " span { code { (answer.probe) } } " " span { (words::moment(answer.started_ns)) } " " span { (SPAN.print(answer.duration_s)) ", " (origin(meta)) } }
+                        p { (answer.question) }
+                        h1 { (o.says) }
+                        @if !answer.complete || !o.doubts.is_empty() {
+                            div.doubts role="note" {
+                                b { "Doubts about this run" }
+                                ul {
+                                    @if !answer.complete { li { "It ended before it was done." } }
+                                    @for doubt in &o.doubts { li { (doubt) } }
+                                }
+                            }
+                        }
+                        dl.key {
+                            @for f in &o.figures {
+                                div { dt { (f.name) } dd { @match figure(f) { Ok(text) => (text), Err(why) => { "cannot tell: " (why) } } } }
+                            }
+                        }
+                    }
+                    @for plot in &o.plots {
+                        section { h2 { (plot.title) } figure { (PreEscaped(svg(plot))) } }
+                    }
+                    @for t in &o.tables {
+                        section {
+                            h2 { (t.title) }
+                            div.scroll role="region" tabindex="0" aria-label=(t.title) {
+                                table {
+                                    thead { tr { @for c in &t.columns { th scope="col" { (c) } } } }
+                                    tbody { @for r in &t.rows { tr { @for (i, c) in r.iter().enumerate() { @if i == 0 { th scope="row" { (c) } } @else { td { (c) } } } } } }
+                                }
+                            }
+                        }
+                    }
+                    @for (name, lines) in lists {
+                        @if !lines.is_empty() {
+                            section { h2 { (name) } ul { @for line in lines.iter() { li { (line) } } } }
+                        }
+                    }
+                    p { "It sent " (SIZE.print(answer.own_bytes as f64)) " in " (answer.own_packets) " datagrams itself." }
+                }
+                footer { p { "Written by " (meta.writer) ". This page fetches nothing." } }
+                script type="application/json" id="answer" { (crate::data::inline(&json)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use analysis::probe::Outcome;
+
+    fn answer() -> ProbeAnswer {
+        ProbeAnswer {
+            version: 1,
+            title: "<b>".into(),
+            probe: "sweep".into(),
+            question: "What?".into(),
+            started_ns: 0,
+            duration_s: 1.0,
+            complete: false,
+            own_bytes: 1000,
+            own_packets: 2,
+            outcome: Outcome {
+                says: "So & so.".into(),
+                figures: vec![
+                    Figured::new(
+                        "a_bps",
+                        "a",
+                        Quantity::Rate,
+                        Figure::Is {
+                            value: 1.97e6,
+                            low: 1.95e6,
+                            high: 1.98e6,
+                        },
+                    ),
+                    Figured::new(
+                        "b",
+                        "b",
+                        Quantity::Count,
+                        Figure::cannot_tell("it was dark"),
+                    ),
+                ],
+                plots: vec![Plot {
+                    title: "p".into(),
+                    x: "x".into(),
+                    y: "y".into(),
+                    series: vec![],
+                }],
+                ..Outcome::default()
+            },
+        }
+    }
+
+    #[test]
+    fn the_page_shows_intervals_reasons_and_that_it_was_cut_short() {
+        let page = page(&answer(), &Meta::default());
+        for part in [
+            "1.97 Mbit/s (1.95 to 1.98)",
+            "cannot tell: it was dark",
+            "ended before it was done",
+            "So &amp; so.",
+            "&lt;b&gt;",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(
+            !page.contains("<b>Tailback</b> <span><b>"),
+            "a title is text"
+        );
+    }
+
+    #[test]
+    fn the_terminal_shows_the_same() {
+        let style = crate::terminal::Style {
+            width: 80,
+            colour: false,
+            unicode: false,
+        };
+        let text = crate::terminal::probe(&answer(), &Meta::default(), style);
+        for part in [
+            "1.97 Mbit/s (1.95 to 1.98)",
+            "it was dark",
+            "So & so.",
+            "ended before",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
