@@ -31,7 +31,8 @@ fn shown(value: f64) -> String {
 
 fn ours(c: &Comparison) -> String {
     match c.ours.half {
-        Some(half) if half > 0.0 => {
+        // The same value in every run leaves the rounding of its mean.
+        Some(half) if half > 1e-9 * c.ours.mean.abs() => {
             format!("{} ± {}", shown(c.ours.mean), significant(half, 2))
         }
         _ => shown(c.ours.mean),

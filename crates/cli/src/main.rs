@@ -1,6 +1,7 @@
 //! `tailback`: finds where packets wait on an Internet link. One thin file per verb: typed arguments
 //! become a validated plan, one library call carries it out, `report` tells the result.
 
+mod calculate;
 mod cmd;
 mod diary;
 mod gallery;

@@ -28,6 +28,7 @@
 
 mod express;
 pub mod impair;
+pub mod lblca;
 mod line;
 pub mod qdisc;
 pub mod rate;

@@ -195,12 +195,43 @@ pub struct Case {
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     pub document: Document,
-    /// Absent where nothing can be run: the document says too little, or it takes more than a program.
-    draft: Option<Draft>,
+    subject: Subject,
+}
+
+#[derive(Clone, Debug)]
+enum Subject {
+    /// Nothing can be run: the document says too little, or it takes more than a program.
+    Nothing,
+    Packets(Box<Draft>),
+    /// The section `[calculate]`.
+    Calculation(Table),
+}
+
+/// What a case asks for.
+#[derive(Clone, Debug)]
+pub enum Run {
+    /// Packets in virtual time.
+    Packets(Box<Scenario>),
+    /// Figures without packets: the section `[calculate]`, whose key `what` says which.
+    Calculation(Table),
 }
 
 fn invalid(text: String) -> ScenarioError {
     ScenarioError::Invalid(text)
+}
+
+/// Gives a value to a key such as `router.B1.arrival`, whose section must be there.
+fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioError> {
+    let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
+    let mut at = table;
+    for section in sections.split('.').filter(|s| !s.is_empty()) {
+        at = at
+            .get_mut(section)
+            .and_then(Value::as_table_mut)
+            .ok_or_else(|| invalid(format!("set \"{key}\": there is no section \"{section}\"")))?;
+    }
+    at.insert(last.into(), value.clone());
+    Ok(())
 }
 
 impl Reproduction {
@@ -215,22 +246,30 @@ impl Reproduction {
             document: Document,
         }
         let table: Table = toml::from_str(text).map_err(|e| ScenarioError::Toml(e.to_string()))?;
-        let draft = match table.len() {
-            1 => None,
-            _ => Some(Draft::new(text)?),
+        let subject = match table.get("calculate") {
+            Some(Value::Table(calculation)) if table.len() == 2 => {
+                Subject::Calculation(calculation.clone())
+            }
+            Some(_) => {
+                return Err(invalid(
+                    "[calculate] is a section and stands alone beside [document]".into(),
+                ));
+            }
+            None if table.len() == 1 => Subject::Nothing,
+            None => Subject::Packets(Box::new(Draft::new(text)?)),
         };
         let alone: Result<Alone, _> = toml::from_str(text);
         let document = alone
             .map_err(|e| ScenarioError::Toml(e.to_string()))?
             .document;
-        let reproduction = Reproduction { document, draft };
+        let reproduction = Reproduction { document, subject };
         reproduction.check()?;
         Ok(reproduction)
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
         let d = &self.document;
-        if self.draft.is_none() && d.state != State::NotReproducible {
+        if matches!(self.subject, Subject::Nothing) && d.state != State::NotReproducible {
             return Err(invalid(
                 "there is a [document] but no scenario beside it".into(),
             ));
@@ -245,7 +284,7 @@ impl Reproduction {
             places
                 .iter()
                 .flatten()
-                .try_for_each(|case| self.scenario(case).map(|_| ()))?;
+                .try_for_each(|case| self.run_of(case).map(|_| ()))?;
             let [low, high] = e.reproduced;
             let wider = e.trend.is_none_or(|t| t[0] <= low && high <= t[1]);
             if low > high || !wider || e.printed.is_some_and(|p| !(low..=high).contains(&p)) {
@@ -257,7 +296,13 @@ impl Reproduction {
         }
         for plot in &d.plots {
             for case in self.cases_of(plot) {
-                self.scenario(&case)?;
+                let run = self.run_of(&case)?;
+                if matches!(run, Run::Calculation(_)) && plot.kind != PlotKind::Sweep {
+                    return Err(invalid(format!(
+                        "plot \"{}\": of a calculation there is only kind = \"sweep\"",
+                        plot.title
+                    )));
+                }
             }
             if plot.kind == PlotKind::Sweep && plot.figure.is_none() {
                 return Err(invalid(format!(
@@ -344,18 +389,13 @@ impl Reproduction {
         cases
     }
 
-    /// The scenario of a case.
+    /// What a case asks for, with the values of its variant and its point.
     ///
     /// # Errors
     /// A name that is not there, or a scenario that cannot be run.
-    pub fn scenario(&self, case: &Case) -> Result<Scenario, ScenarioError> {
-        let mut draft = self.draft.clone().ok_or_else(|| {
-            invalid(format!(
-                "there is nothing to run: {}",
-                self.document.because
-            ))
-        })?;
+    pub fn run_of(&self, case: &Case) -> Result<Run, ScenarioError> {
         let d = &self.document;
+        let mut given: Vec<(&str, &Value, &str)> = Vec::new();
         for (what, list, name) in [
             ("variant", &d.variants, &case.variant),
             ("at", &d.points, &case.at),
@@ -368,21 +408,47 @@ impl Reproduction {
                     known.join(", ")
                 )));
             }
-            for (key, value) in found.iter().flat_map(|v| &v.set) {
-                let text = match value {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                draft.set(key, &text, name)?;
+            let values = found.iter().flat_map(|v| &v.set);
+            given.extend(values.map(|(key, value)| (key.as_str(), value, name.as_str())));
+        }
+        match &self.subject {
+            Subject::Nothing => Err(invalid(format!("there is nothing to run: {}", d.because))),
+            Subject::Calculation(calculation) => {
+                let mut table = calculation.clone();
+                for (key, value, _) in given {
+                    set(&mut table, key, value)?;
+                }
+                Ok(Run::Calculation(table))
+            }
+            Subject::Packets(draft) => {
+                let mut draft = draft.clone();
+                for (key, value, name) in given {
+                    let text = match value {
+                        Value::String(text) => text.clone(),
+                        other => other.to_string(),
+                    };
+                    draft.set(key, &text, name)?;
+                }
+                let mut scenario = draft.finish()?;
+                if let Some((from, to)) = case.window {
+                    // The same seed goes the same way, so this is the stretch of the whole run.
+                    (scenario.warmup, scenario.duration) = (from, to);
+                    crate::plan::check(&scenario)?;
+                }
+                Ok(Run::Packets(Box::new(scenario)))
             }
         }
-        let mut scenario = draft.finish()?;
-        if let Some((from, to)) = case.window {
-            // The same seed goes the same way, so this is the stretch of the whole run.
-            (scenario.warmup, scenario.duration) = (from, to);
-            crate::plan::check(&scenario)?;
+    }
+
+    /// The scenario of a case that is run packet by packet.
+    ///
+    /// # Errors
+    /// As [`Reproduction::run_of`]; a case that is reckoned.
+    pub fn scenario(&self, case: &Case) -> Result<Scenario, ScenarioError> {
+        match self.run_of(case)? {
+            Run::Packets(scenario) => Ok(*scenario),
+            Run::Calculation(_) => Err(invalid("this is reckoned, not simulated".into())),
         }
-        Ok(scenario)
     }
 
     /// Compares what came out with what is printed. `figures` has those of each run of each case.

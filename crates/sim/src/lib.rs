@@ -15,6 +15,7 @@ pub mod craft;
 pub mod document;
 pub mod fault;
 pub mod journey;
+pub mod lblca;
 pub mod marking;
 pub mod network;
 pub mod plan;

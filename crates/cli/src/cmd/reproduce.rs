@@ -2,17 +2,17 @@
 
 use super::{print, usage, write_file};
 use crate::Outcome;
-use crate::gallery;
+use crate::{calculate, gallery};
 use anyhow::Context;
 use base::Time;
 use base::record::Recording;
 use base::words::nearest;
 use indicatif::{ProgressBar, ProgressStyle};
+use sim::ScenarioError;
 use sim::batch::{Estimate, figures, in_parallel};
-use sim::document::{Case, Comparison, PlotKind, Reproduction, State, in_words, overall};
+use sim::document::{Case, Comparison, PlotKind, Reproduction, Run, State, in_words, overall};
 use sim::journey::{Journey, journeys};
 use sim::sequence::{Departure, departures};
-use sim::{Scenario, ScenarioError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -75,7 +75,7 @@ impl Yield {
 struct Task<'a> {
     item: &'a Item,
     case: Case,
-    scenario: Scenario,
+    run: Run,
     seed: u64,
     what: What,
 }
@@ -241,9 +241,13 @@ fn tasks<'a>(items: &[&'a Item], plots: bool) -> anyhow::Result<Vec<Task<'a>>> {
         needed.sort();
         needed.dedup();
         for (case, what) in needed {
-            let scenario = r
-                .scenario(&case)
+            let run = r
+                .run_of(&case)
                 .map_err(|e| usage(format!("{}: {e}", item.id)))?;
+            let first = match &run {
+                Run::Packets(scenario) => scenario.seed,
+                Run::Calculation(_) => 1,
+            };
             let seeds = match what {
                 What::Figures => r.document.seeds,
                 _ => 1,
@@ -251,20 +255,23 @@ fn tasks<'a>(items: &[&'a Item], plots: bool) -> anyhow::Result<Vec<Task<'a>>> {
             tasks.extend((0..seeds).map(|i| Task {
                 item,
                 case: case.clone(),
-                seed: scenario.seed.wrapping_add(i),
-                scenario: scenario.clone(),
+                seed: first.wrapping_add(i),
+                run: run.clone(),
                 what,
             }));
         }
     }
-    tasks.sort_by_key(|t| std::cmp::Reverse(bits(&t.scenario)));
+    tasks.sort_by_key(|t| std::cmp::Reverse(bits(&t.run)));
     Ok(tasks)
 }
 
-/// What the link could carry: a guess of what a run costs.
-fn bits(scenario: &Scenario) -> u128 {
+/// What the link could carry: a guess of what a run costs. A calculation costs as much as some seconds of a fast link.
+fn bits(run: &Run) -> u128 {
+    let Run::Packets(scenario) = run else {
+        return 500_000_000;
+    };
     let rate = scenario.link.params().map_or(0, |p| p.rate.mean().get());
-    u128::from(rate) * u128::from(scenario.duration.as_nanos())
+    u128::from(rate) * u128::from(scenario.duration.as_nanos()) / 1_000_000_000
 }
 
 /// `None` where it was interrupted.
@@ -278,13 +285,16 @@ fn carry_out(
     );
     live::signal::catch_interrupt();
     let stop = AtomicBool::new(false);
-    let all: f64 = tasks.iter().map(|t| bits(&t.scenario) as f64).sum();
+    let all: f64 = tasks.iter().map(|t| bits(&t.run) as f64).sum();
     let parts = Mutex::new(vec![0.0; tasks.len()]);
     let results = in_parallel(tasks, threads, &|at, task: &Task| {
-        let whole = task.scenario.duration.as_secs_f64();
+        let whole = match &task.run {
+            Run::Packets(scenario) => scenario.duration.as_secs_f64(),
+            Run::Calculation(_) => 1.0,
+        };
         carry_out_one(task, &mut |share_s| {
             let mut parts = parts.lock().expect("no holder panicked");
-            parts[at] = share_s / whole * bits(&task.scenario) as f64;
+            parts[at] = share_s / whole * bits(&task.run) as f64;
             bar.set_position((parts.iter().sum::<f64>() / all * 1000.0) as u64);
             if live::signal::interrupted() {
                 stop.store(true, Ordering::Relaxed);
@@ -326,26 +336,34 @@ fn carry_out(
 
 /// `go_on` is told the simulated seconds and says whether to go on.
 fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done, ScenarioError> {
+    let scenario = match &task.run {
+        Run::Packets(scenario) => scenario,
+        Run::Calculation(table) => {
+            let figures = calculate::figures(table, task.seed)?;
+            go_on(1.0);
+            return Ok(Done::Figures(figures));
+        }
+    };
     let mut step = |now: Time| go_on(now.as_secs_f64());
     Ok(match task.what {
         What::Figures => {
-            let outcome = sim::run(&task.scenario, task.seed, None, &mut step)?;
+            let outcome = sim::run(scenario, task.seed, None, &mut step)?;
             Done::Figures(figures(&outcome))
         }
         What::Recording => {
             let mut recording = Box::<Recording>::default();
             let mut keep = |row| recording.push(row);
-            sim::run(&task.scenario, task.seed, Some(&mut keep), &mut step)?;
+            sim::run(scenario, task.seed, Some(&mut keep), &mut step)?;
             Done::Recording(recording)
         }
         What::Departures => {
-            let all = departures(&task.scenario, task.seed)?;
-            step(Time::ZERO + task.scenario.duration);
+            let all = departures(scenario, task.seed)?;
+            step(Time::ZERO + scenario.duration);
             Done::Departures(all)
         }
         What::Journeys => {
-            let all = journeys(&task.scenario, task.seed)?;
-            step(Time::ZERO + task.scenario.duration);
+            let all = journeys(scenario, task.seed)?;
+            step(Time::ZERO + scenario.duration);
             Done::Journeys(all)
         }
     })

@@ -1,0 +1,213 @@
+//! Link-by-link congestion avoidance (003, chapter 6): a router sets the rate of a port from its own buffer and from what
+//! the next router feeds back, so that the next buffer stays between two set-points.
+//!
+//! The document contradicts itself in three places, and each reading can be chosen:
+//! - *set-points*: its text says 20 and 80 %, its algorithm 2 says 10 and 90 %. The buffers of its table 6.1 come out with
+//!   10 and 90, which is the default; with 20 and 80 they are a third larger.
+//! - *(6.6)* reads min(target, δ, capacity), under which nothing ever leaves faster than δ, which the document calls the
+//!   *minimum* rate. Meant is max(δ, min(target, capacity)).
+//! - *the sign of the feedback in (6.5)*: with the printed signs a port below the middle adds the next router's rate to its
+//!   own and one above subtracts it, which brings the buffer to its middle in large steps. `law=steer` does the same
+//!   smoothly: the next router's rate, and what is missing to the middle.
+
+use base::words::{Entry, Parameter, Unit, worded};
+
+static ENTRY: Entry = Entry {
+    name: "lblca",
+    summary: "Link-by-link congestion avoidance: the rate of a port from its own and the next buffer",
+    sources: &["003 6.1.1, (6.1)-(6.6), algorithm 2"],
+    parameters: &[
+        Parameter {
+            name: "lower",
+            unit: Unit::Probability,
+            default: Some("0.1"),
+            min: "0",
+            max: "0.49",
+            section: "algorithm 2; 0.2 in 6.2.1",
+            doc: "at or below this share of its own buffer a port sends at the least rate",
+        },
+        Parameter {
+            name: "upper",
+            unit: Unit::Probability,
+            default: Some("0.9"),
+            min: "0.51",
+            max: "1",
+            section: "algorithm 2; 0.8 in 6.2.1",
+            doc: "at or above this share of the next buffer a port sends at the least rate",
+        },
+        Parameter {
+            name: "least",
+            unit: Unit::Probability,
+            default: Some("0.05"),
+            min: "0",
+            max: "1",
+            section: "6.1.1",
+            doc: "the least rate, δ, over the mean rate of arrivals",
+        },
+        Parameter {
+            name: "law",
+            unit: Unit::Choice(&["printed", "steer"]),
+            default: Some("printed"),
+            min: "printed",
+            max: "steer",
+            section: "(6.5)",
+            doc: "how a port corrects its rate between the set-points",
+        },
+        Parameter {
+            name: "floor",
+            unit: Unit::Choice(&["least", "printed"]),
+            default: Some("least"),
+            min: "least",
+            max: "printed",
+            section: "(6.6)",
+            doc: "what the least rate limits: `least` from below, `printed` from above",
+        },
+    ],
+};
+
+worded!(
+    /// The law with its parameters, such as `lblca:lower=0.2,upper=0.8`.
+    Lblca, "law", [&ENTRY].into_iter()
+);
+
+impl Default for Lblca {
+    fn default() -> Lblca {
+        "lblca".parse().expect("the entry has defaults")
+    }
+}
+
+/// A buffer as it is at an instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Buffer {
+    pub occupancy: f64,
+    pub size: f64,
+}
+
+impl Buffer {
+    fn share(&self) -> f64 {
+        self.occupancy / self.size
+    }
+}
+
+/// What a router feeds back to the one before it, (6.3) and (6.4).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feedback {
+    pub buffer: Buffer,
+    /// What it sends, weighted over its ports; in units of size for each unit of time.
+    pub rate: f64,
+    /// The part of its buffer and rate that is this port's: 1 where no other port feeds it. Weights are the document's; it
+    /// does not say how feedback for two ports is parted, and without parting each of them fills the whole room.
+    pub share: f64,
+}
+
+/// One port: the state machine of the law. It is told the buffers and answers with a rate.
+#[derive(Clone, Debug)]
+pub struct Port {
+    lower: f64,
+    upper: f64,
+    steers: bool,
+    /// (6.6) as printed.
+    held_down: bool,
+    rate: f64,
+    least: f64,
+    capacity: f64,
+    /// How long a rate holds, d.
+    interval: f64,
+}
+
+impl Port {
+    /// A port that sends at the mean rate of arrivals `mean` until it hears otherwise. Rates are in units of size for each unit of time.
+    pub fn new(law: &Lblca, mean: f64, capacity: f64, interval: f64) -> Port {
+        let words = law.words();
+        Port {
+            lower: words.real("lower"),
+            upper: words.real("upper"),
+            steers: words.choice("law") == "steer",
+            held_down: words.choice("floor") == "printed",
+            rate: mean,
+            least: words.real("least") * mean,
+            capacity,
+            interval,
+        }
+    }
+
+    /// Target and actual rate, (6.5) and (6.6), for the next interval.
+    pub fn rate(&mut self, own: Buffer, next: Feedback) -> f64 {
+        let Feedback {
+            buffer,
+            rate,
+            share,
+        } = next;
+        let to = |set: f64| share * (set * buffer.size - buffer.occupancy) / self.interval;
+        let target = if own.share() <= self.lower || buffer.share() >= self.upper {
+            self.least
+        } else if self.steers {
+            share * rate + to(0.5)
+        } else if buffer.share() >= 0.5 {
+            self.rate + to(self.upper) - share * rate
+        } else {
+            self.rate + to(self.lower) + share * rate
+        };
+        self.rate = if self.held_down {
+            target.min(self.least).min(self.capacity).max(0.0)
+        } else {
+            target.min(self.capacity).max(self.least)
+        };
+        self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(share: f64) -> Buffer {
+        Buffer {
+            occupancy: share * 400.0,
+            size: 400.0,
+        }
+    }
+
+    fn next(share: f64) -> Feedback {
+        Feedback {
+            buffer: at(share),
+            rate: 170.0,
+            share: 1.0,
+        }
+    }
+
+    fn port(text: &str) -> Port {
+        Port::new(&text.parse().unwrap(), 170.0, 240.0, 1.0)
+    }
+
+    #[test]
+    fn beyond_a_set_point_a_port_sends_at_the_least_rate() {
+        assert_eq!(port("lblca").rate(at(0.1), next(0.5)), 8.5);
+        assert_eq!(port("lblca").rate(at(0.5), next(0.9)), 8.5);
+        assert!(port("lblca:lower=0.05").rate(at(0.1), next(0.5)) > 8.5);
+    }
+
+    #[test]
+    fn equation_6_5_by_hand() {
+        // Above the middle: 170 + (0.9·400 − 240) − 170 = 120; below: 170 + (0.1·400 − 160) + 170 = 220.
+        assert_eq!(port("lblca").rate(at(0.5), next(0.6)), 120.0);
+        assert_eq!(port("lblca").rate(at(0.5), next(0.4)), 220.0);
+        // 170 + (40 − 60) + 170 = 320, more than the link carries.
+        assert_eq!(port("lblca").rate(at(0.5), next(0.15)), 240.0);
+        // The next router's rate and what is missing to the middle: 170 − 40.
+        assert_eq!(port("lblca:law=steer").rate(at(0.5), next(0.6)), 130.0);
+    }
+
+    #[test]
+    fn as_printed_6_6_lets_nothing_pass_faster_than_the_least_rate() {
+        assert_eq!(port("lblca:floor=printed").rate(at(0.5), next(0.4)), 8.5);
+    }
+
+    #[test]
+    fn a_port_that_shares_the_next_buffer_takes_its_part_of_the_room() {
+        let mut half = next(0.6);
+        half.share = 0.5;
+        // 170 + 120/2 − 85.
+        assert_eq!(port("lblca").rate(at(0.5), half), 145.0);
+    }
+}

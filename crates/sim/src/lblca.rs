@@ -1,0 +1,371 @@
+//! Link-by-link congestion avoidance as its author reckoned with it (003, 6.2): buffers as numbers in steps of time, and the
+//! smallest buffers that stay between the set-points.
+//!
+//! In each step a router takes in what those before it sent and what arrives from outside, and sends at the rate that
+//! [`link::lblca::Port`] sets. The last routers deliver to receivers that take everything and feed back a buffer at its
+//! middle, which is what the law steers to.
+//!
+//! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the document's table 6.1.
+
+use crate::scenario::ScenarioError;
+use base::rng::{Rng, Streams, uniform};
+use link::lblca::{Buffer, Feedback, Lblca, Port};
+use serde::Deserialize;
+use statrs::function::gamma::gamma;
+use std::collections::BTreeMap;
+
+/// Routers and what arrives at them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    #[serde(default)]
+    pub law: Lblca,
+    /// Mean size of what arrives at once.
+    #[serde(default = "one")]
+    pub unit: f64,
+    #[serde(default)]
+    pub arrivals: Arrivals,
+    /// Squared coefficient of variation of the times between arrivals, of `hyperexponential`.
+    #[serde(default = "four")]
+    pub scv: f64,
+    /// Of the times between arrivals, of `weibull`.
+    #[serde(default = "heavy")]
+    pub shape: f64,
+    /// Of every link over the mean rate through it, where the router does not say.
+    #[serde(default = "ample")]
+    pub capacity: f64,
+    /// Steps that feedback takes, Δx.
+    #[serde(default = "step")]
+    pub delay: usize,
+    /// Steps in which the buffers must stay between the set-points.
+    #[serde(default = "thousand")]
+    pub steps: usize,
+    pub router: BTreeMap<String, Router>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+fn four() -> f64 {
+    4.0
+}
+/// Of TCP and UDP together, 003 table 3.1.
+fn heavy() -> f64 {
+    0.519_675
+}
+fn ample() -> f64 {
+    1.4
+}
+fn step() -> usize {
+    1
+}
+fn thousand() -> usize {
+    1000
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    #[default]
+    Poisson,
+    Hyperexponential,
+    Weibull,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Router {
+    /// Mean rate that arrives from outside.
+    #[serde(default)]
+    pub arrival: f64,
+    /// The router that it sends to; a receiver where there is none, or an empty name.
+    #[serde(default)]
+    pub next: Option<String>,
+    /// Of its outgoing link.
+    #[serde(default)]
+    pub capacity: Option<f64>,
+}
+
+/// Steps at the begin in which the buffers leave their first state, half full.
+const SETTLING: usize = 20;
+/// Sizes that are tried, in mean rates times a step.
+const FINEST: f64 = 0.01;
+const LARGEST: f64 = 20.0;
+
+/// The network with names resolved, and what arrives in each step.
+struct Plan {
+    names: Vec<String>,
+    law: Lblca,
+    next: Vec<Option<usize>>,
+    before: Vec<Vec<usize>>,
+    /// Mean rate through each.
+    mean: Vec<f64>,
+    capacity: Vec<f64>,
+    delay: usize,
+    arrivals: Vec<Vec<f64>>,
+}
+
+impl Network {
+    /// The smallest buffers that stay between the set-points in every step, each in proportion to the mean rate through its
+    /// router: `buffer.NAME` in Mbit, `mean.NAME` in Mbit/s and `factor`, the size over the mean rate times a step. All are
+    /// absent where no size up to 20 steps' worth does.
+    ///
+    /// # Errors
+    /// Routers that form a ring or lead nowhere, rates that cannot be.
+    pub fn smallest(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
+        let plan = self.plan(seed)?;
+        let (lower, upper) = (
+            self.law.words().real("lower"),
+            self.law.words().real("upper"),
+        );
+        let fits = |factor: f64| {
+            let extents = plan.extents(factor);
+            extents
+                .iter()
+                .all(|[low, high]| *low >= lower && *high <= upper)
+        };
+        let mut figures = BTreeMap::new();
+        let tried = (1..=(LARGEST / FINEST) as u32).map(|i| f64::from(i) * FINEST);
+        if let Some(factor) = tried.into_iter().find(|f| fits(*f)) {
+            figures.insert("factor".into(), factor);
+            for (name, mean) in plan.names.iter().zip(&plan.mean) {
+                figures.insert(format!("buffer.{name}"), factor * mean);
+                figures.insert(format!("mean.{name}"), *mean);
+            }
+        }
+        Ok(figures)
+    }
+
+    fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
+        let invalid = |text: String| Err(ScenarioError::Invalid(text));
+        let names: Vec<String> = self.router.keys().cloned().collect();
+        let at = |name: &str| names.iter().position(|n| n == name);
+        let mut next = Vec::new();
+        for (name, router) in &self.router {
+            let rates = [router.arrival, router.capacity.unwrap_or(1.0), self.unit];
+            if rates.iter().any(|r| !(0.0..=1e9).contains(r)) {
+                return invalid(format!("router.{name}: rates are from 0 to 10⁹ Mbit/s"));
+            }
+            next.push(
+                match router
+                    .next
+                    .as_deref()
+                    .filter(|n| !n.is_empty())
+                    .map(|n| (n, at(n)))
+                {
+                    Some((n, None)) => {
+                        return invalid(format!("router.{name}: next = \"{n}\" is not a router"));
+                    }
+                    Some((_, to)) => to,
+                    None => None,
+                },
+            );
+        }
+        let mut mean: Vec<f64> = vec![0.0; names.len()];
+        for (i, router) in self.router.values().enumerate() {
+            let (mut at, mut hops) = (Some(i), 0);
+            while let Some(j) = at {
+                mean[j] += router.arrival;
+                at = next[j];
+                hops += 1;
+                if hops > names.len() {
+                    return invalid(format!("router.{}: next leads round in a ring", names[i]));
+                }
+            }
+        }
+        if let Some(i) = mean.iter().position(|m| *m <= 0.0) {
+            return invalid(format!("router.{}: nothing passes it", names[i]));
+        }
+        let before = (0..names.len())
+            .map(|i| (0..names.len()).filter(|j| next[*j] == Some(i)).collect())
+            .collect();
+        let streams = Streams::new(seed);
+        let arrivals = self
+            .router
+            .iter()
+            .map(|(name, r)| self.arrive(r.arrival, &mut streams.stream(name)))
+            .collect();
+        let capacity = self
+            .router
+            .values()
+            .zip(&mean)
+            .map(|(r, mean)| r.capacity.unwrap_or(self.capacity * mean))
+            .collect();
+        Ok(Plan {
+            names,
+            law: self.law.clone(),
+            next,
+            before,
+            mean,
+            capacity,
+            delay: self.delay,
+            arrivals,
+        })
+    }
+
+    /// What arrives in each step, at a mean rate.
+    fn arrive(&self, rate: f64, rng: &mut Rng) -> Vec<f64> {
+        let mut sizes = vec![0.0; self.steps];
+        if rate > 0.0 {
+            let mean = self.unit / rate;
+            let mut now = mean * self.between(rng);
+            while (now as usize) < self.steps {
+                sizes[now as usize] += self.unit;
+                now += mean * self.between(rng);
+            }
+        }
+        sizes
+    }
+
+    /// A time between two arrivals, of mean 1.
+    fn between(&self, rng: &mut Rng) -> f64 {
+        let exponential = -(1.0 - uniform(rng)).ln();
+        match self.arrivals {
+            Arrivals::Poisson => exponential,
+            // Two phases of balanced means: each is half of the time.
+            Arrivals::Hyperexponential => {
+                let short = 0.5 * (1.0 + ((self.scv - 1.0) / (self.scv + 1.0)).max(0.0).sqrt());
+                let phase = if uniform(rng) < short {
+                    short
+                } else {
+                    1.0 - short
+                };
+                exponential / (2.0 * phase)
+            }
+            Arrivals::Weibull => exponential.powf(1.0 / self.shape) / gamma(1.0 + 1.0 / self.shape),
+        }
+    }
+}
+
+impl Plan {
+    /// Lowest and highest share to which each buffer is filled, with sizes of `factor` mean rates.
+    fn extents(&self, factor: f64) -> Vec<[f64; 2]> {
+        let n = self.names.len();
+        let size: Vec<f64> = self.mean.iter().map(|m| factor * m).collect();
+        let mut ports: Vec<Port> = (0..n)
+            .map(|i| Port::new(&self.law, self.mean[i], self.capacity[i], 1.0))
+            .collect();
+        // What is fed back arrives `delay` steps later.
+        let mut told: Vec<Vec<(f64, f64)>> = (0..n)
+            .map(|i| vec![(0.5 * size[i], self.mean[i]); self.delay + 1])
+            .collect();
+        let mut filled: Vec<f64> = size.iter().map(|s| 0.5 * s).collect();
+        let mut sent = self.mean.clone();
+        let mut extents = vec![[1.0f64, 0.0f64]; n];
+        for step in 0..self.arrivals[0].len() {
+            let inflow = |i: usize| {
+                let from: f64 = self.before[i].iter().map(|j| sent[*j]).sum();
+                from + self.arrivals[i][step]
+            };
+            let now: Vec<f64> = (0..n)
+                .map(|i| (filled[i] + inflow(i) - sent[i]).clamp(0.0, size[i]))
+                .collect();
+            filled = now;
+            for i in 0..n {
+                let slot = step % (self.delay + 1);
+                told[i][slot] = (filled[i], sent[i]);
+            }
+            let oldest = (step + 1) % (self.delay + 1);
+            for i in 0..n {
+                let own = Buffer {
+                    occupancy: filled[i],
+                    size: size[i],
+                };
+                let next = match self.next[i] {
+                    Some(j) => Feedback {
+                        buffer: Buffer {
+                            occupancy: told[j][oldest].0,
+                            size: size[j],
+                        },
+                        rate: told[j][oldest].1,
+                        share: self.mean[i] / self.mean[j],
+                    },
+                    None => Feedback {
+                        buffer: Buffer {
+                            occupancy: 0.5 * size[i],
+                            size: size[i],
+                        },
+                        rate: self.mean[i],
+                        share: 1.0,
+                    },
+                };
+                // No more than there is.
+                sent[i] = ports[i].rate(own, next).min(filled[i]);
+                if step >= SETTLING {
+                    let share = filled[i] / size[i];
+                    extents[i] = [extents[i][0].min(share), extents[i][1].max(share)];
+                }
+            }
+        }
+        extents
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(text: &str) -> Network {
+        toml::from_str(text).unwrap()
+    }
+
+    fn in_line(rate: f64, more: &str) -> Network {
+        network(&format!(
+            "{more}\n[router]\nB1 = {{ arrival = {rate}, next = \"B2\" }}\nB2 = {{ next = \"B3\" }}\nB3 = {{}}\n"
+        ))
+    }
+
+    #[test]
+    fn arrivals_have_the_rate_and_the_spread_of_their_law() {
+        for (law, scv) in [
+            ("poisson", 1.0),
+            ("hyperexponential", 4.0),
+            // Γ(1+2/β)/Γ(1+1/β)² − 1 at β = 0.519675, by a table of Γ.
+            ("weibull", 4.465),
+        ] {
+            let network = in_line(100.0, &format!("arrivals = \"{law}\"\nsteps = 20000"));
+            let sizes = network.arrive(100.0, &mut Streams::new(3).stream("x"));
+            let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+            let variance =
+                sizes.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / sizes.len() as f64;
+            // A renewal process' count has variance scv·mean in the long run; three standard errors.
+            let error = 3.0 * (scv * 100.0 / 20_000f64).sqrt();
+            assert!((mean - 100.0).abs() < error, "{law}: {mean}");
+            assert!(
+                (variance / mean / scv - 1.0).abs() < 0.1,
+                "{law}: {}",
+                variance / mean
+            );
+        }
+    }
+
+    #[test]
+    fn buffers_stay_between_the_set_points_at_the_size_found_and_not_just_below() {
+        let network = in_line(170.0, "");
+        let figures = network.smallest(1).unwrap();
+        let factor = figures["factor"];
+        assert!((2.0..3.2).contains(&factor), "{factor}");
+        let plan = network.plan(1).unwrap();
+        let inside = |f: f64| plan.extents(f).iter().all(|[l, h]| *l >= 0.1 && *h <= 0.9);
+        assert!(inside(factor) && !inside(factor - FINEST));
+    }
+
+    #[test]
+    fn nothing_passes_under_6_6_as_printed() {
+        let network = in_line(170.0, "law = \"lblca:floor=printed\"\nsteps = 100");
+        assert!(network.smallest(1).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_ring_and_a_name_that_is_none_are_refused() {
+        let ring = network("[router]\nA = { arrival = 1, next = \"B\" }\nB = { next = \"A\" }\n");
+        assert!(ring.smallest(1).unwrap_err().to_string().contains("ring"));
+        let lost = network("[router]\nA = { arrival = 1, next = \"C\" }\n");
+        assert!(
+            lost.smallest(1)
+                .unwrap_err()
+                .to_string()
+                .contains("not a router")
+        );
+    }
+}
