@@ -84,7 +84,8 @@ impl Page {
         }
     }
 
-    /// Columns where they fit, one block a column where they do not.
+    /// As many columns beside each other as fit, the others below with the same rows; one that does not fit alone
+    /// is a list.
     pub(crate) fn table(&mut self, table: &Table, notes: &mut Notes) {
         let cells: Vec<Vec<String>> = table
             .rows
@@ -103,71 +104,80 @@ impl Page {
         let count = table.columns.len();
         let widths: Vec<usize> = (0..count)
             .map(|i| {
-                cells
-                    .iter()
-                    .map(|r| length(&r[i]))
-                    .chain([length(&table.columns[i])])
-                    .max()
-                    .unwrap_or(0)
+                let texts = cells.iter().map(|r| length(&r[i]));
+                let head = match i {
+                    // Its cells are indented by two more.
+                    0 => length(&table.title).saturating_sub(2),
+                    _ => length(&table.columns[i]),
+                };
+                texts.chain([head]).max().unwrap_or(0)
             })
             .collect();
-        let heads = |i: usize| {
-            if i == 0 {
-                &table.title
+        let mut next = 1;
+        while next < count {
+            let first = next;
+            let mut width = 2 + widths[0];
+            while next < count && width + 2 + widths[next] <= self.width {
+                width += 2 + widths[next];
+                next += 1;
+            }
+            if next == first || count == 2 {
+                self.list(table, &cells, first, widths[0]);
+                next = first + 1;
             } else {
-                &table.columns[i]
+                self.columns(table, &cells, first..next, &widths);
             }
-        };
-        if count > 2 && 2 + widths.iter().sum::<usize>() + 2 * (count - 1) <= self.width {
-            let line = |texts: &dyn Fn(usize) -> String, paint| {
-                let first = format!("{:<w$}", texts(0), w = widths[0] + 2);
-                let rest: String = (1..count)
-                    .map(|i| format!("  {:>w$}", texts(i), w = widths[i]))
-                    .collect();
-                (format!("{first}{rest}"), paint)
-            };
-            let (head, paint) = line(&|i| heads(i).clone(), Some(Paint::Strong));
-            self.put(&head, paint);
-            for row in &cells {
-                let (text, paint) = line(
-                    &|i| {
-                        if i == 0 {
-                            format!("  {}", row[0])
-                        } else {
-                            row[i].clone()
-                        }
-                    },
-                    None,
-                );
-                self.put(&text, paint);
-            }
-        } else {
-            for column in 1..count {
-                let name = &table.columns[column];
-                self.heading(&if name.is_empty() {
-                    table.title.clone()
-                } else {
-                    format!("{}: {}", table.title, name.to_lowercase())
-                });
-                for row in &cells {
-                    let indent = widths[0] + 4;
-                    let label = format!("  {}", row[0]);
-                    if self.width < indent + NARROWEST / 2 {
-                        self.put(&label, None);
-                        self.paragraph(&row[column], 6, None);
-                        continue;
-                    }
-                    for (i, line) in wrapped(&row[column], self.width - indent)
-                        .iter()
-                        .enumerate()
-                    {
-                        let before = if i == 0 { &label } else { "" };
-                        self.put(&format!("{before:<indent$}{line}"), None);
-                    }
-                }
+            if next < count {
+                self.gap();
             }
         }
         self.gap();
+    }
+
+    fn columns(
+        &mut self,
+        table: &Table,
+        cells: &[Vec<String>],
+        which: std::ops::Range<usize>,
+        widths: &[usize],
+    ) {
+        let line = |first: &str, text: &dyn Fn(usize) -> String| {
+            let rest: String = which
+                .clone()
+                .map(|i| format!("  {:>w$}", text(i), w = widths[i]))
+                .collect();
+            format!("{first:<w$}{rest}", w = widths[0] + 2)
+        };
+        let head = line(&table.title, &|i| table.columns[i].clone());
+        self.put(&head, Some(Paint::Strong));
+        for row in cells {
+            self.put(&line(&format!("  {}", row[0]), &|i| row[i].clone()), None);
+        }
+    }
+
+    fn list(&mut self, table: &Table, cells: &[Vec<String>], column: usize, labels: usize) {
+        let name = &table.columns[column];
+        self.heading(&if name.is_empty() {
+            table.title.clone()
+        } else {
+            format!("{}: {}", table.title, name.to_lowercase())
+        });
+        for row in cells {
+            let indent = labels + 4;
+            let label = format!("  {}", row[0]);
+            if self.width < indent + NARROWEST / 2 {
+                self.put(&label, None);
+                self.paragraph(&row[column], 6, None);
+                continue;
+            }
+            for (i, line) in wrapped(&row[column], self.width - indent)
+                .iter()
+                .enumerate()
+            {
+                let before = if i == 0 { &label } else { "" };
+                self.put(&format!("{before:<indent$}{line}"), None);
+            }
+        }
     }
 }
 
