@@ -32,6 +32,7 @@ pub mod stats;
 pub mod survey;
 mod test;
 pub mod theory;
+pub mod together;
 pub mod traffic;
 
 pub use stability::{Stability, stable};

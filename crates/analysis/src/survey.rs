@@ -77,7 +77,7 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         days: every(&request.days, &POINTS),
         windows: every(&request.windows, &FEW),
         phases: every(&request.phases, &POINTS),
-        spans: every(&request.spans, &POINTS),
+        spans: request.spans.iter().map(|s| of(s, &POINTS)).collect(),
         worst: worst(series, request.sliding_ns),
         gaps: found.gaps,
         outages: found.outages,

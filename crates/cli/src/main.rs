@@ -6,6 +6,7 @@ mod cmd;
 mod diary;
 mod gallery;
 mod gather;
+mod layout;
 mod link_arg;
 mod recorder;
 mod runners;

@@ -12,7 +12,7 @@ use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics}
 use analysis::survey::{Request, Span, target};
 use anyhow::Context;
 use base::histogram::Histogram;
-use base::record::{Direction, Event, Exclusion, Meta, Recording, TableId, Text};
+use base::record::{Direction, Event, Exclusion, Meta, Recording, Status, TableId, Text};
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -153,6 +153,34 @@ pub fn faults(s: &Statistics) -> Vec<Exclusion> {
             ),
         })
         .collect()
+}
+
+/// When each probe of a target that can be judged left, and how many of the limits its answer missed. Probes that were
+/// thinned out are not among them: only counts of theirs are left.
+pub fn missed(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Vec<(i64, u8)>> {
+    let mut left_out = store::read_meta(path)?.exclusions;
+    left_out.extend(ask.exclusions.iter().cloned());
+    let counts = |t: i64| {
+        ask.from_ns.is_none_or(|from| t >= from)
+            && ask.to_ns.is_none_or(|to| t < to)
+            && !left_out.iter().any(|x| (x.from_ns..x.to_ns).contains(&t))
+    };
+    let limits = ask.limits_ns.len();
+    let mut all = Vec::new();
+    gather::probes(path, |name, sent_ns, rtt_ns, status| {
+        let p = Probe {
+            sent_ns,
+            rtt_ns,
+            status,
+        };
+        if **name == *target && p.was_sent() && status != Status::Invalid && counts(sent_ns) {
+            let missed = p
+                .rtt()
+                .map_or(limits, |rtt| ask.limits_ns.partition_point(|l| *l < rtt));
+            all.push((sent_ns, missed as u8));
+        }
+    })?;
+    Ok(all)
 }
 
 /// Where each target's probes begin and end, within what was asked for.

@@ -166,3 +166,93 @@ fn wrong_questions_are_told_what_to_ask() {
         said(&out)
     );
 }
+
+#[test]
+fn a_service_that_fails_ends_with_one_where_that_is_asked_for() {
+    let dir = Scratch::new("fail");
+    let table = |ms: u32| {
+        format!(
+            "[[table]]\nname = \"Mine\"\n[[table.service]]\nname = \"Stop\"\nlatency = \"{ms} ms\"\nway = \"round_trip\"\nreliability = 0.9\n"
+        )
+    };
+    std::fs::write(dir.0.join("easy.toml"), table(50)).unwrap();
+    std::fs::write(dir.0.join("hard.toml"), table(10)).unwrap();
+    let code = |line: &str| tailback(&dir.0, line).status.code();
+    assert_eq!(code("analyse a.rec --services easy.toml --fail"), Some(0));
+    assert_eq!(code("analyse a.rec --services hard.toml"), Some(0));
+    assert_eq!(code("analyse a.rec --services hard.toml --fail"), Some(1));
+    let text = said(&tailback(&dir.0, "analyse a.rec --services easy.toml"));
+    assert!(
+        text.contains("Stop, 50 ms round trip, 90 %  pass 99.00 %"),
+        "{text}"
+    );
+}
+
+/// Probe 7 of each hundred is lost on the one link, and of each fifty on the other: half of the latter at the same time.
+#[test]
+fn two_links_together_lack_only_what_both_lack() {
+    let dir = Scratch::new("together");
+    let t = json(&dir.0, "analyse a.rec b.rec --together --limits 100 --json");
+    let r = &t["together"]["reliability"][0];
+    let is = |f: &Value, v: f64| assert!((f["value"].as_f64().unwrap() - v).abs() < 1e-4, "{r}");
+    is(&r["each"][0], 0.99);
+    is(&r["each"][1], 0.98);
+    is(&r["together"], 0.99);
+    is(&r["if_independent"], 0.9998);
+    let text = said(&tailback(&dir.0, "analyse a.rec b.rec --together"));
+    assert!(text.contains("if independent"), "{text}");
+    let out = tailback(&dir.0, "analyse a.rec --together");
+    assert!(
+        said(&out).contains("two links are needed"),
+        "{}",
+        said(&out)
+    );
+}
+
+#[test]
+fn a_file_lays_tables_out_as_a_document_has_them() {
+    let dir = Scratch::new("tables");
+    let file = r#"
+zone = "UTC"
+exclude = "gaps.toml"
+[[table]]
+caption = "Table 1: Gaps."
+gaps = true
+[[table]]
+caption = "Table 2: Metrics."
+from = "2014-05-04T10:00"
+to = "2014-05-04T11:00"
+[[table.metric]]
+label = "Pings sent"
+is = "sent"
+printed = "3 600"
+[[table]]
+caption = "Table 3: Reliability."
+limits = [30]
+printed = [98.5]
+"#;
+    std::fs::write(dir.0.join("tables.toml"), file).unwrap();
+    std::fs::write(
+        dir.0.join("gaps.toml"),
+        "[[exclude]]\nfrom = \"2014-05-04T10:30\"\nto = \"2014-05-04T10:40\"\nreason = \"Tool crashed\"\n",
+    )
+    .unwrap();
+    let text = said(&tailback(
+        &dir.0,
+        "analyse a.rec --tables tables.toml --csv",
+    ));
+    for expected in [
+        "Table 1: Gaps.\nFrom,To,Reason\nMay 4. 10:30,May 4. 10:40,Tool crashed\n",
+        "Table 2: Metrics.\nMetric,Value,printed\nPings sent,3 000,3 600\n",
+        "Table 3: Reliability.\nRequirement [ms],Reliability,printed\n30,99.00%,98.50%\n",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    std::fs::write(dir.0.join("tables.toml"), file.replace("11:00", "09:00")).unwrap();
+    let out = tailback(&dir.0, "analyse a.rec --tables tables.toml");
+    assert!(
+        said(&out).contains("it ends before it begins"),
+        "{}",
+        said(&out)
+    );
+}

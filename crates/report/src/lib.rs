@@ -10,6 +10,7 @@ pub mod chart;
 mod curves;
 mod data;
 pub mod html;
+pub mod layout;
 pub mod plots;
 pub mod probe;
 pub mod statistics;
@@ -20,5 +21,6 @@ pub mod traffic;
 mod verdict;
 mod words;
 
+pub use tables::Table;
 pub use verdict::verdict;
 pub use words::when;

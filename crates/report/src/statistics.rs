@@ -1,11 +1,12 @@
 //! The tables of statistics: for the terminal, and as Markdown and CSV.
 
 use crate::tables::{Cell, Row, Table};
-use crate::words::{DELAY, PERCENT, SPAN, nines, number, phase, when};
+use crate::words::{DELAY, PERCENT, lasting, nines, number, phase, when};
 use analysis::answer::Figure;
 use analysis::compare::Comparison;
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
+use analysis::together::{Beside, Together};
 use base::units::significant;
 use jiff::tz::TimeZone;
 
@@ -130,23 +131,14 @@ fn side_by_side(title: &str, columns: &[&Summary]) -> Table {
     }
 }
 
-/// One row a span.
+/// One row a span; round trips in ms.
 pub fn spans(title: &str, spans: &[Summary]) -> Table {
     let heads = [
-        "",
-        "sent",
-        "lost",
-        "loss, %",
-        "median, ms",
-        "mean, ms",
-        "SD, ms",
-        "95 %, ms",
-        "99 %, ms",
-        "max, ms",
+        "", "sent", "lost", "loss, %", "median", "mean", "SD", "95 %", "99 %", "max",
     ];
     let number_or_absent = |v: Option<f64>| v.map_or(Cell::Absent, |v| Cell::Is(number(v)));
     Table {
-        title: title.into(),
+        title: format!("{title}, ms"),
         columns: heads.map(String::from).to_vec(),
         rows: spans
             .iter()
@@ -257,7 +249,7 @@ pub fn services(t: &TargetStatistics) -> Vec<Table> {
 
 fn latency(ms: f64) -> String {
     if ms >= 1000.0 {
-        SPAN.print(ms / 1000.0)
+        lasting(ms / 1000.0)
     } else {
         DELAY.print(ms)
     }
@@ -328,6 +320,31 @@ pub fn comparison(c: &Comparison) -> Vec<Table> {
         }
     };
     c.sections.iter().map(one).collect()
+}
+
+/// Several links as one: one row a limit.
+pub fn together(t: &Together) -> Table {
+    let cells = |b: &Beside| -> Vec<Cell> {
+        let each = b.each.iter().map(bare);
+        each.chain([share(&b.together), bare(&b.if_independent)])
+            .collect()
+    };
+    let available = Row {
+        label: "available".into(),
+        cells: cells(&t.availability),
+    };
+    let within = t.reliability.iter().map(|w| Row {
+        label: format!("within {}", DELAY.print(w.limit_ms)),
+        cells: cells(&w.shares),
+    });
+    Table {
+        title: "Together".into(),
+        columns: std::iter::once(String::new())
+            .chain((0..t.links.len()).map(letter))
+            .chain(["at least one".into(), "if independent".into()])
+            .collect(),
+        rows: std::iter::once(available).chain(within).collect(),
+    }
 }
 
 fn text(c: &Cell) -> String {

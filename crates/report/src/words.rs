@@ -121,6 +121,30 @@ pub fn nines(share: f64) -> String {
     format!("{cut:.digits$}")
 }
 
+/// A length of time from seconds, in the two largest units that it has: `154 s`, `3 h 53 min`, `20 d 8 h`.
+pub fn lasting(seconds: f64) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
+    // 12 min and less are told in seconds where they are no whole minutes.
+    if seconds < 180.0 || (seconds < 720.0 && seconds % 60.0 != 0.0) {
+        return SPAN.print(seconds);
+    }
+    // To the minute from an hour on, to the hour from a day on.
+    let to = match seconds {
+        s if s >= 86_400.0 - 30.0 => 3600,
+        s if s >= 3600.0 - 0.5 => 60,
+        _ => 1,
+    };
+    let mut left = (seconds / to as f64).round() as u64 * to;
+    let mut parts = Vec::new();
+    for (unit, size) in UNITS {
+        if left >= size {
+            parts.push(format!("{} {unit}", left / size));
+            left %= size;
+        }
+    }
+    parts.join(" ")
+}
+
 /// Why a figure cannot be had; empty where it can.
 pub fn reason(figure: &Figure) -> &str {
     match figure {
@@ -226,6 +250,35 @@ mod tests {
         assert_eq!(percent(0.99996), "99.99");
         assert_eq!(percent(0.5), "50");
         assert_eq!(percent(0.0), "0");
+    }
+
+    #[test]
+    fn lengths_of_time_have_the_units_people_use() {
+        let told = [
+            0.5,
+            154.0,
+            160.0,
+            600.0,
+            605.0,
+            1800.0,
+            1803.0,
+            14_000.0,
+            86_399.9,
+            1_757_040.0,
+        ];
+        let expected = [
+            "0.5 s",
+            "154 s",
+            "160 s",
+            "10 min",
+            "605 s",
+            "30 min",
+            "30 min 3 s",
+            "3 h 53 min",
+            "1 d",
+            "20 d 8 h",
+        ];
+        assert_eq!(told.map(lasting), expected);
     }
 
     #[test]

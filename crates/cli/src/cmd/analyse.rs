@@ -2,15 +2,18 @@
 
 use super::{print, stdout_style, threads, usage};
 use crate::Outcome;
+use crate::layout::Layout;
 use crate::survey::{self, Ask};
 use crate::when;
 use analysis::compare;
-use analysis::services;
+use analysis::services::{self, Can};
 use analysis::statistics::{Statistics, TargetStatistics};
 use analysis::survey::Span;
+use analysis::together::{Link, Together, together};
 use base::record::{Exclusion, TableId};
 use base::{BitsPerSec, Duration};
 use jiff::tz::TimeZone;
+use report::Table;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +22,12 @@ use std::path::{Path, PathBuf};
     about = "Say what recordings show, also ones that were cut short",
     long_about = "Says what a recording shows, also one that was cut short. One of `tailback test` is answered as after the test; any other, \
         and with any of the options below that one too, by statistics: loss, round trips, reliability, what services it can carry, and what \
-        is wrong with the recording. Several recordings are set side by side.",
+        is wrong with the recording. Several recordings are set side by side; with --together they are taken as links of one place.",
     after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
         tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
-        tailback analyse adsl.rec twin.rec pie.rec --markdown"
+        tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \
+        tailback analyse adsl.rec lte.rec --together\n  \
+        tailback analyse weeks.rec --services mine.toml --fail"
 )]
 pub struct Args {
     /// The recordings
@@ -70,6 +75,15 @@ pub struct Args {
     /// Which services it can carry: `built-in`, or a file of [[table]] with [[table.service]]
     #[arg(long, value_name = "FILE.toml")]
     services: Vec<String>,
+    /// End with exit code 1 where a service fails, in the whole or any part
+    #[arg(long)]
+    fail: bool,
+    /// Take the recordings, or the targets of one, as links of one place: how often does at least one work?
+    #[arg(long)]
+    together: bool,
+    /// Print the tables that this file lays out, with what was printed elsewhere beside ours
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["json", "together"])]
+    tables: Option<PathBuf>,
     /// Rate of the line upwards, to know when it was full [default: found, where it can be]
     #[arg(long, value_name = "RATE")]
     rate_up: Option<BitsPerSec>,
@@ -97,36 +111,132 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     {
         return test(path, args.json);
     }
-    let ask = ask(&args)?;
+    let mut ask = ask(&args)?;
+    let layout = match &args.tables {
+        Some(path) => Some(Layout::read(path, &mut ask)?),
+        None => None,
+    };
     let mut all = Vec::new();
     for path in &args.recordings {
-        all.push((path, one(path, &ask, args.exclude_faults)?));
+        all.push((path.as_path(), one(path, &ask, args.exclude_faults)?));
     }
-    if let [(_, s)] = &all[..] {
-        print(&match (args.json, args.markdown, args.csv) {
-            (true, ..) => format!("{}\n", serde_json::to_string_pretty(s)?),
-            (_, true, _) => report::statistics::markdown(&report::statistics::all(s, &ask.zone)),
-            (.., true) => report::statistics::csv(&report::statistics::all(s, &ask.zone)),
-            _ => report::terminal::statistics(s, stdout_style(), &ask.zone),
-        })?;
-        return Ok(Outcome::Done);
-    }
-    let named: Vec<(String, &Statistics, &TargetStatistics)> = all
-        .iter()
-        .map(|(path, s)| (path.display().to_string(), s, main_target(s)))
-        .collect();
-    let c = compare::compare(&named);
-    print(&match (args.json, args.markdown, args.csv) {
-        (true, ..) => {
-            let recordings: Vec<&Statistics> = all.iter().map(|(_, s)| s).collect();
-            let both = serde_json::json!({ "comparison": c, "recordings": recordings });
-            format!("{}\n", serde_json::to_string_pretty(&both)?)
+    let format = Format::of(&args);
+    if let Some(layout) = layout {
+        for (_, s) in &all {
+            let tables = layout.tables(s, main_target(s), &ask.zone);
+            let each = |lines: &str, form: fn(&[Table]) -> String| {
+                let all = tables.iter();
+                all.map(|(caption, t)| format!("{caption}{lines}{}", form(std::slice::from_ref(t))))
+                    .collect::<String>()
+            };
+            print(&match format {
+                Format::Markdown => each("\n\n", report::statistics::markdown),
+                Format::Csv => each("\n", report::statistics::csv),
+                Format::Text | Format::Json => report::terminal::captioned(&tables, stdout_style()),
+            })?;
         }
-        (_, true, _) => report::statistics::markdown(&report::statistics::comparison(&c)),
-        (.., true) => report::statistics::csv(&report::statistics::comparison(&c)),
-        _ => report::terminal::comparison(&c, stdout_style()),
-    })?;
-    Ok(Outcome::Done)
+    } else if let [(_, s)] = &all[..]
+        && !args.together
+    {
+        match format {
+            Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(s)?))?,
+            _ => show(format, &report::statistics::all(s, &ask.zone), || {
+                report::terminal::statistics(s, stdout_style(), &ask.zone)
+            })?,
+        }
+    } else {
+        several(&all, &ask, format, args.together)?;
+    }
+    let failed = all.iter().any(|(_, s)| fails(s));
+    Ok(if args.fail && failed {
+        Outcome::Above
+    } else {
+        Outcome::Done
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Format {
+    Text,
+    Json,
+    Markdown,
+    Csv,
+}
+
+impl Format {
+    fn of(args: &Args) -> Format {
+        match (args.json, args.markdown, args.csv) {
+            (true, ..) => Format::Json,
+            (_, true, _) => Format::Markdown,
+            (.., true) => Format::Csv,
+            _ => Format::Text,
+        }
+    }
+}
+
+fn show(format: Format, tables: &[Table], text: impl Fn() -> String) -> anyhow::Result<()> {
+    print(&match format {
+        Format::Markdown => report::statistics::markdown(tables),
+        Format::Csv => report::statistics::csv(tables),
+        Format::Text | Format::Json => text(),
+    })
+}
+
+/// Side by side, and together where that is asked for.
+fn several(
+    all: &[(&Path, Statistics)],
+    ask: &Ask,
+    format: Format,
+    as_one: bool,
+) -> anyhow::Result<()> {
+    let named: Vec<(String, &Statistics, &TargetStatistics)> = match all {
+        // The links of one place may be targets of one recording.
+        [(_, s)] => s.targets.iter().map(|t| (t.target.clone(), s, t)).collect(),
+        _ => all
+            .iter()
+            .map(|(path, s)| (path.display().to_string(), s, main_target(s)))
+            .collect(),
+    };
+    let joint = match as_one {
+        true => Some(joined(all, &named, ask)?),
+        false => None,
+    };
+    let c = compare::compare(&named);
+    if format == Format::Json {
+        let recordings: Vec<&Statistics> = all.iter().map(|(_, s)| s).collect();
+        let mut whole = serde_json::json!({ "comparison": c, "recordings": recordings });
+        if let Some(t) = &joint {
+            whole["together"] = serde_json::to_value(t)?;
+        }
+        return print(&format!("{}\n", serde_json::to_string_pretty(&whole)?));
+    }
+    let mut tables = report::statistics::comparison(&c);
+    tables.extend(joint.iter().map(report::statistics::together));
+    show(format, &tables, || {
+        report::terminal::comparison(&c, joint.as_ref(), stdout_style(), &ask.zone)
+    })
+}
+
+fn joined(
+    all: &[(&Path, Statistics)],
+    named: &[(String, &Statistics, &TargetStatistics)],
+    ask: &Ask,
+) -> anyhow::Result<Together> {
+    let mut links = Vec::new();
+    for (i, (name, _, t)) in named.iter().enumerate() {
+        let path = all[i.min(all.len() - 1)].0;
+        links.push(Link {
+            name: name.clone(),
+            statistics: t,
+            probes: survey::missed(path, &t.target, ask)?,
+        });
+    }
+    together(links, &ask.limits_ns).map_err(|e| usage(format!("--together: {e}")))
+}
+
+fn fails(s: &Statistics) -> bool {
+    let verdicts = s.targets.iter().flat_map(|t| &t.services);
+    verdicts.flat_map(|v| &v.spans).any(|j| j.can == Can::Fail)
 }
 
 fn asks_for_statistics(args: &Args) -> bool {
@@ -144,6 +254,9 @@ fn asks_for_statistics(args: &Args) -> bool {
         || !args.services.is_empty()
         || args.rate_up.is_some()
         || args.rate_down.is_some()
+        || args.fail
+        || args.together
+        || args.tables.is_some()
 }
 
 fn test(path: &Path, json: bool) -> anyhow::Result<Outcome> {
@@ -291,11 +404,11 @@ struct ExclusionLine {
     reason: String,
 }
 
-fn text_of(path: &Path) -> anyhow::Result<String> {
+pub fn text_of(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {}: {e}", path.display())))
 }
 
-fn exclusions(path: &Path, zone: &TimeZone) -> anyhow::Result<Vec<Exclusion>> {
+pub fn exclusions(path: &Path, zone: &TimeZone) -> anyhow::Result<Vec<Exclusion>> {
     let file: ExclusionFile =
         toml::from_str(&text_of(path)?).map_err(|e| usage(format!("{}: {e}", path.display())))?;
     let one = |x: ExclusionLine| {

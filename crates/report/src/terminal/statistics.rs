@@ -3,10 +3,11 @@
 use super::Style;
 use super::page::{Page, Paint};
 use crate::statistics as tables;
-use crate::tables::Notes;
+use crate::tables::{Notes, Table};
 use crate::words;
 use analysis::compare::Comparison;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
+use analysis::together::Together;
 use base::record::Origin;
 use jiff::tz::TimeZone;
 
@@ -92,7 +93,7 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
             (Some(_), Some(rate)) => format!(
                 "Full {}: {} in all at {} or nearly so ({}).",
                 l.direction,
-                words::SPAN.print(l.seconds),
+                words::lasting(l.seconds),
                 words::RATE.print(rate),
                 l.rate_from
             ),
@@ -115,7 +116,7 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
         page.paragraph(
             &format!(
                 "Worst: the sliding window of {} with the fewest answers in time, for each limit.",
-                words::SPAN.print((w.to_ns - w.from_ns) as f64 / 1e9)
+                words::lasting((w.to_ns - w.from_ns) as f64 / 1e9)
             ),
             2,
             Some(Paint::Faint),
@@ -128,19 +129,21 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
     wrong(page, t, zone);
 }
 
+fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
+    format!(
+        "{} to {} ({})",
+        words::when(from_ns, zone),
+        words::when(to_ns, zone),
+        words::lasting((to_ns - from_ns) as f64 / 1e9)
+    )
+}
+
 /// Gaps, outages and shifts of the base line.
 fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
-    let span = |from: i64, to: i64| {
-        format!(
-            "{} to {} ({})",
-            words::when(from, zone),
-            words::when(to, zone),
-            words::SPAN.print((to - from) as f64 / 1e9)
-        )
-    };
+    let span = |from, to| span(from, to, zone);
     page.heading(&format!(
         "Gaps and outages of {} and more",
-        words::SPAN.print(t.shortest_hole_s)
+        words::lasting(t.shortest_hole_s)
     ));
     if let Some(a) = t.availability.value() {
         page.paragraph(
@@ -223,7 +226,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
             &format!(
                 "a queue that was not empty for minutes: {} times, {} in all; highest {}: {} with more spread",
                 queues.len(),
-                words::SPAN.print(all as f64 / 1e9),
+                words::lasting(all as f64 / 1e9),
                 span(largest.from_ns, largest.to_ns),
                 sign(largest)
             ),
@@ -233,8 +236,13 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     page.gap();
 }
 
-/// Several recordings side by side.
-pub fn comparison(c: &Comparison, style: Style) -> String {
+/// Several recordings side by side, and as links of one place.
+pub fn comparison(
+    c: &Comparison,
+    together: Option<&Together>,
+    style: Style,
+    zone: &TimeZone,
+) -> String {
     let mut page = Page::new(style);
     let mut notes = Notes::default();
     for (i, r) in c.recordings.iter().enumerate() {
@@ -250,5 +258,41 @@ pub fn comparison(c: &Comparison, style: Style) -> String {
     }
     page.paragraph(&c.method, 2, Some(Paint::Faint));
     page.gap();
+    if let Some(t) = together {
+        page.table(&tables::together(t), &mut notes);
+        page.paragraph(
+            &format!(
+                "{} in which all were probed, {} probes beside each other. If independent: what the links would make if their failures had nothing to do with each other.",
+                words::lasting(t.seconds),
+                t.compared
+            ),
+            2,
+            Some(Paint::Faint),
+        );
+        for (from, to) in t.outages.iter().take(LISTED) {
+            page.item(
+                &format!("no link worked {}", span(*from, *to, zone)),
+                Some(Paint::Yellow),
+            );
+        }
+        if t.outages.len() > LISTED {
+            page.item(
+                &format!("and {} times more", t.outages.len() - LISTED),
+                None,
+            );
+        }
+        page.gap();
+    }
+    finish(page, &notes)
+}
+
+/// Tables under their captions.
+pub fn captioned(all: &[(String, Table)], style: Style) -> String {
+    let mut page = Page::new(style);
+    let mut notes = Notes::default();
+    for (caption, table) in all {
+        page.paragraph(caption, 0, None);
+        page.table(table, &mut notes);
+    }
     finish(page, &notes)
 }

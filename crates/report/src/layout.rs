@@ -1,0 +1,174 @@
+//! Tables in the layout of a document, with what it prints beside ours.
+
+use crate::tables::{Cell, Row, Table};
+use crate::words::nines;
+
+use analysis::answer::Figure;
+use analysis::statistics::{Statistics, Summary, TargetStatistics};
+use base::units::significant;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+
+/// What one table has.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sheet {
+    pub caption: String,
+    /// The span whose figures it has; the whole recording where it is not given.
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Instead of figures: what was left out, and why.
+    #[serde(default)]
+    pub gaps: bool,
+    #[serde(default, rename = "metric")]
+    pub metrics: Vec<Metric>,
+    /// Limits of reliability, ms.
+    #[serde(default)]
+    pub limits: Vec<f64>,
+    /// What the document has for each limit, %.
+    #[serde(default)]
+    pub printed: Vec<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    /// What the document calls it.
+    pub label: String,
+    pub is: Is,
+    /// What the document has.
+    pub printed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Is {
+    Sent,
+    Lost,
+    Loss,
+    Median,
+    Mean,
+    Sd,
+    Variance,
+}
+
+/// `14 405 250`.
+fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let first = digits.len() % 3;
+    let (head, tail) = digits.split_at(first);
+    let groups: Vec<&str> = std::iter::once(head)
+        .filter(|h| !h.is_empty())
+        .chain((0..tail.len() / 3).map(|i| &tail[3 * i..3 * i + 3]))
+        .collect();
+    groups.join(" ")
+}
+
+fn value(is: Is, s: &Summary) -> Cell {
+    let of = |f: &Figure, digits: usize, unit: &str| match f {
+        Figure::Is { value, .. } => Cell::Is(format!("{}{unit}", significant(*value, digits))),
+        Figure::CannotTell { cannot_tell } => Cell::CannotTell(cannot_tell.clone()),
+    };
+    let whole = |v: Option<f64>| {
+        v.map_or(Cell::Absent, |v| match v {
+            v if v < 100.0 => Cell::Is(significant(v, 2)),
+            v => Cell::Is(thousands(v.round() as u64)),
+        })
+    };
+    match is {
+        Is::Sent => Cell::Is(thousands(s.sent)),
+        Is::Lost => Cell::Is(thousands(s.lost)),
+        Is::Loss => of(&s.loss_percent, 3, "%"),
+        Is::Median => of(&s.rtt.point(0.5), 3, " ms"),
+        Is::Mean => of(&s.rtt.mean_ms, 3, " ms"),
+        Is::Sd => whole(s.rtt.sd_ms),
+        Is::Variance => whole(s.rtt.variance_ms2),
+    }
+}
+
+fn printed(text: Option<String>) -> Cell {
+    text.map_or(Cell::Absent, Cell::Is)
+}
+
+/// What was left out, with its reason, and where nothing was recorded, in the order of time.
+fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
+    let given = s
+        .excluded
+        .iter()
+        .map(|x| (x.span.from_ns, x.span.to_ns, &*x.span.reason));
+    let found = t.gaps.iter().filter(|g| g.reason.is_empty());
+    let mut all: Vec<(i64, i64, &str)> = given
+        .chain(found.map(|g| (g.from_ns, g.to_ns, "Nothing was recorded")))
+        .collect();
+    all.sort_unstable();
+    let when = |ns: i64| {
+        jiff::Timestamp::from_nanosecond(i128::from(ns)).map_or_else(
+            |_| "unknown".into(),
+            |t| {
+                t.to_zoned(zone.clone())
+                    .strftime("%B %-d. %H:%M")
+                    .to_string()
+            },
+        )
+    };
+    let row = |(from, to, why): (i64, i64, &str)| Row {
+        label: when(from),
+        cells: vec![Cell::Is(when(to)), Cell::Is(why.to_owned())],
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// `summary` is of the sheet's span.
+pub fn table(
+    sheet: &Sheet,
+    s: &Statistics,
+    t: &TargetStatistics,
+    summary: &Summary,
+    zone: &TimeZone,
+) -> Table {
+    let of = |columns: [&str; 3], rows| Table {
+        title: columns[0].into(),
+        columns: columns.map(String::from).to_vec(),
+        rows,
+    };
+    if sheet.gaps {
+        return of(["From", "To", "Reason"], gaps(s, t, zone));
+    }
+    let metrics = sheet.metrics.iter().map(|m| Row {
+        label: m.label.clone(),
+        cells: vec![value(m.is, summary), printed(m.printed.clone())],
+    });
+    let limits = sheet.limits.iter().enumerate().map(|(i, limit)| {
+        let found = summary.reliability.iter().find(|r| r.limit_ms == *limit);
+        let share = match found.map(|r| &r.share) {
+            Some(Figure::Is { value, .. }) => Cell::Is(format!("{}%", nines(*value))),
+            Some(Figure::CannotTell { cannot_tell }) => Cell::CannotTell(cannot_tell.clone()),
+            None => Cell::Absent,
+        };
+        let theirs = sheet.printed.get(i).map(|p| format!("{p:.2}%"));
+        Row {
+            label: significant(*limit, 6),
+            cells: vec![share, printed(theirs)],
+        }
+    });
+    match sheet.limits.is_empty() {
+        true => of(["Metric", "Value", "printed"], metrics.collect()),
+        false => of(
+            ["Requirement [ms]", "Reliability", "printed"],
+            limits.collect(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!(
+            [7, 771_986, 14_405_250].map(thousands),
+            ["7", "771 986", "14 405 250"]
+        );
+    }
+}
