@@ -4,13 +4,13 @@
 use crate::run::{Outcome, run};
 use crate::scenario::{Scenario, ScenarioError};
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// One run to make.
 #[derive(Clone, Debug)]
 pub struct Job {
-    pub scenario: Scenario,
+    pub scenario: Arc<Scenario>,
     pub seed: u64,
 }
 
@@ -95,7 +95,12 @@ impl Estimate {
         if n == 0 {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / n as f64;
+        // What seeds do not change has no interval, whatever rounding makes of the sum.
+        let same = values.iter().all(|v| *v == values[0]);
+        let mean = match same {
+            true => values[0],
+            false => values.iter().sum::<f64>() / n as f64,
+        };
         let half = (n > 1).then(|| {
             let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
             let sd = (square / (n - 1) as f64).sqrt();
@@ -161,6 +166,8 @@ mod tests {
         let e = Estimate::of(&[1.0, 2.0, 3.0]).unwrap();
         assert!((e.half.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-12 && e.mean == 2.0);
         assert_eq!(Estimate::of(&[5.0]).unwrap().half, None);
+        let same = Estimate::of(&[0.1; 7]).unwrap();
+        assert_eq!((same.mean, same.half), (0.1, Some(0.0)));
         assert_eq!(Estimate::of(&[]), None);
     }
 }

@@ -154,8 +154,8 @@ pub fn journeys(
     let mut follower = Follower::new(scenario, &plan);
     plan.network
         .run_until(Time::ZERO + scenario.duration, &mut follower);
-    let groups = scenario.flows.iter().enumerate();
-    let named = groups.filter_map(|(i, flow)| Some((flow.label(), follower.of(i)?)));
+    let groups = scenario.labels().into_iter().enumerate();
+    let named = groups.filter_map(|(i, label)| Some((label, follower.of(i)?)));
     Ok(named.collect())
 }
 

@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+mod absurd;
 pub mod agenda;
 pub mod batch;
 pub mod calendar;

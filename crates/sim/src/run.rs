@@ -392,6 +392,7 @@ impl<'a> Runner<'a> {
                 }
             });
         let links = links.collect();
+        let names = self.scenario.labels();
         let groups = self.scenario.flows.iter().enumerate().map(|(group, flow)| {
             let mut sums = Sums::default();
             for (i, instance) in self.plan.flows.iter().enumerate() {
@@ -405,7 +406,7 @@ impl<'a> Runner<'a> {
                 }
             }
             FlowOutcome {
-                name: flow.label(),
+                name: names[group].clone(),
                 count: flow.count,
                 goodput_bps: per_s(sums.bytes * 8.0),
                 fairness: (sums.n > 1.0 && sums.squares > 0.0)

@@ -277,7 +277,7 @@ impl Flow {
 pub struct EdgeSpec {
     /// Two nodes; the first is where `link` begins.
     pub between: [String; 2],
-    /// In tables and recordings; `a>b` where it is not given.
+    /// In tables and recordings; `a>b` where it is not given. The way back is `b>a`, or `name/back`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Its queue is one that the scenario is about.
@@ -495,6 +495,20 @@ impl Draft {
 }
 
 impl Scenario {
+    /// What each `[[flow]]` is called in tables; a name that stands there already gets a number.
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::new();
+        for flow in &self.flows {
+            let label = flow.label();
+            let numbered = (2..).map(|n| format!("{label}-{n}"));
+            let free = std::iter::once(label.clone())
+                .chain(numbered)
+                .find(|name| !labels.contains(name));
+            labels.extend(free);
+        }
+        labels
+    }
+
     /// Reads the files that its rates name.
     fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
         let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
@@ -544,6 +558,11 @@ fn hinted(message: &str) -> String {
         }
         _ => None,
     };
+    // Rust's names of numbers are not everyone's.
+    let message = &message
+        .replace("expected u64", "expected a whole number from 0 on")
+        .replace("expected u32", "expected a whole number from 0 on")
+        .replace("expected f64", "expected a number");
     match hint {
         Some(hint) => format!("{}. Did you mean \"{hint}\"?", message.trim_end()),
         None => message.trim_end().to_string(),

@@ -5,13 +5,18 @@ use base::words::{Entry, Parameter, Unit, worded};
 use link::DirectionSpec;
 use std::collections::{BTreeMap, VecDeque};
 
-const fn count(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
+const fn count(
+    name: &'static str,
+    default: &'static str,
+    max: &'static str,
+    doc: &'static str,
+) -> Parameter {
     Parameter {
         name,
         unit: Unit::Count,
         default: Some(default),
         min: "1",
-        max: "1000000",
+        max,
         section: "none: there is no usual one",
         doc,
     }
@@ -23,7 +28,7 @@ pub const TOPOLOGIES: &[Entry] = &[
         summary: "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers",
         sources: &[],
         parameters: &[
-            count("pairs", "1", "hosts on each side"),
+            count("pairs", "1", "100000", "hosts on each side"),
             Parameter {
                 name: "step",
                 unit: Unit::Duration,
@@ -39,13 +44,13 @@ pub const TOPOLOGIES: &[Entry] = &[
         name: "parking_lot",
         summary: "a row of links; s0 to d0 crosses all of them, s1 to d1 the first, s2 to d2 the second, …",
         sources: &[],
-        parameters: &[count("hops", "2", "links in the row")],
+        parameters: &[count("hops", "2", "1000", "links in the row")],
     },
     Entry {
         name: "linear",
         summary: "a row of links from s0 to d0 without access links",
         sources: &[],
-        parameters: &[count("hops", "1", "links in the row")],
+        parameters: &[count("hops", "1", "1000", "links in the row")],
     },
     Entry {
         name: "cross",

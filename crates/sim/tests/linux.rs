@@ -17,7 +17,7 @@ fn figures(flows: &str, queue: &str) -> [f64; 4] {
     let scenario = draft.finish().unwrap();
     let jobs: Vec<Job> = (1..=5)
         .map(|seed| Job {
-            scenario: scenario.clone(),
+            scenario: scenario.clone().into(),
             seed,
         })
         .collect();

@@ -59,7 +59,7 @@ fn reno_shares_the_line_with_datagrams_as_in_ns2() {
         }
         let scenario = draft.finish().unwrap();
         let jobs = (1..=5).map(|seed| Job {
-            scenario: scenario.clone(),
+            scenario: scenario.clone().into(),
             seed,
         });
         let jobs: Vec<Job> = jobs.collect();

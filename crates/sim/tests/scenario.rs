@@ -93,7 +93,7 @@ fn figures_do_not_depend_on_the_number_of_cores() {
     let scenario = scenario(MIXED).unwrap();
     let jobs: Vec<Job> = (1..=6)
         .map(|seed| Job {
-            scenario: scenario.clone(),
+            scenario: scenario.clone().into(),
             seed,
         })
         .collect();
@@ -108,7 +108,7 @@ fn figures_do_not_depend_on_the_number_of_cores() {
 fn what_is_done_when_it_is_stopped_is_kept() {
     let scenario = scenario(MIXED).unwrap();
     let jobs = [1, 2, 3].map(|seed| Job {
-        scenario: scenario.clone(),
+        scenario: scenario.clone().into(),
         seed,
     });
     let stop = AtomicBool::new(false);

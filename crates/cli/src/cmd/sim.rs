@@ -12,6 +12,7 @@ use sim::batch::{Job, estimates, run_all};
 use sim::{Draft, Scenario};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
@@ -55,9 +56,12 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Cores to use [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=4096))]
     threads: Option<usize>,
 }
+
+/// Their figures are kept until the end.
+const MOST_RUNS: u64 = 200_000;
 
 /// One combination of swept values.
 struct Point {
@@ -77,11 +81,24 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             .map_err(|e| usage(format!("--set {e}")))?;
     }
     if args.print {
-        let text = draft
-            .describe(&mut files_beside(&args.scenario))
-            .map_err(|e| usage(format!("{file}: {e}")))?;
-        print(&text)?;
+        let mut read = files_beside(&args.scenario);
+        let shown = draft.describe(&mut read).and_then(|text| {
+            Ok((
+                text,
+                sim::capture::links(&draft.finish_reading(&mut read)?)?,
+            ))
+        });
+        let (text, links) = shown.map_err(|e| usage(format!("{file}: {e}")))?;
+        print(&format!("{text}\n# Links, for --pcap: {}\n", few(&links)))?;
         return Ok(Outcome::Done);
+    }
+    let runs = args.sweep.iter().fold(args.seeds, |runs, sweep| {
+        runs.saturating_mul(values_of(sweep).count() as u64)
+    });
+    if runs > MOST_RUNS {
+        return Err(usage(format!(
+            "--sweep and --seeds ask for {runs} runs: at most {MOST_RUNS} at once"
+        )));
     }
     let points =
         sweep(&draft, &args.sweep, &args.scenario).map_err(|e| usage(format!("{file}: {e}")))?;
@@ -92,17 +109,18 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         )));
     }
     let first = &points[0].scenario;
-    let captures = output::captures(first, &args.pcap, args.snaplen)?;
     let recordings = match &args.output {
         Some(output) => output::recordings(&points, output)?,
         None => Vec::new(),
     };
+    let captures = output::captures(first, &args.pcap, args.snaplen)?;
     let jobs: Vec<Job> = points
         .iter()
         .flat_map(|point| {
-            (0..args.seeds).map(|i| Job {
-                scenario: point.scenario.clone(),
-                seed: point.scenario.seed.wrapping_add(i),
+            let scenario = Arc::new(point.scenario.clone());
+            (0..args.seeds).map(move |i| Job {
+                scenario: scenario.clone(),
+                seed: scenario.seed.wrapping_add(i),
             })
         })
         .collect();
@@ -152,15 +170,30 @@ fn split<'a>(pair: &'a str, option: &str, example: &str) -> anyhow::Result<(&'a 
     Ok((key.trim(), value.trim()))
 }
 
+/// Of KEY=A,B or KEY=A;B.
+fn values_of(sweep: &str) -> impl Iterator<Item = &str> {
+    let values = sweep.split_once('=').map_or("", |(_, values)| values);
+    let separator = if values.contains(';') { ';' } else { ',' };
+    values.split(separator).map(str::trim)
+}
+
+/// Names in a row, not all of very many.
+fn few(names: &[String]) -> String {
+    let more = match names.len() {
+        0..=20 => String::new(),
+        n => format!(", … ({n} in all)"),
+    };
+    format!("{}{more}", names[..names.len().min(20)].join(", "))
+}
+
 /// Every combination of the swept values, the last key changing fastest.
 fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Point>> {
     let mut drafts = vec![(Vec::new(), draft.clone())];
     for sweep in sweeps {
-        let (key, values) = split(sweep, "--sweep", "link.queue=codel,pie")?;
-        let separator = if values.contains(';') { ';' } else { ',' };
+        let (key, _) = split(sweep, "--sweep", "link.queue=codel,pie")?;
         let mut next = Vec::new();
         for (labels, draft) in &drafts {
-            for value in values.split(separator).map(str::trim) {
+            for value in values_of(sweep) {
                 let mut draft = draft.clone();
                 draft.set(key, value, "--sweep")?;
                 let mut labels: Vec<(String, String)> = labels.clone();

@@ -163,8 +163,13 @@ pub fn captures(scenario: &Scenario, asked: &[String], snaplen: u32) -> anyhow::
         snaplen,
     };
     for (point, path) in found {
-        let file = create(&path)
-            .map_err(|e| usage(format!("cannot create the capture {}: {e}", path.display())))?;
+        let file = create(&path).map_err(|e| {
+            // What was begun holds nothing yet; the names must be free for the next attempt.
+            for begun in captures.paths.iter().filter(|p| p.is_file()) {
+                let _ = std::fs::remove_file(begun);
+            }
+            usage(format!("cannot create the capture {}: {e}", path.display()))
+        })?;
         captures
             .points
             .push((point, BufWriter::with_capacity(1 << 18, file)));

@@ -11,17 +11,17 @@ const LINK: &[Column] = &[
     ("Mbit/s", "delivered_bps", 1e-6, 2),
     ("used %", "utilisation", 100.0, 1),
     ("queue ms", "queue_ms.mean", 1.0, 2),
-    ("p95", "queue_ms.p95", 1.0, 1),
-    ("max", "queue_ms.max", 1.0, 1),
+    ("queue p95", "queue_ms.p95", 1.0, 1),
+    ("queue max", "queue_ms.max", 1.0, 1),
     ("drops", "drops", 1.0, 0),
     ("drop %", "drop_share", 100.0, 3),
     ("marks", "marks", 1.0, 0),
 ];
 const FLOW: &[Column] = &[
-    ("Mbit/s", "goodput_bps", 1e-6, 3),
+    ("goodput Mbit/s", "goodput_bps", 1e-6, 3),
     ("fairness", "fairness", 1.0, 3),
     ("one way ms", "delay_ms", 1.0, 2),
-    ("p95", "delay_p95_ms", 1.0, 1),
+    ("one way p95", "delay_p95_ms", 1.0, 1),
     ("rtt ms", "rtt_ms.mean", 1.0, 2),
     ("loss %", "loss", 100.0, 3),
     ("sent again", "retransmits", 1.0, 0),
@@ -31,68 +31,124 @@ const FLOW: &[Column] = &[
 
 pub fn table(results: &[(&Point, Vec<&sim::Outcome>)]) -> String {
     let mut out = String::new();
+    let mut varies = false;
     for (what, columns) in [("link", LINK), ("flow", FLOW)] {
-        let mut rows: Vec<Vec<String>> = Vec::new();
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
         for (point, outcomes) in results {
             let Some(first) = outcomes.first() else {
                 continue;
             };
             let all = estimates(outcomes);
-            let names: Vec<&str> = match what {
-                "link" => first.links.iter().map(|l| l.name.as_str()).collect(),
-                _ => first.flows.iter().map(|f| f.name.as_str()).collect(),
+            let names: Vec<(&str, u64)> = match what {
+                "link" => first.links.iter().map(|l| (l.name.as_str(), 1)).collect(),
+                _ => first
+                    .flows
+                    .iter()
+                    .map(|f| (f.name.as_str(), f.count))
+                    .collect(),
             };
-            for name in names {
-                let mut row: Vec<String> = point.labels.iter().map(|(_, v)| v.clone()).collect();
-                row.push(name.to_string());
+            for (name, count) in names {
+                let labels = point.labels.iter().map(|(_, v)| Cell::of(v));
+                let mut row: Vec<Cell> = labels.collect();
+                row.push(match count {
+                    1 => Cell::of(name),
+                    n => Cell::of(&format!("{name} ×{n}")),
+                });
                 for (_, figure, factor, digits) in columns {
                     let estimate = all.get(&format!("{name}.{figure}"));
-                    row.push(estimate.map_or("-".into(), |e| shown(e, *factor, *digits)));
+                    row.push(estimate.map_or(Cell::of("-"), |e| Cell::shown(e, *factor, *digits)));
                 }
                 rows.push(row);
             }
         }
+        varies |= rows.iter().flatten().any(|cell| !cell.half.is_empty());
         let Some((point, _)) = results.first() else {
             continue;
         };
-        let mut heads: Vec<String> = point.labels.iter().map(|(k, _)| k.clone()).collect();
-        heads.push(what.to_string());
-        heads.extend(columns.iter().map(|c| c.0.to_string()));
-        // A column in which nothing stands says nothing.
-        let used: Vec<usize> = (0..heads.len())
-            .filter(|i| rows.iter().any(|r| r[*i] != "-"))
-            .collect();
-        let width = |i: usize| {
-            let cells = rows.iter().map(|r| r[i].chars().count());
-            cells.max().unwrap_or(0).max(heads[i].chars().count())
-        };
-        let left = point.labels.len();
-        for row in std::iter::once(&heads).chain(&rows) {
-            for i in &used {
-                let (cell, w) = (&row[*i], width(*i));
-                let _ = match *i <= left {
-                    true => write!(out, "{cell:<w$}  "),
-                    false => write!(out, "{cell:>w$}  "),
-                };
-            }
-            out.truncate(out.trim_end().len());
-            out.push('\n');
-        }
+        let mut heads: Vec<&str> = point.labels.iter().map(|(k, _)| k.as_str()).collect();
+        heads.push(what);
+        heads.extend(columns.iter().map(|c| c.0));
+        write_rows(&mut out, &heads, &rows, point.labels.len() + 1);
         out.push('\n');
     }
     if let Some(runs) = results.first().map(|r| r.1.len()).filter(|n| *n > 1) {
-        let _ = writeln!(
-            out,
-            "{runs} seeds; ± is the half of the 95 % confidence interval"
-        );
+        let _ = match varies {
+            true => writeln!(
+                out,
+                "{runs} seeds; ± is the half of the 95 % confidence interval, and none where all seeds gave the same"
+            ),
+            false => writeln!(
+                out,
+                "{runs} seeds gave the same: nothing here is left to chance. Let flows begin at random, such as spread = \"1 s\""
+            ),
+        };
     }
     out
 }
 
-fn shown(e: &Estimate, factor: f64, digits: usize) -> String {
-    let mean = format!("{:.digits$}", e.mean * factor);
-    match e.half {
-        Some(half) if half > 0.0 => format!("{mean} ±{:.digits$}", half * factor),
-        _ => mean,
+/// The first `left` columns are words, the others numbers.
+fn write_rows(out: &mut String, heads: &[&str], rows: &[Vec<Cell>], left: usize) {
+    // A column in which nothing stands says nothing.
+    let used = (0..heads.len()).filter(|i| rows.iter().any(|r| r[*i].mean != "-"));
+    let width = |text: &str| text.chars().count();
+    // Numbers stand below each other, and so do their intervals.
+    let widths: Vec<(usize, usize, usize)> = used
+        .map(|i| {
+            let most = |of: fn(&Cell) -> &str| rows.iter().map(|r| width(of(&r[i]))).max();
+            let half = most(|c| &c.half).unwrap_or(0);
+            let mean = most(|c| &c.mean).unwrap_or(0);
+            let gap = usize::from(half > 0);
+            (
+                i,
+                mean.max(width(heads[i]).saturating_sub(half + gap)),
+                half,
+            )
+        })
+        .collect();
+    let mut line = String::new();
+    for (i, mean, half) in &widths {
+        let whole = mean + half + usize::from(*half > 0);
+        let _ = match *i < left {
+            true => write!(line, "{:<whole$}  ", heads[*i]),
+            false => write!(line, "{:>whole$}  ", heads[*i]),
+        };
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
+    for row in rows {
+        line.clear();
+        for (i, mean, half) in &widths {
+            let cell = &row[*i];
+            let _ = match (*i < left, *half) {
+                (true, _) => write!(line, "{:<mean$}  ", cell.mean),
+                (false, 0) => write!(line, "{:>mean$}  ", cell.mean),
+                (false, half) => write!(line, "{:>mean$} {:<half$}  ", cell.mean, cell.half),
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+/// A figure, and what it may be off by.
+struct Cell {
+    mean: String,
+    half: String,
+}
+
+impl Cell {
+    fn of(text: &str) -> Cell {
+        Cell {
+            mean: text.to_string(),
+            half: String::new(),
+        }
+    }
+
+    fn shown(e: &Estimate, factor: f64, digits: usize) -> Cell {
+        Cell {
+            mean: format!("{:.digits$}", e.mean * factor),
+            half: match e.half {
+                Some(half) if half > 0.0 => format!("±{:.digits$}", half * factor),
+                _ => String::new(),
+            },
+        }
     }
 }

@@ -1,0 +1,119 @@
+//! Values that are written correctly and cannot be meant: found before memory is taken or anything overflows.
+
+use crate::scenario::{Flow, Scenario, ScenarioError};
+use crate::topology::Graph;
+use base::{BitsPerSec, Bytes, Duration};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+/// No flow begins later, no link and no timer takes longer.
+const LONGEST_START: Duration = Duration::from_secs(365 * 86_400);
+const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
+/// A petabit a second.
+pub const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000_000);
+/// RFC 791 section 3.1: the total length has 16 bits.
+const LONGEST_PACKET: u64 = 65_535;
+/// Headers of IPv4 and UDP.
+const SHORTEST_DATAGRAM: u64 = 28;
+/// RFC 7323 section 2.3: beyond 2^30 a window cannot be told.
+const WIDEST_WINDOW: Bytes = Bytes::new(1 << 30);
+const MOST_SEGMENTS: u64 = 1_000_000;
+const LARGEST_HEADER: Bytes = Bytes::new(256);
+
+fn refuse<T>(text: String) -> Result<T, ScenarioError> {
+    Err(ScenarioError::Invalid(text))
+}
+
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<(), ScenarioError> {
+    match value >= least && value <= most {
+        true => Ok(()),
+        false => refuse(format!("{key} = \"{value}\": from {least} to {most}")),
+    }
+}
+
+pub fn check(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
+    scenario
+        .flows
+        .iter()
+        .try_for_each(|flow| check_flow(scenario, flow))?;
+    let mut names = BTreeSet::new();
+    for edge in &graph.edges {
+        let name = &edge.name;
+        if !names.insert(name) {
+            return refuse(format!(
+                "two links are called \"{name}\": give one of them another name, name = \"…\" in its [[edge]]"
+            ));
+        }
+        within(
+            &format!("{name}: delay"),
+            edge.link.delay,
+            Duration::ZERO,
+            LONGEST_WAIT,
+        )?;
+        if let Ok(params) = edge.link.params() {
+            within(
+                &format!("{name}: rate"),
+                params.rate.peak(),
+                BitsPerSec::new(1),
+                FASTEST,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), ScenarioError> {
+    let label = flow.label();
+    let key = |key: &str| format!("flow \"{label}\": {key}");
+    let stagger = u128::from(flow.stagger.as_nanos()) * u128::from(flow.count.saturating_sub(1));
+    let last = u128::from(flow.start.as_nanos()) + u128::from(flow.spread.as_nanos()) + stagger;
+    if last > u128::from(LONGEST_START.as_nanos()) {
+        return refuse(format!(
+            "{}: with start = \"{}\", stagger = \"{}\" and spread = \"{}\" the last of {} begins after more than {LONGEST_START}",
+            key("start"),
+            flow.start,
+            flow.stagger,
+            flow.spread,
+            flow.count
+        ));
+    }
+    if flow.is_tcp() {
+        let tcp = scenario.tcp_of(flow)?;
+        within(&key("header"), tcp.header, Bytes::ZERO, LARGEST_HEADER)?;
+        let largest = Bytes::new(LONGEST_PACKET - tcp.header.get());
+        within(&key("mss"), tcp.mss, Bytes::new(1), largest)?;
+        within(
+            &key("receive_window"),
+            tcp.receive_window,
+            tcp.mss,
+            WIDEST_WINDOW,
+        )?;
+        if let Some(window) = tcp.initial_window {
+            within(&key("initial_window"), window, 1, MOST_SEGMENTS)?;
+        }
+        within(&key("burst"), tcp.burst, 1, MOST_SEGMENTS)?;
+        for (name, wait) in [
+            ("ack_delay", tcp.ack_delay),
+            ("min_rto", tcp.min_rto),
+            ("initial_rto", tcp.initial_rto),
+        ] {
+            within(&key(name), wait, Duration::ZERO, LONGEST_WAIT)?;
+        }
+        return Ok(());
+    }
+    if let Some(size) = flow.size {
+        let (least, most) = (Bytes::new(SHORTEST_DATAGRAM), Bytes::new(LONGEST_PACKET));
+        within(&key("size"), size, least, most)?;
+    }
+    if let Some(rate) = flow.rate {
+        // A datagram in each nanosecond is the most that time can tell apart.
+        let most = BitsPerSec::new(SHORTEST_DATAGRAM * 8 * 1_000_000_000);
+        within(&key("rate"), rate, BitsPerSec::new(1), most)?;
+    }
+    Ok(())
+}
