@@ -1,10 +1,49 @@
 //! What plots and statistics of a recording are made from, read by the column: never a row at a time, of which there are millions.
 
 use base::histogram::HistogramError;
-use base::record::{Direction, Distribution, Status, TableId, Text};
+use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
 use report::plots::Material;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use store::{Columns, Recovered, StoreError};
+
+/// What was told of already: a table is read more than once.
+static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn tell(notes: Vec<Recovered>) {
+    let mut told = TOLD.lock().expect("no thread panics with it");
+    for note in notes {
+        if told.insert(note.file.clone()) {
+            eprintln!("tailback: {note}");
+        }
+    }
+}
+
+/// As `store::scan`; says once of each file what it lost.
+pub fn scan(
+    path: &Path,
+    table: TableId,
+    columns: &[&str],
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> Result<(), StoreError> {
+    store::scan(path, table, columns, each).map(tell)
+}
+
+/// As `store::read_meta`; a damaged one is told of, and gone on without.
+pub fn meta(path: &Path) -> Result<Meta, StoreError> {
+    let mut notes = Vec::new();
+    let meta = store::read_meta_noting(path, &mut notes)?;
+    tell(notes);
+    Ok(meta)
+}
+
+/// As `store::read_noting`.
+pub fn whole(path: &Path) -> Result<Recording, StoreError> {
+    let (recording, notes) = store::read_noting(path)?;
+    tell(notes);
+    Ok(recording)
+}
 
 /// What a recording is about.
 #[derive(Default)]
@@ -21,7 +60,7 @@ impl Seen {
     pub fn of(path: &Path) -> anyhow::Result<Seen> {
         let mut seen = Seen::default();
         let mut words: Vec<Text> = Vec::new();
-        let notes = store::scan(path, TableId::Delay, &["sent_ns", "target"], &mut |rows| {
+        scan(path, TableId::Delay, &["sent_ns", "target"], &mut |rows| {
             let Some(targets) = rows.words("target", &mut words) else {
                 return;
             };
@@ -35,11 +74,8 @@ impl Seen {
                 *seen.targets.entry(word.clone()).or_default() += n as f64;
             }
         })?;
-        for note in notes {
-            eprintln!("{}: {note}", path.display());
-        }
         let columns = ["t_ns", "interval_ns", "target", "sent_packets"];
-        store::scan(path, TableId::Distribution, &columns, &mut |rows| {
+        scan(path, TableId::Distribution, &columns, &mut |rows| {
             let Some(targets) = rows.words("target", &mut words) else {
                 return;
             };
@@ -60,7 +96,7 @@ impl Seen {
             }
         })?;
         let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
-        store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+        scan(path, TableId::Traffic, &columns, &mut |rows| {
             let Some(names) = rows.words("interface", &mut words) else {
                 return;
             };
@@ -80,7 +116,7 @@ impl Seen {
                 );
             }
         })?;
-        store::scan(path, TableId::Flow, &["t_ns"], &mut |rows| {
+        scan(path, TableId::Flow, &["t_ns"], &mut |rows| {
             let t = rows.ints("t_ns");
             (0..rows.len()).for_each(|i| seen.widen(t.get(i)));
         })?;
@@ -101,7 +137,7 @@ impl Seen {
         let mut words: Vec<Text> = Vec::new();
         let mut bytes = BTreeMap::new();
         let columns = ["interface", "rx_bytes", "tx_bytes"];
-        store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+        scan(path, TableId::Traffic, &columns, &mut |rows| {
             let Some(names) = rows.words("interface", &mut words) else {
                 return;
             };
@@ -111,11 +147,7 @@ impl Seen {
                 let both = rx.get(i).unwrap_or_default() + tx.get(i).unwrap_or_default();
                 sums[*name as usize] += both as f64;
             }
-            for i in names
-                .iter()
-                .copied()
-                .collect::<std::collections::BTreeSet<u32>>()
-            {
+            for i in names.iter().copied().collect::<BTreeSet<u32>>() {
                 *bytes.entry(words[i as usize].clone()).or_default() += sums[i as usize];
             }
         })?;
@@ -158,7 +190,7 @@ pub fn probes(
 ) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["sent_ns", "rtt_ns", "target", "status"];
-    store::scan(path, TableId::Delay, &columns, &mut |rows| {
+    scan(path, TableId::Delay, &columns, &mut |rows| {
         let (sent, rtt) = (rows.ints("sent_ns"), rows.ints("rtt_ns"));
         let (Some(targets), Some(states)) = (
             rows.words("target", &mut words),
@@ -192,7 +224,7 @@ pub fn thinned(path: &Path, take: &mut dyn FnMut(Distribution)) -> anyhow::Resul
     let mut words: Vec<Text> = Vec::new();
     let spec = TableId::Distribution.spec();
     let columns: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
-    store::scan(path, TableId::Distribution, &columns, &mut |rows| {
+    scan(path, TableId::Distribution, &columns, &mut |rows| {
         // Histograms hardly repeat: they get a list of their own, which goes with the batch.
         let mut histograms = Vec::new();
         let (Some(targets), Some(texts)) = (
@@ -227,7 +259,7 @@ pub type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>)
 pub fn traffic(path: &Path, interface: Option<&str>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
-    store::scan(path, TableId::Traffic, &columns, &mut |rows| {
+    scan(path, TableId::Traffic, &columns, &mut |rows| {
         let Some(names) = rows.words("interface", &mut words) else {
             return;
         };
@@ -265,7 +297,7 @@ fn transfers(path: &Path, take: TakeTraffic<'_>) -> anyhow::Result<()> {
     let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();
     let mut steps: Vec<Step> = Vec::new();
     let columns = ["t_ns", "flow", "direction", "bytes_acked", "bytes_received"];
-    store::scan(path, TableId::Flow, &columns, &mut |rows| {
+    scan(path, TableId::Flow, &columns, &mut |rows| {
         let (t, flow) = (rows.ints("t_ns"), rows.ints("flow"));
         let (acked, received) = (rows.ints("bytes_acked"), rows.ints("bytes_received"));
         let Some(ways) = rows.words("direction", &mut words) else {

@@ -44,7 +44,7 @@ const TEN_MINUTES: i64 = 600_000_000_000;
 const MOST_WINDOWS: i64 = 100_000;
 
 pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
-    let meta = store::read_meta(path)?;
+    let meta = gather::meta(path)?;
     let outlines = outlines(path, ask)?;
     let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
     let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
@@ -158,7 +158,7 @@ pub fn faults(s: &Statistics) -> Vec<Exclusion> {
 /// When each probe of a target that can be judged left, and how many of the limits its answer missed. Probes that were
 /// thinned out are not among them: only counts of theirs are left.
 pub fn missed(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Vec<(i64, u8)>> {
-    let mut left_out = store::read_meta(path)?.exclusions;
+    let mut left_out = gather::meta(path)?.exclusions;
     left_out.extend(ask.exclusions.iter().cloned());
     let counts = |t: i64| {
         ask.from_ns.is_none_or(|from| t >= from)
@@ -197,7 +197,7 @@ fn outlines(path: &Path, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Outline>> {
     };
     let mut words: Vec<Text> = Vec::new();
     let columns = ["sent_ns", "target"];
-    let notes = store::scan(path, TableId::Delay, &columns, &mut |rows| {
+    gather::scan(path, TableId::Delay, &columns, &mut |rows| {
         let Some(targets) = rows.words("target", &mut words) else {
             return;
         };
@@ -216,9 +216,6 @@ fn outlines(path: &Path, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Outline>> {
             }
         }
     })?;
-    for note in notes {
-        eprintln!("{}: {note}", path.display());
-    }
     gather::thinned(path, &mut |row| {
         if mine(&row.target) && wanted(row.t_ns) {
             let at = place(&mut all, &row.target);
@@ -237,7 +234,7 @@ fn phases(path: &Path, meta: &Meta, end_ns: i64) -> anyhow::Result<Vec<Span>> {
         ..Recording::default()
     };
     let mut words: Vec<Text> = Vec::new();
-    store::scan(
+    gather::scan(
         path,
         TableId::Event,
         &["t_ns", "kind", "subject"],

@@ -19,6 +19,7 @@ mod columns;
 mod day;
 pub mod disk;
 mod error;
+mod group_note;
 pub mod import;
 mod keep;
 mod parquet_file;
@@ -31,7 +32,7 @@ pub use error::StoreError;
 pub use keep::{
     DayFile, Thin, files, finish_thinning, first_value, mean_spacing_ns, remove, seal_days, thin,
 };
-pub use reader::{Recovered, read, read_meta, read_noting};
+pub use reader::{Recovered, read, read_meta, read_meta_noting, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 
 /// Extension of a table's file while it may still grow: an Arrow IPC stream.

@@ -3,13 +3,18 @@
 use crate::batch;
 use crate::disk::{Disk, Output, parent, part_of};
 use crate::error::StoreError;
+use crate::group_note::{ColumnKind, ColumnNote, Note};
 use crate::stream;
 use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema};
 use base::record::{Kind, TableId};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
-use parquet::arrow::{ArrowWriter, ProjectionMask};
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 use std::fs::File;
@@ -65,6 +70,9 @@ pub struct Sheet {
     to: PathBuf,
     writer: ArrowWriter<Shared>,
     file: Arc<Mutex<Sequential>>,
+    group_rows: usize,
+    /// Rows of the groups that are written.
+    rows_grouped: i64,
     pub rows: u64,
 }
 
@@ -84,6 +92,8 @@ impl Sheet {
         let file = Arc::new(Mutex::new(Sequential {
             out,
             at: 0,
+            checked_from: 0,
+            sum: crc32fast::Hasher::new(),
             failed: None,
         }));
         let writer = ArrowWriter::try_new(
@@ -91,11 +101,19 @@ impl Sheet {
             batch::schema(table),
             Some(properties(table, group_rows)),
         );
+        // The file's first bytes belong to no group.
+        let writer = writer.and_then(|mut writer| {
+            writer.sync()?;
+            file.lock().expect("no thread panics with it").check();
+            Ok(writer)
+        });
         match writer {
             Ok(writer) => Ok(Sheet {
                 to: to.to_owned(),
                 writer,
                 file,
+                group_rows,
+                rows_grouped: 0,
                 rows: 0,
             }),
             Err(e) => {
@@ -109,19 +127,62 @@ impl Sheet {
     /// `DiskFull`, `Io`. There is nothing to be done with it then but to `discard` it.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         self.rows += batch.num_rows() as u64;
-        let written = self.writer.write(batch);
+        let written = self.write_groups(batch);
         written.map_err(|e| failed(&self.file, &part_of(&self.to), self.rows, &e))
+    }
+
+    fn write_groups(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let room = self.group_rows - self.writer.in_progress_rows();
+            let n = room.min(batch.num_rows() - at);
+            self.writer.write(&batch.slice(at, n))?;
+            at += n;
+            if n == room {
+                self.end_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows so far as a group, and a note about it behind.
+    fn end_group(&mut self) -> Result<(), ParquetError> {
+        self.writer.flush()?;
+        self.writer.sync()?;
+        let groups = self.writer.flushed_row_groups();
+        let Some(group) = groups.last().filter(|g| g.num_rows() > 0) else {
+            return Ok(());
+        };
+        let (from, to, crc32) = self.file.lock().expect("no thread panics with it").check();
+        let note = Note {
+            group: groups.len() - 1,
+            rows: group.num_rows(),
+            rows_before: self.rows_grouped,
+            from,
+            to,
+            crc32,
+            columns: group.columns().iter().map(column_note).collect(),
+        };
+        self.rows_grouped += note.rows;
+        self.writer.write_all(&note.bytes())?;
+        self.writer.sync()?;
+        self.file.lock().expect("no thread panics with it").check();
+        Ok(())
     }
 
     /// Gives the number of rows, all of them durable.
     ///
     /// # Errors
     /// `DiskFull`, `Io`. There is then nothing of that name.
-    pub fn close(self, disk: &dyn Disk) -> Result<u64, StoreError> {
+    pub fn close(mut self, disk: &dyn Disk) -> Result<u64, StoreError> {
+        let last = match self.writer.in_progress_rows() {
+            0 => Ok(()),
+            _ => self.end_group(),
+        };
         let (to, rows) = (self.to, self.rows);
         let part = part_of(&to);
         let io = |action, path: &Path, e| StoreError::io(action, path, rows, e);
-        let done = (self.writer.close())
+        let done = (last.and_then(|()| self.writer.close()))
             .map_err(|e| failed(&self.file, &part, rows, &e))
             .and_then(|_| {
                 let mut file = self.file.lock().expect("no thread panics with it");
@@ -162,8 +223,8 @@ fn failed(file: &Mutex<Sequential>, part: &Path, rows: u64, e: &ParquetError) ->
 /// A row group is built in memory, and a monitor has little: this many rows of the widest table are 2 MB before they
 /// are compressed.
 pub const SMALL_GROUP: usize = 16_384;
-/// Larger groups are written and read quicker.
-pub const LARGE_GROUP: usize = 1 << 20;
+/// Larger groups are written and read quicker; three hours at ten rows a second may be lost to one wrong byte.
+pub const LARGE_GROUP: usize = 1 << 17;
 
 /// Integers as differences, text by dictionary, both under zstd: times, numbers and delays change little from row to
 /// row. docs/reference/record.md states the sizes.
@@ -186,29 +247,188 @@ fn properties(table: TableId, group_rows: usize) -> WriterProperties {
     p.build()
 }
 
-/// `columns`: only these, where the file has them.
+fn column_note(column: &ColumnChunkMetaData) -> ColumnNote {
+    let described = column.column_descr();
+    ColumnNote {
+        name: described.name().to_owned(),
+        kind: match described.physical_type() {
+            Type::DOUBLE => ColumnKind::Real,
+            Type::BOOLEAN => ColumnKind::Flag,
+            Type::BYTE_ARRAY => ColumnKind::Text,
+            _ => ColumnKind::Int,
+        },
+        nullable: described.max_def_level() > 0,
+        values: column.num_values(),
+        compressed_bytes: column.compressed_size(),
+        uncompressed_bytes: column.uncompressed_size(),
+        at: column.data_page_offset(),
+        dictionary_at: column.dictionary_page_offset(),
+    }
+}
+
+/// The row groups of a file, each with the note about it where there is one.
+struct Layout {
+    whole: ArrowReaderMetadata,
+    notes: Vec<Option<Note>>,
+    /// Rows that the file had, as far as it still says.
+    rows: i64,
+    /// What is wrong with its description.
+    why: Option<String>,
+}
+
+impl Layout {
+    fn of(file: &File) -> Result<Layout, String> {
+        // As in `read_group`: wrong bytes may make it panic.
+        let described = catch_unwind(AssertUnwindSafe(|| {
+            ArrowReaderMetadata::load(file, Default::default()).map_err(|e| e.to_string())
+        }));
+        let described = described.unwrap_or_else(|_| Err("it makes no sense".into()));
+        if let Ok(whole) = &described {
+            let groups = whole.metadata().row_groups().iter();
+            let notes: Vec<Option<Note>> = groups.map(|g| Note::at(file, end_of(g))).collect();
+            if !notes.is_empty() && notes.iter().enumerate().all(|(i, n)| fits(n.as_ref(), i)) {
+                return Layout::noted(notes.into_iter().flatten().collect(), None);
+            }
+        }
+        let found = Note::all(file).map_err(|e| e.to_string())?;
+        match (described, found.is_empty()) {
+            // From before there were notes.
+            (Ok(whole), true) => Ok(Layout {
+                notes: vec![None; whole.metadata().num_row_groups()],
+                rows: whole.metadata().file_metadata().num_rows(),
+                whole,
+                why: None,
+            }),
+            (Err(why), true) => Err(why),
+            (Ok(whole), false) => {
+                let described = whole.metadata().num_row_groups();
+                match found.len() == described {
+                    true => Layout::noted(found, None),
+                    // A note is damaged: that group is read as the end of the file describes it.
+                    false => Ok(Layout {
+                        notes: (0..described)
+                            .map(|i| found.iter().find(|n| n.group == i).cloned())
+                            .collect(),
+                        rows: whole.metadata().file_metadata().num_rows(),
+                        whole,
+                        why: None,
+                    }),
+                }
+            }
+            (Err(why), false) => {
+                let why = format!("its end, where Parquet describes it, cannot be used ({why})");
+                Layout::noted(found, Some(why))
+            }
+        }
+    }
+
+    /// From the notes alone.
+    fn noted(notes: Vec<Note>, why: Option<String>) -> Result<Layout, String> {
+        let Some(last) = notes.last() else {
+            return Err("it has no rows".into());
+        };
+        let rows = last.rows_before + last.rows;
+        let fields = last.columns.iter().map(|c| {
+            let kind = match c.kind {
+                ColumnKind::Int => DataType::Int64,
+                ColumnKind::Real => DataType::Float64,
+                ColumnKind::Flag => DataType::Boolean,
+                ColumnKind::Text => DataType::Utf8,
+            };
+            Field::new(c.name.clone(), kind, c.nullable)
+        });
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let built = ArrowSchemaConverter::new()
+            .convert(&schema)
+            .and_then(|schema| {
+                let schema = Arc::new(schema);
+                let groups: Result<Vec<_>, _> = notes.iter().map(|n| n.group(&schema)).collect();
+                let file = FileMetaData::new(2, rows, None, None, schema, None);
+                let whole = ParquetMetaData::new(file, groups?);
+                ArrowReaderMetadata::try_new(Arc::new(whole), Default::default())
+            });
+        Ok(Layout {
+            whole: built.map_err(|e| e.to_string())?,
+            notes: notes.into_iter().map(Some).collect(),
+            rows,
+            why,
+        })
+    }
+}
+
+/// Where the bytes of a group end.
+fn end_of(group: &RowGroupMetaData) -> u64 {
+    let ends = group.columns().iter().map(|c| {
+        let begin = c.dictionary_page_offset().unwrap_or(c.data_page_offset());
+        begin.saturating_add(c.compressed_size())
+    });
+    ends.max()
+        .map_or(u64::MAX, |end| u64::try_from(end).unwrap_or(u64::MAX))
+}
+
+fn fits(note: Option<&Note>, group: usize) -> bool {
+    note.is_some_and(|n| n.group == group)
+}
+
+/// `columns`: only these, where the file has them. What is damaged is left out; a file from before there were checksums
+/// may have wrong values that still decode.
 ///
 /// # Errors
-/// What is wrong with the file; batches before that have been handed out.
+/// What is wrong with the file and how much of it is lost; the other batches have been handed out.
 pub fn read(
     path: &Path,
     columns: Option<&[&str]>,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
-    let whole = ArrowReaderMetadata::load(&file, Default::default()).map_err(|e| e.to_string())?;
-    let groups = whole.metadata().num_row_groups();
-    let all = whole.metadata().file_metadata().num_rows();
-    let mut given = 0;
-    // Group by group: what stands before a damaged one is not lost with it.
-    for group in 0..groups {
-        read_group(&file, &whole, group, columns, &mut |b| {
-            given += b.num_rows() as i64;
-            each(b)
-        })
-        .map_err(|why| format!("{why}; {} of its {all} rows are lost", all - given))?;
+    if file.metadata().is_ok_and(|m| m.len() == 0) {
+        return Err("it is empty; all of its rows are lost".into());
     }
-    Ok(())
+    let layout = Layout::of(&file).map_err(|why| format!("{why}; all of its rows are lost"))?;
+    let mut given = 0;
+    let mut why = None;
+    // Group by group: what stands beside a damaged one is not lost with it.
+    for (group, note) in layout.notes.iter().enumerate() {
+        let mut refused = None;
+        let result = match note {
+            Some(note) if !note.matches(&file) => Err(format!(
+                "bytes {} to {} are not those that were written",
+                note.from, note.to
+            )),
+            _ => read_group(&file, &layout.whole, group, columns, &mut |b| {
+                given += b.num_rows() as i64;
+                each(b).inspect_err(|e| refused = Some(e.clone()))
+            }),
+        };
+        if let Some(why) = refused {
+            return Err(why);
+        }
+        if let Err(e) = result {
+            why.get_or_insert(e);
+        }
+    }
+    let lost = layout.rows - given;
+    match (layout.why, why) {
+        (None, None) if lost == 0 => Ok(()),
+        (None, why) => {
+            let why = why.unwrap_or_else(|| "a part of it is missing".into());
+            Err(format!(
+                "{why}; {lost} of its {} rows are lost",
+                layout.rows
+            ))
+        }
+        (Some(end), why) => {
+            let mut told = end;
+            if lost > 0 {
+                let why = why.map_or(String::new(), |w| format!(" ({w})"));
+                told += &format!("; {lost} of its first {} rows are lost{why}", layout.rows);
+            }
+            let rows = layout.rows;
+            Err(format!(
+                "{told}; what stood behind the first {rows} rows, if anything did, is lost"
+            ))
+        }
+    }
 }
 
 fn read_group(
@@ -244,7 +464,18 @@ fn read_group(
 struct Sequential {
     out: Box<dyn Output>,
     at: u64,
+    /// The checksum is over what was written from here on.
+    checked_from: u64,
+    sum: crc32fast::Hasher,
     failed: Option<io::Error>,
+}
+
+impl Sequential {
+    /// Where the bytes are that were written since this was asked last, and their checksum.
+    fn check(&mut self) -> (u64, u64, u32) {
+        let from = std::mem::replace(&mut self.checked_from, self.at);
+        (from, self.at, std::mem::take(&mut self.sum).finalize())
+    }
 }
 
 struct Shared(Arc<Mutex<Sequential>>);
@@ -259,6 +490,7 @@ impl Write for Shared {
             return Err(told);
         }
         file.at += bytes.len() as u64;
+        file.sum.update(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {

@@ -25,6 +25,9 @@ impl fmt::Display for Recovered {
             bytes_dropped,
             why,
         } = self;
+        if file.ends_with(META) {
+            return write!(f, "{}: {why}", file.display());
+        }
         write!(f, "{}: kept {rows_kept} rows", file.display())?;
         if *bytes_dropped > 0 {
             write!(f, ", left out {bytes_dropped} bytes")?;
@@ -47,11 +50,11 @@ pub fn read(path: impl AsRef<Path>) -> Result<Recording, StoreError> {
 /// As `read`.
 pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>), StoreError> {
     let path = path.as_ref();
+    let mut notes = Vec::new();
     let mut recording = Recording {
-        meta: read_meta(path)?,
+        meta: read_meta_noting(path, &mut notes)?,
         ..Recording::default()
     };
-    let mut notes = Vec::new();
     for &table in TableId::ALL {
         let dir = path.join(table.spec().name);
         let mut rows = RowReader::new(table);
@@ -66,6 +69,37 @@ pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>)
         }
     }
     Ok((recording, notes))
+}
+
+/// As `read_meta`; where it is damaged, nothing is known but what the tables hold, and `notes` says so.
+///
+/// # Errors
+/// As `read`.
+pub fn read_meta_noting(
+    path: impl AsRef<Path>,
+    notes: &mut Vec<Recovered>,
+) -> Result<Meta, StoreError> {
+    let path = path.as_ref();
+    let has_tables = || {
+        let mut dirs = TableId::ALL.iter().map(|t| path.join(t.spec().name));
+        dirs.any(|dir| dir.is_dir())
+    };
+    let why = match read_meta(path) {
+        Err(StoreError::Damaged { what, .. }) if has_tables() => what,
+        other => return other,
+    };
+    notes.push(Recovered {
+        file: path.join(META),
+        rows_kept: 0,
+        bytes_dropped: 0,
+        why: format!(
+            "it is damaged ({why}); title, plan and what is known of the link are lost, the tables are not"
+        ),
+    });
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        ..Meta::default()
+    })
 }
 
 /// `meta.json` of a recording alone.
@@ -186,7 +220,7 @@ pub(crate) fn read_day(
             why,
         });
     }
-    if tail.bytes > 0 {
+    if !tail.why.is_empty() {
         notes.push(Recovered {
             file: open,
             rows_kept: kept,
@@ -197,7 +231,6 @@ pub(crate) fn read_day(
     Ok(())
 }
 
-/// A closed file gives the rows before its first damaged page; without its end, where it says what stands where, none.
 fn note_damage(
     file: PathBuf,
     rows_kept: u64,

@@ -1,4 +1,7 @@
 //! The open form of a table's file: an Arrow IPC stream that ends wherever the last whole batch ends.
+//!
+//! A flipped bit would be a wrong figure, and the format has no checksum. So the metadata of each frame is eight bytes
+//! longer than needed, and in them are [`SEAL`] and a CRC-32 over the frame: other readers take them for padding.
 
 use crate::batch::Rows;
 use arrow_array::RecordBatch;
@@ -28,11 +31,42 @@ impl Encoder {
     }
 
     pub fn encode(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let mut frames = Vec::new();
         for buffer in self.0.encode(batch)? {
-            out.extend_from_slice(buffer.as_slice());
+            frames.extend_from_slice(buffer.as_slice());
+        }
+        let mut rest = &frames[..];
+        while let Some(metadata) = metadata_of(rest) {
+            let body = root_as_message(metadata).map_or(0, |m| m.bodyLength() as usize);
+            let (frame, next) = rest.split_at(8 + metadata.len() + body);
+            out.extend_from_slice(&u32::MAX.to_le_bytes());
+            out.extend_from_slice(&(metadata.len() as u32 + SEAL_BYTES).to_le_bytes());
+            out.extend_from_slice(metadata);
+            out.extend_from_slice(&SEAL);
+            out.extend_from_slice(&checksum(metadata, &frame[8 + metadata.len()..]));
+            out.extend_from_slice(&frame[8 + metadata.len()..]);
+            rest = next;
         }
         Ok(())
     }
+}
+
+/// What says that a checksum follows.
+const SEAL: [u8; 4] = *b"crc\x20";
+const SEAL_BYTES: u32 = 8;
+
+fn checksum(metadata: &[u8], body: &[u8]) -> [u8; 4] {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(metadata);
+    sum.update(body);
+    sum.finalize().to_le_bytes()
+}
+
+/// Of the frame that begins there.
+fn metadata_of(frame: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = frame.split_at_checked(8)?;
+    let len = u32::from_le_bytes(head[4..].try_into().ok()?);
+    rest.get(..len as usize)
 }
 
 /// How reading a stream ended.
@@ -40,7 +74,7 @@ impl Encoder {
 pub struct Tail {
     /// Bytes after the last whole batch; zero if the file ends with one.
     pub bytes: u64,
-    /// What was wrong there.
+    /// What was wrong there; nothing if the file ends with a whole batch.
     pub why: String,
 }
 
@@ -62,6 +96,7 @@ pub fn read(
         frame: Vec::new(),
         at: 0,
         columns: Vec::new(),
+        sealed: false,
         progress: progress.clone(),
     };
     // Bytes of the batches that were taken; everything after them is the tail.
@@ -91,7 +126,11 @@ pub fn read(
         .unwrap_or_else(|| "it goes on after its end marker".into());
     Ok(Tail {
         bytes: len - taken,
-        why: if len == taken { String::new() } else { why },
+        why: match len {
+            0 => "it is empty; what rows it had are lost".into(),
+            _ if len == taken => String::new(),
+            _ => why,
+        },
     })
 }
 
@@ -112,6 +151,8 @@ struct WholeFrames {
     at: usize,
     /// Types of the columns, once the schema has passed.
     columns: Vec<DataType>,
+    /// Whether a frame had a checksum: all do then.
+    sealed: bool,
     progress: Rc<RefCell<Progress>>,
 }
 
@@ -138,7 +179,27 @@ impl WholeFrames {
         let Some(body) = body_len(&self.frame[8..], &mut self.columns) else {
             return self.torn("a frame's head does not make sense");
         };
-        self.take(body)
+        Ok(self.take(body)? && self.is_as_written(8 + len as usize)?)
+    }
+
+    /// The body begins at `body`.
+    fn is_as_written(&mut self, body: usize) -> io::Result<bool> {
+        let (head, body) = self.frame.split_at(body);
+        let seal = head[8..].split_last_chunk::<8>();
+        let Some((metadata, seal)) = seal.filter(|(_, seal)| seal[..4] == SEAL) else {
+            // From before there were checksums.
+            return if self.sealed {
+                self.torn("a batch has lost its checksum")
+            } else {
+                Ok(true)
+            };
+        };
+        self.sealed = true;
+        if seal[4..] == checksum(metadata, body) {
+            Ok(true)
+        } else {
+            self.torn("a batch is not what was written")
+        }
     }
 
     /// Appends `n` bytes to the frame if the file still has them.

@@ -148,31 +148,25 @@ fn closed_day(path: &Path) -> (std::path::PathBuf, Vec<u8>) {
 }
 
 #[test]
-fn a_closed_day_with_a_damaged_page_gives_what_stands_before_and_says_what_is_lost() {
+fn a_closed_day_with_a_damaged_page_loses_its_row_group_and_says_so() {
     let dir = Scratch::new("page");
     let path = dir.join("m.rec");
     let (file, bytes) = closed_day(&path);
-    // Zeroes over a stretch of the second group: no compressed page reads like that.
+    // Zeroes over a stretch of the second group, between the notes behind the first and behind itself.
     let mut bad = bytes.clone();
-    // The end of the file says how long its own description is.
-    let end = bytes.len() - 8;
-    let described = u32::from_le_bytes(bytes[end..end + 4].try_into().unwrap()) as usize;
-    let pages = end - described;
-    bad[pages * 6 / 10..pages * 7 / 10].fill(0);
+    let notes = bytes.windows(15).enumerate();
+    let notes: Vec<usize> = notes
+        .filter(|(_, w)| *w == b"tailback group\n")
+        .map(|(at, _)| at)
+        .collect();
+    let length = notes[1] - notes[0];
+    bad[notes[0] + length * 7 / 10..notes[0] + length * 8 / 10].fill(0);
     std::fs::write(&file, &bad).unwrap();
     let (recording, notes) = read_noting(&path).unwrap();
     let kept = recording.delay.len();
-    assert!(
-        kept == 16_384 || kept == 32_768,
-        "whole groups stand before it, not {kept}"
-    );
-    assert!(
-        recording
-            .delay
-            .iter()
-            .enumerate()
-            .all(|(i, d)| d.seq == i as i64)
-    );
+    let expected: Vec<i64> = (0..16_384).chain(32_768..40_000).collect();
+    let seqs: Vec<i64> = recording.delay.iter().map(|d| d.seq).collect();
+    assert_eq!(seqs, expected, "the second of three groups is lost");
     assert_eq!((&notes[0].file, notes[0].rows_kept), (&file, kept as u64));
     let told = notes[0].to_string();
     let lost = format!("{} of its 40000 rows are lost", 40_000 - kept);
@@ -181,7 +175,7 @@ fn a_closed_day_with_a_damaged_page_gives_what_stands_before_and_says_what_is_lo
 }
 
 #[test]
-fn a_closed_day_that_is_cut_or_empty_costs_itself_and_nothing_else() {
+fn a_closed_day_that_is_cut_or_empty_costs_what_was_cut_and_nothing_else() {
     let dir = Scratch::new("cut-day");
     let path = dir.join("m.rec");
     let (file, bytes) = closed_day(&path);
@@ -189,15 +183,24 @@ fn a_closed_day_that_is_cut_or_empty_costs_itself_and_nothing_else() {
     w.write(row(TableId::Event, NOON, 1)).unwrap();
     w.write(row(TableId::Delay, NOON + DAY, 2)).unwrap();
     w.close(meta()).unwrap();
-    for len in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+    let notes = bytes[..bytes.len() / 2].windows(15);
+    let half = notes.filter(|w| *w == b"tailback group\n").count() * 16_384;
+    let half = half.min(40_000);
+    for (len, kept) in [
+        (0, 0),
+        (3, 0),
+        (bytes.len() / 2, half),
+        (bytes.len() - 1, 40_000),
+    ] {
         std::fs::write(&file, &bytes[..len]).unwrap();
         let (recording, notes) = read_noting(&path).unwrap();
         assert_eq!(
             (recording.delay.len(), recording.event.len()),
-            (1, 1),
+            (kept + 1, 1),
             "{len}"
         );
-        assert_eq!((&notes[0].file, notes[0].rows_kept), (&file, 0), "{len}");
+        let told = (&notes[0].file, notes[0].rows_kept as usize);
+        assert_eq!(told, (&file, kept), "{len}");
     }
 }
 

@@ -4,6 +4,7 @@ mod common;
 
 use base::record::{Row, TableId};
 use common::{NOON, Scratch, meta, of, row};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use store::{StoreError, Writer, read, read_noting};
 
@@ -45,7 +46,7 @@ fn a_file_cut_at_any_byte_keeps_the_whole_batches_before() {
             first_rows(whole as i64 * ROWS),
             "cut at {len}"
         );
-        let clean = len == 0 || ends.contains(&len);
+        let clean = ends.contains(&len);
         // The schema stands before the first batch and counts as whole by itself.
         match notes.as_slice() {
             [] => assert!(clean || whole == 0, "cut at {len}: nothing was said"),
@@ -61,7 +62,8 @@ fn a_file_cut_at_any_byte_keeps_the_whole_batches_before() {
                     note.bytes_dropped == after_batch || whole == 0,
                     "cut at {len}: {note}"
                 );
-                assert!(note.to_string().contains("cut short"), "{note}");
+                let told = if len == 0 { "it is empty" } else { "cut short" };
+                assert!(note.to_string().contains(told), "{note}");
             }
             more => panic!("cut at {len}: {more:?}"),
         }
@@ -111,6 +113,160 @@ fn a_last_batch_that_reads_as_zeros_makes_no_rows_of_nothing() {
     }
 }
 
+/// A byte of a file that is wrong for as long as this lives. In place: a file that is written anew waits for the disk.
+struct Flipped<'f> {
+    file: &'f Path,
+    at: u64,
+    good: u8,
+}
+
+impl Flipped<'_> {
+    fn new(file: &Path, at: usize, good: u8, flip: u8) -> Flipped<'_> {
+        let at = at as u64;
+        put(file, at, good ^ flip);
+        Flipped { file, at, good }
+    }
+}
+
+impl Drop for Flipped<'_> {
+    fn drop(&mut self) {
+        put(self.file, self.at, self.good);
+    }
+}
+
+fn put(file: &Path, at: u64, byte: u8) {
+    let file = std::fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&[byte], at).unwrap();
+}
+
+/// Every row that is kept is one that was written, in its place; where one is missing, that is said.
+fn kept_or_told(recording: &Path, written: &[Row], what: &str) -> usize {
+    let (read, notes) = read_noting(recording).unwrap();
+    let mut left = written.iter();
+    let rows = of(&read, TableId::Delay);
+    for row in &rows {
+        assert!(left.any(|w| w == row), "{what}: {row:?} was never written");
+    }
+    assert!(
+        rows.len() == written.len() || !notes.is_empty(),
+        "{what}: {} rows are missing without a word",
+        written.len() - rows.len()
+    );
+    rows.len()
+}
+
+#[test]
+fn no_flipped_bit_becomes_a_wrong_figure_in_an_open_file() {
+    let dir = Scratch::new("flipped-open");
+    let path = dir.join("r.rec");
+    let (file, ends) = open_recording(&path);
+    let good = std::fs::read(&file).unwrap();
+    let written = first_rows(BATCHES * ROWS);
+    for (at, byte) in good.iter().enumerate() {
+        let _flipped = Flipped::new(&file, at, *byte, 1 << (at % 8));
+        let kept = kept_or_told(&path, &written, &format!("byte {at}"));
+        let before = ends.iter().filter(|end| **end <= at as u64).count() as i64 * ROWS;
+        assert!(
+            kept as i64 >= before,
+            "byte {at}: {kept} of {before} before it"
+        );
+    }
+}
+
+/// Three row groups of a closed day.
+fn closed_recording(path: &Path) -> (PathBuf, Vec<Row>) {
+    let written = first_rows(40_000);
+    let mut w = Writer::create(path, meta()).unwrap();
+    written.iter().for_each(|r| w.write(r.clone()).unwrap());
+    w.close(meta()).unwrap();
+    (path.join("delay/2026-11-21.parquet"), written)
+}
+
+#[test]
+fn no_flipped_bit_becomes_a_wrong_figure_in_a_closed_file() {
+    let dir = Scratch::new("flipped-closed");
+    let path = dir.join("r.rec");
+    let (file, written) = closed_recording(&path);
+    let good = std::fs::read(&file).unwrap();
+    // All over the file, and each bit in turn; its end, which describes it, more closely.
+    let (ends, stride) = (good.len() - 4000, good.len() / 60);
+    let places = (0..ends)
+        .step_by(stride)
+        .chain((ends..good.len()).step_by(97));
+    let mut told = 0;
+    for (n, at) in places.enumerate() {
+        let _flipped = Flipped::new(&file, at, good[at], 1 << (n % 8));
+        let kept = kept_or_told(&path, &written, &format!("byte {at}"));
+        // One group of three at most.
+        assert!(kept >= 40_000 - 16_384, "byte {at}: {kept} rows");
+        told += usize::from(kept < 40_000);
+    }
+    assert!(told > 5, "{told} flips cost a group");
+}
+
+#[test]
+fn a_closed_file_cut_anywhere_keeps_the_row_groups_before() {
+    let dir = Scratch::new("cut-closed");
+    let path = dir.join("r.rec");
+    let (file, written) = closed_recording(&path);
+    let good = std::fs::read(&file).unwrap();
+    let mut kept_at_all = std::collections::BTreeSet::new();
+    let cuts = (0..good.len()).step_by(good.len() / 40);
+    for len in cuts.chain([1, 7, good.len() - 9, good.len() - 1]) {
+        std::fs::write(&file, &good[..len]).unwrap();
+        let (recording, notes) = read_noting(&path).unwrap();
+        let rows = of(&recording, TableId::Delay);
+        assert!(rows[..] == written[..rows.len()], "cut at {len}");
+        assert!([0, 16_384, 32_768, 40_000].contains(&rows.len()));
+        assert_eq!(
+            (&notes[0].file, notes[0].rows_kept),
+            (&file, rows.len() as u64)
+        );
+        assert!(notes[0].why.contains("lost"), "{}", notes[0]);
+        kept_at_all.insert(rows.len());
+    }
+    assert_eq!(kept_at_all.len(), 4);
+}
+
+/// A write that came to half of the file: the rest of it is zeros.
+#[test]
+fn a_closed_file_that_was_written_by_half_keeps_that_half() {
+    let dir = Scratch::new("half");
+    let path = dir.join("r.rec");
+    let (file, written) = closed_recording(&path);
+    let mut bytes = std::fs::read(&file).unwrap();
+    // Between the first note and the last; the description at the end is long beside so little data.
+    let notes = bytes.windows(15).enumerate();
+    let mut notes = notes.filter(|(_, w)| *w == b"tailback group\n");
+    let (first, last) = (notes.next().unwrap().0, notes.next_back().unwrap().0);
+    bytes[(first + last) / 2..].fill(0);
+    std::fs::write(&file, bytes).unwrap();
+    let (recording, notes) = read_noting(&path).unwrap();
+    let rows = of(&recording, TableId::Delay);
+    assert!([16_384, 32_768].contains(&rows.len()));
+    assert!(rows[..] == written[..rows.len()]);
+    assert!(notes[0].why.contains("describes it"), "{}", notes[0]);
+}
+
+#[test]
+fn a_damaged_description_costs_the_description_and_no_row() {
+    let dir = Scratch::new("meta");
+    let path = dir.join("r.rec");
+    let (_, written) = closed_recording(&path);
+    let file = path.join("meta.json");
+    let good = std::fs::read(&file).unwrap();
+    for bytes in [&good[..0], &good[..good.len() / 2], b"\x00\x00\x00"] {
+        std::fs::write(&file, bytes).unwrap();
+        let (recording, notes) = read_noting(&path).unwrap();
+        assert!(of(&recording, TableId::Delay) == written);
+        assert!(
+            notes[0].to_string().contains("meta.json: it is damaged"),
+            "{}",
+            notes[0]
+        );
+    }
+}
+
 #[test]
 fn no_wrong_byte_brings_the_reader_down() {
     let dir = Scratch::new("flip");
@@ -126,12 +282,10 @@ fn no_wrong_byte_brings_the_reader_down() {
     ] {
         let good = std::fs::read(&file).unwrap();
         // Every byte of the small file; a prime stride through the large one.
-        let stride = if good.len() < 8_000 { 1 } else { 13 };
+        let stride = if good.len() < 8_000 { 1 } else { 41 };
         for at in (0..good.len()).step_by(stride) {
             for flip in [0x01, 0x80, 0xff] {
-                let mut bytes = good.clone();
-                bytes[at] ^= flip;
-                std::fs::write(&file, bytes).unwrap();
+                let _flipped = Flipped::new(&file, at, good[at], flip);
                 match read(&recording) {
                     Ok(_) => {}
                     Err(StoreError::Damaged { file: named, .. }) => assert_eq!(named, file),

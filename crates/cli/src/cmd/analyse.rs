@@ -2,6 +2,7 @@
 
 use super::{print, stdout_style, threads, usage};
 use crate::Outcome;
+use crate::gather;
 use crate::layout::Layout;
 use crate::survey::{self, Ask};
 use crate::when;
@@ -270,20 +271,17 @@ fn test(path: &Path, json: bool) -> anyhow::Result<Outcome> {
 }
 
 pub fn load(path: &Path) -> anyhow::Result<(base::record::Recording, analysis::answer::Answer)> {
-    let (recording, notes) = store::read_noting(path)?;
-    for note in notes {
-        eprintln!("{}: {note}", path.display());
-    }
+    let recording = gather::whole(path)?;
     let answer = analysis::analyse_test(&recording, &analysis::Options::default())?;
     Ok((recording, answer))
 }
 
 /// Whether it is of a test.
 pub fn has_phases(recording: &Path) -> anyhow::Result<bool> {
-    store::read_meta(recording)?;
+    gather::meta(recording)?;
     let mut words = Vec::new();
     let mut found = false;
-    store::scan(recording, TableId::Event, &["kind"], &mut |rows| {
+    gather::scan(recording, TableId::Event, &["kind"], &mut |rows| {
         rows.words("kind", &mut words);
         found |= words.iter().any(|w| **w == *"phase");
     })?;

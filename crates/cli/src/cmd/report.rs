@@ -2,7 +2,7 @@
 
 use super::{analyse, usage, write_file};
 use crate::Outcome;
-use crate::gather::{Seen, fill};
+use crate::gather::{self, Seen, fill};
 use crate::when;
 use anyhow::Context;
 use base::record::Text;
@@ -127,7 +127,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 /// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds.
 fn material(args: &Args) -> anyhow::Result<Material> {
     let path = &args.recording;
-    let meta = store::read_meta(path)?;
+    let meta = gather::meta(path)?;
     let zone = when::zone(args.zone.as_deref())?;
     let given = |name: &str, text: &Option<String>| {
         text.as_deref()

@@ -1,0 +1,146 @@
+//! What stands behind each row group of a closed file: where its columns are, and a checksum over it.
+//!
+//! Parquet describes a file at its end and nowhere else, and has no checksum that the writer at hand makes. So a file that
+//! lost its end would be lost whole, and a flipped bit would be a wrong figure. A note lies between two row groups, where
+//! other readers do not look (the format lets anything be there). Layout: `MAGIC`, length of the text (u32, little
+//! endian), the text (JSON), CRC-32 of the text. docs/decisions/0006-damage-is-found.md says why this way.
+
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::schema::types::SchemaDescPtr;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// No text and no compressed page is likely to hold it, and what follows it has a checksum.
+const MAGIC: [u8; 16] = *b"\xf3tailback group\n";
+/// Longer ones are none.
+const MOST_BYTES: u32 = 1 << 20;
+/// A file is looked through in pieces of this.
+const PIECE: usize = 1 << 16;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// Which row group of the file, from 0.
+    pub group: usize,
+    pub rows: i64,
+    /// Rows in the groups before.
+    pub rows_before: i64,
+    /// Where the group's bytes are, and their CRC-32.
+    pub from: u64,
+    pub to: u64,
+    pub crc32: u32,
+    pub columns: Vec<ColumnNote>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColumnNote {
+    pub name: String,
+    pub kind: ColumnKind,
+    pub nullable: bool,
+    pub values: i64,
+    pub compressed_bytes: i64,
+    pub uncompressed_bytes: i64,
+    /// Where its first page with values is, and its dictionary, if it has one.
+    pub at: i64,
+    pub dictionary_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ColumnKind {
+    Int,
+    Real,
+    Flag,
+    Text,
+}
+
+impl Note {
+    pub fn bytes(&self) -> Vec<u8> {
+        let text = serde_json::to_vec(self).expect("a note is plain data");
+        let mut out = MAGIC.to_vec();
+        out.extend((text.len() as u32).to_le_bytes());
+        out.extend(&text);
+        out.extend(crc32fast::hash(&text).to_le_bytes());
+        out
+    }
+
+    /// The note that begins there, if there is one and it is whole.
+    pub fn at(file: &File, offset: u64) -> Option<Note> {
+        let mut head = [0; MAGIC.len() + 4];
+        file.read_exact_at(&mut head, offset).ok()?;
+        let (magic, len) = head.split_at(MAGIC.len());
+        let len = u32::from_le_bytes(len.try_into().ok()?);
+        if magic != MAGIC || len > MOST_BYTES {
+            return None;
+        }
+        let mut text = vec![0; len as usize + 4];
+        file.read_exact_at(&mut text, offset + head.len() as u64)
+            .ok()?;
+        let (text, sum) = text.split_at(len as usize);
+        (crc32fast::hash(text).to_le_bytes() == sum).then_some(())?;
+        serde_json::from_slice(text).ok()
+    }
+
+    /// Every note of a file, wherever it is, in the order of the groups.
+    pub fn all(file: &File) -> io::Result<Vec<Note>> {
+        let len = file.metadata()?.len();
+        let mut notes: Vec<Note> = Vec::new();
+        let mut piece = vec![0; PIECE + MAGIC.len() - 1];
+        let mut begin = 0;
+        while begin < len {
+            let n = piece.len().min((len - begin) as usize);
+            file.read_exact_at(&mut piece[..n], begin)?;
+            let mut from = 0;
+            while let Some(found) = piece[from..n].iter().position(|b| *b == MAGIC[0]) {
+                let at = from + found;
+                if piece[at..n].starts_with(&MAGIC) {
+                    notes.extend(Note::at(file, begin + at as u64));
+                }
+                from = at + 1;
+            }
+            begin += PIECE as u64;
+        }
+        notes.sort_by_key(|n| n.group);
+        notes.dedup_by_key(|n| n.group);
+        Ok(notes)
+    }
+
+    /// Whether the bytes of the group are those that were written.
+    pub fn matches(&self, file: &File) -> bool {
+        let mut sum = crc32fast::Hasher::new();
+        let mut piece = vec![0; PIECE];
+        let mut at = self.from;
+        while at < self.to {
+            let n = PIECE.min((self.to - at) as usize);
+            if file.read_exact_at(&mut piece[..n], at).is_err() {
+                return false;
+            }
+            sum.update(&piece[..n]);
+            at += n as u64;
+        }
+        sum.finalize() == self.crc32
+    }
+
+    /// As the end of the file would describe the group.
+    pub fn group(&self, schema: &SchemaDescPtr) -> Result<RowGroupMetaData, ParquetError> {
+        let column = |(i, c): (usize, &ColumnNote)| {
+            ColumnChunkMetaData::builder(schema.column(i))
+                .set_num_values(c.values)
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .set_total_compressed_size(c.compressed_bytes)
+                .set_total_uncompressed_size(c.uncompressed_bytes)
+                .set_data_page_offset(c.at)
+                .set_dictionary_page_offset(c.dictionary_at)
+                .build()
+        };
+        let columns: Result<Vec<_>, _> = self.columns.iter().enumerate().map(column).collect();
+        RowGroupMetaData::builder(schema.clone())
+            .set_num_rows(self.rows)
+            .set_total_byte_size(self.columns.iter().map(|c| c.uncompressed_bytes).sum())
+            .set_column_metadata(columns?)
+            .build()
+    }
+}
