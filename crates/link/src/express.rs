@@ -40,13 +40,11 @@ impl<T: Default> Entry<T> {
     }
 }
 
-/// A packet that has come out.
+/// A packet that comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit<T> {
     pub item: T,
     pub at: Time,
-    /// How long it waited in the queue, its own transmission not included.
-    pub sojourn: Duration,
 }
 
 /// A plain link for items of the caller's, such as numbers of packets.
@@ -59,9 +57,10 @@ pub struct Express<T> {
     /// A ring: entry number `i` stands at `i & mask`. Numbers count packets and do not come around.
     ring: Vec<Entry<T>>,
     mask: u64,
-    /// Numbers of the first inside, of the first that waited when that was asked last, and of the next to
-    /// come.
+    /// Numbers of the first that is kept, of the first that was not taken out, of the first that waited when
+    /// that was asked last, and of the next to come.
     first: u64,
+    taken: u64,
     waiting: u64,
     next: u64,
     /// Of all before the first that waited.
@@ -94,6 +93,7 @@ impl<T: Copy + Default> Express<T> {
             ring: vec![Entry::nothing(); 4],
             mask: 3,
             first: 0,
+            taken: 0,
             waiting: 0,
             next: 0,
             begun_bytes: 0,
@@ -109,8 +109,7 @@ impl<T: Copy + Default> Express<T> {
         &self.ring[(number & self.mask) as usize]
     }
 
-    /// A packet arrives, not before the one before it and not before what was taken out came out; when it
-    /// will come out, or `None` where there is no room for it. That it was refused counts from the time at
+    /// A packet arrives, not before the one before it and not before what was released; when it will come out, or `None` where there is no room for it. That it was refused counts from the time at
     /// which [`refuse`](Express::refuse) is told.
     #[inline]
     pub fn enqueue(&mut self, arrived: Time, len: u32, item: T) -> Option<Time> {
@@ -130,7 +129,7 @@ impl<T: Copy + Default> Express<T> {
         }
         let (start, free) = self.steady.take(arrived, len);
         let exit = free + self.delay;
-        // One that has been taken out is kept for its sojourn time.
+        // One that was released is kept for its sojourn time.
         if next.wrapping_sub(self.first) >= self.mask {
             self.grow();
         }
@@ -177,37 +176,75 @@ impl<T: Copy + Default> Express<T> {
         (self.ring, self.mask) = (ring, mask);
     }
 
-    /// Whether there is one packet inside.
+    /// Whether the next packet needs more memory, unless some are released before.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.next.wrapping_sub(self.first) >= self.mask
+    }
+
+    /// Whether there is one packet to take.
     #[inline]
     pub fn is_single(&self) -> bool {
-        self.next.wrapping_sub(self.first) == 1
+        self.next.wrapping_sub(self.taken) == 1
     }
 
-    /// When the next packet comes out.
+    /// When the next packet to take comes out.
     #[inline]
     pub fn next_exit(&self) -> Option<Time> {
-        (self.first != self.next).then(|| self.entry(self.first).exit)
+        (self.taken != self.next).then(|| self.entry(self.taken).exit)
     }
 
-    /// The next packet that comes out, whenever that is.
+    /// The next packet that comes out, whenever that is. It stays in the counts until then.
     #[inline]
-    pub fn pop(&mut self) -> Option<Exit<T>> {
-        if self.first == self.next {
+    pub fn take(&mut self) -> Option<Exit<T>> {
+        if self.taken == self.next {
             return None;
         }
-        let entry = *self.entry(self.first);
-        self.first = self.first.wrapping_add(1);
-        self.delivered_bytes += u64::from(entry.len);
-        Some(Exit {
-            item: entry.item,
-            at: entry.exit,
-            sojourn: entry.start.saturating_since(entry.arrived),
-        })
+        let Entry { item, exit, .. } = *self.entry(self.taken);
+        self.taken = self.taken.wrapping_add(1);
+        Some(Exit { item, at: exit })
+    }
+
+    /// All that are inside count as taken: it is known where they go.
+    #[inline]
+    pub fn hand_on(&mut self) {
+        self.taken = self.next;
+    }
+
+    /// Forgets those of the packets taken that have come out by now; tells of each how long it waited in the
+    /// queue, its own transmission not included.
+    pub fn release(&mut self, now: Time, mut waited: impl FnMut(Duration)) {
+        while self.first != self.taken {
+            let Entry {
+                arrived,
+                start,
+                exit,
+                len,
+                ..
+            } = *self.entry(self.first);
+            if exit > now {
+                return;
+            }
+            self.first = self.first.wrapping_add(1);
+            self.delivered_bytes += u64::from(len);
+            waited(start.saturating_since(arrived));
+        }
+    }
+
+    /// Bytes that wait at an instant, which is not before one that was asked for; all that arrive by then have.
+    pub fn backlog(&mut self, at: Time) -> Bytes {
+        self.advance(at);
+        Bytes::new(self.waiting_bytes())
     }
 
     /// A packet that was not let in counts as offered and refused from now on.
     pub fn refuse(&mut self, len: u32) {
         self.refused.add(Bytes::new(u64::from(len)));
+    }
+
+    /// From the end of a transmission to the far end.
+    pub fn delay(&self) -> Duration {
+        self.delay
     }
 
     /// Whether a packet of that many bytes can come out at the instant at which it arrives.

@@ -18,6 +18,7 @@ pub mod fault;
 pub mod journey;
 pub mod lblca;
 pub mod marking;
+mod merge;
 pub mod network;
 pub mod plan;
 pub mod ranges;

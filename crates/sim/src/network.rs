@@ -2,26 +2,37 @@
 //! link has one place in it however many packets are under way on it, each connection one for its timers.
 //!
 //! A packet walks a route: a row of links with an end behind them, all routes in one array. The packet
-//! knows its place in it, so a hop is: take it from one link, look up the next, put it there. Where a
-//! plain link feeds another that nothing else feeds, the packet is put there at once, because nothing can
-//! happen on the way that is not known already; an event is left where ways meet and at hosts.
+//! knows its place in it, so a hop is: take it from one link, look up the next, put it there.
 //!
-//! At equal times links, connections and sources act in the order in which they were added: an order that
-//! depends on the network alone, not on how events came about.
+//! What a plain link does is known ahead, and nothing waits that need not, because a thing that is done many
+//! times in a row costs less than the same thing done now and then:
+//!
+//! - Where a plain link feeds another that nothing else feeds, the packet is put there at once.
+//! - Where plain links meet at another, packets gather ([`Merge`]) and are put there in the order in which they
+//!   get there, all those of a span as long as that link's own delay together: nobody sees them before.
+//! - A host that alone gets what a plain link delivers, and alone sends into the next one, handles all that is on
+//!   its way to it at once, each packet at its own time.
+//!
+//! None of that goes beyond the instant until which the network is told to run, and an observer that wants to see
+//! packets sees them one by one. At equal times links, connections and sources act in the order in which they
+//! were added: an order that depends on the network alone, not on how events came about.
 
 use crate::agenda::Agenda;
+use crate::merge::{Arrival, Merge};
 use crate::segment::{Arena, Flying, Segment, flag};
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
-use base::{Ecn, FlowId, Packet, PacketId, Time};
+use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fate, Fates, Reason};
 use link::{Express, Link, LinkParams, LinkStats};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What an observer may want to see; nothing costs anything where it does not look.
 pub trait Observer {
+    /// It looks at nothing, so that nothing need happen in order.
+    const BLIND: bool = false;
     /// A packet leaves its host, arrives at its destination, or is dropped.
     fn packet(&mut self, _now: Time, _what: Happening, _packet: &Packet, _segment: &Segment) {}
     /// An answer to a probe has come back.
@@ -38,6 +49,7 @@ pub trait Observer {
 
 /// Both see everything.
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    const BLIND: bool = A::BLIND && B::BLIND;
     fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
         self.0.packet(now, what, packet, segment);
         self.1.packet(now, what, packet, segment);
@@ -66,7 +78,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
 /// Sees nothing.
 pub struct Blind;
-impl Observer for Blind {}
+impl Observer for Blind {
+    const BLIND: bool = true;
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -82,26 +96,82 @@ struct LinkSlot {
     line: Line,
     /// Its place in the agenda.
     place: u32,
-    /// What comes out goes to a link that nothing else feeds, so it is handed on as soon as it is known
-    /// when it will come out.
+    /// All that comes out goes to links that know what is on its way to them, so it is handed on as soon as it is
+    /// known when it will come out.
     silent: bool,
     /// An observer wants to see what enters it and what comes out, each in time.
     tapped: bool,
     fed_by: Feeder,
-    /// Sojourn times of the packets that came out, where they are wanted.
-    sojourn: Option<Box<Summary>>,
+    /// Which of `merges` gathers what is on its way to it.
+    merge: Option<u32>,
+    /// It delivers to that end alone, which may handle all that is on its way at once.
+    ahead: bool,
+    /// What is wanted to be known of it.
+    watch: Option<Box<Watch>>,
+}
+
+/// What is kept of a link that is watched.
+#[derive(Default)]
+struct Watch {
+    /// Of the packets that came out.
+    sojourn: Summary,
+    sampler: Option<Sampler>,
+}
+
+/// Looks at a plain link's backlog at regular times, which nothing else need stop for.
+struct Sampler {
+    next: Time,
+    every: Duration,
+    /// Earlier ones do not count.
+    from: Time,
+    backlog: Summary,
+    rate: BitsPerSec,
+    /// Those that are known before their time.
+    early: VecDeque<(Time, Duration)>,
 }
 
 impl LinkSlot {
-    /// Of a link that hands packets on ahead of time: those that have come out by now.
-    #[inline]
+    /// Counts and delays of a plain link come to be as of now.
     fn release(&mut self, now: Time) {
         let Line::Express(express) = &mut self.line else {
             return;
         };
-        while self.silent && express.next_exit().is_some_and(|at| at <= now) {
-            if let (Some(exit), Some(sojourn)) = (express.pop(), &mut self.sojourn) {
-                sojourn.add_span(exit.sojourn);
+        match &mut self.watch {
+            Some(watch) => express.release(now, |waited| watch.sojourn.add_span(waited)),
+            None => express.release(now, |_| {}),
+        }
+    }
+
+    /// Takes the samples that are due before `at`; those after `until` do not count yet.
+    fn sample_before(&mut self, at: Time, until: Time) {
+        let Line::Express(express) = &mut self.line else {
+            return;
+        };
+        let watch = self.watch.as_mut();
+        let Some(sampler) = watch.and_then(|watch| watch.sampler.as_mut()) else {
+            return;
+        };
+        while sampler.next < at {
+            let backlog = express.backlog(sampler.next);
+            let delay = backlog.serialization_delay_ceil(sampler.rate);
+            if sampler.next > until {
+                sampler.early.push_back((sampler.next, delay));
+            } else if sampler.next >= sampler.from {
+                sampler.backlog.add_span(delay);
+            }
+            sampler.next += sampler.every;
+        }
+    }
+
+    /// Those that were known early count once their time has come.
+    fn count_samples(&mut self, now: Time) {
+        let watch = self.watch.as_mut();
+        if let Some(sampler) = watch.and_then(|watch| watch.sampler.as_mut()) {
+            let due = sampler.early.partition_point(|(at, _)| *at <= now);
+            for (at, delay) in sampler.early.drain(..due) {
+                if at >= sampler.from {
+                    sampler.backlog.add_span(delay);
+                }
             }
         }
     }
@@ -117,7 +187,8 @@ enum Line {
 enum Feeder {
     Nothing,
     Link(LinkIndex),
-    /// A host, or more than one.
+    /// What stands at the end of a route, and sends.
+    End(u32),
     Several,
 }
 
@@ -226,6 +297,8 @@ mod kind {
     pub const CONNECTION: u32 = 6;
     /// Packets that find no room, later.
     pub const REFUSALS: u32 = 7;
+    /// Packets that get to a link where ways meet.
+    pub const MERGE: u32 = 8;
     /// Bits of the number below the kind.
     pub const BITS: u32 = 25;
     pub const MASK: u32 = (1 << BITS) - 1;
@@ -247,6 +320,9 @@ pub struct Network {
     /// Who stands at each place of the agenda.
     actors: Vec<u32>,
     links: Vec<LinkSlot>,
+    merges: Vec<Gathering>,
+    /// Until when the network is told to run.
+    until: Time,
     /// All routes, one behind the other: numbers of links, then what stands at the end.
     routes: Vec<u32>,
     /// Routes or links have been added since it was found out which links are silent.
@@ -259,7 +335,19 @@ pub struct Network {
     pub datagrams: Vec<Datagrams>,
     /// What stands at the end of the route of each flow.
     owners: Vec<u32>,
+    /// Links whose delays are kept.
+    watched: Vec<LinkIndex>,
     events: u64,
+}
+
+/// What is on its way to a link where plain ones meet.
+struct Gathering {
+    merge: Merge,
+    link: LinkIndex,
+    /// Its place in the agenda.
+    place: u32,
+    /// The link's own delay: what gets there within a span as long has not come out at its end.
+    span: Duration,
 }
 
 impl Default for Network {
@@ -271,6 +359,8 @@ impl Default for Network {
             agenda,
             actors: vec![tag(kind::REFUSALS, 0)],
             links: Vec::new(),
+            merges: Vec::new(),
+            until: Time::ZERO,
             routes: Vec::new(),
             changed: false,
             arena: Arena::default(),
@@ -279,6 +369,7 @@ impl Default for Network {
             connections: Vec::new(),
             datagrams: Vec::new(),
             owners: Vec::new(),
+            watched: Vec::new(),
             events: 0,
         }
     }
@@ -308,7 +399,9 @@ impl Network {
             silent: false,
             tapped: false,
             fed_by: Feeder::Nothing,
-            sojourn: None,
+            merge: None,
+            ahead: false,
+            watch: None,
         });
         self.actors.push(tag(kind::LINK, number));
         number
@@ -316,16 +409,41 @@ impl Network {
 
     /// From now on the sojourn times of that link are kept.
     pub fn watch(&mut self, link: LinkIndex) {
-        self.links[link].sojourn = Some(Box::default());
+        self.links[link].watch = Some(Box::default());
+        self.watched.push(link);
+    }
+
+    /// Whether what comes out of a link is known ahead: first in, first out, at a fixed rate.
+    pub fn is_plain(&self, link: LinkIndex) -> bool {
+        matches!(self.links[link].line, Line::Express(_))
+    }
+
+    /// A watched plain link's backlog is looked at now and then, as the delay at `rate` that a packet would have
+    /// met, without stopping for it; samples before `from` do not count.
+    pub fn sample(&mut self, link: LinkIndex, every: Duration, from: Time, rate: BitsPerSec) {
+        let next = self.now;
+        let slot = &mut self.links[link];
+        assert!(matches!(slot.line, Line::Express(_)), "not a plain link");
+        let watch = slot.watch.as_mut().expect("a link that is watched");
+        watch.sampler = Some(Sampler {
+            next,
+            every,
+            from,
+            backlog: Summary::default(),
+            rate,
+            early: VecDeque::new(),
+        });
     }
 
     /// From now on observers are told in time what enters that link and what comes out of it.
     pub fn tap(&mut self, link: LinkIndex) {
+        assert!(self.events == 0, "taps are set before the first packet");
         self.links[link].tapped = true;
         self.changed = true;
     }
 
-    fn way(&mut self, links: &[LinkIndex], end: u32, dscp: u8) -> Way {
+    /// From one end over links to another.
+    fn way(&mut self, from: u32, links: &[LinkIndex], end: u32, dscp: u8) -> Way {
         assert!(!links.is_empty(), "a route needs a link");
         let position = u32::try_from(self.routes.len()).expect("fewer than 2^32 hops");
         assert!(
@@ -333,7 +451,7 @@ impl Network {
             "routes are laid before the first packet is sent"
         );
         self.changed = true;
-        let mut feeder = Feeder::Several;
+        let mut feeder = Feeder::End(from);
         for link in links {
             let fed_by = &mut self.links[*link].fed_by;
             *fed_by = match *fed_by {
@@ -367,6 +485,7 @@ impl Network {
         let number = self.connections.len();
         let name = format!("connection/{number}");
         let sender = Sender::new(settings.clone(), streams, &name);
+        let (from, to) = (tag(kind::SENDER, number), tag(kind::RECEIVER, number));
         let connection = Connection {
             forward_ecn: sender.ecn(),
             sender,
@@ -374,8 +493,8 @@ impl Network {
             application,
             started: start,
             idle: true,
-            forward: self.way(there, tag(kind::RECEIVER, number), settings.dscp),
-            back: self.way(back, tag(kind::SENDER, number), settings.dscp),
+            forward: self.way(from, there, to, settings.dscp),
+            back: self.way(to, back, from, settings.dscp),
             place: self.agenda.add(),
             write_due: Some(start),
             lost: 0,
@@ -395,10 +514,11 @@ impl Network {
         self.actors.push(tag(kind::SOURCE, number));
         self.agenda.set(place, source.next_wakeup());
         let dscp = source.dscp();
-        let way = self.way(there, tag(kind::SINK, number), dscp);
+        let (from, to) = (tag(kind::SOURCE, number), tag(kind::SINK, number));
+        let way = self.way(from, there, to, dscp);
         let back = source
             .echoes()
-            .then(|| self.way(back, tag(kind::ANSWER, number), dscp));
+            .then(|| self.way(to, back, tag(kind::ANSWER, number), dscp));
         self.datagrams.push(Datagrams {
             source,
             way,
@@ -418,7 +538,7 @@ impl Network {
     pub fn now(&self) -> Time {
         self.now
     }
-    /// Events handled so far.
+    /// Events handled so far: packets that arrived or came to where ways meet, timers that ran out.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -435,15 +555,20 @@ impl Network {
     }
     /// Sojourn times of a watched link.
     pub fn sojourn(&self, link: LinkIndex) -> Option<&Summary> {
-        self.links[link].sojourn.as_deref()
+        self.links[link].watch.as_ref().map(|w| &w.sojourn)
+    }
+    /// Samples of a link's backlog, where they were asked for.
+    pub fn backlog(&self, link: LinkIndex) -> Option<&Summary> {
+        let watch = self.links[link].watch.as_ref()?;
+        watch.sampler.as_ref().map(|s| &s.backlog)
     }
 
     /// Forgets the delays so far: what comes from now on is what counts.
     pub fn begin_measurement(&mut self) {
         for link in &mut self.links {
             link.release(self.now);
-            if let Some(sojourn) = &mut link.sojourn {
-                sojourn.clear();
+            if let Some(watch) = &mut link.watch {
+                watch.sojourn.clear();
             }
         }
         for c in &mut self.connections {
@@ -469,15 +594,16 @@ impl Network {
     /// Handles every event up to and including `until`.
     pub fn run_until<O: Observer>(&mut self, until: Time, observer: &mut O) {
         if self.changed {
-            self.find_silent_links();
+            self.look_ahead();
         }
+        self.until = until;
         while let Some((now, place)) = self.agenda.first_until(until) {
             self.now = now;
-            self.events += 1;
             let actor = self.actors[place as usize];
             let number = (actor & kind::MASK) as usize;
             match actor >> kind::BITS {
                 kind::LINK => self.serve_link(number, observer),
+                kind::MERGE => self.serve_merge(number, observer),
                 kind::CONNECTION => self.serve_connection(number, observer),
                 kind::SOURCE => self.serve_source(number, observer),
                 kind::REFUSALS => self.serve_refusals(observer),
@@ -485,27 +611,85 @@ impl Network {
             }
         }
         self.now = self.now.max(until);
+        for link in &self.watched {
+            let slot = &mut self.links[*link];
+            // Samples first: what is released counts no more as having waited.
+            let after = self.now.as_nanos().saturating_add(1);
+            slot.sample_before(Time::from_nanos(after), self.now);
+            slot.count_samples(self.now);
+            slot.release(self.now);
+        }
     }
 
-    /// A link is silent if all that leaves it goes on to links that nothing else feeds: what happens there
-    /// depends on nothing but what leaves it, and is known as soon as that is.
-    fn find_silent_links(&mut self) {
+    /// Finds out what is known ahead of which link.
+    fn look_ahead(&mut self) {
         self.changed = false;
-        for slot in &mut self.links {
-            slot.silent = matches!(slot.line, Line::Express(_)) && !slot.tapped;
-        }
-        for hop in self.routes.windows(2) {
-            let (from, to) = (hop[0], hop[1]);
-            if from >> kind::BITS != kind::LINK {
+        let is_link = |stop: u32| stop >> kind::BITS == kind::LINK;
+        // Links that know what is on its way to them: nothing enters them but from links that take time.
+        let takes_time = |slot: &LinkSlot| matches!(&slot.line, Line::Express(e) if e.takes_time());
+        let mut knows: Vec<bool> = (self.links.iter())
+            .map(|slot| takes_time(slot) && !slot.tapped)
+            .collect();
+        let mut from = None;
+        for stop in &self.routes {
+            if !is_link(*stop) {
+                from = None;
                 continue;
             }
-            let goes_on = to >> kind::BITS == kind::LINK && {
-                let slot = &self.links[to as usize];
-                let plain = matches!(&slot.line, Line::Express(e) if e.takes_time());
-                plain && !slot.tapped && slot.fed_by == Feeder::Link(from as usize)
+            let to = *stop as usize;
+            knows[to] &= match (from, self.links[to].fed_by) {
+                (None, _) => false,
+                (Some(_), Feeder::Link(_)) => true,
+                (Some(from), _) => takes_time(&self.links[from]),
             };
-            self.links[from as usize].silent &= goes_on;
+            from = Some(to);
         }
+        for (number, slot) in self.links.iter_mut().enumerate() {
+            let express = matches!(slot.line, Line::Express(_)) && !slot.tapped;
+            (slot.silent, slot.ahead, slot.merge) = (express, express, None);
+            if let (Line::Express(express), Feeder::Several, true) =
+                (&slot.line, slot.fed_by, knows[number])
+            {
+                slot.merge = Some(self.merges.len() as u32);
+                self.actors.push(tag(kind::MERGE, self.merges.len()));
+                self.merges.push(Gathering {
+                    merge: Merge::default(),
+                    link: number,
+                    place: self.agenda.add(),
+                    span: express.delay(),
+                });
+            }
+        }
+        let mut ends: Vec<Option<u32>> = vec![None; self.links.len()];
+        for hop in self.routes.windows(2).filter(|hop| is_link(hop[0])) {
+            let (from, to) = (hop[0] as usize, hop[1]);
+            let slot = &mut self.links[from];
+            if is_link(to) {
+                slot.silent &= knows[to as usize];
+                slot.ahead = false;
+            } else {
+                slot.silent = false;
+                slot.ahead &= *ends[from].get_or_insert(to) == to;
+            }
+        }
+        for (link, end) in ends.into_iter().enumerate() {
+            self.links[link].ahead &= end.is_some_and(|end| self.sends_alone(end));
+        }
+    }
+
+    /// Whether an end sends into a plain link that nothing else feeds, or not at all.
+    fn sends_alone(&self, end: u32) -> bool {
+        let number = (end & kind::MASK) as usize;
+        let way = match end >> kind::BITS {
+            kind::SENDER => Some(self.connections[number].forward),
+            kind::RECEIVER => Some(self.connections[number].back),
+            kind::SINK => self.datagrams[number].back,
+            _ => None,
+        };
+        way.is_none_or(|way| {
+            let slot = &self.links[self.routes[way.position as usize] as usize];
+            matches!(slot.line, Line::Express(_)) && slot.fed_by == Feeder::End(end) && !slot.tapped
+        })
     }
 
     /// A packet comes out of a link, or may do so.
@@ -516,16 +700,84 @@ impl Network {
             self.serve_any(number, observer);
             return;
         };
-        let exit = express.pop();
+        if slot.ahead {
+            self.serve_end(number, observer);
+            return;
+        }
+        let exit = express.take();
         self.agenda.set(slot.place, express.next_exit());
         if let Some(exit) = exit {
-            if let Some(sojourn) = &mut slot.sojourn {
-                sojourn.add_span(exit.sojourn);
-            }
             let flying = self.arena.get(exit.item);
             let packet = flying.packet(exit.item, self.now);
             observer.left(self.now, number, &packet, &flying.segment);
             self.go_on(exit.item, observer);
+        }
+    }
+
+    /// What a link delivers to its only end, each packet at its own time.
+    fn serve_end<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
+        let limit = if O::BLIND { self.until } else { self.now };
+        let place = self.links[link].place;
+        let mut end = None;
+        loop {
+            let next = self.express(link).next_exit();
+            let Some(at) = next.filter(|at| *at <= limit) else {
+                self.agenda.set(place, next);
+                break;
+            };
+            if let Some(end) = end
+                && let Some((due, of)) = self.due(end)
+                && (due, of) < (at, place)
+            {
+                self.serve_end_timer(end, due, observer);
+                continue;
+            }
+            let Some(exit) = self.express(link).take() else {
+                break;
+            };
+            self.events += 1;
+            let stop = *end.get_or_insert_with(|| {
+                let position = self.arena.get(exit.item).position as usize;
+                self.routes[position + 1]
+            });
+            self.arrive(exit.item, stop, at, observer);
+        }
+        if let Some(end) = end {
+            self.expect(end);
+        }
+    }
+
+    /// A link that knows ahead.
+    #[inline]
+    fn express(&mut self, link: LinkIndex) -> &mut Express<u32> {
+        match &mut self.links[link].line {
+            Line::Express(express) => express,
+            Line::Any(_) => unreachable!("only a plain link knows ahead"),
+        }
+    }
+
+    /// Packets get to a link where ways meet.
+    fn serve_merge<O: Observer>(&mut self, number: usize, observer: &mut O) {
+        self.merges[number].merge.sort();
+        let link = self.merges[number].link;
+        while let Some(arrival) = self.merges[number].merge.take(self.now) {
+            self.events += 1;
+            let Arrival { number, at, .. } = arrival;
+            self.enter(number, at, arrival.position, arrival.len, link, observer);
+        }
+        self.merges[number].merge.done();
+        let next = self.merges[number].merge.first();
+        let at = next.map(|first| self.gathered(number, first, O::BLIND));
+        self.agenda.set(self.merges[number].place, at);
+    }
+
+    /// When what gathers, the first of it at `first`, is put into its link.
+    #[inline]
+    fn gathered(&self, number: usize, first: Time, blind: bool) -> Time {
+        if blind && first < self.until {
+            (first + self.merges[number].span).min(self.until)
+        } else {
+            first
         }
     }
 
@@ -537,8 +789,8 @@ impl Network {
                 return;
             };
             let delivery = link.poll(self.now, &mut self.fates);
-            if let (Some(d), Some(sojourn)) = (&delivery, &mut slot.sojourn) {
-                sojourn.add_span(d.sojourn);
+            if let (Some(d), Some(watch)) = (&delivery, &mut slot.watch) {
+                watch.sojourn.add_span(d.sojourn);
             }
             let again = link.next_wakeup();
             self.agenda.set(slot.place, again);
@@ -573,13 +825,13 @@ impl Network {
         let mut list = std::mem::take(&mut self.fates.list);
         for (packet, fate) in list.drain(..) {
             if let Fate::Dropped(why) = fate {
-                self.lose(packet.id.0 as u32, why, observer);
+                self.lose(self.now, packet.id.0 as u32, why, observer);
             }
         }
         self.fates.list = list;
     }
 
-    fn lose<O: Observer>(&mut self, number: u32, why: Reason, observer: &mut O) {
+    fn lose<O: Observer>(&mut self, now: Time, number: u32, why: Reason, observer: &mut O) {
         let flying = self.arena.get(number);
         let owner = self.owners[flying.flow as usize];
         let index = (owner & kind::MASK) as usize;
@@ -588,8 +840,8 @@ impl Network {
             kind::RECEIVER => self.connections[index].lost += 1,
             _ => {}
         }
-        let packet = flying.packet(number, self.now);
-        observer.packet(self.now, Happening::Dropped(why), &packet, &flying.segment);
+        let packet = flying.packet(number, now);
+        observer.packet(now, Happening::Dropped(why), &packet, &flying.segment);
         self.arena.free(number);
     }
 
@@ -603,50 +855,92 @@ impl Network {
             if let Line::Express(express) = &mut self.links[link].line {
                 express.refuse(self.arena.get(number).len);
             }
-            self.lose(number, Reason::Overlimit, observer);
+            self.lose(at, number, Reason::Overlimit, observer);
         }
         let next = self.refusals.first().map(|r| r.0);
         self.agenda.set(REFUSALS, next);
     }
 
-    /// A packet enters the link that it stands at, and the next ones as far as its future is known.
+    /// A packet enters a link, and the next ones as far as its future is known.
     #[inline]
-    fn enter<O: Observer>(&mut self, number: u32, observer: &mut O) {
-        let flying = self.arena.get_mut(number);
-        let (mut at, mut position, len) = (self.now, flying.position, flying.len);
+    fn enter<O: Observer>(
+        &mut self,
+        number: u32,
+        mut at: Time,
+        mut position: u32,
+        len: u32,
+        mut link: LinkIndex,
+        observer: &mut O,
+    ) {
         loop {
-            let link = self.routes[position as usize] as usize;
-            observer.entered(at, link, &flying.packet(number, at), &flying.segment);
+            if !O::BLIND {
+                let flying = self.arena.get(number);
+                observer.entered(at, link, &flying.packet(number, at), &flying.segment);
+            }
             let slot = &mut self.links[link];
-            if slot.silent {
-                slot.release(self.now);
+            if slot.watch.is_some() {
+                slot.sample_before(at, self.until);
             }
             let Line::Express(express) = &mut slot.line else {
-                flying.position = position;
+                self.arena.get_mut(number).position = position;
                 self.enter_any(link, number, observer);
                 return;
             };
+            if express.is_full() {
+                slot.release(self.now);
+            }
+            let Line::Express(express) = &mut slot.line else {
+                return;
+            };
             let Some(exit) = express.enqueue(at, len, number) else {
-                flying.position = position;
                 if at > self.now {
                     self.refusals.insert((at, link, number));
                     let first = self.refusals.first().map(|r| r.0);
                     self.agenda.set(REFUSALS, first);
                 } else {
                     express.refuse(len);
-                    self.lose(number, Reason::Overlimit, observer);
+                    self.lose(at, number, Reason::Overlimit, observer);
                 }
                 return;
             };
-            if slot.silent {
-                (at, position) = (exit, position + 1);
-                continue;
+            if !slot.silent {
+                self.arena.get_mut(number).position = position;
+                if express.is_single() {
+                    self.agenda.set(slot.place, Some(exit));
+                }
+                return;
             }
-            flying.position = position;
-            if express.is_single() {
-                self.agenda.set(slot.place, Some(exit));
+            express.hand_on();
+            let from = slot.place;
+            (at, position) = (exit, position + 1);
+            link = self.routes[position as usize] as usize;
+            if let Some(merge) = self.links[link].merge {
+                self.gather(
+                    merge as usize,
+                    Arrival {
+                        at,
+                        from,
+                        number,
+                        position,
+                        len,
+                    },
+                    O::BLIND,
+                );
+                return;
             }
-            return;
+        }
+    }
+
+    /// A packet is on its way to where ways meet.
+    #[inline]
+    fn gather(&mut self, number: usize, arrival: Arrival, blind: bool) {
+        let gathering = &mut self.merges[number];
+        if gathering.merge.push(arrival) {
+            let place = gathering.place;
+            let at = self.gathered(number, arrival.at, blind);
+            if at < self.agenda.get(place) {
+                self.agenda.set(place, Some(at));
+            }
         }
     }
 
@@ -666,48 +960,64 @@ impl Network {
     /// A packet has come out of a link: it enters the next or has arrived.
     #[inline]
     fn go_on<O: Observer>(&mut self, number: u32, observer: &mut O) {
+        self.events += 1;
         let flying = self.arena.get_mut(number);
-        flying.position += 1;
-        let next = self.routes[flying.position as usize];
-        if next >> kind::BITS == kind::LINK {
-            self.enter(number, observer);
+        let (from, position, len) = (flying.position, flying.position + 1, flying.len);
+        let next = self.routes[position as usize];
+        if next >> kind::BITS != kind::LINK {
+            self.arrive(number, next, self.now, observer);
+            self.expect(next);
             return;
         }
+        let link = next as usize;
+        match self.links[link].merge {
+            Some(merge) => {
+                let from = self.links[self.routes[from as usize] as usize].place;
+                let at = self.now;
+                let arrival = Arrival {
+                    at,
+                    from,
+                    number,
+                    position,
+                    len,
+                };
+                self.gather(merge as usize, arrival, O::BLIND);
+            }
+            None => self.enter(number, self.now, position, len, link, observer),
+        }
+    }
+
+    /// A packet has arrived at the end of its route.
+    #[inline]
+    fn arrive<O: Observer>(&mut self, number: u32, end: u32, now: Time, observer: &mut O) {
         // Nothing is inserted before the last use of what it says.
         self.arena.free(number);
         let flying = self.arena.get(number);
         let segment = &flying.segment;
-        observer.packet(
-            self.now,
-            Happening::Received,
-            &flying.packet(number, self.now),
-            segment,
-        );
-        let number = (next & kind::MASK) as usize;
-        match next >> kind::BITS {
+        let packet = flying.packet(number, now);
+        observer.packet(now, Happening::Received, &packet, segment);
+        let number = (end & kind::MASK) as usize;
+        match end >> kind::BITS {
             kind::RECEIVER => {
                 let connection = &mut self.connections[number];
                 if segment.len > 0 {
-                    connection
-                        .delay
-                        .add_span(self.now.saturating_since(segment.sent));
+                    let delay = now.saturating_since(segment.sent);
+                    connection.delay.add_span(delay);
                 }
-                let ack = connection
-                    .receiver
-                    .handle_segment(self.now, segment, flying.ecn);
-                self.after_receiver(number, ack, observer);
+                let ack = (connection.receiver).handle_segment(now, segment, flying.ecn);
+                self.after_receiver(number, ack, now, observer);
             }
             kind::SENDER => {
                 let connection = &mut self.connections[number];
-                connection.sender.handle_segment(self.now, segment);
+                connection.sender.handle_segment(now, segment);
                 if connection.sender.is_idle() && !connection.idle {
-                    self.transferred(number, observer);
+                    self.transferred(number, now, observer);
                 }
-                self.after_sender(number, observer);
+                self.after_sender(number, now, observer);
             }
             kind::SINK => {
                 let flow = &mut self.datagrams[number];
-                let delay = self.now.saturating_since(segment.sent);
+                let delay = now.saturating_since(segment.sent);
                 flow.received += 1;
                 flow.received_bytes += u64::from(flying.len);
                 flow.delay.add_span(delay);
@@ -718,14 +1028,14 @@ impl Network {
                         ..*segment
                     };
                     let (len, ecn) = (flying.len, flying.ecn);
-                    self.launch(back, answer, len, ecn, observer);
+                    self.launch(back, answer, len, ecn, now, observer);
                 }
             }
             kind::ANSWER => {
                 let flow = &mut self.datagrams[number];
                 flow.answered += 1;
-                flow.rtt.add_span(self.now.saturating_since(segment.sent));
-                observer.answer(self.now, number, segment, flying.ecn);
+                flow.rtt.add_span(now.saturating_since(segment.sent));
+                observer.answer(now, number, segment, flying.ecn);
             }
             other => unreachable!("a route ends at kind {other}"),
         }
@@ -739,12 +1049,13 @@ impl Network {
         segment: Segment,
         len: u32,
         ecn: Ecn,
+        now: Time,
         observer: &mut O,
     ) {
         // An answer keeps when its probe left.
         let sent = match segment.is(flag::ECHO) {
             true => segment.sent,
-            false => self.now,
+            false => now,
         };
         let flying = Flying {
             position: way.position,
@@ -755,20 +1066,32 @@ impl Network {
             segment: Segment { sent, ..segment },
         };
         let number = self.arena.insert(flying);
-        observer.packet(
-            self.now,
-            Happening::Sent,
-            &flying.packet(number, self.now),
-            &flying.segment,
-        );
-        self.enter(number, observer);
+        let packet = flying.packet(number, now);
+        observer.packet(now, Happening::Sent, &packet, &flying.segment);
+        let link = self.routes[way.position as usize] as usize;
+        self.enter(number, now, way.position, len, link, observer);
     }
 
-    /// A connection wants to be asked then, or before. A timer is not moved when it is put off: it fires
+    /// When an end wants to act by itself, and the place in the agenda that it does so at.
+    #[inline]
+    fn due(&self, end: u32) -> Option<(Time, u32)> {
+        let number = (end & kind::MASK) as usize;
+        let connection = match end >> kind::BITS {
+            kind::SENDER | kind::RECEIVER => &self.connections[number],
+            _ => return None,
+        };
+        let due = match end >> kind::BITS {
+            kind::SENDER => earlier(connection.sender.next_wakeup(), connection.write_due),
+            _ => connection.receiver.next_wakeup(),
+        };
+        due.map(|due| (due, connection.place))
+    }
+
+    /// An end wants to be asked when it is due, or before. A timer is not moved when it is put off: it fires
     /// early, and is then set to the right time.
     #[inline]
-    fn expect(&mut self, place: u32, at: Option<Time>) {
-        if let Some(at) = at
+    fn expect(&mut self, end: u32) {
+        if let Some((at, place)) = self.due(end)
             && at < self.agenda.get(place)
         {
             self.agenda.set(place, Some(at));
@@ -776,10 +1099,10 @@ impl Network {
     }
 
     #[inline]
-    fn after_sender<O: Observer>(&mut self, number: usize, observer: &mut O) {
+    fn after_sender<O: Observer>(&mut self, number: usize, now: Time, observer: &mut O) {
         loop {
             let connection = &mut self.connections[number];
-            let Some(outgoing) = connection.sender.poll_transmit(self.now) else {
+            let Some(outgoing) = connection.sender.poll_transmit(now) else {
                 break;
             };
             let header = connection.sender.settings().header.get() as u32;
@@ -796,10 +1119,8 @@ impl Network {
                 flags: outgoing.flags,
                 ..Segment::default()
             };
-            self.launch(way, segment, len, ecn, observer);
+            self.launch(way, segment, len, ecn, now, observer);
         }
-        let connection = &self.connections[number];
-        self.expect(connection.place, connection.sender.next_wakeup());
     }
 
     #[inline]
@@ -807,45 +1128,60 @@ impl Network {
         &mut self,
         number: usize,
         ack: Option<Segment>,
+        now: Time,
         observer: &mut O,
     ) {
-        let connection = &self.connections[number];
-        let (way, header) = (connection.back, connection.sender.settings().header);
-        self.expect(connection.place, connection.receiver.next_wakeup());
         if let Some(ack) = ack {
+            let connection = &self.connections[number];
+            let (way, header) = (connection.back, connection.sender.settings().header);
             // RFC 2018 section 3: two bytes and eight a block, padded to four.
             let sack = match ack.sacks {
                 0 => 0,
                 n => 4 + 8 * u32::from(n),
             };
-            self.launch(way, ack, header.get() as u32 + sack, Ecn::NotEct, observer);
+            let len = header.get() as u32 + sack;
+            self.launch(way, ack, len, Ecn::NotEct, now, observer);
         }
     }
 
     /// A timer of a connection may have run out, or its application wants to write.
     fn serve_connection<O: Observer>(&mut self, number: usize, observer: &mut O) {
         let now = self.now;
+        self.agenda.set(self.connections[number].place, None);
+        for end in [kind::RECEIVER, kind::SENDER].map(|kind| tag(kind, number)) {
+            if self.due(end).is_some_and(|(at, _)| at <= now) {
+                self.serve_end_timer(end, now, observer);
+            }
+            self.expect(end);
+        }
+    }
+
+    /// Something of an end is due.
+    fn serve_end_timer<O: Observer>(&mut self, end: u32, now: Time, observer: &mut O) {
+        self.events += 1;
+        let number = (end & kind::MASK) as usize;
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         let connection = &mut self.connections[number];
-        let place = connection.place;
-        self.agenda.set(place, None);
+        if end >> kind::BITS == kind::RECEIVER {
+            let ack = connection.receiver.handle_timeout(now);
+            self.after_receiver(number, ack, now, observer);
+            return;
+        }
         if due(connection.write_due) {
             connection.write_due = None;
-            self.write(number);
+            self.write(number, now);
         }
-        let connection = &mut self.connections[number];
-        let ack = connection.receiver.handle_timeout(now);
-        self.after_receiver(number, ack, observer);
-        let connection = &mut self.connections[number];
-        if due(connection.sender.next_wakeup()) {
-            connection.sender.handle_timeout(now);
+        let sender = &mut self.connections[number].sender;
+        if due(sender.next_wakeup()) {
+            sender.handle_timeout(now);
         }
-        self.after_sender(number, observer);
-        self.expect(place, self.connections[number].write_due);
+        self.after_sender(number, now, observer);
     }
 
     fn serve_source<O: Observer>(&mut self, number: usize, observer: &mut O) {
-        while let Some(len) = self.datagrams[number].source.poll(self.now) {
+        self.events += 1;
+        let now = self.now;
+        while let Some(len) = self.datagrams[number].source.poll(now) {
             let flow = &mut self.datagrams[number];
             let segment = Segment {
                 seq: flow.sent,
@@ -853,38 +1189,41 @@ impl Network {
             };
             flow.sent += 1;
             let (way, ecn) = (flow.way, flow.source.ecn());
-            self.launch(way, segment, len.get() as u32, ecn, observer);
+            self.launch(way, segment, len.get() as u32, ecn, now, observer);
         }
         let flow = &self.datagrams[number];
         self.agenda.set(flow.place, flow.source.next_wakeup());
     }
 
     /// The application hands over what it has.
-    fn write(&mut self, number: usize) {
+    fn write(&mut self, number: usize, now: Time) {
         let connection = &mut self.connections[number];
         let bytes = match &mut connection.application {
             Application::Bulk { bytes } => *bytes,
             Application::Transfers(t) => t.bytes.draw(&mut t.sizes).round().max(1.0) as u64,
         };
-        connection.started = self.now;
+        connection.started = now;
         connection.idle = false;
         connection.sender.write(bytes);
     }
 
     /// All that was written has been acknowledged.
-    fn transferred<O: Observer>(&mut self, number: usize, observer: &mut O) {
+    fn transferred<O: Observer>(&mut self, number: usize, now: Time, observer: &mut O) {
         let connection = &mut self.connections[number];
         connection.idle = true;
         let started = connection.started;
-        connection
-            .transfers
-            .add_span(self.now.saturating_since(started));
+        connection.transfers.add_span(now.saturating_since(started));
         if let Application::Transfers(t) = &mut connection.application {
-            let think = base::Duration::from_secs_f64(t.think_s.draw(&mut t.thoughts));
-            connection.write_due = Some(self.now + think);
-            let (place, due) = (connection.place, connection.write_due);
-            self.expect(place, due);
+            let think = Duration::from_secs_f64(t.think_s.draw(&mut t.thoughts));
+            connection.write_due = Some(now + think);
         }
-        observer.done(self.now, number, started);
+        observer.done(now, number, started);
+    }
+}
+
+fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }

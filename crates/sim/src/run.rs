@@ -148,7 +148,8 @@ pub fn run(
     );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
-    let slice = Duration::from_nanos((scenario.duration.as_nanos() / 200).max(1));
+    // A run stops for nobody more often than that.
+    let slice = (scenario.duration / 200).max(Duration::from_millis(200));
     let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
     let mut traffic_due = match scenario.sample.traffic {
         Some(every) if recording => Time::ZERO + every,
@@ -157,6 +158,8 @@ pub fn run(
     let mut warmed = false;
     if let Some(rows) = &mut rows {
         phases(scenario, rows);
+    } else if runner.network_samples() {
+        queue_due = Time::MAX;
     }
     loop {
         let mut next = end.min(queue_due).min(slice_due).min(traffic_due);
@@ -282,6 +285,20 @@ impl<'a> Runner<'a> {
         }
     }
 
+    /// Lets the network sample the watched links' backlog by itself, if it can for all of them.
+    fn network_samples(&mut self) -> bool {
+        let from = Time::ZERO + self.scenario.warmup;
+        let (network, every) = (&mut self.plan.network, self.scenario.sample.queue);
+        let able = |(link, _, _): &(usize, String, BitsPerSec)| network.is_plain(*link);
+        if !self.plan.watched.iter().all(able) {
+            return false;
+        }
+        for (link, _, rate) in &self.plan.watched {
+            network.sample(*link, every, from, *rate);
+        }
+        true
+    }
+
     fn begin_measurement(&mut self) {
         self.plan.network.begin_measurement();
         self.mark = self.counts();
@@ -384,7 +401,7 @@ impl<'a> Runner<'a> {
                     rate_bps: rate.get(),
                     delivered_bps,
                     utilisation: delivered_bps / BitsPerSec::get(*rate) as f64,
-                    queue_ms: Stats::of_ns(&self.backlog[i]),
+                    queue_ms: Stats::of_ns(network.backlog(*link).unwrap_or(&self.backlog[i])),
                     sojourn_ms: network.sojourn(*link).map(Stats::of_ns).unwrap_or_default(),
                     drops,
                     drop_share: drops as f64 / (now.offered[i] - mark.offered[i]).max(1) as f64,

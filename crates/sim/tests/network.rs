@@ -3,10 +3,11 @@
 use base::rng::{Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Packet, Time};
 use link::rate::Rate;
-use link::{Link, LinkParams};
-use sim::network::{Application, Happening, Network, Observer};
+use link::{Express, Link, LinkParams};
+use sim::network::{Application, Blind, Happening, Network, Observer};
 use sim::segment::Segment;
 use sim::source::{Law, Pattern, Source};
+use sim::summary::Summary;
 use sim::tcp::Settings;
 
 /// Everything that an observer is told.
@@ -30,12 +31,33 @@ impl Observer for Diary {
     }
 }
 
+/// How a network is looked at.
+#[derive(Clone, Copy, PartialEq)]
+enum Look {
+    /// No link knows anything ahead.
+    Plodding,
+    /// Plain links know ahead what comes out of them, and every packet is seen.
+    Seeing,
+    /// The same, and none is.
+    Blind,
+}
+
+struct History {
+    lines: Vec<(Time, String)>,
+    figures: Vec<String>,
+    /// Of each link's backlog; none where it was not looked at.
+    samples: Vec<Summary>,
+}
+
+/// How often the backlog of links is looked at.
+const SAMPLED: Duration = Duration::from_millis(10);
+
 /// All that can be seen of a network: what it tells, and every figure now and then.
-fn history(seed: u64, plain_links_know: bool) -> (Vec<(Time, String)>, Vec<String>) {
+fn history(seed: u64, look: Look) -> History {
     let streams = Streams::new(seed);
     let mut rng = streams.stream("topology");
     let mut draw = |n: u64| (uniform(&mut rng) * n as f64) as u64;
-    let mut network = Network::default();
+    let (mut network, mut plain) = (Network::default(), Vec::new());
     let links: Vec<usize> = (0..3 + draw(10))
         .map(|i| {
             let queue = match draw(10) {
@@ -55,8 +77,9 @@ fn history(seed: u64, plain_links_know: bool) -> (Vec<(Time, String)>, Vec<Strin
                 duplicate: if draw(12) == 0 { 0.02 } else { 0.0 },
                 queue: queue.parse().unwrap(),
             };
+            plain.push(Express::<u32>::of(&params).is_some());
             let name = format!("link/{i}");
-            let link = if plain_links_know {
+            let link = if look != Look::Plodding {
                 network.add_link(&params, &streams, &name)
             } else {
                 network.add_ready_link(Link::new(&params, &streams, &name))
@@ -108,9 +131,35 @@ fn history(seed: u64, plain_links_know: bool) -> (Vec<(Time, String)>, Vec<Strin
         network.add_source(source, &there, &back);
     }
     let (mut diary, mut figures) = (Diary::default(), Vec::new());
+    let rate = BitsPerSec::from_mbps(1);
+    let mut samples = vec![Summary::default(); links.len()];
+    let mut sampled = Time::ZERO;
+    for link in &links {
+        let plain = look != Look::Plodding && plain[*link];
+        if plain && network.sojourn(*link).is_some() {
+            network.sample(*link, SAMPLED, Time::ZERO, rate);
+        }
+    }
     for step in 1..=40 {
         let now = Time::from_nanos(step * 73_123_457 + draw(1000));
-        network.run_until(now, &mut diary);
+        match look {
+            Look::Blind => network.run_until(now, &mut Blind),
+            Look::Seeing => network.run_until(now, &mut diary),
+            Look::Plodding => {
+                while sampled <= now {
+                    network.run_until(sampled, &mut diary);
+                    // To look at others changes when their packets are dropped.
+                    let plain = links.iter().zip(&plain).zip(&mut samples);
+                    for ((link, _), samples) in plain.filter(|((_, plain), _)| **plain) {
+                        network.refresh(*link, &mut diary);
+                        let backlog = network.link_stats(*link).backlog.bytes;
+                        samples.add_span(backlog.serialization_delay_ceil(rate));
+                    }
+                    sampled += SAMPLED;
+                }
+                network.run_until(now, &mut diary);
+            }
+        }
         for link in &links {
             network.refresh(*link, &mut diary);
             let sojourn = network.sojourn(*link).cloned();
@@ -139,21 +188,43 @@ fn history(seed: u64, plain_links_know: bool) -> (Vec<(Time, String)>, Vec<Strin
             network.begin_measurement();
         }
     }
-    (diary.lines, figures)
+    for (link, samples) in links.iter().zip(&mut samples) {
+        if let Some(taken) = network.backlog(*link) {
+            samples.clone_from(taken);
+        }
+    }
+    // At one instant there is no order that means anything.
+    diary.lines.sort();
+    History {
+        lines: diary.lines,
+        figures,
+        samples,
+    }
 }
 
 #[test]
 fn what_is_known_ahead_of_plain_links_changes_nothing_that_can_be_seen() {
-    let mut seen = 0;
+    let (mut seen, mut sampled) = (0, 0);
     for seed in 0..50 {
-        let (lines, figures) = history(seed, true);
-        let (all_lines, all_figures) = history(seed, false);
-        let other = lines.iter().zip(&all_lines).find(|(a, b)| a != b);
+        let all = history(seed, Look::Plodding);
+        let seeing = history(seed, Look::Seeing);
+        let blind = history(seed, Look::Blind);
+        let other = seeing.lines.iter().zip(&all.lines).find(|(a, b)| a != b);
         assert_eq!(other, None, "seed {seed}");
-        let other = figures.iter().zip(&all_figures).find(|(a, b)| a != b);
-        assert_eq!(other, None, "seed {seed}");
-        assert_eq!(lines.len(), all_lines.len(), "seed {seed}");
-        seen += lines.len();
+        assert_eq!(seeing.lines.len(), all.lines.len(), "seed {seed}");
+        for ahead in [&seeing, &blind] {
+            let other = ahead.figures.iter().zip(&all.figures);
+            let other = other.enumerate().find(|(_, (a, b))| a != b);
+            assert_eq!(other, None, "seed {seed}");
+            for (link, (own, other)) in ahead.samples.iter().zip(&all.samples).enumerate() {
+                if own.count() > 0 {
+                    assert_eq!(own, other, "seed {seed}, link {link}");
+                    sampled += 1;
+                }
+            }
+        }
+        seen += all.lines.len();
     }
     assert!(seen > 100_000, "{seen} lines prove little");
+    assert!(sampled > 200, "{sampled} links prove little");
 }

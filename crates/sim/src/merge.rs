@@ -1,0 +1,149 @@
+//! Where ways meet: the packets on their way to a link that several others feed. When each of them gets
+//! there is known ahead; the link takes them in that order, many at once.
+
+use base::Time;
+
+/// A packet that will be at the link then. The least comes first: by time, then by the place of the link
+/// that it comes from, then in the order in which they were pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub at: Time,
+    /// Of the link that it comes from, in the agenda.
+    pub from: u32,
+    pub number: u32,
+    /// Its place in the routes.
+    pub position: u32,
+    pub len: u32,
+}
+
+impl Arrival {
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.at.as_nanos()) << 32 | u128::from(self.from)
+    }
+}
+
+#[derive(Debug)]
+pub struct Merge {
+    /// In order from `head` on; what is before has been taken.
+    sorted: Vec<Arrival>,
+    head: usize,
+    /// In the order in which they were pushed.
+    fresh: Vec<Arrival>,
+    /// Of all of them.
+    first: Time,
+}
+
+impl Default for Merge {
+    fn default() -> Merge {
+        Merge {
+            sorted: Vec::new(),
+            head: 0,
+            fresh: Vec::new(),
+            first: Time::MAX,
+        }
+    }
+}
+
+impl Merge {
+    /// Whether it comes before all that are there.
+    #[inline]
+    pub fn push(&mut self, arrival: Arrival) -> bool {
+        self.fresh.push(arrival);
+        let first = arrival.at < self.first;
+        if first {
+            self.first = arrival.at;
+        }
+        first
+    }
+
+    /// When the first arrives.
+    pub fn first(&self) -> Option<Time> {
+        (self.first < Time::MAX).then_some(self.first)
+    }
+
+    /// Puts what was pushed in its place; then [`take`](Merge::take) gives all in order.
+    pub fn sort(&mut self) {
+        if self.fresh.is_empty() {
+            return;
+        }
+        // What comes from one sender is in order already, which this sort makes use of.
+        self.fresh.sort_by_key(Arrival::key);
+        if self.head > self.sorted.len() / 2 {
+            self.sorted.drain(..self.head);
+            self.head = 0;
+        }
+        // From the end, only as far as what was there has to make room.
+        let mut from = self.sorted.len();
+        self.sorted.extend_from_slice(&self.fresh);
+        while let Some(last) = self.fresh.pop() {
+            while from > self.head && self.sorted[from - 1].key() > last.key() {
+                from -= 1;
+                self.sorted[from + self.fresh.len() + 1] = self.sorted[from];
+            }
+            self.sorted[from + self.fresh.len()] = last;
+        }
+    }
+
+    /// The next one, if it arrives by then.
+    #[inline]
+    pub fn take(&mut self, until: Time) -> Option<Arrival> {
+        let next = *self.sorted.get(self.head)?;
+        if next.at > until {
+            return None;
+        }
+        self.head += 1;
+        Some(next)
+    }
+
+    /// All that were due have been taken.
+    pub fn done(&mut self) {
+        if self.head == self.sorted.len() {
+            self.sorted.clear();
+            self.head = 0;
+        }
+        let fresh = self.fresh.iter().map(|a| a.at).min();
+        let sorted = self.sorted.get(self.head).map(|a| a.at);
+        self.first = fresh.into_iter().chain(sorted).min().unwrap_or(Time::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::rng::{Streams, uniform};
+
+    #[test]
+    fn random_arrivals_come_in_the_order_of_a_stable_sort() {
+        for seed in 0..50 {
+            let mut rng = Streams::new(seed).stream("merge");
+            let mut draw = |n: u64| (uniform(&mut rng) * n as f64) as u64;
+            let (mut merge, mut model) = (Merge::default(), Vec::new());
+            let mut now = 0;
+            for number in 0..400 {
+                let arrival = Arrival {
+                    at: Time::from_nanos(now + 1 + draw(40)),
+                    from: draw(4) as u32,
+                    number,
+                    position: 0,
+                    len: 0,
+                };
+                let before = model.iter().map(|a: &Arrival| a.at).min();
+                assert_eq!(merge.push(arrival), before.is_none_or(|b| arrival.at < b));
+                model.push(arrival);
+                assert_eq!(merge.first(), model.iter().map(|a| a.at).min());
+                if draw(1 + seed % 9) == 0 {
+                    now += draw(30);
+                    merge.sort();
+                    model.sort_by_key(|a| (a.at, a.from));
+                    let due = model.partition_point(|a| a.at.as_nanos() <= now);
+                    for arrival in model.drain(..due) {
+                        assert_eq!(merge.take(Time::from_nanos(now)), Some(arrival), "{seed}");
+                    }
+                    assert_eq!(merge.take(Time::from_nanos(now)), None);
+                    merge.done();
+                }
+            }
+        }
+    }
+}
