@@ -113,6 +113,13 @@ fn a_rate_that_falls_is_averaged_over_the_time_that_counts() {
         "falls.toml",
         &SCENARIO.replace("RATE", "{ trace = \"falls.csv\" }"),
     );
+    let out = sim(&path, &["--json"]);
+    let json: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    // 60 kB wait 96 ms at 5 Mbit/s: what packets met, not what they would have met at the mean rate.
+    let longest = json[0]["estimates"]["link.queue_ms.max"]["mean"]
+        .as_f64()
+        .unwrap();
+    assert!((85.0..100.0).contains(&longest), "{longest}");
     // From 2 to 10 s: half of the time 20 Mbit/s, half 5.
     let (goodput, used) = figures(&path, &[]);
     assert!((goodput - 12.5 * 0.96).abs() < 0.5, "{goodput}");

@@ -38,6 +38,8 @@ pub struct Plan {
     pub network: Network,
     /// Number, name and mean rate after the warm-up of the links whose queues the scenario is about.
     pub watched: Vec<(usize, String, BitsPerSec)>,
+    /// Those of them whose rate varies.
+    pub varying: Vec<usize>,
     /// The way back of the first of them.
     pub back: Option<usize>,
     pub flows: Vec<Instance>,
@@ -300,7 +302,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     let streams = Streams::new(seed);
     let graph = graph_of(scenario)?;
     let mut network = Network::default();
-    let mut watched = Vec::new();
+    let (mut watched, mut varying) = (Vec::new(), Vec::new());
     let first = graph.edges.iter().find(|e| e.watched);
     let back = first.and_then(|f| {
         let mut edges = graph.edges.iter();
@@ -315,6 +317,9 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             // Nothing is divided by the zero of an outage that lasts.
             let mean = mean.max(BitsPerSec::new(1));
             watched.push((link, edge.name.clone(), mean));
+            if !matches!(params.rate, link::rate::Rate::Fixed(_)) {
+                varying.push(link);
+            }
         }
     }
     let mut router = Router::new(&graph);
@@ -354,6 +359,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     Ok(Plan {
         network,
         watched,
+        varying,
         back,
         flows,
     })

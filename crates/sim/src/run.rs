@@ -44,7 +44,8 @@ pub struct LinkOutcome {
     /// What left the queue's far end, whole IP packets.
     pub delivered_bps: f64,
     pub utilisation: f64,
-    /// Backlog over the mean rate, sampled: the delay that a packet would have met.
+    /// Backlog over the rate, sampled: the delay that a packet would have met. Where the rate varies that cannot be
+    /// told from the backlog, and these are the waiting times of the packets that came out.
     pub queue_ms: Stats,
     /// Waiting times of the packets that came out.
     pub sojourn_ms: Stats,
@@ -394,6 +395,7 @@ impl<'a> Runner<'a> {
             .iter()
             .enumerate()
             .map(|(i, (link, name, rate))| {
+                let sojourn_ms = network.sojourn(*link).map(Stats::of_ns).unwrap_or_default();
                 let delivered_bps = per_s((now.delivered[i] - mark.delivered[i]) as f64);
                 let drops = now.drops[i] - mark.drops[i];
                 LinkOutcome {
@@ -401,8 +403,11 @@ impl<'a> Runner<'a> {
                     rate_bps: rate.get(),
                     delivered_bps,
                     utilisation: delivered_bps / BitsPerSec::get(*rate) as f64,
-                    queue_ms: Stats::of_ns(network.backlog(*link).unwrap_or(&self.backlog[i])),
-                    sojourn_ms: network.sojourn(*link).map(Stats::of_ns).unwrap_or_default(),
+                    queue_ms: match self.plan.varying.contains(link) {
+                        true => sojourn_ms,
+                        false => Stats::of_ns(network.backlog(*link).unwrap_or(&self.backlog[i])),
+                    },
+                    sojourn_ms,
                     drops,
                     drop_share: drops as f64 / (now.offered[i] - mark.offered[i]).max(1) as f64,
                     marks: now.marks[i] - mark.marks[i],
