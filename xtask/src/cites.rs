@@ -66,6 +66,10 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (3522, "The Eifel Detection Algorithm for TCP"),
     (
+        3551,
+        "RTP Profile for Audio and Video Conferences with Minimal Control",
+    ),
+    (
         4231,
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
     ),
@@ -147,6 +151,8 @@ const TITLES: &[(u32, &str)] = &[
         "A Lower-Effort Per-Hop Behavior (LE PHB) for Differentiated Services",
     ),
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
+    (9112, "HTTP/1.1"),
+    (9113, "HTTP/2"),
     (9293, "Transmission Control Protocol (TCP)"),
     (
         9330,

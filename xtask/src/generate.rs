@@ -65,6 +65,7 @@ fn files() -> Result<Vec<(String, String)>> {
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
         ("docs/reference/controllers.md".into(), controllers_page()?),
         ("docs/reference/links.md".into(), links_page()?),
+        ("docs/reference/sources.md".into(), sources_page()?),
         ("docs/reference/models.md".into(), models_page()?),
         ("docs/reference/probes.md".into(), probes_page()?),
         (
@@ -245,28 +246,44 @@ Named as `sweep:size=1000,mode=full` after `tailback probe`; `tailback list prob
     Ok(out)
 }
 
+fn sources_page() -> Result<String> {
+    let mut out = format!(
+        "{GENERATED}# Sources
+
+What a simulated host sends: `kind = \"web\"` in a scenario's `[[flow]]`, with the source's own keys beside it; `tailback
+list sources` prints this table too.
+"
+    );
+    for spec in sim::source::registry::SOURCES {
+        entry(&mut out, &spec.entry)?;
+    }
+    Ok(out)
+}
+
+fn unit_name(unit: Unit) -> String {
+    match unit {
+        Unit::Duration => "time".to_owned(),
+        Unit::Bytes => "bytes".to_owned(),
+        Unit::Rate => "rate".to_owned(),
+        Unit::Packets => "packets".to_owned(),
+        Unit::Count => "count".to_owned(),
+        Unit::Probability => "probability".to_owned(),
+        Unit::Number => "number".to_owned(),
+        Unit::Switch => "switch".to_owned(),
+        Unit::Choice(words) => words.join(" or "),
+        Unit::List(unit) => format!("list of {}s", unit_name(*unit)),
+    }
+}
+
 fn entry(out: &mut String, e: &Entry) -> Result<()> {
-    write!(
-        out,
-        "\n## {}\n\n{}{}\n\nSource: {}.\n\n",
-        e.name,
-        e.summary,
-        if e.summary.ends_with('?') { "" } else { "." },
-        e.sources.join("; ")
-    )?;
+    let stop = if e.summary.ends_with('?') { "" } else { "." };
+    write!(out, "\n## {}\n\n{}{stop}\n\n", e.name, e.summary)?;
+    if !e.sources.is_empty() {
+        write!(out, "Source: {}.\n\n", e.sources.join("; "))?;
+    }
     *out += "| parameter | unit | default | from | to | meaning | after |\n|---|---|---|---|---|---|---|\n";
     for p in e.parameters {
-        let unit = match p.unit {
-            Unit::Duration => "time".to_owned(),
-            Unit::Bytes => "bytes".to_owned(),
-            Unit::Rate => "rate".to_owned(),
-            Unit::Packets => "packets".to_owned(),
-            Unit::Count => "count".to_owned(),
-            Unit::Probability => "probability".to_owned(),
-            Unit::Number => "number".to_owned(),
-            Unit::Switch => "switch".to_owned(),
-            Unit::Choice(words) => words.join(" or "),
-        };
+        let unit = unit_name(p.unit);
         let default = p.default.unwrap_or("not set");
         let (doc, after) = (cell(p.doc), cell(p.section));
         let (from, to) = match p.unit {

@@ -4,6 +4,7 @@
 
 use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
 use std::fmt;
+use std::sync::Arc;
 
 /// What a parameter is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum Unit {
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Several of these, such as `0.5; 1; 1.5`.
+    List(&'static Unit),
 }
 
 /// One parameter of an entry. `default`, `min` and `max` are written as a person would write them.
@@ -48,7 +51,7 @@ pub struct Entry {
     pub parameters: &'static [Parameter],
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Duration(Duration),
     Bytes(Bytes),
@@ -57,6 +60,7 @@ pub enum Value {
     Real(f64),
     Switch(bool),
     Choice(&'static str),
+    List(Arc<[Value]>),
 }
 
 /// An entry with a value, given or default, for each of its parameters.
@@ -144,18 +148,33 @@ impl Words {
                 known: known.join(", "),
             }
         })?;
-        let keys: Vec<&str> = entry.parameters.iter().map(|p| p.name).collect();
-        let mut values = vec![None; keys.len()];
+        let mut pairs = Vec::new();
         for part in rest.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-            let (key, value) = part
+            let pair = part
                 .split_once('=')
                 .ok_or_else(|| WordsError::NotKeyValue {
                     kind,
                     name: entry.name,
                     part: part.to_string(),
-                    known: keys.join(", "),
+                    known: keys_of(entry).join(", "),
                 })?;
-            let key = key.trim();
+            pairs.push((pair.0.trim(), pair.1.trim()));
+        }
+        Words::with(kind, entry, pairs)
+    }
+
+    /// An entry with values for some of its keys, each as a person would write it.
+    ///
+    /// # Errors
+    /// As [`Words::parse`].
+    pub fn with<'a>(
+        kind: &'static str,
+        entry: &'static Entry,
+        pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Words, WordsError> {
+        let keys = keys_of(entry);
+        let mut values = vec![None; keys.len()];
+        for (key, value) in pairs {
             let at = keys
                 .iter()
                 .position(|k| *k == key)
@@ -178,7 +197,7 @@ impl Words {
                     key: parameter.name,
                 });
             }
-            values[at] = Some(parameter.read(kind, entry.name, value.trim())?);
+            values[at] = Some(parameter.read(kind, entry.name, value)?);
         }
         for (parameter, value) in entry.parameters.iter().zip(&mut values) {
             if let (None, Some(default)) = (&value, parameter.default) {
@@ -196,6 +215,13 @@ impl Words {
     pub fn get(&self, key: &str) -> Option<Value> {
         let at = self.entry.parameters.iter().position(|p| p.name == key);
         self.values[at.unwrap_or_else(|| panic!("{} has no parameter {key}", self.entry.name))]
+            .clone()
+    }
+
+    /// Every parameter with its value.
+    pub fn all(&self) -> impl Iterator<Item = (&'static Parameter, Option<&Value>)> {
+        let values = self.values.iter().map(Option::as_ref);
+        self.entry.parameters.iter().zip(values)
     }
 
     pub fn duration(&self, key: &str) -> Duration {
@@ -236,6 +262,12 @@ impl Words {
             other => panic!("{}: {key} is {other:?}, not a choice", self.entry.name),
         }
     }
+    pub fn list(&self, key: &str) -> Arc<[Value]> {
+        match self.get(key) {
+            Some(Value::List(list)) => list,
+            other => panic!("{}: {key} is {other:?}, not a list", self.entry.name),
+        }
+    }
     pub fn bytes_if_set(&self, key: &str) -> Option<Bytes> {
         self.get(key).map(|v| match v {
             Value::Bytes(b) => b,
@@ -263,7 +295,7 @@ impl fmt::Display for Words {
         let mut separator = ':';
         for (parameter, value) in self.entry.parameters.iter().zip(&self.values) {
             let default = parameter.default.and_then(|d| parameter.unit.read(d).ok());
-            if let Some(value) = value.filter(|v| Some(*v) != default) {
+            if let Some(value) = value.as_ref().filter(|v| default.as_ref() != Some(v)) {
                 write!(f, "{separator}{}={value}", parameter.name)?;
                 separator = ',';
             }
@@ -285,13 +317,16 @@ impl Parameter {
             key: self.name,
             why,
         })?;
+        let unit = match self.unit {
+            Unit::List(unit) => *unit,
+            unit => unit,
+        };
         let bound = |text| {
-            self.unit
-                .read(text)
+            unit.read(text)
                 .expect("the bounds of a table are well formed")
         };
         let bounded = !matches!(self.unit, Unit::Choice(_) | Unit::Switch);
-        if bounded && (value.below(bound(self.min)) || bound(self.max).below(value)) {
+        if bounded && (value.below(&bound(self.min)) || bound(self.max).below(&value)) {
             return Err(WordsError::OutOfRange {
                 kind,
                 name,
@@ -357,13 +392,20 @@ impl Unit {
                         hint(text, known)
                     )
                 }),
+            Unit::List(unit) => {
+                let parts = text.split(';').map(|part| unit.read(part.trim()));
+                parts.collect::<Result<_, _>>().map(Value::List)
+            }
         }
     }
 }
 
 impl Value {
-    fn below(self, other: Value) -> bool {
+    /// Whether it, or any of a list, is less than `other`, or the least of that.
+    fn below(&self, other: &Value) -> bool {
         match (self, other) {
+            (Value::List(list), bound) => list.iter().any(|v| v.below(bound)),
+            (bound, Value::List(list)) => list.iter().any(|v| bound.below(v)),
             (Value::Duration(a), Value::Duration(b)) => a < b,
             (Value::Bytes(a), Value::Bytes(b)) => a < b,
             (Value::Rate(a), Value::Rate(b)) => a < b,
@@ -384,8 +426,19 @@ impl fmt::Display for Value {
             Value::Real(r) => r.fmt(f),
             Value::Switch(b) => b.fmt(f),
             Value::Choice(c) => c.fmt(f),
+            Value::List(list) => {
+                for (i, value) in list.iter().enumerate() {
+                    f.write_str(if i > 0 { "; " } else { "" })?;
+                    value.fmt(f)?;
+                }
+                Ok(())
+            }
         }
     }
+}
+
+fn keys_of(entry: &Entry) -> Vec<&'static str> {
+    entry.parameters.iter().map(|p| p.name).collect()
 }
 
 /// ` Did you mean "…"?` where one of `known` is near, else nothing.

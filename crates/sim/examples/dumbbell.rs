@@ -5,7 +5,7 @@ use base::rng::Streams;
 use base::{BitsPerSec, Bytes, Duration, Time};
 use link::LinkParams;
 use link::rate::Rate;
-use sim::network::{Application, Blind, Network};
+use sim::network::{Blind, Network};
 use sim::tcp::Settings;
 
 fn line(rate: u64, delay_ms: u64, packets: u64) -> LinkParams {
@@ -46,7 +46,7 @@ fn main() {
             &[a, there, b],
             &[c, back, d],
             Time::from_millis(100 * i),
-            Application::Bulk { bytes: u64::MAX },
+            u64::MAX,
             &streams,
         );
     }

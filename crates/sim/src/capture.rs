@@ -8,7 +8,7 @@
 
 mod wire;
 
-use crate::network::{Happening, LinkIndex, Observer};
+use crate::network::{Connection, Happening, LinkIndex, Observer};
 use crate::plan::{self, Plan};
 use crate::run::began_ns;
 use crate::scenario::{Scenario, ScenarioError};
@@ -376,6 +376,10 @@ impl<W: Write> Observer for Capture<W> {
             self.taps[tap].add(held);
             self.write(tap);
         }
+    }
+
+    fn opened(&mut self, application: usize, connection: &Connection) {
+        self.wires.opened(application, connection);
     }
 
     fn copied(&mut self, packet: PacketId, copy: PacketId) {

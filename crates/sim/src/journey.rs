@@ -55,7 +55,15 @@ impl Follower {
         let flows = groups.filter(|(_, f)| f.follow).filter_map(|(group, _)| {
             let first = plan.flows.iter().find(|f| f.group == group)?;
             let id = match first.end {
-                End::Tcp(i) => plan.network.connections[i].flow(),
+                End::Tcp(i) => {
+                    let network = &plan.network;
+                    let mut own = network
+                        .host(i)
+                        .channels()
+                        .iter()
+                        .map(|c| &network.connections[*c]);
+                    own.find(|c| !c.is_back())?.flow()
+                }
                 End::Datagrams(i) => plan.network.datagrams[i].flows().0,
             };
             let followed = Followed {

@@ -3,7 +3,7 @@
 //!
 //! A [`Scenario`] is what a TOML file says; [`run()`] carries one out, [`batch::run_all`] many. Underneath,
 //! a [`network::Network`] moves packets along links ([`link::Link`], the same bytes that the emulator
-//! runs) between TCP connections ([`tcp`]) and sources of datagrams ([`source`]).
+//! runs) between TCP connections ([`tcp`]) and what sends on them and beside them ([`source`]).
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod capture;
 pub mod craft;
 pub mod document;
 pub mod fault;
+pub mod flow;
 pub mod journey;
 pub mod lblca;
 pub mod marking;
@@ -31,5 +32,6 @@ pub mod summary;
 pub mod tcp;
 pub mod topology;
 
+pub use flow::Flow;
 pub use run::{Outcome, run};
 pub use scenario::{Draft, Scenario, ScenarioError};

@@ -17,10 +17,14 @@
 //! packets sees them one by one. At equal times links, connections and sources act in the order in which they
 //! were added: an order that depends on the network alone, not on how events came about.
 
+mod applications;
+
+pub use applications::Host;
+
 use crate::agenda::Agenda;
 use crate::merge::{Arrival, Merge};
 use crate::segment::{Arena, Flying, Segment, flag};
-use crate::source::Source;
+use crate::source::{Ask, Bulk, Done, Opening, Source, Span, Told};
 use crate::summary::Summary;
 use crate::tcp::{Receiver, Sender, Settings};
 use base::rng::Streams;
@@ -37,8 +41,10 @@ pub trait Observer {
     fn packet(&mut self, _now: Time, _what: Happening, _packet: &Packet, _segment: &Segment) {}
     /// An answer to a probe has come back.
     fn answer(&mut self, _now: Time, _flow: usize, _probe: &Segment, _ecn: Ecn) {}
-    /// A transfer is complete.
-    fn done(&mut self, _now: Time, _connection: usize, _started: Time) {}
+    /// Something that the user of an application waited for is complete.
+    fn done(&mut self, _now: Time, _application: usize, _what: &Done) {}
+    /// An application has opened a connection while the network is at work, or anew.
+    fn opened(&mut self, _application: usize, _connection: &Connection) {}
     /// A packet enters a link, before its queue; told in time of a link that is [tapped](Network::tap).
     fn entered(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
     /// A packet comes out of a link; told of one that is tapped.
@@ -58,9 +64,13 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.answer(now, flow, probe, ecn);
         self.1.answer(now, flow, probe, ecn);
     }
-    fn done(&mut self, now: Time, connection: usize, started: Time) {
-        self.0.done(now, connection, started);
-        self.1.done(now, connection, started);
+    fn done(&mut self, now: Time, application: usize, what: &Done) {
+        self.0.done(now, application, what);
+        self.1.done(now, application, what);
+    }
+    fn opened(&mut self, application: usize, connection: &Connection) {
+        self.0.opened(application, connection);
+        self.1.opened(application, connection);
     }
     fn entered(&mut self, now: Time, link: LinkIndex, packet: &Packet, segment: &Segment) {
         self.0.entered(now, link, packet, segment);
@@ -192,41 +202,31 @@ enum Feeder {
     Several,
 }
 
-/// What a TCP sender has to send, and when.
-#[derive(Clone, Debug)]
-pub enum Application {
-    /// So many bytes at once; `u64::MAX` never ends.
-    Bulk { bytes: u64 },
-    /// Transfers of random size, each a random time after the one before was acknowledged.
-    Transfers(Box<Transfers>),
-}
-
-#[derive(Clone, Debug)]
-pub struct Transfers {
-    pub bytes: crate::source::Law,
-    pub think_s: crate::source::Law,
-    pub sizes: base::rng::Rng,
-    pub thoughts: base::rng::Rng,
-}
-
 pub struct Connection {
     pub sender: Sender,
     pub receiver: Receiver,
-    application: Application,
-    /// The transfer under way began then.
-    started: Time,
+    /// Whose it is, and which of its connections.
+    application: u32,
+    channel: u32,
+    opening: Opening,
+    /// Where the messages end that have been written and have not arrived, the first of them beside it.
+    messages: VecDeque<u64>,
+    message_at: u64,
     idle: bool,
+    /// Connections that were in its place before.
+    before: applications::Before,
+    opened: u64,
+    /// It is all that its application has, so that its sender acts for that.
+    alone: bool,
+    /// When that wants to write next.
+    write_due: Option<Time>,
     forward: Way,
     back: Way,
     place: u32,
-    /// When the application writes next.
-    write_due: Option<Time>,
     /// Packets of its sender dropped on their way.
     pub lost: u64,
     /// One-way delay of its data.
     pub delay: Summary,
-    /// How long its transfers took.
-    pub transfers: Summary,
     pub forward_ecn: Ecn,
 }
 
@@ -238,13 +238,6 @@ impl Connection {
     /// Of the packets that acknowledge them.
     pub fn back_flow(&self) -> FlowId {
         self.back.id()
-    }
-    /// Payload after which its application has nothing more to say; `None` where that is not known.
-    pub fn ends_after(&self) -> Option<u64> {
-        match self.application {
-            Application::Bulk { bytes } if bytes < u64::MAX => Some(bytes),
-            _ => None,
-        }
     }
 }
 
@@ -299,6 +292,7 @@ mod kind {
     pub const REFUSALS: u32 = 7;
     /// Packets that get to a link where ways meet.
     pub const MERGE: u32 = 8;
+    pub const APPLICATION: u32 = 9;
     /// Bits of the number below the kind.
     pub const BITS: u32 = 25;
     pub const MASK: u32 = (1 << BITS) - 1;
@@ -332,6 +326,8 @@ pub struct Network {
     /// When a packet that is handed on ahead of time finds no room, at which link, and its number.
     refusals: BTreeSet<(Time, LinkIndex, u32)>,
     pub connections: Vec<Connection>,
+    hosts: Vec<Host>,
+    asks: Vec<Ask>,
     pub datagrams: Vec<Datagrams>,
     /// What stands at the end of the route of each flow.
     owners: Vec<u32>,
@@ -367,6 +363,8 @@ impl Default for Network {
             fates: Fates::default(),
             refusals: BTreeSet::new(),
             connections: Vec::new(),
+            hosts: Vec::new(),
+            asks: Vec::new(),
             datagrams: Vec::new(),
             owners: Vec::new(),
             watched: Vec::new(),
@@ -463,48 +461,32 @@ impl Network {
             self.routes.push(tag(kind::LINK, *link));
         }
         self.routes.push(end);
-        let flow = u32::try_from(self.owners.len()).expect("fewer than 2^32 flows");
-        self.owners.push(end);
         Way {
             position,
-            flow,
+            flow: self.new_flow(end),
             dscp,
         }
     }
 
-    /// A connection whose data goes over `there` and whose ACKs come `back`.
+    fn new_flow(&mut self, end: u32) -> u32 {
+        self.owners.push(end);
+        u32::try_from(self.owners.len() - 1).expect("fewer than 2^32 flows")
+    }
+
+    /// A transfer of `bytes` over `there` from `start` on, whose ACKs come `back`; `u64::MAX` never ends. The
+    /// number of its connection.
     pub fn connect(
         &mut self,
         settings: &Settings,
         there: &[LinkIndex],
         back: &[LinkIndex],
         start: Time,
-        application: Application,
+        bytes: u64,
         streams: &Streams,
     ) -> usize {
-        let number = self.connections.len();
-        let name = format!("connection/{number}");
-        let sender = Sender::new(settings.clone(), streams, &name);
-        let (from, to) = (tag(kind::SENDER, number), tag(kind::RECEIVER, number));
-        let connection = Connection {
-            forward_ecn: sender.ecn(),
-            sender,
-            receiver: Receiver::new(settings),
-            application,
-            started: start,
-            idle: true,
-            forward: self.way(from, there, to, settings.dscp),
-            back: self.way(to, back, from, settings.dscp),
-            place: self.agenda.add(),
-            write_due: Some(start),
-            lost: 0,
-            delay: Summary::default(),
-            transfers: Summary::default(),
-        };
-        self.agenda.set(connection.place, Some(start));
-        self.actors.push(tag(kind::CONNECTION, number));
-        self.connections.push(connection);
-        number
+        let bulk = Box::new(Bulk::new(bytes, Span::from(start)));
+        let number = self.add_application(settings, there, back, bulk, streams);
+        self.hosts[number].channels()[0]
     }
 
     /// Datagrams over `there`; where the source asks for it, each comes `back`.
@@ -573,8 +555,8 @@ impl Network {
         }
         for c in &mut self.connections {
             c.delay.clear();
-            c.transfers.clear();
         }
+        self.begin_measuring_applications();
         for d in &mut self.datagrams {
             d.delay.clear();
             d.rtt.clear();
@@ -607,6 +589,7 @@ impl Network {
                 kind::CONNECTION => self.serve_connection(number, observer),
                 kind::SOURCE => self.serve_source(number, observer),
                 kind::REFUSALS => self.serve_refusals(observer),
+                kind::APPLICATION => self.serve_application(number, observer),
                 other => unreachable!("nothing of kind {other} acts"),
             }
         }
@@ -677,7 +660,8 @@ impl Network {
         }
     }
 
-    /// Whether an end sends into a plain link that nothing else feeds, or not at all.
+    /// Whether an end sends into a plain link that nothing else feeds, or not at all. Where an application has
+    /// more than one connection its ends are never alone: it is told of all of them in order.
     fn sends_alone(&self, end: u32) -> bool {
         let number = (end & kind::MASK) as usize;
         let way = match end >> kind::BITS {
@@ -1000,18 +984,29 @@ impl Network {
         match end >> kind::BITS {
             kind::RECEIVER => {
                 let connection = &mut self.connections[number];
+                if flying.flow != connection.forward.flow {
+                    // Of a connection that stood here before.
+                    return;
+                }
                 if segment.len > 0 {
                     let delay = now.saturating_since(segment.sent);
                     connection.delay.add_span(delay);
                 }
                 let ack = (connection.receiver).handle_segment(now, segment, flying.ecn);
+                let arrived = connection.receiver.received() >= connection.message_at;
                 self.after_receiver(number, ack, now, observer);
+                if arrived {
+                    self.message_arrived(number, now, observer);
+                }
             }
             kind::SENDER => {
                 let connection = &mut self.connections[number];
+                if flying.flow != connection.back.flow {
+                    return;
+                }
                 connection.sender.handle_segment(now, segment);
                 if connection.sender.is_idle() && !connection.idle {
-                    self.transferred(number, now, observer);
+                    self.all_acknowledged(number, now, observer);
                 }
                 self.after_sender(number, now, observer);
             }
@@ -1144,7 +1139,7 @@ impl Network {
         }
     }
 
-    /// A timer of a connection may have run out, or its application wants to write.
+    /// A timer of a connection may have run out.
     fn serve_connection<O: Observer>(&mut self, number: usize, observer: &mut O) {
         let now = self.now;
         self.agenda.set(self.connections[number].place, None);
@@ -1169,7 +1164,8 @@ impl Network {
         }
         if due(connection.write_due) {
             connection.write_due = None;
-            self.write(number, now);
+            let application = connection.application as usize;
+            self.tell(application, Told::Due, now, observer);
         }
         let sender = &mut self.connections[number].sender;
         if due(sender.next_wakeup()) {
@@ -1193,31 +1189,6 @@ impl Network {
         }
         let flow = &self.datagrams[number];
         self.agenda.set(flow.place, flow.source.next_wakeup());
-    }
-
-    /// The application hands over what it has.
-    fn write(&mut self, number: usize, now: Time) {
-        let connection = &mut self.connections[number];
-        let bytes = match &mut connection.application {
-            Application::Bulk { bytes } => *bytes,
-            Application::Transfers(t) => t.bytes.draw(&mut t.sizes).round().max(1.0) as u64,
-        };
-        connection.started = now;
-        connection.idle = false;
-        connection.sender.write(bytes);
-    }
-
-    /// All that was written has been acknowledged.
-    fn transferred<O: Observer>(&mut self, number: usize, now: Time, observer: &mut O) {
-        let connection = &mut self.connections[number];
-        connection.idle = true;
-        let started = connection.started;
-        connection.transfers.add_span(now.saturating_since(started));
-        if let Application::Transfers(t) = &mut connection.application {
-            let think = Duration::from_secs_f64(t.think_s.draw(&mut t.thoughts));
-            connection.write_due = Some(now + think);
-        }
-        observer.done(now, number, started);
     }
 }
 

@@ -1,13 +1,15 @@
 //! From a scenario to a network: checked whole before anything runs.
 
 use crate::absurd::FASTEST;
-use crate::network::{Application, Network, Transfers};
-use crate::scenario::{Flow, Kind, Scenario, ScenarioError};
-use crate::source::{Law, Pattern, Source};
+use crate::flow::Flow;
+use crate::network::Network;
+use crate::scenario::{Scenario, ScenarioError};
+use crate::source::registry::Made;
+use crate::source::{Pattern, Span};
 use crate::tcp::Settings;
 use crate::topology::{Graph, Parts, Router};
 use base::rng::{Rng, Streams, uniform};
-use base::{BitsPerSec, Bytes, Duration, Ecn, Time};
+use base::{BitsPerSec, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
 
 /// Flows above this are a slip of the keyboard.
@@ -28,7 +30,7 @@ pub struct Instance {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Number of the connection.
+    /// Number of the application.
     Tcp(usize),
     /// Number of the source of datagrams.
     Datagrams(usize),
@@ -161,29 +163,11 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         if tcp.rate_halving.is_some_and(|f| !(0.0..=1.0).contains(&f)) {
             return invalid(format!("flow \"{label}\": rate_halving: from 0 to 1"));
         }
-        let allowed: &[&str] = match flow.kind {
-            Kind::Bulk => &["size"],
-            Kind::Transfers => &["size", "think"],
-            Kind::Cbr | Kind::Poisson | Kind::Pareto => &["size", "rate"],
-            Kind::Voice | Kind::Pmu => &[],
-            Kind::Probe => &["gap"],
-        };
-        for (key, given) in [
-            ("size", flow.size.is_some()),
-            ("rate", flow.rate.is_some()),
-            ("gap", flow.gap.is_some()),
-            ("think", flow.think.is_some()),
-        ] {
-            if given && !allowed.contains(&key) {
-                return invalid(format!(
-                    "flow \"{label}\": {key} has no meaning for kind = \"{}\"",
-                    format!("{:?}", flow.kind).to_lowercase()
-                ));
-            }
-        }
-        if matches!(flow.kind, Kind::Cbr | Kind::Poisson | Kind::Pareto)
-            && flow.rate.is_none_or(|r| r == BitsPerSec::ZERO)
-        {
+        let needs_rate = flow
+            .source
+            .all()
+            .any(|(p, v)| p.name == "rate" && v.is_none());
+        if needs_rate {
             return invalid(format!(
                 "flow \"{label}\": needs a rate above 0, such as rate = \"448 kbit/s\""
             ));
@@ -193,8 +177,12 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
                 "flow \"{label}\": ecn is what datagrams carry; TCP negotiates it: tcp.ecn = true"
             ));
         }
-        if flow.size == Some(Bytes::ZERO) || flow.gap == Some(Duration::ZERO) {
-            return invalid(format!("flow \"{label}\": size and gap must be above 0"));
+        if flow.stop.is_some_and(|stop| stop <= flow.start) {
+            return invalid(format!(
+                "flow \"{label}\": stop = \"{}\" is not after start = \"{}\"",
+                flow.stop.unwrap_or_default(),
+                flow.start
+            ));
         }
         if flow.start > scenario.duration {
             return invalid(format!(
@@ -216,6 +204,16 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
             return invalid(format!(
                 "phase \"{}\": from {} to {} does not lie within the run of {}",
                 phase.name, phase.from, phase.to, scenario.duration
+            ));
+        }
+        if phase
+            .warmup
+            .is_some_and(|warmup| phase.from + warmup >= phase.to)
+        {
+            return invalid(format!(
+                "phase \"{}\": warmup = \"{}\" leaves nothing of it",
+                phase.name,
+                phase.warmup.unwrap_or_default()
             ));
         }
     }
@@ -339,18 +337,27 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             let back = router.route(to, from).ok_or_else(no_way)?;
             let start = start_of(flow, i, &mut starts);
             let name = format!("flow/{group}/{i}");
-            let end = if flow.is_tcp() {
-                let application = application(flow, &streams, &name);
-                End::Tcp(network.connect(&settings, &there, &back, start, application, &streams))
-            } else {
-                let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
-                let marked = Pattern {
-                    dscp: flow.dscp.get(),
-                    ecn: flow.ecn.map_or(Ecn::NotEct, |word| word.0),
-                    ..pattern(flow)
-                };
-                let source = Source::new(marked, start, stop, &streams, &name);
-                End::Datagrams(network.add_source(source, &there, &back))
+            let stop = flow.stop.map_or(Time::MAX, |d| Time::ZERO + d);
+            let mark = |pattern| Pattern {
+                dscp: flow.dscp.get(),
+                ecn: flow.ecn.map_or(Ecn::NotEct, |word| word.0),
+                ..pattern
+            };
+            let span = Span { start, stop };
+            let end = match flow.spec().make(&flow.source, mark, span, &streams, &name) {
+                Made::Application(application) => {
+                    let way = (&there[..], &back[..]);
+                    End::Tcp(network.add_application(
+                        &settings,
+                        way.0,
+                        way.1,
+                        application,
+                        &streams,
+                    ))
+                }
+                Made::Datagrams(source) => {
+                    End::Datagrams(network.add_source(*source, &there, &back))
+                }
             };
             let hosts = (from as u32, to as u32);
             flows.push(Instance { group, end, hosts });
@@ -368,40 +375,4 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
 fn start_of(flow: &Flow, number: u64, starts: &mut Rng) -> Time {
     let random = Duration::from_secs_f64(flow.spread.as_secs_f64() * uniform(starts));
     Time::ZERO + flow.start + flow.stagger * number + random
-}
-
-fn application(flow: &Flow, streams: &Streams, name: &str) -> Application {
-    match flow.kind {
-        Kind::Transfers => Application::Transfers(Box::new(Transfers {
-            bytes: Law::Exponential(flow.size.map_or(100_000.0, |s| s.get() as f64)),
-            think_s: Law::Exponential(flow.think.map_or(1.0, Duration::as_secs_f64)),
-            sizes: streams.stream(&format!("{name}/sizes")),
-            thoughts: streams.stream(&format!("{name}/thoughts")),
-        })),
-        _ => Application::Bulk {
-            bytes: flow.size.map_or(u64::MAX, Bytes::get),
-        },
-    }
-}
-
-fn pattern(flow: &Flow) -> Pattern {
-    let size = flow.size.unwrap_or(Bytes::new(210));
-    let gap_s = |rate: BitsPerSec| size.bits() as f64 / rate.get() as f64;
-    let rate = flow.rate.unwrap_or(BitsPerSec::from_kbps(64));
-    let steady = |gap_s| Pattern {
-        gap_s,
-        ..Pattern::constant(size, Duration::ZERO)
-    };
-    match flow.kind {
-        Kind::Poisson => steady(Law::Exponential(gap_s(rate))),
-        // Willinger and others 1997: spans with shape between 1 and 2 make self-similar traffic.
-        Kind::Pareto => Pattern {
-            on_off_s: Some((Law::Pareto(0.5, 1.4), Law::Pareto(0.5, 1.4))),
-            ..steady(Law::Constant(gap_s(rate)))
-        },
-        Kind::Voice => Pattern::voice(),
-        Kind::Pmu => Pattern::pmu(),
-        Kind::Probe => Pattern::probe(flow.gap.unwrap_or(Duration::from_millis(50))),
-        Kind::Cbr | Kind::Bulk | Kind::Transfers => steady(Law::Constant(gap_s(rate))),
-    }
 }

@@ -3,10 +3,11 @@
 use crate::calendar::Began;
 use crate::fault;
 use crate::journey::{Follower, Journeys, summed};
-use crate::network::{Blind, Happening, Observer};
+use crate::network::{Blind, Connection, Happening, Network, Observer};
 use crate::plan::{self, End, Plan};
-use crate::scenario::{Kind, Scenario, ScenarioError};
+use crate::scenario::{Scenario, ScenarioError};
 use crate::segment::Segment;
+use crate::source::{Done, SIZES, Seen, Watched};
 use crate::summary::Summary;
 use base::record::{self, Direction, Row, Status};
 use base::{BitsPerSec, Duration, Ecn, Packet, Time};
@@ -77,9 +78,74 @@ pub struct FlowOutcome {
     pub loss: Option<f64>,
     pub retransmits: u64,
     pub timeouts: u64,
-    /// Transfers completed, and how long they took.
-    pub transfers: u64,
-    pub transfer_ms: Option<f64>,
+    /// Transfers, pages, echoes, segments or connections completed, and how long each took, from the wish to
+    /// its fulfilment.
+    pub completed: u64,
+    pub took_ms: Option<Stats>,
+    /// The same of sizes up to 10 kB, 100 kB, 1 MB, and above, where there are any.
+    pub took_by_size: Option<BySize>,
+    pub video: Option<VideoOutcome>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BySize {
+    pub to_10_kb_ms: Option<Stats>,
+    pub to_100_kb_ms: Option<Stats>,
+    pub to_1_mb_ms: Option<Stats>,
+    pub above_ms: Option<Stats>,
+}
+
+impl BySize {
+    fn of(seen: &Seen) -> BySize {
+        let class = |i: usize| {
+            let times: &Summary = &seen.by_size[i];
+            (times.count() > 0).then(|| Stats::of_ns(times))
+        };
+        BySize {
+            to_10_kb_ms: class(0),
+            to_100_kb_ms: class(1),
+            to_1_mb_ms: class(2),
+            above_ms: class(SIZES.len()),
+        }
+    }
+}
+
+/// Videos of a group: means over its viewers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct VideoOutcome {
+    /// From the wish to the first picture, of those that got one.
+    pub start_s: Option<f64>,
+    /// Of the segments that came.
+    pub bitrate_bps: Option<f64>,
+    /// Times that it stood still, of each viewer.
+    pub stalls: f64,
+    /// Time that it stood still, over that and the time that it played.
+    pub stalled_share: Option<f64>,
+    pub switches: f64,
+}
+
+impl VideoOutcome {
+    fn of(viewers: &[Watched]) -> Option<VideoOutcome> {
+        if viewers.is_empty() {
+            return None;
+        }
+        let n = viewers.len() as f64;
+        let sum = |f: fn(&Watched) -> f64| viewers.iter().map(f).sum::<f64>();
+        let stalled = sum(|v| v.stalled.as_secs_f64());
+        let watched = stalled + sum(|v| v.played.as_secs_f64());
+        let fetched = sum(|v| v.fetched.as_secs_f64());
+        let starts: Vec<f64> = viewers
+            .iter()
+            .filter_map(|v| v.start.map(Duration::as_secs_f64))
+            .collect();
+        Some(VideoOutcome {
+            start_s: mean(&starts),
+            bitrate_bps: (fetched > 0.0).then(|| sum(|v| v.bits as f64) / fetched),
+            stalls: sum(|v| v.stalls as f64) / n,
+            stalled_share: (watched > 0.0).then(|| stalled / watched),
+            switches: sum(|v| v.switches as f64) / n,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -158,7 +224,7 @@ pub fn run(
     };
     let mut warmed = false;
     if let Some(rows) = &mut rows {
-        phases(scenario, rows);
+        facts(scenario, rows);
     } else if runner.network_samples() {
         queue_due = Time::MAX;
     }
@@ -230,6 +296,8 @@ struct Runner<'a> {
     began_ns: i64,
     /// Bytes handed to the first watched link, and come back, when traffic was sampled last.
     passed: [u64; 2],
+    /// Connections of which no more rows are written.
+    ended: Vec<bool>,
 }
 
 impl<'a> Runner<'a> {
@@ -242,6 +310,7 @@ impl<'a> Runner<'a> {
             names: plan.watched.iter().map(|w| w.1.as_str().into()).collect(),
             began_ns: began_ns(scenario),
             passed: [0; 2],
+            ended: Vec::new(),
             plan,
         };
         runner.mark = runner.counts();
@@ -262,9 +331,19 @@ impl<'a> Runner<'a> {
         for flow in &self.plan.flows {
             let (received, sent, lost, again) = match flow.end {
                 End::Tcp(i) => {
-                    let c = &network.connections[i];
-                    let s = c.sender.stats();
-                    (c.receiver.received(), s.segments, c.lost, s.retransmits)
+                    let own = network.host(i).channels().iter();
+                    let forward = own
+                        .map(|c| &network.connections[*c])
+                        .filter(|c| !c.is_back());
+                    forward.fold((0, 0, 0, 0), |sum, c| {
+                        let s = c.stats();
+                        (
+                            sum.0 + c.received(),
+                            sum.1 + s.segments,
+                            sum.2 + c.lost,
+                            sum.3 + s.retransmits,
+                        )
+                    })
                 }
                 End::Datagrams(i) => {
                     let d = &network.datagrams[i];
@@ -349,34 +428,30 @@ impl<'a> Runner<'a> {
         let t_ns = self.began_ns + self.plan.network.now().as_nanos() as i64;
         for (number, flow) in self.plan.flows.iter().enumerate() {
             let End::Tcp(i) = flow.end else { continue };
-            let c = &self.plan.network.connections[i];
-            let state = c.sender.controller();
-            let (rtt, stats) = (c.sender.rtt(), c.sender.stats());
-            let ns = |d: Option<Duration>| d.map(|d| d.as_nanos() as i64);
+            let network = &self.plan.network;
             let backwards = self.scenario.flows[flow.group].backwards;
-            rows(
-                record::Flow {
-                    t_ns,
-                    flow: number as i64,
-                    direction: if backwards {
-                        Direction::Down
-                    } else {
-                        Direction::Up
-                    },
-                    bytes_acked: Some(c.sender.acknowledged() as i64),
-                    delivered_bytes: Some(c.sender.delivered() as i64),
-                    bytes_received: Some(c.receiver.received() as i64),
-                    cwnd_bytes: Some(state.cwnd.get() as i64),
-                    ssthresh_bytes: state.ssthresh.map(|s| s.get() as i64),
-                    srtt_ns: ns(rtt.srtt()),
-                    rttvar_ns: ns(rtt.rttvar()),
-                    min_rtt_ns: ns(rtt.min_rtt()),
-                    retransmits: Some(stats.retransmits as i64),
-                    delivery_rate_bps: None,
-                    mss_bytes: Some(c.sender.settings().mss.get() as i64),
+            let mut first = true;
+            for &at in network.host(i).channels() {
+                let c = &network.connections[at];
+                // What carries the flow's own data is numbered as the flow; more of it behind all flows.
+                let number = match !c.is_back() && std::mem::take(&mut first) {
+                    true => number,
+                    false => self.plan.flows.len() + at,
+                };
+                if self.ended.len() <= at {
+                    self.ended.resize(at + 1, false);
                 }
-                .into(),
-            );
+                // Nothing is known before it begins, nor after its end.
+                if c.sender.is_closed() || self.ended[at] {
+                    continue;
+                }
+                self.ended[at] = network.host(i).is_over() && c.sender.is_idle();
+                let direction = match backwards == c.is_back() {
+                    true => Direction::Up,
+                    false => Direction::Down,
+                };
+                rows(flow_row(t_ns, number as i64, direction, c).into());
+            }
         }
     }
 
@@ -436,13 +511,15 @@ impl<'a> Runner<'a> {
                 delay_ms: mean(&sums.delays),
                 delay_p95_ms: mean(&sums.p95s),
                 journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
-                rtt_ms: (flow.kind == Kind::Probe).then(|| Stats::of_ns(&sums.rtt)),
+                rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
                 sent: sums.sent,
                 loss: (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64),
                 retransmits: sums.again,
                 timeouts: sums.timeouts,
-                transfers: sums.transfers,
-                transfer_ms: mean(&sums.transfer_times),
+                completed: sums.seen.took.count(),
+                took_ms: (sums.seen.took.count() > 0).then(|| Stats::of_ns(&sums.seen.took)),
+                took_by_size: (flow.kind() == "sessions").then(|| BySize::of(&sums.seen)),
+                video: VideoOutcome::of(&sums.videos),
             }
         });
         Outcome {
@@ -452,6 +529,28 @@ impl<'a> Runner<'a> {
             links,
             flows: groups.collect(),
         }
+    }
+}
+
+fn flow_row(t_ns: i64, flow: i64, direction: Direction, c: &Connection) -> record::Flow {
+    let state = c.sender.controller();
+    let (rtt, stats) = (c.sender.rtt(), c.stats());
+    let ns = |d: Option<Duration>| d.map(|d| d.as_nanos() as i64);
+    record::Flow {
+        t_ns,
+        flow,
+        direction,
+        bytes_acked: Some(c.acknowledged() as i64),
+        delivered_bytes: Some(c.delivered() as i64),
+        bytes_received: Some(c.received() as i64),
+        cwnd_bytes: Some(state.cwnd.get() as i64),
+        ssthresh_bytes: state.ssthresh.map(|s| s.get() as i64),
+        srtt_ns: ns(rtt.srtt()),
+        rttvar_ns: ns(rtt.rttvar()),
+        min_rtt_ns: ns(rtt.min_rtt()),
+        retransmits: Some(stats.retransmits as i64),
+        delivery_rate_bps: None,
+        mss_bytes: Some(c.sender.settings().mss.get() as i64),
     }
 }
 
@@ -465,10 +564,10 @@ struct Sums {
     lost: u64,
     again: u64,
     timeouts: u64,
-    transfers: u64,
+    seen: Seen,
+    videos: Vec<Watched>,
     delays: Vec<f64>,
     p95s: Vec<f64>,
-    transfer_times: Vec<f64>,
     rtt: Summary,
 }
 
@@ -479,22 +578,30 @@ impl Sums {
         self.squares += bytes * bytes;
     }
 
-    fn note(&mut self, network: &crate::network::Network, end: End) {
-        let delay = match end {
+    fn note(&mut self, network: &Network, end: End) {
+        match end {
             End::Tcp(i) => {
-                let c = &network.connections[i];
-                self.timeouts += c.sender.stats().timeouts;
-                self.transfers += c.transfers.count();
-                self.transfer_times
-                    .extend(c.transfers.mean().map(|ns| ns / 1e6));
-                &c.delay
+                let host = network.host(i);
+                self.seen.merge(&host.seen);
+                self.videos.extend(network.video(i));
+                let mut delay = Summary::default();
+                for c in host.channels().iter().map(|c| &network.connections[*c]) {
+                    self.timeouts += c.stats().timeouts;
+                    if !c.is_back() {
+                        delay.merge(&c.delay);
+                    }
+                }
+                self.note_delay(&delay);
             }
             End::Datagrams(i) => {
                 let d = &network.datagrams[i];
                 self.rtt.merge(&d.rtt);
-                &d.delay
+                self.note_delay(&d.delay);
             }
-        };
+        }
+    }
+
+    fn note_delay(&mut self, delay: &Summary) {
         self.delays.extend(delay.mean().map(|ns| ns / 1e6));
         self.p95s
             .extend(delay.quantile(0.95).map(|ns| ns as f64 / 1e6));
@@ -505,21 +612,38 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn phases(scenario: &Scenario, rows: &mut Rows) {
-    let mut events: Vec<(i64, &str, &str)> = Vec::new();
+/// The kind whose packets have a row each.
+const PROBE: &str = "probe";
+
+/// What the analysis has to be told: the phases, and how large the probes are.
+fn facts(scenario: &Scenario, rows: &mut Rows) {
+    let mut events: Vec<(Duration, &str, &str, String)> = Vec::new();
+    for flow in scenario.flows.iter().filter(|f| f.kind() == PROBE) {
+        let size = flow.source.bytes("size").get();
+        let name = if flow.name.is_empty() {
+            "udp"
+        } else {
+            &flow.name
+        };
+        let detail = serde_json::json!({ "ip_bytes": size }).to_string();
+        events.push((Duration::ZERO, "probe", name, detail));
+    }
     for phase in &scenario.phases {
-        let at = |d: Duration| began_ns(scenario) + d.as_nanos() as i64;
-        events.push((at(phase.from), "phase", &phase.name));
-        events.push((at(phase.to), "phase_end", &phase.name));
+        let name = &phase.name;
+        events.push((phase.from, "phase", name, String::new()));
+        if let Some(warmup) = phase.warmup {
+            events.push((phase.from + warmup, "warmup_end", name, String::new()));
+        }
+        events.push((phase.to, "phase_end", name, String::new()));
     }
     events.sort_by_key(|e| e.0);
-    for (t_ns, kind, subject) in events {
+    for (at, kind, subject, detail) in events {
         rows(
             record::Event {
-                t_ns,
+                t_ns: began_ns(scenario) + at.as_nanos() as i64,
                 kind: kind.into(),
                 subject: subject.into(),
-                detail: "".into(),
+                detail: detail.into(),
             }
             .into(),
         );
@@ -537,6 +661,8 @@ struct Watcher {
     probes: BTreeMap<u64, (usize, bool)>,
     targets: Vec<record::Text>,
     dscps: Vec<i64>,
+    /// Whose the applications are.
+    labels: BTreeMap<usize, record::Text>,
 }
 
 impl Watcher {
@@ -547,10 +673,14 @@ impl Watcher {
             probes: BTreeMap::new(),
             targets: vec!["udp".into(); plan.network.datagrams.len()],
             dscps: vec![0; plan.network.datagrams.len()],
+            labels: BTreeMap::new(),
         };
         for instance in &plan.flows {
             let flow = &scenario.flows[instance.group];
-            if let (End::Datagrams(i), Kind::Probe) = (instance.end, flow.kind) {
+            if let End::Tcp(i) = instance.end {
+                watcher.labels.insert(i, flow.label().into());
+            }
+            if let (End::Datagrams(i), PROBE) = (instance.end, flow.kind()) {
                 let (there, back) = plan.network.datagrams[i].flows();
                 watcher.probes.insert(there.0, (i, false));
                 watcher.probes.extend(back.map(|back| (back.0, (i, true))));
@@ -595,6 +725,18 @@ impl Observer for Watcher {
             let row = self.row(flow, segment, status);
             self.rows.push(row.into());
         }
+    }
+
+    fn done(&mut self, now: Time, application: usize, done: &Done) {
+        let took_ms = now.saturating_since(done.began).as_millis_f64();
+        let detail = serde_json::json!({ "took_ms": took_ms, "bytes": done.bytes });
+        let event = record::Event {
+            t_ns: self.began_ns + now.as_nanos() as i64,
+            kind: done.what.into(),
+            subject: self.labels[&application].clone(),
+            detail: detail.to_string().into(),
+        };
+        self.rows.push(event.into());
     }
 
     fn answer(&mut self, now: Time, flow: usize, probe: &Segment, ecn: Ecn) {

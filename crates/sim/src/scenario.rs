@@ -3,11 +3,11 @@
 use crate::calendar::Began;
 use crate::document::Document;
 use crate::fault::Fault;
-use crate::marking::{Dscp, EcnWord};
+use crate::flow::Flow;
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
 use base::words::nearest;
-use base::{BitsPerSec, Bytes, Duration};
+use base::{Bytes, Duration};
 use congestion::ControllerSpec;
 use congestion::rtt;
 use link::{DirectionSpec, RateSpec};
@@ -186,92 +186,6 @@ impl Tcp {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// TCP: `size` bytes, or without end.
-    Bulk,
-    /// TCP on one connection: transfers of exponential size (mean `size`), `think` (mean, exponential)
-    /// after each.
-    Transfers,
-    /// Datagrams of `size` at `rate`, evenly spaced.
-    Cbr,
-    /// The same rate with exponential gaps.
-    Poisson,
-    /// On/off with Pareto spans of shape 1.4: `rate` while on; many of them are self-similar.
-    Pareto,
-    /// One way of a G.711 conversation with pauses.
-    Voice,
-    /// A phasor measurement unit: 50 frames a second.
-    Pmu,
-    /// The delay monitor: a small datagram each `gap`, sent back by the far end.
-    Probe,
-}
-
-/// One or more flows alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Flow {
-    pub kind: Kind,
-    /// In tables and recordings; the kind where it is not given.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    #[serde(default = "one")]
-    pub count: u64,
-    /// Hosts; the next pair of the topology where they are not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<String>,
-    /// From the right to the left.
-    #[serde(default)]
-    pub backwards: bool,
-    #[serde(default)]
-    pub start: Duration,
-    /// Each begins so much after the one before.
-    #[serde(default)]
-    pub stagger: Duration,
-    /// Each begins at random within so much after that.
-    #[serde(default)]
-    pub spread: Duration,
-    /// Datagrams end here; the end of the run where it is not given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop: Option<Duration>,
-    /// Payload to transfer, or whole IP packet of a datagram.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<Bytes>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<BitsPerSec>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap: Option<Duration>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub think: Option<Duration>,
-    /// Each packet is followed from its first departure to its arrival: delay with retransmissions, and jitter.
-    #[serde(default)]
-    pub follow: bool,
-    /// What its packets ask for, both ways: a number, or a name such as `ef`.
-    #[serde(default, skip_serializing_if = "Dscp::is_default")]
-    pub dscp: Dscp,
-    /// What its datagrams say of ECN; TCP negotiates it (`tcp.ecn`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ecn: Option<EcnWord>,
-    /// Differences from `[tcp]`.
-    #[serde(default, skip_serializing_if = "Table::is_empty")]
-    pub tcp: Table,
-}
-
-impl Flow {
-    pub fn label(&self) -> String {
-        match self.name.as_str() {
-            "" => format!("{:?}", self.kind).to_lowercase(),
-            name => name.to_string(),
-        }
-    }
-    pub fn is_tcp(&self) -> bool {
-        matches!(self.kind, Kind::Bulk | Kind::Transfers)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
@@ -295,6 +209,9 @@ pub struct Phase {
     pub name: String,
     pub from: Duration,
     pub to: Duration,
+    /// Its figures count from so much after its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Duration>,
 }
 
 /// Why a scenario cannot be run.

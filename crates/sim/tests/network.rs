@@ -4,7 +4,7 @@ use base::rng::{Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, Packet, Time};
 use link::rate::Rate;
 use link::{Express, Link, LinkParams};
-use sim::network::{Application, Blind, Happening, Network, Observer};
+use sim::network::{Blind, Happening, Network, Observer};
 use sim::segment::Segment;
 use sim::source::{Law, Pattern, Source};
 use sim::summary::Summary;
@@ -25,9 +25,9 @@ impl Observer for Diary {
     fn answer(&mut self, now: Time, flow: usize, probe: &Segment, _ecn: Ecn) {
         self.lines.push((now, format!("answer {flow} {probe:?}")));
     }
-    fn done(&mut self, now: Time, connection: usize, started: Time) {
+    fn done(&mut self, now: Time, application: usize, what: &sim::source::Done) {
         self.lines
-            .push((now, format!("done {connection} {started}")));
+            .push((now, format!("done {application} {what:?}")));
     }
 }
 
@@ -112,8 +112,7 @@ fn history(seed: u64, look: Look) -> History {
         let (there, back) = (route(&mut draw), route(&mut draw));
         let bytes = if draw(3) == 0 { 100_000 } else { u64::MAX };
         let start = Time::from_millis(i * draw(3) * 100);
-        let application = Application::Bulk { bytes };
-        network.connect(&settings, &there, &back, start, application, &streams);
+        network.connect(&settings, &there, &back, start, bytes, &streams);
     }
     for i in 0..draw(4) {
         let pattern = Pattern {

@@ -28,6 +28,21 @@ rate = "500 kbit/s"
 kind = "voice"
 [[flow]]
 kind = "probe"
+[[flow]]
+kind = "web"
+http = "1.1"
+objects = 8
+think = "300 ms"
+[[flow]]
+kind = "video"
+buffer = "20 s"
+[[flow]]
+kind = "sessions"
+gap = "200 ms"
+connections = 3
+tail = 0.01
+[[flow]]
+kind = "telnet"
 "#;
 
 fn scenario(text: &str) -> Result<Scenario, String> {

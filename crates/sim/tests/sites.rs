@@ -24,6 +24,7 @@ rate = "8 Mbit/s"
 delay = "9 ms"
 [[flow]]
 kind = "probe"
+size = "100 B"
 name = "udp"
 gap = "100 ms"
 [[flow]]

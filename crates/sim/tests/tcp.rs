@@ -7,7 +7,7 @@ use link::qdisc::registry::AnyQdisc;
 use link::qdisc::{Backlog, Fates, Qdisc, Reason, fifo};
 use link::rate::Rate;
 use link::{Link, LinkParams};
-use sim::network::{Application, Blind, Happening, Network, Observer};
+use sim::network::{Blind, Happening, Network, Observer};
 use sim::segment::{Segment, flag};
 use sim::tcp::Settings;
 use std::collections::BTreeSet;
@@ -83,15 +83,7 @@ fn path(settings: &Settings, bytes: u64, dropped: &[u64]) -> Network {
         &streams,
         "back",
     );
-    let application = Application::Bulk { bytes };
-    network.connect(
-        settings,
-        &[there],
-        &[back],
-        Time::ZERO,
-        application,
-        &streams,
-    );
+    network.connect(settings, &[there], &[back], Time::ZERO, bytes, &streams);
     network
 }
 
@@ -126,13 +118,13 @@ fn sawtooth(packets: u64, seconds: u64) -> (f64, Vec<f64>) {
         &streams,
         "back",
     );
-    let application = Application::Bulk { bytes: u64::MAX };
+    let bytes = u64::MAX;
     network.connect(
         &settings("newreno"),
         &[there],
         &[back],
         Time::ZERO,
-        application,
+        bytes,
         &streams,
     );
     network.run_until(Time::from_secs(20), &mut Blind);
@@ -381,8 +373,8 @@ fn marks_reduce_the_window_without_a_retransmission() {
         &streams,
         "back",
     );
-    let application = Application::Bulk { bytes: u64::MAX };
-    network.connect(&ecn, &[there], &[back], Time::ZERO, application, &streams);
+    let bytes = u64::MAX;
+    network.connect(&ecn, &[there], &[back], Time::ZERO, bytes, &streams);
     network.run_until(Time::from_secs(30), &mut Blind);
     let stats = network.connections[0].sender.stats();
     assert!(
@@ -419,14 +411,7 @@ fn every_controller_delivers_every_byte_whatever_the_line_does() {
                     ..settings(spec.entry.name)
                 };
                 let bytes = 500_000;
-                network.connect(
-                    &s,
-                    &[there],
-                    &[back],
-                    Time::ZERO,
-                    Application::Bulk { bytes },
-                    &streams,
-                );
+                network.connect(&s, &[there], &[back], Time::ZERO, bytes, &streams);
                 network.run_until(Time::from_secs(600), &mut Blind);
                 let c = &network.connections[0];
                 assert_eq!(

@@ -125,11 +125,12 @@ fn every_packet_is_delivered_dropped_or_under_way_on_every_link() {
                 &links[0..3],
                 &links[3..5],
                 Time::from_millis(i * 100),
-                sim::network::Application::Bulk { bytes: u64::MAX },
+                u64::MAX,
                 &streams,
             );
         }
-        let voice = Source::new(Pattern::voice(), Time::ZERO, Time::MAX, &streams, "voice");
+        let talk = Pattern::constant(base::Bytes::new(200), Duration::from_millis(20));
+        let voice = Source::new(talk, Time::ZERO, Time::MAX, &streams, "voice");
         network.add_source(voice, &links[0..3], &[]);
         for s in 1..=10 {
             network.run_until(Time::from_secs(s), &mut Blind);

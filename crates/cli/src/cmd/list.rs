@@ -5,7 +5,9 @@ use crate::Outcome;
 use std::fmt::Write;
 
 #[derive(clap::Args)]
-#[command(about = "List what there is to choose from: links, disciplines, controllers, probes")]
+#[command(
+    about = "List what there is to choose from: links, disciplines, controllers, sources, probes"
+)]
 pub struct Args {
     #[arg(value_enum)]
     what: What,
@@ -22,6 +24,8 @@ enum What {
     Controllers,
     /// Kinds of `tailback probe` and their parameters
     Probes,
+    /// Sources of the simulator, and the keys of each in [[flow]]
+    Sources,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -50,6 +54,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         What::Controllers => {
             for spec in congestion::registry::CONTROLLERS {
+                describe(&mut text, &spec.entry)?;
+            }
+        }
+        What::Sources => {
+            for spec in sim::source::registry::SOURCES {
                 describe(&mut text, &spec.entry)?;
             }
         }

@@ -326,9 +326,10 @@ impl Axis {
                 Value::Rate(r) => (r.get() as f64, Measure::Rate),
                 Value::Count(n) => (n as f64, Measure::Number("")),
                 Value::Real(r) => (r, Measure::Number("")),
-                Value::Switch(_) | Value::Choice(_) => return None,
+                Value::Switch(_) | Value::Choice(_) | Value::List(_) => return None,
             })
         };
+        let whole = matches!(from, Value::Count(_));
         let ((low, measure), (high, _)) = (number(from)?, number(to)?);
         let (scale, unit) = fitting(measure, high);
         (low < high).then_some(Axis {
@@ -337,7 +338,7 @@ impl Axis {
             scale,
             unit,
             measure,
-            whole: matches!(from, Value::Count(_)),
+            whole,
         })
     }
 

@@ -119,6 +119,7 @@ start = "{idle_s} s"
 stagger = "100 ms"
 [[flow]]
 kind = "probe"
+size = "100 B"
 gap = "{gap}"
 [[phase]]
 name = "idle"

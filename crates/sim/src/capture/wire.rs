@@ -10,14 +10,15 @@
 //! behind the IP packet, as a trailer. A SYN carries its options even where the scenario's header has no room
 //! for them. The end that only receives sends no FIN, because the engine sends no answer to one.
 
-use crate::network::{Connection, Network};
+use crate::network::Connection;
 use crate::plan::{End, Plan};
 use crate::segment::{SACK_BLOCKS, Segment, flag};
 use crate::topology::Graph;
-use base::{Ecn, Packet, PacketId, Time};
+use base::{Ecn, FlowId, Packet, PacketId, Time};
 use congestion::EcnUse;
 use measure::capture::compose::{self, Composed, Outer, Tcp, Udp};
 use measure::capture::frame::flag as tcp_flag;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Ports that no dissector of Wireshark claims, and so many sources to each destination.
@@ -114,6 +115,33 @@ pub struct Wires {
     notes: Vec<Note>,
     /// The nodes at the ends of each link.
     links: Vec<(u32, u32)>,
+    /// By number of the application: between which nodes.
+    hosts: BTreeMap<usize, (u32, u32)>,
+    /// Number of the next connection, for its ports.
+    next: u32,
+}
+
+fn stream(hosts: (u32, u32), number: u32) -> Stream {
+    Stream {
+        src: hosts.0,
+        dst: hosts.1,
+        src_port: (SOURCE_PORT + number % SOURCES) as u16,
+        dst_port: (DESTINATION_PORT + number / SOURCES % SOURCES) as u16,
+        id: 1,
+        what: What::Datagrams,
+    }
+}
+
+impl Stream {
+    fn turned(self) -> Stream {
+        Stream {
+            src: self.dst,
+            dst: self.src,
+            src_port: self.dst_port,
+            dst_port: self.src_port,
+            ..self
+        }
+    }
 }
 
 /// Scatters small numbers over all of them (Knuth's multiplicative hash).
@@ -129,13 +157,9 @@ impl Wires {
     pub fn new(graph: &Graph, plan: &Plan) -> Wires {
         let mut wires = Wires {
             streams: Vec::new(),
-            ends: plan
-                .network
-                .connections
-                .iter()
-                .enumerate()
-                .map(ends)
-                .collect(),
+            ends: Vec::new(),
+            hosts: BTreeMap::new(),
+            next: plan.flows.len() as u32,
             notes: Vec::new(),
             links: graph
                 .edges
@@ -144,53 +168,72 @@ impl Wires {
                 .collect(),
         };
         for (number, flow) in plan.flows.iter().enumerate() {
-            let number = number as u32;
-            let there = Stream {
-                src: flow.hosts.0,
-                dst: flow.hosts.1,
-                src_port: (SOURCE_PORT + number % SOURCES) as u16,
-                dst_port: (DESTINATION_PORT + number / SOURCES) as u16,
-                id: 1,
-                what: What::Datagrams,
-            };
-            wires.add(&plan.network, flow.end, there);
+            let there = stream(flow.hosts, number as u32);
+            match flow.end {
+                End::Tcp(i) => {
+                    wires.hosts.insert(i, flow.hosts);
+                    let own = plan.network.host(i).channels().iter();
+                    for (channel, c) in own.enumerate() {
+                        let number = (channel == 0).then_some(number as u32);
+                        let connection = &plan.network.connections[*c];
+                        wires.connect(connection, flow.hosts, number, plan.network.ends_after(*c));
+                    }
+                }
+                End::Datagrams(i) => {
+                    let (flow, answers) = plan.network.datagrams[i].flows();
+                    wires.add(flow, there);
+                    if let Some(answers) = answers {
+                        wires.add(answers, there.turned());
+                    }
+                }
+            }
         }
         wires
     }
 
-    fn add(&mut self, network: &Network, end: End, there: Stream) {
-        let back = Stream {
-            src: there.dst,
-            dst: there.src,
-            src_port: there.dst_port,
-            dst_port: there.src_port,
-            ..there
-        };
-        let (first, second) = match end {
-            End::Tcp(i) => {
-                let c = &network.connections[i];
-                let (data, acks) = (What::Data(i as u32), What::Acks(i as u32));
-                let data = (
-                    c.flow(),
-                    Stream {
-                        what: data,
-                        ..there
-                    },
-                );
-                (data, Some((c.back_flow(), Stream { what: acks, ..back })))
-            }
-            End::Datagrams(i) => {
-                let (flow, answers) = network.datagrams[i].flows();
-                ((flow, there), answers.map(|answers| (answers, back)))
-            }
-        };
-        for (flow, stream) in std::iter::once(first).chain(second) {
-            let at = flow.0 as usize;
-            if self.streams.len() <= at {
-                self.streams.resize(at + 1, stream);
-            }
-            self.streams[at] = stream;
+    /// An application has opened a connection.
+    pub fn opened(&mut self, application: usize, connection: &Connection) {
+        if let Some(hosts) = self.hosts.get(&application) {
+            self.connect(connection, *hosts, None, None);
         }
+    }
+
+    fn connect(
+        &mut self,
+        connection: &Connection,
+        hosts: (u32, u32),
+        number: Option<u32>,
+        ends_after: Option<u64>,
+    ) {
+        let number = number.unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        });
+        let hosts = match connection.is_back() {
+            false => hosts,
+            true => (hosts.1, hosts.0),
+        };
+        let at = self.ends.len() as u32;
+        let there = stream(hosts, number);
+        let (data, acks) = (What::Data(at), What::Acks(at));
+        self.add(
+            connection.flow(),
+            Stream {
+                what: data,
+                ..there
+            },
+        );
+        let back = there.turned();
+        self.add(connection.back_flow(), Stream { what: acks, ..back });
+        self.ends.push(ends(at, connection, ends_after));
+    }
+
+    fn add(&mut self, flow: FlowId, stream: Stream) {
+        let at = flow.0 as usize;
+        if self.streams.len() <= at {
+            self.streams.resize(at + 1, stream);
+        }
+        self.streams[at] = stream;
     }
 
     fn note(&mut self, packet: PacketId) -> &mut Note {
@@ -281,17 +324,22 @@ impl Wires {
     }
 }
 
-fn ends((number, connection): (usize, &Connection)) -> Ends {
+fn ends(number: u32, connection: &Connection, ends_after: Option<u64>) -> Ends {
     let settings = connection.sender.settings();
-    let number = number as u32;
     let stamped = settings.header.get() >= STAMPED;
     let options = if stamped { STAMPED - PLAIN } else { 0 };
     let window = settings.receive_window.get();
     // RFC 7323 section 2.3: at most 14.
     let scale = (0..14).find(|s| window >> s <= 0xffff).unwrap_or(14);
     Ends {
-        isn: [scattered(4 * number), scattered(4 * number + 1)],
-        clock: [scattered(4 * number + 2), scattered(4 * number + 3)],
+        isn: [
+            scattered(number.wrapping_mul(4)),
+            scattered(number.wrapping_mul(4) + 1),
+        ],
+        clock: [
+            scattered(number.wrapping_mul(4) + 2),
+            scattered(number.wrapping_mul(4) + 3),
+        ],
         recent: [0; 2],
         acknowledged: 0,
         handshake: settings.handshake,
@@ -305,7 +353,7 @@ fn ends((number, connection): (usize, &Connection)) -> Ends {
         ecn: connection.sender.ecn_use(),
         ce_packets: 0,
         last_ce: false,
-        ends_after: connection.ends_after(),
+        ends_after,
     }
 }
 

@@ -99,6 +99,21 @@ pub struct SenderStats {
     pub ecn_reductions: u64,
 }
 
+impl std::ops::Add for SenderStats {
+    type Output = SenderStats;
+    fn add(self, other: SenderStats) -> SenderStats {
+        SenderStats {
+            segments: self.segments + other.segments,
+            retransmits: self.retransmits + other.retransmits,
+            timeouts: self.timeouts + other.timeouts,
+            recoveries: self.recoveries + other.recoveries,
+            tail_probes: self.tail_probes + other.tail_probes,
+            spurious: self.spurious + other.spurious,
+            ecn_reductions: self.ecn_reductions + other.ecn_reductions,
+        }
+    }
+}
+
 pub struct Sender {
     settings: Settings,
     controller: AnyController,
@@ -206,6 +221,17 @@ impl Sender {
         self.written = self.written.saturating_add(bytes);
     }
 
+    /// The application takes back what has not been sent yet.
+    pub fn withdraw(&mut self) {
+        self.written = self.next;
+    }
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+    /// The application has never written.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
     pub fn acknowledged(&self) -> u64 {
         self.una
     }

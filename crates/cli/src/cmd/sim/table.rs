@@ -26,7 +26,18 @@ const FLOW: &[Column] = &[
     ("loss %", "loss", 100.0, 3),
     ("sent again", "retransmits", 1.0, 0),
     ("timeouts", "timeouts", 1.0, 0),
-    ("transfer ms", "transfer_ms", 1.0, 1),
+    ("done", "completed", 1.0, 0),
+    ("took ms", "took_ms.mean", 1.0, 1),
+    ("took p50", "took_ms.p50", 1.0, 1),
+    ("took p95", "took_ms.p95", 1.0, 1),
+    ("video Mbit/s", "video.bitrate_bps", 1e-6, 3),
+    ("start s", "video.start_s", 1.0, 2),
+    ("stalls", "video.stalls", 1.0, 1),
+    ("stalled %", "video.stalled_share", 100.0, 2),
+    ("to 10 kB ms", "took_by_size.to_10_kb_ms.p50", 1.0, 1),
+    ("to 100 kB", "took_by_size.to_100_kb_ms.p50", 1.0, 1),
+    ("to 1 MB", "took_by_size.to_1_mb_ms.p50", 1.0, 1),
+    ("above", "took_by_size.above_ms.p50", 1.0, 1),
 ];
 
 pub fn table(results: &[(&Point, Vec<&sim::Outcome>)]) -> String {

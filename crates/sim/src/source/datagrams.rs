@@ -7,35 +7,9 @@
 //!
 //! **Units**: ns; bytes of whole IP packets.
 
-use base::rng::{Rng, Streams, uniform};
+use super::Law;
+use base::rng::{Rng, Streams};
 use base::{Bytes, Duration, Ecn, Time};
-
-/// How long, how large: a law and its mean.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Law {
-    Constant(f64),
-    Exponential(f64),
-    /// Mean and shape; a shape of 2 or less has no variance, one of 1 or less no mean.
-    Pareto(f64, f64),
-}
-
-impl Law {
-    pub fn draw(self, rng: &mut Rng) -> f64 {
-        match self {
-            Law::Constant(mean) => mean,
-            Law::Exponential(mean) => -mean * (1.0 - uniform(rng)).ln(),
-            // The least value is mean·(shape-1)/shape.
-            Law::Pareto(mean, shape) => {
-                mean * (shape - 1.0) / shape * (1.0 - uniform(rng)).powf(-1.0 / shape)
-            }
-        }
-    }
-    pub fn mean(self) -> f64 {
-        match self {
-            Law::Constant(mean) | Law::Exponential(mean) | Law::Pareto(mean, _) => mean,
-        }
-    }
-}
 
 /// What a source sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,27 +40,6 @@ impl Pattern {
             echo: false,
             ecn: Ecn::NotEct,
             dscp: 0,
-        }
-    }
-
-    /// G.711 speech, a packet of 200 bytes every 20 ms in talk spurts of 1.2 s with pauses of 1.8 s.
-    pub fn voice() -> Pattern {
-        Pattern {
-            on_off_s: Some((Law::Exponential(1.2), Law::Exponential(1.8))),
-            ..Pattern::constant(Bytes::new(200), Duration::from_millis(20))
-        }
-    }
-
-    /// A phasor measurement unit: 50 frames a second (IEEE C37.118.2), 110 bytes of IP packet.
-    pub fn pmu() -> Pattern {
-        Pattern::constant(Bytes::new(110), Duration::from_millis(20))
-    }
-
-    /// The delay monitor's probe: a small packet that comes back.
-    pub fn probe(gap: Duration) -> Pattern {
-        Pattern {
-            echo: true,
-            ..Pattern::constant(Bytes::new(100), gap)
         }
     }
 }
@@ -160,58 +113,5 @@ impl Source {
                 self.on_until = begins + Duration::from_secs_f64(on.draw(&mut self.spans));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn times(pattern: Pattern, until: Time) -> Vec<Time> {
-        let streams = Streams::new(3);
-        let mut source = Source::new(pattern, Time::ZERO, until, &streams, "flow/0");
-        let mut times = Vec::new();
-        while let Some(now) = source.next_wakeup() {
-            assert!(source.poll(now).is_some());
-            times.push(now);
-        }
-        times
-    }
-
-    #[test]
-    fn fifty_frames_a_second_are_evenly_spaced() {
-        let times = times(Pattern::pmu(), Time::from_secs(10));
-        assert_eq!(times.len(), 500);
-        assert!(
-            times
-                .windows(2)
-                .all(|w| w[1] - w[0] == Duration::from_millis(20))
-        );
-    }
-
-    #[test]
-    fn poisson_gaps_have_mean_and_deviation_alike() {
-        let pattern = Pattern {
-            gap_s: Law::Exponential(0.001),
-            ..Pattern::constant(Bytes::new(100), Duration::ZERO)
-        };
-        let times = times(pattern, Time::from_secs(100));
-        let gaps: Vec<f64> = times
-            .windows(2)
-            .map(|w| (w[1] - w[0]).as_secs_f64())
-            .collect();
-        let n = gaps.len() as f64;
-        let mean = gaps.iter().sum::<f64>() / n;
-        let sd = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / n).sqrt();
-        // 100 000 gaps: the standard error of the mean is 0.3 %, of the deviation 0.45 %.
-        assert!((mean / 0.001 - 1.0).abs() < 0.015, "{mean}");
-        assert!((sd / 0.001 - 1.0).abs() < 0.02, "{sd}");
-    }
-
-    #[test]
-    fn speech_is_silent_three_fifths_of_the_time() {
-        let n = times(Pattern::voice(), Time::from_secs(2000)).len() as f64;
-        // 667 spurts of 1.2 s: the standard error of the share is about 3 %.
-        assert!((n / (2000.0 * 50.0 * 0.4) - 1.0).abs() < 0.12, "{n}");
     }
 }

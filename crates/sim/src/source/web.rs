@@ -1,0 +1,166 @@
+//! A person who reads web pages: asks for a page, waits until all its objects have come, reads, asks for
+//! the next.
+//!
+//! **Source**: P. Barford, M. Crovella, "Generating Representative Web Workloads for Network and Server
+//! Performance Evaluation", SIGMETRICS 1998: log-normal sizes with a Pareto tail, Pareto numbers of objects
+//! and times of reading; RFC 9112, "HTTP/1.1" (2022), section 9.3, persistent connections; RFC 9113, "HTTP/2"
+//! (2022), section 5, streams.
+//!
+//! **Deviations**: no names are looked up and nothing is encrypted; servers answer at once; each page comes
+//! from one server, over connections of its own.
+
+use super::{ANSWER, Application, Ask, Channel, Done, Law, Opening, REQUEST, Span, Told};
+use base::rng::{Rng, Streams};
+use base::{Duration, Time};
+use std::collections::VecDeque;
+
+/// What pages are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pages {
+    pub think_s: Law,
+    /// Objects of a page, itself included.
+    pub objects: Law,
+    pub sizes: Law,
+    pub request_bytes: u64,
+    /// Side by side, each asked for one object at a time; `None` is one on which all are asked for at once.
+    pub connections: Option<u64>,
+}
+
+/// More objects than this no page has.
+const MOST_OBJECTS: f64 = 10_000.0;
+
+pub struct Web {
+    pages: Pages,
+    think: Rng,
+    counts: Rng,
+    sizes: Rng,
+    stop: Time,
+    due: Option<Time>,
+    began: Time,
+    /// Sizes of the objects that nobody has asked for.
+    wanted: Vec<u64>,
+    /// By connection: objects that were asked for and have not come.
+    asked: Vec<VecDeque<u64>>,
+    /// By connection: how many of these the server has begun to send.
+    answered: Vec<usize>,
+    bytes: u64,
+}
+
+fn request(connection: usize) -> Channel {
+    2 * connection
+}
+fn answer(connection: usize) -> Channel {
+    2 * connection + 1
+}
+
+impl Web {
+    /// `name` is whose it is: its random streams are named after it.
+    pub fn new(pages: Pages, span: Span, streams: &Streams, name: &str) -> Web {
+        let connections = pages.connections.unwrap_or(1) as usize;
+        Web {
+            pages,
+            think: streams.stream(&format!("{name}/thoughts")),
+            counts: streams.stream(&format!("{name}/objects")),
+            sizes: streams.stream(&format!("{name}/sizes")),
+            stop: span.stop,
+            due: Some(span.start).filter(|t| *t < span.stop),
+            began: span.start,
+            wanted: Vec::new(),
+            asked: vec![VecDeque::new(); connections],
+            answered: vec![0; connections],
+            bytes: 0,
+        }
+    }
+
+    fn begin_page(&mut self, now: Time, asks: &mut Vec<Ask>) {
+        self.due = None;
+        self.began = now;
+        self.bytes = 0;
+        let objects = self.pages.objects.draw(&mut self.counts).round();
+        for _ in 0..objects.clamp(1.0, MOST_OBJECTS) as u64 {
+            let size = self.pages.sizes.draw(&mut self.sizes).round().max(1.0) as u64;
+            self.wanted.push(size);
+        }
+        // The page itself is drawn first and asked for first: the others are named in it.
+        self.wanted.reverse();
+        self.open(0, asks);
+        self.ask(0, asks);
+    }
+
+    fn open(&mut self, connection: usize, asks: &mut Vec<Ask>) {
+        asks.push(Ask::Open(request(connection), REQUEST));
+        asks.push(Ask::Open(answer(connection), ANSWER));
+    }
+
+    fn ask(&mut self, connection: usize, asks: &mut Vec<Ask>) {
+        if let Some(size) = self.wanted.pop() {
+            self.asked[connection].push_back(size);
+            asks.push(Ask::Write(request(connection), self.pages.request_bytes));
+        }
+    }
+
+    /// An object is there; the page goes on.
+    fn go_on(&mut self, connection: usize, asks: &mut Vec<Ask>) {
+        let first = self.bytes == 0;
+        self.answered[connection] -= 1;
+        let size = self.asked[connection].pop_front().unwrap_or(0);
+        self.bytes += size;
+        match self.pages.connections {
+            None => {
+                while !self.wanted.is_empty() {
+                    self.ask(connection, asks);
+                }
+            }
+            Some(connections) => {
+                self.ask(connection, asks);
+                for other in 1..connections as usize {
+                    if first && !self.wanted.is_empty() {
+                        self.open(other, asks);
+                        self.ask(other, asks);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Application for Web {
+    fn openings(&self) -> Vec<Opening> {
+        let pairs = self.asked.len();
+        [REQUEST, ANSWER].repeat(pairs)
+    }
+
+    fn told(&mut self, now: Time, what: Told, asks: &mut Vec<Ask>) -> Option<Done> {
+        match what {
+            Told::Due => self.begin_page(now, asks),
+            Told::Arrived(channel) if channel % 2 == 0 => {
+                let connection = channel / 2;
+                let next = self.asked[connection].get(self.answered[connection]);
+                asks.extend(next.map(|size| Ask::Write(answer(connection), *size)));
+                self.answered[connection] += 1;
+            }
+            Told::Arrived(channel) => {
+                self.go_on(channel / 2, asks);
+                if self.wanted.is_empty() && self.asked.iter().all(VecDeque::is_empty) {
+                    let think = Duration::from_secs_f64(self.pages.think_s.draw(&mut self.think));
+                    self.due = Some(now + think).filter(|t| *t < self.stop);
+                    return Some(Done {
+                        what: "page",
+                        began: self.began,
+                        bytes: self.bytes,
+                    });
+                }
+            }
+            Told::Acknowledged(_) => {}
+        }
+        None
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        self.due
+    }
+
+    fn is_over(&self) -> bool {
+        self.due.is_none() && self.wanted.is_empty() && self.asked.iter().all(VecDeque::is_empty)
+    }
+}
