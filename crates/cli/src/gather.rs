@@ -180,7 +180,41 @@ pub fn fill(
     }
     traffic(path, interface, &mut |t, length, rx, tx| {
         m.traffic(t, length, rx, tx)
-    })
+    })?;
+    availability(path, m, interface)
+}
+
+/// Of the interface that is drawn, what the monitor noted; where none is, of the one it noted first.
+fn availability(path: &Path, m: &mut Material, interface: Option<&str>) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let mut chosen = interface.map(Text::from);
+    let columns = [
+        "t_ns",
+        "interval_ns",
+        "interface",
+        "up",
+        "address",
+        "reachable",
+    ];
+    scan(path, TableId::Availability, &columns, &mut |rows| {
+        let Some(names) = rows.words("interface", &mut words) else {
+            return;
+        };
+        let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+        let flags = ["up", "address", "reachable"].map(|name| rows.flags(name));
+        for (i, name) in names.iter().enumerate() {
+            let name = &words[*name as usize];
+            let (Some(t), Some(length)) = (t.get(i), length.get(i)) else {
+                continue;
+            };
+            if *chosen.get_or_insert_with(|| name.clone()) == *name {
+                // Where nothing was asked, nothing is known to have failed.
+                let successful = flags.iter().all(|f| f[i] != Some(false));
+                m.interval(name, t, length, successful);
+            }
+        }
+    })?;
+    Ok(())
 }
 
 /// Hands every probe to `take`: whose it is, when it left, how long it took, what became of it.

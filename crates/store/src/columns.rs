@@ -63,6 +63,15 @@ impl<'b> Columns<'b> {
         }
     }
 
+    /// # Panics
+    /// As `ints`.
+    pub fn flags(&self, name: &str) -> Vec<Option<bool>> {
+        match self.array(name, Kind::Flag) {
+            Some(array) => array.as_boolean().iter().collect(),
+            None => vec![None; self.len()],
+        }
+    }
+
     /// A column of texts as numbers in `words`, to which new texts are added: rows share few texts, and comparing
     /// numbers is quick. Keep `words` from one call to the next. `None` where the file does not have the column.
     ///

@@ -1,5 +1,6 @@
-//! When the line was there: share of the minutes of each hour in which at least one probe was answered, of those in
-//! which any was sent. Up to two months by day and hour, longer spans by week and day.
+//! When the line was there, by what a monitor noted of the interface each few seconds; where nothing was noted, the share
+//! of the minutes of each hour in which at least one probe was answered, of those in which any was sent. Up to two months
+//! by day and hour, longer spans by week and day.
 
 use super::material::{Material, Minutes};
 use super::{calendar, framed};
@@ -13,7 +14,10 @@ const TOP: f64 = 66.0;
 const MOST_ROWS: i64 = 62;
 
 pub fn draw(m: &Material) -> Markup {
-    let hours = m.availability();
+    let hours = match &m.stability {
+        Some(s) => s.hours.clone(),
+        None => m.availability(),
+    };
     let all = hours.values().fold(Minutes::default(), |a, b| Minutes {
         asked: a.asked + b.asked,
         answered: a.answered + b.answered,
@@ -33,8 +37,13 @@ pub fn draw(m: &Material) -> Markup {
         "availability",
         html! {
             text.small x=(LEFT + INNER) y="20" text-anchor="end" {
-                (share(all)) " of " (all.asked) " minutes with probes had an answer; " (all.asked - all.answered) " had none"
-                @if m.thinned { " (thinned intervals count as a whole)" }
+                @if let Some(s) = &m.stability {
+                    (share(all)) " of " (all.asked) " intervals of " (significant(s.interval_ns as f64 / 1e9, 3)) " s of " (s.interface)
+                    " were up, with an address and answered; " (all.asked - all.answered) " were not"
+                } @else {
+                    (share(all)) " of " (all.asked) " minutes with probes had an answer; " (all.asked - all.answered) " had none"
+                    @if m.thinned { " (thinned intervals count as a whole)" }
+                }
             }
             (cells)
         },
@@ -64,7 +73,7 @@ fn cell(x: f64, y: f64, width: f64, height: f64, minutes: Option<&Minutes>, name
                 // Even one minute of sixty must be seen: half of the colour is for that.
                 @let gone = f64::from(m.asked - m.answered) / f64::from(m.asked.max(1));
                 rect class=(if gone > 0.0 { "out" } else { "sound" }) x=(x) y=(y) width=(w) height=(h) opacity=(if gone > 0.0 { format!("{:.2}", 0.4 + 0.6 * gone) } else { "0.55".into() }) {
-                    title { (name) ": " (share(*m)) " of " (m.asked) " minutes" }
+                    title { (name) ": " (share(*m)) " of " (m.asked) }
                 }
             }
         }

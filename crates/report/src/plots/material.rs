@@ -62,7 +62,17 @@ impl Carried {
     }
 }
 
-/// Whether anything was asked and anything answered, minute by minute.
+/// What the host itself noted of an interface: each interval was up, with an address and answered, or was not (002, chapter
+/// 5: stability is the share of those that were).
+#[derive(Clone, Debug)]
+pub struct Stability {
+    pub interface: String,
+    pub interval_ns: i64,
+    /// By day and hour of the zone.
+    pub hours: BTreeMap<(i64, usize), Minutes>,
+}
+
+/// Whether anything was asked and anything answered, minute by minute; or intervals, and how many were successful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Minutes {
     pub asked: u32,
@@ -89,6 +99,7 @@ pub struct Material {
     minutes: BTreeMap<i64, u8>,
     /// The minute that was marked last: rows come mostly in order.
     marked: (i64, u8),
+    pub stability: Option<Stability>,
     /// Whether part of it is known by the distributions of longer intervals than a minute only.
     pub thinned: bool,
 }
@@ -108,6 +119,7 @@ impl Material {
             points: Some(Vec::new()),
             minutes: BTreeMap::new(),
             marked: (i64::MIN, 0),
+            stability: None,
             thinned: false,
             scope,
         }
@@ -308,6 +320,23 @@ impl Material {
         self.thinned |= row.interval_ns > MINUTE_NS;
         self.points = None;
         Ok(())
+    }
+
+    /// An interval of an interface that ends at `t_ns`; all of them are of one interface.
+    pub fn interval(&mut self, interface: &str, t_ns: i64, interval_ns: i64, successful: bool) {
+        let begin = t_ns.saturating_sub(interval_ns);
+        if begin < self.scope.from_ns || t_ns > self.scope.to_ns {
+            return;
+        }
+        let at = self.clock.local(begin);
+        let stability = self.stability.get_or_insert_with(|| Stability {
+            interface: interface.to_owned(),
+            interval_ns,
+            hours: BTreeMap::new(),
+        });
+        let hour = stability.hours.entry((at.day, at.hour)).or_default();
+        hour.asked += 1;
+        hour.answered += u32::from(successful);
     }
 
     /// Bytes that passed in an interval that ends at `t_ns`.
@@ -520,5 +549,46 @@ mod tests {
             m.days.values().map(|d| d[0] / 1e6).collect::<Vec<_>>(),
             [86.4, 86.4]
         );
+    }
+
+    #[test]
+    fn what_a_host_noted_of_its_interface_is_its_stability() {
+        let mut m = Material::new(scope(3), "");
+        for i in 0..720 {
+            // Gone for a minute: twelve intervals of 5 s.
+            let gone = (100..112).contains(&i);
+            m.interval("wan", (i + 1) * 5 * SECOND, 5 * SECOND, !gone);
+        }
+        let s = m.stability.as_ref().unwrap();
+        assert_eq!((&*s.interface, s.interval_ns), ("wan", 5 * SECOND));
+        let hour = s.hours[&(0, 0)];
+        assert_eq!((hour.asked, hour.answered), (720, 708));
+        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        assert!(
+            picture.contains("98.3333 % of 720 intervals of 5 s of wan"),
+            "{picture}"
+        );
+    }
+
+    #[test]
+    fn one_answer_after_minutes_does_not_flatten_the_rest() {
+        let mut m = Material::new(scope(24 * 14), "");
+        for i in 0..14 * 24 * 3600_i64 {
+            let late = i == 700_000;
+            let rtt = if late { 154 * SECOND } else { 20_000_000 };
+            m.probe(
+                i * SECOND,
+                Some(rtt),
+                if late { Status::Late } else { Status::Ok },
+            );
+        }
+        for plot in [crate::plots::Plot::Rtt, crate::plots::Plot::Bounds] {
+            let picture = plot.svg(&m).unwrap();
+            assert!(
+                picture.contains("largest 154 s cut off"),
+                "{}",
+                &picture[..3000]
+            );
+        }
     }
 }

@@ -61,6 +61,10 @@ impl Plot {
                 m.has_delays() || m.has_traffic(),
                 "there are no probes and no traffic",
             ),
+            Plot::Availability => (
+                m.has_delays() || m.stability.is_some(),
+                "there are no probes, and no interface was watched",
+            ),
             _ => (m.has_delays(), "there are no probes"),
         };
         if !there {

@@ -1,31 +1,32 @@
 //! Round trips, download and upload, one above the other over the same time (the thesis's figures 26, 29, 31, 32, 34).
 
 use super::material::{Carried, Material, Stretch, sum};
-use super::{band, framed, middle_x, time_axis};
+use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
-use crate::words::{RATE, number};
+use crate::words::{DELAY, RATE, number};
 use maud::{Markup, html};
 
 /// The window of the smoothed line is this part of the span.
 const WINDOWS: usize = 80;
 /// Stretches that bounds are drawn of: wide ones, since extremes of parts of a day would show the time of day.
 const BOUNDS: usize = 200;
+/// An answer that takes longer is late, as of a packet that an outage held back.
+const LATE_MS: f64 = 10_000.0;
 /// Losses beyond which marks stand at the top instead of over the whole height.
 const MOST_BARS: usize = 300;
 
 pub fn rtt(m: &Material) -> Markup {
     let Some(points) = m.points() else {
-        let top = nice_top(m.whole.delays.quantile_ms(1.0).unwrap_or_default());
         let stretches = m.joined(1);
+        let (top, cut) = top_of(m, &stretches);
         let keys = [
             ("middle", "median"),
             ("swatch", "all round trips"),
             ("swatch dark", "5 to 95 %"),
             ("loss", "lost"),
         ];
-        return panels(m, "round trips and traffic", top, &keys, |panel| {
-            bands(&stretches, panel)
-        });
+        let what = format!("round trips and traffic{cut}");
+        return panels(m, &what, top, &keys, |panel| bands(&stretches, panel));
     };
     let top = nice_top(points.iter().filter_map(|p| p.1).fold(0.0, f64::max));
     let x = |t: i64| LEFT + INNER * (t - m.scope.from_ns) as f64 / m.length_ns() as f64;
@@ -61,20 +62,36 @@ pub fn rtt(m: &Material) -> Markup {
     })
 }
 
+/// An outage that holds packets back for minutes would leave nothing to see of all the rest: where the largest round trip is of a
+/// late answer and far above those of nearly all stretches, the axis ends at these, and the heading says so.
+fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
+    let largest = m.whole.delays.quantile_ms(1.0).unwrap_or_default();
+    let usual = most_of(
+        stretches.iter().filter_map(|s| s.delays.quantile_ms(1.0)),
+        0.97,
+    );
+    if largest > LATE_MS && largest > 4.0 * usual {
+        (usual, format!(", largest {} cut off", DELAY.print(largest)))
+    } else {
+        (nice_top(largest), String::new())
+    }
+}
+
 /// All round trips of a stretch as an area, half of them as a darker one, the median as a line; losses at the top.
 fn bands(stretches: &[Stretch], panel: &Panel) -> Markup {
     let count = stretches.len();
     let area = |low: f64, high: f64| {
         band(stretches.iter().enumerate().map(|(i, s)| {
             let (low, high) = (s.delays.quantile_ms(low)?, s.delays.quantile_ms(high)?);
-            Some((middle_x(i, count), panel.y(low), panel.y(high)))
+            let y = |ms: f64| panel.y(ms.min(panel.max));
+            Some((middle_x(i, count), y(low), y(high)))
         }))
     };
     let median = stretches.iter().enumerate();
     let median = median.map(|(i, s)| {
         (
             middle_x(i, count),
-            s.delays.quantile_ms(0.5).map(|v| panel.y(v)),
+            s.delays.quantile_ms(0.5).map(|v| panel.y(v.min(panel.max))),
         )
     });
     html! {
@@ -104,20 +121,21 @@ pub fn bounds(m: &Material) -> Markup {
     let stretches = m.joined(20);
     let width = stretches.len().div_ceil(BOUNDS);
     let stretches: Vec<Stretch> = stretches.chunks(width).map(sum).collect();
-    let top = nice_top(m.whole.delays.quantile_ms(1.0).unwrap_or_default());
+    let (top, cut) = top_of(m, &stretches);
     let keys = [
         ("middle", "median"),
         ("swatch dark", "5 to 95 %"),
         ("probe", "smallest, largest"),
         ("loss", "lost"),
     ];
-    panels(m, "bounds of the round trips", top, &keys, |panel| {
+    let what = format!("bounds of the round trips{cut}");
+    panels(m, &what, top, &keys, |panel| {
         let count = stretches.len();
         let line = |p: f64| {
             path(stretches.iter().enumerate().map(|(i, s)| {
                 (
                     middle_x(i, count),
-                    s.delays.quantile_ms(p).map(|v| panel.y(v)),
+                    s.delays.quantile_ms(p).map(|v| panel.y(v.min(panel.max))),
                 )
             }))
         };

@@ -41,7 +41,7 @@ const ALL: [(Plot, &str, &str); 8] = [
     (
         Plot::Availability,
         "Availability",
-        "Green: an answer in every minute of the hour. Red: minutes without any. Grey: nothing was asked.",
+        "Green: there throughout the hour. Red: gone for a part of it. Grey: nothing was asked. The line above the picture says what was asked.",
     ),
     (Plot::Daily, "Traffic a day", "Counted at the interface."),
 ];

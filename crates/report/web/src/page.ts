@@ -297,6 +297,19 @@ function overTime(figure: HTMLElement, c: Curves): void {
     setScale: [(u, key) => key === "x" && u.scales["x"]?.min != null && zoom(u.scales["x"].min, u.scales["x"].max as number)],
   });
   const x: uPlot.Scale = { time: civil, min: begin, max: end };
+  // Late ones (above 10 s), as of packets that an outage held back: one answer after minutes would leave nothing to see of the rest: the axis ends where nearly all of what is shown does.
+  const most = (u: uPlot, _min: number, max: number): uPlot.Range.MinMax => {
+    const [from, to] = range;
+    const times = u.data[0];
+    const shown: number[] = [];
+    for (let i = 0; i < times.length; i++) {
+      const v = u.data[3]?.[i];
+      if (v != null && (times[i] as number) >= from && (times[i] as number) <= to) shown.push(v);
+    }
+    shown.sort((a, b) => a - b);
+    const usual = shown[Math.floor(shown.length * 0.995)] ?? 0;
+    return [0, (usual > 0 && max > 10_000 && max > 4 * usual ? usual : max || 1) * 1.12];
+  };
   const fromZero = (_: uPlot, _min: number, max: number): uPlot.Range.MinMax => [0, (max || 1) * 1.12];
 
   const build = (width: number): uPlot[] => {
@@ -311,7 +324,7 @@ function overTime(figure: HTMLElement, c: Curves): void {
           padding: [22, null, null, null],
           scales: {
             x: { ...x, min: at[0], max: at[1] },
-            y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: fromZero },
+            y: show.log ? { distr: 3, range: (_u, min, max) => [(min || 1) * 0.85, (max || 1) * 1.5] } : { range: civil ? most : fromZero },
           },
           axes: [civil && top === 0 ? dates() : axis({ values: (_u, s) => s.map(() => ""), size: 8 }), axis({ size: narrow ? 44 : 52, ...(show.log ? logarithmic : {}) })],
           series: [{}, own, { ...own }, { stroke: colour("ink"), width: 1, points: { show: false }, show: show.probe }],
