@@ -17,6 +17,7 @@ pub mod holes;
 pub mod hurst;
 pub mod instrument;
 pub mod loss;
+pub mod passive;
 pub mod phases;
 pub mod probe;
 pub mod queue;

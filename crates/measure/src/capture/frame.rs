@@ -99,12 +99,14 @@ pub struct Options {
 
 impl Options {
     /// Left and right edge of each block, in the order of the header.
+    #[inline(always)]
     pub fn sack(&self) -> &[(u32, u32)] {
         &self.sack[..usize::from(self.blocks)]
     }
 }
 
 impl Tcp<'_> {
+    #[inline(always)]
     pub fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -112,19 +114,25 @@ impl Tcp<'_> {
     #[inline]
     pub fn parse_options(&self) -> Options {
         let mut o = Options::default();
-        // What almost every segment carries: two no-operations, then timestamps.
-        if let [1, 1, 8, 10, ts @ ..] = self.options
-            && ts.len() == 8
-        {
-            o.timestamps = Some((be32(ts, 0), be32(ts, 4)));
-            return o;
-        }
-        o.read(self.options);
+        o.fill(self.options);
         o
     }
 }
 
 impl Options {
+    /// What a header's options say, into a place of the caller's.
+    #[inline(always)]
+    pub fn fill(&mut self, options: &[u8]) {
+        // What almost every segment carries: two no-operations, then timestamps.
+        if let Ok(ts) = <&[u8; 12]>::try_from(options)
+            && be32(ts, 0) == 0x0101_080a
+        {
+            self.timestamps = Some((be32(ts, 4), be32(ts, 8)));
+        } else if !options.is_empty() {
+            self.read(options);
+        }
+    }
+
     fn read(&mut self, mut rest: &[u8]) {
         while let [kind, tail @ ..] = rest {
             if *kind == 0 {
@@ -163,17 +171,32 @@ impl Options {
 /// The IP packet within a record; `None` where there is none, or not enough of it.
 #[inline]
 pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
+    // What almost every frame is.
+    if record.link == LinkType::ETHERNET
+        && let Some([0x08, 0x00]) = record.data.get(12..14)
+    {
+        return ipv4(
+            &record.data[14..],
+            record.original_len.saturating_sub(14),
+            0,
+        );
+    }
+    parse_any(record)
+}
+
+fn parse_any<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     let (version, at) = network(record.link, record.data)?;
     let data = record.data.get(at..)?;
     let wire = record.original_len.saturating_sub(at as u32);
-    let mut frame = match version {
-        Version::Four => ipv4(data, wire)?,
-        Version::Six => ipv6(data, wire)?,
+    let vlan = if record.link == LinkType::ETHERNET && at > 14 {
+        vlan(record.data)
+    } else {
+        0
     };
-    if record.link == LinkType::ETHERNET && at > 14 {
-        frame.vlan = vlan(record.data);
+    match version {
+        Version::Four => ipv4(data, wire, vlan),
+        Version::Six => ipv6(data, wire, vlan),
     }
-    Some(frame)
 }
 
 fn vlan(d: &[u8]) -> u16 {
@@ -193,7 +216,7 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
 /// Which IP begins where in the frame.
-#[inline]
+#[inline(always)]
 fn network(link: LinkType, d: &[u8]) -> Option<(Version, usize)> {
     match link {
         LinkType::ETHERNET => ether_type(d, 12),
@@ -219,8 +242,16 @@ fn network(link: LinkType, d: &[u8]) -> Option<(Version, usize)> {
     }
 }
 
-#[inline]
-fn ether_type(d: &[u8], mut at: usize) -> Option<(Version, usize)> {
+#[inline(always)]
+fn ether_type(d: &[u8], at: usize) -> Option<(Version, usize)> {
+    match d.get(at..at + 2)? {
+        [0x08, 0x00] => Some((Version::Four, at + 2)),
+        [0x86, 0xdd] => Some((Version::Six, at + 2)),
+        _ => tagged(d, at),
+    }
+}
+
+fn tagged(d: &[u8], mut at: usize) -> Option<(Version, usize)> {
     // Tags may be stacked; no network stacks more than a few.
     for _ in 0..6 {
         let kind = be16(d.get(at..at + 2)?, 0);
@@ -272,8 +303,8 @@ fn nibble(d: &[u8], at: usize) -> Option<(Version, usize)> {
     }
 }
 
-#[inline]
-fn ipv4(d: &[u8], wire: u32) -> Option<Frame<'_>> {
+#[inline(always)]
+fn ipv4(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
     let head = d.first_chunk::<20>()?;
     let header = usize::from(head[0] & 15) * 4;
     if head[0] >> 4 != 4 || header < 20 {
@@ -290,7 +321,7 @@ fn ipv4(d: &[u8], wire: u32) -> Option<Frame<'_>> {
         dst: mapped(&head[16..20]),
         id: u32::from(be16(head, 4)),
         ttl: head[8],
-        vlan: 0,
+        vlan,
         traffic_class: head[1],
         ip_len,
         fragment: (more || offset > 0).then_some(Fragment { offset, more }),
@@ -299,16 +330,14 @@ fn ipv4(d: &[u8], wire: u32) -> Option<Frame<'_>> {
     })
 }
 
+/// As one number, so that its bytes are not still on their way to memory when they are compared.
+#[inline(always)]
 fn mapped(four: &[u8]) -> Address {
-    let mut a = [0; 16];
-    a[10] = 0xff;
-    a[11] = 0xff;
-    a[12..].copy_from_slice(four);
-    a
+    (0xffff_0000_0000 | u128::from(be32(four, 0))).to_be_bytes()
 }
 
 #[inline]
-fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
+fn ipv6(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
     let head = d.first_chunk::<40>()?;
     if head[0] >> 4 != 6 {
         return None;
@@ -321,7 +350,7 @@ fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
         dst: head[24..40].try_into().expect("16 bytes"),
         id: 0,
         ttl: head[7],
-        vlan: 0,
+        vlan,
         traffic_class: head[0] << 4 | head[1] >> 4,
         ip_len,
         fragment: None,
@@ -372,14 +401,14 @@ fn ipv6(d: &[u8], wire: u32) -> Option<Frame<'_>> {
     Some(frame)
 }
 
-#[inline]
+#[inline(always)]
 fn transport(protocol: u8, kept: Option<&[u8]>, payload: u32, offset: u32) -> Transport<'_> {
     if offset > 0 {
         return Transport::Other { protocol };
     }
     let kept = kept.unwrap_or(&[]);
     match protocol {
-        6 => tcp(kept, payload).unwrap_or(Transport::Cut { protocol }),
+        6 => tcp(kept, payload),
         17 => match kept.first_chunk::<4>() {
             Some(h) => Transport::Udp {
                 src_port: be16(h, 0),
@@ -392,15 +421,17 @@ fn transport(protocol: u8, kept: Option<&[u8]>, payload: u32, offset: u32) -> Tr
     }
 }
 
-#[inline]
-fn tcp(d: &[u8], segment: u32) -> Option<Transport<'_>> {
+#[inline(always)]
+fn tcp(d: &[u8], segment: u32) -> Transport<'_> {
     // Up to the window's end: what a capture of 68 bytes keeps behind IPv4 with options.
-    let head = d.first_chunk::<16>()?;
+    let Some(head) = d.first_chunk::<16>() else {
+        return Transport::Cut { protocol: 6 };
+    };
     let header = usize::from(head[12] >> 4) * 4;
-    if header < 20 {
-        return None;
+    if header < 20 || segment < header as u32 {
+        return Transport::Cut { protocol: 6 };
     }
-    Some(Transport::Tcp(Tcp {
+    Transport::Tcp(Tcp {
         src_port: be16(head, 0),
         dst_port: be16(head, 2),
         seq: be32(head, 4),
@@ -408,17 +439,17 @@ fn tcp(d: &[u8], segment: u32) -> Option<Transport<'_>> {
         flags: head[13],
         window: be16(head, 14),
         checksum: d.get(16..18).map_or(0, |c| be16(c, 0)),
-        payload: segment.checked_sub(header as u32)?,
+        payload: segment - header as u32,
         options: d.get(20..header.min(d.len())).unwrap_or(&[]),
-    }))
+    })
 }
 
-#[inline]
+#[inline(always)]
 fn be16(d: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([d[at], d[at + 1]])
 }
 
-#[inline]
+#[inline(always)]
 fn be32(d: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([d[at], d[at + 1], d[at + 2], d[at + 3]])
 }

@@ -41,8 +41,8 @@ pub enum CaptureError {
     Io { offset: u64, source: io::Error },
 }
 
-/// Bytes read at once: beyond a mebibyte nothing is gained, and mapping the file costs more.
-const READ: usize = 1 << 20;
+/// Bytes read at once: what a core's own cache holds beside the connections. Mapping the file costs more.
+const READ: usize = 256 << 10;
 /// No record is larger; a length beyond it is damage.
 const MOST: usize = 16 << 20;
 /// Around the time of the record before, what comes after damage must lie within a day.
@@ -90,12 +90,17 @@ struct Found {
     t_ns: Option<i64>,
     link: LinkType,
     original_len: u32,
+    /// From the begin of the record or block, and how long that is.
     from: usize,
     len: usize,
+    total: usize,
 }
 
 enum Step {
+    /// A packet in the block at hand.
     Packet(Found),
+    /// A record lies ready.
+    Ready,
     /// Nothing to hand out; the input has moved on.
     Other,
     End,
@@ -111,6 +116,8 @@ pub struct Reader<R> {
     offset: u64,
     ended: bool,
     format: Format,
+    /// The packet of the pcapng block at hand.
+    found: Option<Found>,
     damage: Vec<Damage>,
     /// Packets that the capturing system itself says it dropped.
     dropped: u64,
@@ -128,6 +135,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             ended: false,
             format: Format::Blocks(Blocks::default()),
+            found: None,
             damage: Vec::new(),
             dropped: 0,
         };
@@ -182,24 +190,43 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Input that cannot be read. Damaged input is no error: see [`Reader::damage`].
+    #[inline]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        // A record is put together in one place only: from two, it would have to go through memory.
+        loop {
+            let found = match &mut self.format {
+                Format::Classic(c) => c.whole(&self.buffer[self.start..self.end]),
+                Format::Blocks(_) => self.found.take(),
+            };
+            if let Some(f) = found {
+                let from = self.start + f.from;
+                self.start += f.total;
+                self.offset += f.total as u64;
+                return Ok(Some(Record {
+                    t_ns: f.t_ns,
+                    link: f.link,
+                    original_len: f.original_len,
+                    data: &self.buffer[from..from + f.len],
+                }));
+            }
+            if !self.prepare()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads on until the next record lies ready; `false` at the end of the input.
+    #[inline(never)]
+    fn prepare(&mut self) -> Result<bool, CaptureError> {
         loop {
             let step = match self.format {
                 Format::Classic(_) => self.classic()?,
                 Format::Blocks(_) => self.block()?,
             };
             match step {
-                Step::Packet(f) => {
-                    let data = &self.buffer[f.from..f.from + f.len];
-                    return Ok(Some(Record {
-                        t_ns: f.t_ns,
-                        link: f.link,
-                        original_len: f.original_len,
-                        data,
-                    }));
-                }
-                Step::Other => {}
-                Step::End => return Ok(None),
+                Step::Ready => return Ok(true),
+                Step::Other | Step::Packet(_) => {}
+                Step::End => return Ok(false),
                 Step::Bad(why) => self.resume(why)?,
             }
         }
@@ -293,7 +320,7 @@ impl<R: Read> Reader<R> {
         }
         let head = &self.buffer[self.start..];
         let (s, fraction) = (word(c.swapped, head, 0), word(c.swapped, head, 4));
-        let (len, original_len) = (word(c.swapped, head, 8) as usize, word(c.swapped, head, 12));
+        let len = word(c.swapped, head, 8) as usize;
         if len > c.most || fraction >= c.unit() {
             return Ok(Step::Bad(format!(
                 "a record that claims {len} bytes at {s}.{fraction}"
@@ -308,20 +335,7 @@ impl<R: Read> Reader<R> {
                 Step::End
             });
         }
-        let t_ns =
-            i64::from(s) * 1_000_000_000 + i64::from(fraction) * if c.nanos { 1 } else { 1000 };
-        let from = self.start + c.header;
-        if let Format::Classic(c) = &mut self.format {
-            c.last_s = Some(i64::from(s));
-        }
-        self.consume(c.header + len);
-        Ok(Step::Packet(Found {
-            t_ns: Some(t_ns),
-            link: c.link,
-            original_len: original_len.max(len as u32),
-            from,
-            len,
-        }))
+        Ok(Step::Ready)
     }
 
     /// Passes over bytes until something can be a record again.
@@ -434,15 +448,16 @@ impl<R: Read> Reader<R> {
         if matches!(step, Step::Bad(_)) {
             return Ok(step);
         }
-        let from = self.start + 8;
-        self.consume(total);
-        Ok(match step {
-            Step::Packet(f) => Step::Packet(Found {
-                from: from + f.from,
+        if let Step::Packet(f) = step {
+            self.found = Some(Found {
+                from: 8 + f.from,
+                total,
                 ..f
-            }),
-            other => other,
-        })
+            });
+            return Ok(Step::Ready);
+        }
+        self.consume(total);
+        Ok(step)
     }
 }
 
@@ -461,6 +476,28 @@ enum Seek {
 }
 
 impl Classic {
+    /// The record at the begin of `rest`, where it is sound and all of it is there.
+    #[inline]
+    fn whole(&mut self, rest: &[u8]) -> Option<Found> {
+        let head = rest.first_chunk::<16>()?;
+        let (s, fraction) = (word(self.swapped, head, 0), word(self.swapped, head, 4));
+        let len = word(self.swapped, head, 8) as usize;
+        if len > self.most || fraction >= self.unit() || rest.len() < self.header + len {
+            return None;
+        }
+        self.last_s = Some(i64::from(s));
+        let ns = i64::from(fraction) * if self.nanos { 1 } else { 1000 };
+        Some(Found {
+            t_ns: Some(i64::from(s) * 1_000_000_000 + ns),
+            link: self.link,
+            original_len: word(self.swapped, head, 12).max(len as u32),
+            from: self.header,
+            len,
+            total: self.header + len,
+        })
+    }
+
+    #[inline(always)]
     fn unit(&self) -> u32 {
         if self.nanos { 1_000_000_000 } else { 1_000_000 }
     }
@@ -560,6 +597,7 @@ impl Blocks {
             original_len: word(self.swapped, body, 16).max(len as u32),
             from: 20,
             len,
+            total: 0,
         })
     }
 
@@ -579,6 +617,7 @@ impl Blocks {
             original_len,
             from: 4,
             len,
+            total: 0,
         })
     }
 }
@@ -630,7 +669,7 @@ fn options(swapped: bool, mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])
     })
 }
 
-#[inline]
+#[inline(always)]
 fn word(swapped: bool, bytes: &[u8], at: usize) -> u32 {
     let raw = u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     if swapped { raw.swap_bytes() } else { raw }

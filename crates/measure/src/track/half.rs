@@ -1,9 +1,14 @@
 //! One direction of a connection: what its sender sent, and what came back about it.
 
-use super::segments::{Hole, Segments};
+use super::bursts::BurstKind;
+use super::detail::{Detail, UnderWay};
+use super::events::{Break, Cause, Events, NOTHING, Retransmission};
+use super::limits::Moment;
+use super::segments::{Hole, Segment, Segments};
+use super::watch::{Act, Watch};
 use crate::capture::frame::{Frame, Options, Tcp, flag};
 
-/// Everything counted in one direction.
+/// What is counted in every direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,
@@ -15,45 +20,21 @@ pub struct Counts {
     /// Packets of which at least a byte was seen before (a repeated SYN or FIN among them), and how many bytes.
     pub retransmitted_packets: u64,
     pub retransmitted_bytes: u64,
-    /// Packets that filled a hole below the highest byte seen.
-    pub out_of_order: u64,
-    /// Of those: sent again after a loss ahead of the capture, and overtaken on the way.
-    pub upstream_repairs: u64,
-    pub reordered: u64,
     pub pure_acks: u64,
-    /// ACKs without data or news, of the window's size before, while data was outstanding; and the third of each row.
-    pub duplicate_acks: u64,
-    pub triple_duplicate_acks: u64,
-    /// ACKs that carried SACK blocks, and blocks that told of a duplicate (RFC 2883).
-    pub sack_acks: u64,
-    pub dsacks: u64,
-    pub zero_windows: u64,
-    /// Data into a closed window.
-    pub window_probes: u64,
-    /// One byte or none, just below the next one due: asks whether the other end lives.
-    pub keep_alives: u64,
-    /// ACKs for bytes that the capture does not hold: it lost packets, not the network.
-    pub acks_of_unseen: u64,
-    pub syns: u64,
-    pub fins: u64,
-    pub resets: u64,
-    /// Packets with CE, with ECE, with CWR.
-    pub ce: u64,
-    pub ece: u64,
-    pub cwr: u64,
+    /// Segments acknowledged together with a later one.
+    pub acked_cumulatively: u64,
     /// Most bytes outstanding: as tcptrace counts them, and without those that SACK reported.
     pub outstanding_max: u64,
     pub in_flight_max: u64,
     /// Data sent before the first ACK of data.
     pub initial_window: u64,
-    /// Payload of the largest packet.
-    pub largest: u32,
     /// Longest time between two packets of this direction.
     pub longest_silence_ns: i64,
-    /// Segments acknowledged together with a later one; with doubt which copy was meant; after a loss below them.
-    pub acked_cumulatively: u64,
-    pub acked_ambiguously: u64,
-    pub acked_after_loss: u64,
+    /// Payload of the largest packet.
+    pub largest: u32,
+    pub syns: u32,
+    pub fins: u32,
+    pub resets: u32,
 }
 
 /// Round trips from data to its ACK: of segments sent once, acknowledged to their last byte, and not held
@@ -61,7 +42,7 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
     pub count: u64,
-    pub sum_ns: i128,
+    pub sum_ns: i64,
     pub min_ns: i64,
     pub max_ns: i64,
 }
@@ -75,60 +56,32 @@ impl RoundTrips {
         };
         self.max_ns = self.max_ns.max(rtt);
         self.count += 1;
-        self.sum_ns += i128::from(rtt);
+        self.sum_ns = self.sum_ns.saturating_add(rtt);
     }
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 }
 
-/// Why something was sent again, as far as the capture shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// The retransmission timer ran out (RFC 6298).
-    Timeout,
-    /// Three duplicate ACKs (RFC 5681 section 3.2).
-    Fast,
-    /// SACK told of data above it before the third duplicate ACK came (RFC 6675 section 4, RFC 8985 section 6).
-    Sack,
-    /// Further segments of the same recovery, after fast retransmission or a time-out.
-    Recovery,
-    /// The last segment, sent again early so that its loss is noticed (RFC 8985 section 7).
-    TailProbe,
-    /// None of these can be shown.
-    Unknown,
-}
-
-impl Cause {
-    pub const ALL: [Cause; 6] = [
-        Cause::Timeout,
-        Cause::Fast,
-        Cause::Sack,
-        Cause::Recovery,
-        Cause::TailProbe,
-        Cause::Unknown,
-    ];
-    pub fn word(self) -> &'static str {
-        match self {
-            Cause::Timeout => "timeout",
-            Cause::Fast => "fast",
-            Cause::Sack => "sack",
-            Cause::Recovery => "recovery",
-            Cause::TailProbe => "tail_probe",
-            Cause::Unknown => "unknown",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retransmission {
-    pub t_ns: i64,
-    /// From the direction's first byte.
-    pub position: u64,
-    pub bytes: u64,
-    pub cause: Cause,
-    /// All of it was acknowledged before.
-    pub needless: bool,
+/// What is known of one direction at its end.
+#[derive(Clone, Debug, Default)]
+pub struct Half {
+    pub counts: Counts,
+    pub rtt: RoundTrips,
+    pub first_ns: Option<i64>,
+    pub last_ns: Option<i64>,
+    /// Sequence number of the SYN.
+    isn: Option<u32>,
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    pub timestamps: bool,
+    /// Payload that the other end acknowledged or the sender numbered, but the capture does not hold.
+    pub missing_bytes: u64,
+    /// The receive window offered last.
+    pub window: Option<u32>,
+    events: Option<Box<Events>>,
+    detail: Option<Box<Detail>>,
 }
 
 /// What filled a hole, seen from behind the loss.
@@ -141,15 +94,6 @@ pub enum Reordering {
     Unknown,
 }
 
-/// A silence in which one segment was sent again and again, each time after about twice the wait.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Break {
-    /// Transmissions of the segment, the first one included.
-    pub sent_ns: Vec<i64>,
-    /// The ACK that ended it; `None` where none came.
-    pub resumed_ns: Option<i64>,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Recovery {
     #[default]
@@ -158,61 +102,77 @@ enum Recovery {
     Timeout,
 }
 
-/// The last few packets, to know one that was captured twice.
-#[derive(Clone, Copy, Debug)]
-struct Print {
-    t: i64,
-    hash: u64,
-    /// Where it was seen: a copy from another interface has gone one hop further or carries another tag.
-    place: u32,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Half {
-    pub counts: Counts,
-    pub rtt: RoundTrips,
-    pub retransmissions: Vec<Retransmission>,
-    pub breaks: Vec<Break>,
-    pub mss: Option<u16>,
-    pub window_scale: Option<u8>,
-    pub sack_permitted: bool,
-    pub timestamps: bool,
-    pub first_ns: Option<i64>,
-    pub last_ns: Option<i64>,
-
-    /// Sequence number of the SYN.
-    isn: Option<u32>,
-    started: bool,
+/// What is needed of a direction while it lives.
+#[derive(Debug, Default)]
+pub(super) struct State {
     /// Extended sequence space: the first byte, the one after the highest sent, the one after the highest acknowledged.
     base: u64,
     next: u64,
     una: u64,
-    fin: Option<u64>,
+    /// After the FIN; 0 before there is one.
+    fin: u64,
     segments: Segments,
     /// Latest transmission of anything that was acknowledged.
     last_acked_t: i64,
-    /// When data was last sent.
+    /// When data was last sent, and when an ACK last came.
     data_t: i64,
+    ack_t: i64,
     /// What this end last offered to the other, scaled where both SYNs were seen.
     window: u32,
     window_seen: bool,
+    started: bool,
+    ack_of_data: bool,
+    /// The last data sent filled its segment.
+    full: bool,
+    mss_known: bool,
+    /// Payload of a full segment: what the other end allowed, or the largest seen.
+    mss: u32,
+    recovery: Recovery,
     /// As it stood in the header of the packet before the latest ACK.
     previous_window: u16,
+    duplicates: u32,
     /// Highest ACK that this end has sent, to know its repetitions.
     acked: u64,
-    duplicates: u32,
     sack_top: u64,
-    recovery: Recovery,
     recover: u64,
     /// When the time-out that is being recovered from came.
     timeout_t: i64,
     srtt: i64,
     rttvar: i64,
-    ack_of_data: bool,
-    chain: Vec<i64>,
-    chain_at: u64,
-    prints: Vec<Print>,
-    print: u8,
+    chain: Option<Box<Chain>>,
+}
+
+/// Transmissions of the segment that everything waits for.
+#[derive(Debug, Default)]
+struct Chain {
+    sent: Vec<i64>,
+    at: u64,
+}
+
+impl State {
+    /// Whether packets take hardly any time from here to the sender and back, and far less than to the receiver.
+    #[inline]
+    fn is_near(&self, away: i64) -> bool {
+        away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt / 4)
+    }
+}
+
+/// One direction while it lives.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    pub half: Half,
+    state: State,
+}
+
+/// What the other direction knows and this one needs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Other {
+    /// The window it offers.
+    window: Option<u32>,
+    mss: Option<u16>,
+    window_scale: Option<u8>,
+    /// Least time from here to this direction's sender and back.
+    away: i64,
 }
 
 /// Half of the space lies before a number, half after it.
@@ -223,211 +183,317 @@ fn extend(near: u64, seq: u32) -> u64 {
 
 /// Room below the first byte, for data from before it.
 const ORIGIN: u64 = 1 << 40;
-/// The same packet at the same place is a few microseconds apart; after another hop it may have waited.
-const TWICE_NS: i64 = 2_000_000;
-const TWICE_AWAY_NS: i64 = 1_000_000_000;
-/// Packets of one direction between the two copies of one.
-const PRINTS: usize = 16;
 /// Fewer retransmissions in a row are no break of the path but a loss.
 const BREAK_LEAST: usize = 3;
+/// A sender answers an ACK within this time.
+const PROMPT_NS: i64 = 2_000_000;
+/// Nothing that an ACK set off comes so long after it.
+const PAUSE_NS: i64 = 20_000_000;
+/// Retransmissions kept one by one.
+const KEPT: usize = 100_000;
+/// From so many packets with data on, details are kept.
+const DETAIL_FROM: u64 = 4;
+/// A capture is near the sender where its packets take no longer from there and back.
+const NEAR_NS: i64 = 1_000_000;
 
 impl Half {
+    /// What went wrong in it.
+    pub fn events(&self) -> &Events {
+        self.events.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// Distributions and course over time; `None` where fewer than five packets carried data.
+    pub fn detail(&self) -> Option<&Detail> {
+        self.detail.as_deref()
+    }
+
+    fn events_mut(&mut self) -> &mut Events {
+        self.events.get_or_insert_default()
+    }
+
+    /// A quantile of the round trips, ns: to 0.8 % where there are many.
+    pub fn rtt_at(&self, p: f64) -> Option<u64> {
+        if let Some(d) = self.detail.as_ref().filter(|d| d.rtt.count() > 0) {
+            return d.rtt.at(p);
+        }
+        let r = &self.rtt;
+        let middle = r.sum_ns - r.min_ns - r.max_ns;
+        let sorted: &[i64] = match r.count {
+            1 => &[r.min_ns],
+            2 => &[r.min_ns, r.max_ns],
+            3 => &[r.min_ns, middle, r.max_ns],
+            _ => &[],
+        };
+        let rank = ((p * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len().max(1));
+        sorted.get(rank - 1).map(|v| (*v).max(0) as u64)
+    }
+}
+
+impl Side {
     pub fn initial_seq(&self) -> Option<u32> {
-        self.isn
+        self.half.isn
     }
 
     pub fn expects(&self, seq: u32) -> bool {
-        extend(self.next, seq) == self.next
+        extend(self.state.next, seq) == self.state.next
     }
 
     /// Its FIN was sent and acknowledged.
     pub fn finished(&self) -> bool {
-        self.fin.is_some_and(|end| self.una >= end)
+        self.state.fin > 0 && self.state.una >= self.state.fin
     }
 
-    /// Payload that the other end acknowledged or the sender numbered, but the capture does not hold.
-    pub fn missing_bytes(&self) -> u64 {
-        self.segments.missing()
-    }
-
-    pub fn forgotten_segments(&self) -> u64 {
-        self.segments.forgotten
-    }
-
-    /// The receive window last offered; `None` before the first packet.
-    pub fn advertised(&self) -> Option<u32> {
-        self.window_seen.then_some(self.window)
-    }
-
-    /// Whether this packet was captured before, on another interface or by a mirror port.
     #[inline]
-    pub(super) fn is_copy(
-        &mut self,
-        t: i64,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
-        options: &Options,
-    ) -> bool {
-        // Without an identification two equal packets may well be two: a second duplicate ACK, say. Data
-        // with a timestamp cannot be repeated within a millisecond.
-        if frame.id == 0 && (options.timestamps.is_none() || tcp.payload == 0) {
-            return false;
+    pub fn seen_by_other(&self) -> Other {
+        Other {
+            window: self.state.window_seen.then_some(self.state.window),
+            mss: self.half.mss,
+            window_scale: self.half.window_scale,
+            away: self.half.rtt.min_ns,
         }
-        let place = u32::from(frame.vlan) << 8 | u32::from(frame.ttl);
-        let hash = fingerprint(frame, tcp);
-        // What moves the connection on has not been seen before.
-        let news = if tcp.payload > 0 || tcp.flags & (flag::SYN | flag::FIN) != 0 {
-            self.started && extend(self.next, tcp.seq) >= self.next
+    }
+
+    /// Whether this packet moves the connection on: such a one has not been seen before.
+    #[inline]
+    pub fn is_news(&self, tcp: &Tcp<'_>) -> bool {
+        if tcp.payload > 0 || tcp.flags & (flag::SYN | flag::FIN) != 0 {
+            !self.state.started || extend(self.state.next, tcp.seq) >= self.state.next
         } else {
-            extend(self.acked, tcp.ack) > self.acked
-        };
-        let copy = !news
-            && self.prints.iter().any(|p| {
-                p.hash == hash
-                    && t - p.t
-                        < if p.place == place {
-                            TWICE_NS
-                        } else {
-                            TWICE_AWAY_NS
-                        }
-            });
-        if !copy {
-            let print = Print { t, hash, place };
-            if self.prints.len() < PRINTS {
-                self.prints.push(print);
-            } else {
-                self.prints[usize::from(self.print)] = print;
-                self.print = (self.print + 1) % PRINTS as u8;
-            }
+            extend(self.state.acked, tcp.ack) > self.state.acked
         }
-        copy
     }
 
     /// What every packet says: options, window, flags.
-    pub(super) fn note(
+    #[inline]
+    pub fn note(
         &mut self,
         t: i64,
         frame: &Frame<'_>,
         tcp: &Tcp<'_>,
         options: &Options,
-        other: &Half,
+        other: Other,
     ) {
-        if let Some(last) = self.last_ns {
-            self.counts.longest_silence_ns = self.counts.longest_silence_ns.max(t - last);
+        let half = &mut self.half;
+        let c = &mut half.counts;
+        match half.last_ns {
+            Some(last) => c.longest_silence_ns = c.longest_silence_ns.max(t - last),
+            None => half.first_ns = Some(t),
         }
-        self.first_ns.get_or_insert(t);
-        self.last_ns = Some(t);
-        let c = &mut self.counts;
+        half.last_ns = Some(t);
         c.packets += 1;
-        c.ce += u64::from(frame.traffic_class & 3 == 3);
-        c.ece += u64::from(tcp.has(flag::ECE));
-        c.cwr += u64::from(tcp.has(flag::CWR));
-        self.timestamps |= options.timestamps.is_some();
+        half.timestamps |= options.timestamps.is_some();
+        let marks = frame.traffic_class & 3 == 3 || tcp.flags & (flag::ECE | flag::CWR) != 0;
+        if marks || tcp.window == 0 || tcp.flags & (flag::SYN | flag::FIN | flag::RST) != 0 {
+            self.note_rare(frame, tcp, options);
+        }
         if tcp.has(flag::RST) {
-            c.resets += 1;
             return;
         }
-        if tcp.has(flag::SYN) {
-            c.syns += 1;
-            self.mss = options.mss.or(self.mss);
-            self.window_scale = options.window_scale.or(self.window_scale);
-            self.sack_permitted |= options.sack_permitted;
-        }
-        c.fins += u64::from(tcp.has(flag::FIN));
         // RFC 7323 section 2.2: scaled only where both sides agreed, and never in a SYN itself.
-        let shift = match (self.window_scale, other.window_scale) {
+        let shift = match (self.half.window_scale, other.window_scale) {
             (Some(shift), Some(_)) if !tcp.has(flag::SYN) => shift,
             _ => 0,
         };
-        self.window = u32::from(tcp.window) << shift;
-        self.window_seen = true;
-        c.zero_windows += u64::from(tcp.window == 0 && !tcp.has(flag::SYN) && !tcp.has(flag::FIN));
+        self.state.window = u32::from(tcp.window) << shift;
+        self.state.window_seen = true;
     }
 
-    /// What this packet says of its own sender's data. `window` is what the other end last offered.
+    #[cold]
+    fn note_rare(&mut self, frame: &Frame<'_>, tcp: &Tcp<'_>, options: &Options) {
+        let ce = frame.traffic_class & 3 == 3;
+        let marks = ce || tcp.flags & (flag::ECE | flag::CWR) != 0;
+        let closed = tcp.window == 0 && tcp.flags & (flag::SYN | flag::FIN | flag::RST) == 0;
+        if marks || closed {
+            let e = self.half.events_mut();
+            e.ce += u64::from(ce);
+            e.ece += u64::from(tcp.has(flag::ECE));
+            e.cwr += u64::from(tcp.has(flag::CWR));
+            e.zero_windows += u64::from(closed);
+        }
+        let half = &mut self.half;
+        let c = &mut half.counts;
+        if tcp.has(flag::RST) {
+            c.resets = c.resets.saturating_add(1);
+            return;
+        }
+        if tcp.has(flag::SYN) {
+            c.syns = c.syns.saturating_add(1);
+            half.mss = options.mss.or(half.mss);
+            half.window_scale = options.window_scale.or(half.window_scale);
+            half.sack_permitted |= options.sack_permitted;
+        }
+        c.fins = c.fins.saturating_add(u32::from(tcp.has(flag::FIN)));
+    }
+
+    /// What this packet says of its own sender's data.
     #[inline]
-    pub(super) fn data(
+    pub fn data<W: Watch>(
         &mut self,
         t: i64,
         frame: &Frame<'_>,
         tcp: &Tcp<'_>,
         options: &Options,
-        window: Option<u32>,
+        other: Other,
+        watch: &mut W,
     ) {
+        let s = &mut self.state;
         let syn = tcp.has(flag::SYN);
         let fin = tcp.has(flag::FIN);
-        if !self.started {
-            self.started = true;
-            self.base = ORIGIN + u64::from(tcp.seq);
-            (self.next, self.una, self.sack_top) = (self.base, self.base, self.base);
+        if !s.started {
+            s.started = true;
+            s.base = ORIGIN + u64::from(tcp.seq);
+            (s.next, s.una, s.sack_top) = (s.base, s.base, s.base);
         }
         if syn {
-            self.isn.get_or_insert(tcp.seq);
+            self.half.isn.get_or_insert(tcp.seq);
         }
         let payload = u64::from(tcp.payload);
         let occupied = payload + u64::from(syn) + u64::from(fin);
         if occupied == 0 {
             return;
         }
-        let start = extend(self.next, tcp.seq);
+        let start = extend(s.next, tcp.seq);
         let end = start + occupied;
         if payload > 0 {
-            self.counts.data_packets += 1;
-            self.counts.data_bytes += payload;
-            self.counts.largest = self.counts.largest.max(tcp.payload);
+            let c = &mut self.half.counts;
+            c.data_packets += 1;
+            c.data_bytes += payload;
+            c.largest = c.largest.max(tcp.payload);
+            // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
+            if other.window == Some(0) && !syn && !fin {
+                self.half.events_mut().window_probes += 1;
+                return;
+            }
+            self.learn_mss(tcp.payload, options, other.mss);
+            self.detail_before(t, start, tcp, options, self.state.is_near(other.away));
         }
-        // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
-        if window == Some(0) && !syn && !fin && payload > 0 {
-            self.counts.window_probes += 1;
-            return;
-        }
+        let s = &mut self.state;
         if fin {
-            self.fin = Some(end);
+            s.fin = end;
         }
-        if start >= self.next {
-            if start > self.next {
+        let unique = self.half.counts.unique_bytes;
+        let position = start.saturating_sub(s.base);
+        if start >= s.next {
+            if start > s.next {
                 let hole = Hole {
-                    start: self.next,
+                    start: s.next,
                     end: start,
                     t,
                     id: frame.id,
                     tsval: options.timestamps.map(|x| x.0),
                 };
-                self.segments.add_hole(hole);
+                s.segments.add_hole(hole);
             }
-            self.segments.push(start, end, t);
-            self.next = end;
-            self.counts.unique_bytes += payload;
+            let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
+            s.segments.push(Segment::new(start, end, t, burst));
+            s.next = end;
+            self.half.counts.unique_bytes += payload;
         } else {
-            if start < self.base {
+            if start < s.base {
                 // From before the capture began.
                 let hole = Hole {
                     start,
-                    end: self.base,
+                    end: s.base,
                     t,
                     id: frame.id,
                     tsval: None,
                 };
-                self.segments.add_hole(hole);
-                self.base = start;
+                s.segments.add_hole(hole);
+                s.base = start;
             }
-            self.again(t, start, end, frame, tcp, options);
+            self.again(
+                t,
+                start,
+                end,
+                frame,
+                tcp,
+                options,
+                self.state.is_near(other.away),
+            );
         }
-        self.data_t = t;
-        self.flight(payload);
+        self.state.data_t = t;
+        let fresh = self.half.counts.unique_bytes - unique;
+        let in_flight = self.flight(t, payload, fresh, options.timestamps.map(|x| x.1), other);
+        watch.act(Act::Sent {
+            t,
+            position,
+            bytes: payload,
+            fresh,
+            in_flight,
+        });
+    }
+
+    #[inline]
+    fn learn_mss(&mut self, payload: u32, options: &Options, allowed: Option<u16>) {
+        let s = &mut self.state;
+        if s.mss_known {
+            return;
+        }
+        match allowed {
+            Some(mss) => {
+                // RFC 6691 section 2: options count against it.
+                let options = if options.timestamps.is_some() { 12 } else { 0 };
+                s.mss = u32::from(mss).saturating_sub(options).max(1);
+                s.mss_known = true;
+            }
+            // Without the SYN, the largest that is no super-segment of offload.
+            None if payload <= 1460 => s.mss = s.mss.max(payload),
+            None => s.mss = s.mss.max(536),
+        }
+    }
+
+    /// The bursts and timestamps of a packet with data, before it counts.
+    #[inline]
+    fn detail_before(&mut self, t: i64, start: u64, tcp: &Tcp<'_>, options: &Options, near: bool) {
+        let s = &mut self.state;
+        // What is not a multiple of the segment and was pushed was all that there was to send.
+        s.full = tcp.payload >= s.mss.min(self.half.counts.largest)
+            && (!tcp.has(flag::PSH)
+                || tcp
+                    .payload
+                    .is_multiple_of(s.mss.min(self.half.counts.largest).max(1)));
+        if let Some(d) = &mut self.half.detail {
+            d.bursts
+                .sent(t, t - s.data_t, start, tcp.payload, u64::from(s.mss), near);
+            if let Some((value, _)) = options.timestamps {
+                d.stamped(t, value);
+            }
+        } else if self.half.counts.data_packets > DETAIL_FROM {
+            self.half.detail = Some(Box::new(Detail::new(t, &self.half.rtt)));
+        }
     }
 
     /// Bytes outstanding after a transmission.
     #[inline]
-    fn flight(&mut self, payload: u64) {
-        let outstanding = self.next - self.una.min(self.next);
-        let c = &mut self.counts;
+    fn flight(&mut self, t: i64, payload: u64, fresh: u64, echo: Option<u32>, other: Other) -> u64 {
+        let s = &mut self.state;
+        let outstanding = s.next - s.una.min(s.next);
+        let c = &mut self.half.counts;
         c.outstanding_max = c.outstanding_max.max(outstanding);
-        let in_flight = outstanding.saturating_sub(self.segments.sacked_bytes());
+        let sacked = s.segments.sacked_bytes();
+        let mut in_flight = outstanding.saturating_sub(sacked);
         c.in_flight_max = c.in_flight_max.max(in_flight);
-        if !self.ack_of_data {
+        if !s.ack_of_data {
             c.initial_window += payload;
         }
+        if let Some(d) = &mut self.half.detail {
+            let mut now = Moment {
+                outstanding,
+                window: other.window.map(u64::from),
+                mss: u64::from(s.mss),
+                more: s.full,
+                repairing: s.recovery != Recovery::None,
+                over: false,
+            };
+            if !s.is_near(other.away) {
+                let (una, window) = d.known_at(t, other.away, echo);
+                (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
+            }
+            d.limits.at(t, now);
+            in_flight = now.outstanding.saturating_sub(sacked);
+            d.sent(t, fresh, payload - fresh.min(payload), in_flight);
+        }
+        in_flight
     }
 
     /// A packet that begins below what was sent already.
@@ -439,14 +505,16 @@ impl Half {
         frame: &Frame<'_>,
         tcp: &Tcp<'_>,
         options: &Options,
+        near: bool,
     ) {
         let data_start = start + u64::from(tcp.has(flag::SYN));
         let data_end = data_start + u64::from(tcp.payload);
-        let old_next = self.next;
+        let s = &mut self.state;
+        let old_next = s.next;
         let mut fresh = 0;
         let mut fresh_data = 0;
         let mut hole = None;
-        if self.segments.has_holes() {
+        if s.segments.has_holes() {
             let control = |segments: &mut Segments, from, to| {
                 if from < to {
                     segments.fill(from, to)
@@ -454,9 +522,9 @@ impl Half {
                     (0, None)
                 }
             };
-            let (a, _) = control(&mut self.segments, start, data_start);
-            let (b, first) = control(&mut self.segments, data_start, data_end);
-            let (c, _) = control(&mut self.segments, data_end, end);
+            let (a, _) = control(&mut s.segments, start, data_start);
+            let (b, first) = control(&mut s.segments, data_start, data_end);
+            let (c, _) = control(&mut s.segments, data_end, end);
             fresh = a + b + c;
             fresh_data = b;
             hole = first;
@@ -464,98 +532,146 @@ impl Half {
         let beyond = end.saturating_sub(old_next);
         fresh += beyond;
         fresh_data += data_end.saturating_sub(old_next.max(data_start));
-        self.counts.unique_bytes += fresh_data;
+        let counts = &mut self.half.counts;
+        counts.unique_bytes += fresh_data;
         let old = end - start - fresh;
-        let keep_alive = end - start <= 1 && start + 1 == old_next && self.una == self.next;
+        let control = tcp.flags & (flag::SYN | flag::FIN) != 0;
+        let keep_alive = !control && end - start <= 1 && start + 1 == old_next && s.una == s.next;
         if old > 0 {
-            self.counts.retransmitted_packets += 1;
-            self.counts.retransmitted_bytes += old;
-            self.counts.keep_alives += u64::from(keep_alive);
+            counts.retransmitted_packets += 1;
+            counts.retransmitted_bytes += old;
         }
-        if start < self.una {
+        if start < s.una {
             // A copy of acknowledged data: what is acknowledged next may have been set off by it.
-            self.last_acked_t = self.last_acked_t.max(t);
+            s.last_acked_t = s.last_acked_t.max(t);
         }
+        let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
+        let segment = Segment::new(start, end, t, burst);
         let before = if fresh > 0 && end <= old_next {
-            self.counts.out_of_order += 1;
+            let e = self.half.events.get_or_insert_default();
+            e.out_of_order += 1;
             match hole.map_or(Reordering::Unknown, |h| origin(&h, frame, options)) {
-                Reordering::Repair => self.counts.upstream_repairs += 1,
-                Reordering::Reordered => self.counts.reordered += 1,
+                Reordering::Repair => e.upstream_repairs += 1,
+                Reordering::Reordered => e.reordered += 1,
                 Reordering::Unknown => {}
             }
-            self.segments.insert(start, end, t);
+            s.segments.insert(segment);
             None
         } else {
-            self.segments.resent(start, end.min(old_next), t)
+            s.segments.resent(start, end.min(old_next), t)
         };
         if end > old_next {
-            self.segments.push(old_next, end, t);
-            self.next = end;
+            s.segments.push(Segment::new(old_next, end, t, burst));
+            s.next = end;
         }
-        if old > 0 && !keep_alive {
-            let cause = self.cause(t, start, end, before);
-            self.chain(t, start, before.map(|s| s.t), cause);
-            self.retransmissions.push(Retransmission {
-                t_ns: t,
-                position: start - self.base,
-                bytes: old,
-                cause,
-                needless: end <= self.una,
-            });
+        if keep_alive {
+            self.half.events_mut().keep_alives += u64::from(old > 0);
+        } else if old > 0 {
+            self.retransmitted(t, start, end, old, before, near);
         }
+    }
+
+    fn retransmitted(
+        &mut self,
+        t: i64,
+        start: u64,
+        end: u64,
+        bytes: u64,
+        before: Option<Segment>,
+        near: bool,
+    ) {
+        let cause = self.cause(t, start, end, before, near);
+        self.chain(t, start, before.map(|s| s.t), cause);
+        let needless = end <= self.state.una;
+        let one = Retransmission {
+            t_ns: t,
+            before_ns: before.map(|s| s.t),
+            position: start - self.state.base,
+            bytes,
+            cause,
+            needless,
+            burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
+        };
+        let e = self.half.events_mut();
+        e.by_cause[cause as usize] += 1;
+        e.needless += u64::from(needless);
+        if e.retransmissions.len() < KEPT {
+            e.retransmissions.push(one);
+        }
+    }
+
+    fn burst(&self, s: &Segment) -> Option<BurstKind> {
+        let d = self.half.detail.as_ref()?;
+        d.bursts.of(s.burst, s.start, u64::from(self.state.mss))
     }
 
     /// RFC 6298 section 2, with Linux's least time-out of 200 ms; before any sample, the first time-out.
     fn timeout_ns(&self) -> i64 {
-        if self.srtt == 0 {
+        if self.state.srtt == 0 {
             return 1_000_000_000;
         }
-        self.srtt + (4 * self.rttvar).max(200_000_000)
+        self.state
+            .srtt
+            .saturating_add(self.state.rttvar.saturating_mul(4).max(200_000_000))
     }
 
     /// The state of the sender that explains a retransmission of `start..end`.
+    ///
+    /// What follows an ACK at once was set off by it; what comes out of a silence in both directions was set off by a
+    /// timer. Only between the two, or where the capture is not at the sender, does the wait alone decide.
     fn cause(
         &mut self,
         t: i64,
         start: u64,
         end: u64,
-        before: Option<super::segments::Segment>,
+        before: Option<Segment>,
+        near: bool,
     ) -> Cause {
-        let waited = t - before.map_or(self.data_t, |s| s.t);
-        let silent = t - self.data_t;
-        if self.una < self.recover {
-            match self.recovery {
+        let s = &self.state;
+        let timeout = self.timeout_ns();
+        let waited = t - before.map_or(s.data_t, |b| b.t);
+        let quiet = t - s.ack_t.max(s.data_t);
+        let at_front = start <= s.una;
+        let prompted = near && t - s.ack_t <= PROMPT_NS;
+        let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
+        let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
+        if timer && overdue && !(end == s.next && !at_front && waited < timeout) {
+            self.enter(Recovery::Timeout, t);
+            return Cause::Timeout;
+        }
+        if s.una < s.recover {
+            match s.recovery {
                 // The repair itself was lost: only the timer notices.
                 Recovery::Fast
-                    if before.is_some_and(|s| s.again > 0)
-                        && silent * 4 >= self.timeout_ns() * 3 => {}
+                    if !prompted
+                        && before.is_some_and(|b| b.again > 0)
+                        && t - s.data_t >= timeout / 4 * 3 => {}
                 Recovery::Fast => return Cause::Recovery,
-                Recovery::Timeout if before.is_some_and(|s| s.t < self.timeout_t) => {
+                Recovery::Timeout if prompted || before.is_some_and(|b| b.t < s.timeout_t) => {
                     return Cause::Recovery;
                 }
                 Recovery::Timeout | Recovery::None => {}
             }
         }
-        let at_front = start <= self.una;
-        if at_front && self.duplicates >= 3 {
+        if at_front && s.duplicates >= 3 {
             self.enter(Recovery::Fast, t);
             return Cause::Fast;
         }
-        let mss = u64::from(self.counts.largest.max(1));
-        if at_front && self.sack_top > self.una + 3 * mss {
+        let mss = u64::from(self.half.counts.largest.max(1));
+        if at_front && s.sack_top > s.una + 3 * mss {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
         // RFC 8985 section 7.2: after two round trips, the highest segment; the timer is later.
-        if end == self.next && !at_front && self.srtt > 0 && waited < self.timeout_ns() {
+        if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
             return Cause::TailProbe;
         }
-        if waited * 4 >= self.timeout_ns() * 3 || waited >= 200_000_000 {
+        if overdue && !(prompted && s.sack_top > end) {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
         // By time rather than by count (RFC 8985 section 6.2): what was sent later has arrived.
-        if self.sack_top > end {
+        if s.sack_top > end {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
@@ -563,9 +679,9 @@ impl Half {
     }
 
     fn enter(&mut self, recovery: Recovery, t: i64) {
-        self.recovery = recovery;
-        self.recover = self.next;
-        self.timeout_t = t;
+        self.state.recovery = recovery;
+        self.state.recover = self.state.next;
+        self.state.timeout_t = t;
     }
 
     /// Keeps the transmissions of the segment that everything waits for.
@@ -573,111 +689,160 @@ impl Half {
         if !matches!(cause, Cause::Timeout | Cause::TailProbe) {
             return;
         }
-        if self.chain.is_empty() || self.chain_at != start {
+        if self.state.chain.as_ref().is_none_or(|c| c.at != start) {
             self.end_chain(None);
-            self.chain_at = start;
-            self.chain.extend(first);
+            self.state.chain = Some(Box::new(Chain {
+                sent: first.into_iter().collect(),
+                at: start,
+            }));
         }
-        self.chain.push(t);
+        if let Some(chain) = &mut self.state.chain {
+            chain.sent.push(t);
+        }
     }
 
     fn end_chain(&mut self, resumed_ns: Option<i64>) {
-        if self.chain.len() > BREAK_LEAST {
-            self.breaks.push(Break {
-                sent_ns: std::mem::take(&mut self.chain),
+        if let Some(chain) = self.state.chain.take()
+            && chain.sent.len() > BREAK_LEAST
+        {
+            self.half.events_mut().breaks.push(Break {
+                sent_ns: chain.sent,
                 resumed_ns,
             });
         }
-        self.chain.clear();
     }
 
     /// What `from`'s packet says of the data of this direction.
     #[inline]
-    pub(super) fn acknowledged(
+    pub fn acknowledged<W: Watch>(
         &mut self,
         t: i64,
         tcp: &Tcp<'_>,
         options: &Options,
-        from: &mut Half,
+        from: &mut Side,
+        watch: &mut W,
     ) {
-        if !self.started {
+        let s = &mut self.state;
+        if !s.started {
             return;
         }
-        let ack = extend(self.una, tcp.ack);
+        s.ack_t = t;
+        let ack = extend(s.una, tcp.ack);
         let pure = tcp.payload == 0 && tcp.flags & (flag::SYN | flag::FIN) == 0;
-        from.counts.pure_acks += u64::from(pure);
+        from.half.counts.pure_acks += u64::from(pure);
+        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, options.timestamps) {
+            d.echoed(t, echo);
+        }
         if !options.sack().is_empty() {
-            from.counts.sack_acks += 1;
+            from.half.events_mut().sack_acks += 1;
             self.sacked(ack, options, from);
         }
-        if ack > self.next {
-            from.counts.acks_of_unseen += 1;
+        let s = &mut self.state;
+        if ack > s.next {
+            from.half.events_mut().acks_of_unseen += 1;
             return;
         }
-        if ack <= self.una {
-            if ack == self.una && pure && self.next > self.una {
-                self.duplicates += 1;
-                if from.acked == ack && from.previous_window == tcp.window {
-                    from.counts.duplicate_acks += 1;
-                    from.counts.triple_duplicate_acks += u64::from(self.duplicates == 3);
+        if ack <= s.una {
+            if ack == s.una && pure && s.next > s.una {
+                s.duplicates += 1;
+                if from.state.acked == ack && from.state.previous_window == tcp.window {
+                    let e = from.half.events_mut();
+                    e.duplicate_acks += 1;
+                    e.triple_duplicate_acks += u64::from(s.duplicates == 3);
                 }
             }
-            from.previous_window = tcp.window;
-            return;
+            from.state.previous_window = tcp.window;
+        } else {
+            from.state.acked = ack;
+            from.state.previous_window = tcp.window;
+            s.duplicates = 0;
+            s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
+            let newly = ack - s.una;
+            s.una = ack;
+            if ack >= s.recover {
+                s.recovery = Recovery::None;
+            }
+            if s.chain.as_ref().is_some_and(|c| ack > c.at) {
+                self.end_chain(Some(t));
+            }
+            self.take_acked(t, ack, watch);
+            if let Some(d) = &mut self.half.detail {
+                d.acknowledged(t, newly, self.state.last_acked_t, self.state.srtt);
+            }
         }
-        from.acked = ack;
-        from.previous_window = tcp.window;
-        self.duplicates = 0;
-        self.ack_of_data |= ack > self.base + u64::from(self.isn.is_some());
-        self.una = ack;
-        if ack >= self.recover {
-            self.recovery = Recovery::None;
+        let s = &mut self.state;
+        let away = from.half.rtt.min_ns;
+        if let Some(d) = &mut self.half.detail {
+            let window = u64::from(from.state.window);
+            if !s.is_near(away) {
+                d.set_out(UnderWay {
+                    t,
+                    una: s.una,
+                    window,
+                    stamp: options.timestamps.map(|x| x.0),
+                });
+            } else {
+                let moment = Moment {
+                    outstanding: s.next - s.una,
+                    window: Some(window),
+                    mss: u64::from(s.mss),
+                    more: s.full,
+                    repairing: s.recovery != Recovery::None,
+                    over: s.fin > 0 && s.una >= s.fin,
+                };
+                d.limits.at(t, moment);
+            }
         }
-        if !self.chain.is_empty() && ack > self.chain_at {
-            self.end_chain(Some(t));
-        }
-        self.take_acked(t, ack);
+        watch.act(Act::Acknowledged {
+            t,
+            position: s.una.saturating_sub(s.base),
+            window: from.state.window,
+        });
     }
 
-    fn take_acked(&mut self, t: i64, ack: u64) {
-        let mut latest = self.last_acked_t;
-        while let Some(front) = self.segments.front().copied().filter(|s| s.start < ack) {
-            if front.end > ack {
-                self.segments.trim_front(ack);
+    #[inline]
+    fn take_acked<W: Watch>(&mut self, t: i64, ack: u64, watch: &mut W) {
+        let s = &mut self.state;
+        let mut latest = s.last_acked_t;
+        while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
+            if front.end() > ack {
+                s.segments.trim_front(ack);
                 break;
             }
-            self.segments.pop_front();
-            self.last_acked_t = self.last_acked_t.max(front.t);
-            if front.end == ack {
+            s.segments.pop_front();
+            s.last_acked_t = s.last_acked_t.max(front.t);
+            if front.end() == ack {
                 if latest > front.t {
-                    self.counts.acked_after_loss += 1;
+                    self.half.events.get_or_insert_default().acked_after_loss += 1;
                 } else if front.again > 0 {
-                    self.counts.acked_ambiguously += 1;
+                    self.half.events.get_or_insert_default().acked_ambiguously += 1;
                 } else {
-                    self.sample(t - front.t);
+                    let rtt = t - front.t;
+                    self.half.rtt.add(rtt);
+                    // RFC 6298 section 2.3
+                    if s.srtt == 0 {
+                        (s.srtt, s.rttvar) = (rtt.max(1), rtt / 2);
+                    } else {
+                        s.rttvar += ((s.srtt - rtt).abs() - s.rttvar) / 4;
+                        s.srtt = (s.srtt + (rtt - s.srtt) / 8).max(1);
+                    }
+                    if let Some(d) = &mut self.half.detail {
+                        d.round_trip(t, rtt);
+                    }
+                    watch.act(Act::RoundTrip { sent: front.t, rtt });
                 }
             } else {
-                self.counts.acked_cumulatively += 1;
+                self.half.counts.acked_cumulatively += 1;
             }
             latest = latest.max(front.t);
         }
     }
 
-    fn sample(&mut self, rtt: i64) {
-        self.rtt.add(rtt);
-        // RFC 6298 section 2.3
-        if self.srtt == 0 {
-            (self.srtt, self.rttvar) = (rtt.max(1), rtt / 2);
-        } else {
-            self.rttvar += ((self.srtt - rtt).abs() - self.rttvar) / 4;
-            self.srtt = (self.srtt + (rtt - self.srtt) / 8).max(1);
-        }
-    }
-
-    fn sacked(&mut self, ack: u64, options: &Options, from: &mut Half) {
+    fn sacked(&mut self, ack: u64, options: &Options, from: &mut Side) {
+        let s = &mut self.state;
         for (i, (left, right)) in options.sack().iter().enumerate() {
             let (left, right) = (extend(ack, *left), extend(ack, *right));
-            if left >= right || right > self.next {
+            if left >= right || right > s.next {
                 continue;
             }
             // RFC 2883 section 4: the first block may lie below the ACK, or within the second.
@@ -687,32 +852,32 @@ impl Half {
                     .get(1)
                     .is_some_and(|(l, r)| extend(ack, *l) <= left && right <= extend(ack, *r));
             if i == 0 && (right <= ack || within_second) {
-                from.counts.dsacks += 1;
+                from.half.events_mut().dsacks += 1;
+                let base = s.base;
+                if let Some(e) = &mut self.half.events {
+                    e.had_already(left.saturating_sub(base), right.saturating_sub(base));
+                }
                 continue;
             }
-            self.sack_top = self.sack_top.max(right);
-            self.segments.sack(left, right);
+            s.sack_top = s.sack_top.max(right);
+            s.segments.sack(left, right);
         }
     }
 
-    pub(super) fn finish(&mut self) {
+    /// Closes what is open.
+    pub fn finish(mut self) -> Half {
         self.end_chain(None);
-        self.retransmissions.shrink_to_fit();
+        let s = &self.state;
+        self.half.missing_bytes = s.segments.missing();
+        self.half.window = s.window_seen.then_some(s.window);
+        if let Some(d) = &mut self.half.detail {
+            d.finish(u64::from(s.mss));
+        }
+        if let Some(e) = &mut self.half.events {
+            e.retransmissions.shrink_to_fit();
+        }
+        self.half
     }
-}
-
-/// Everything by which two packets that left one sender differ.
-#[inline]
-fn fingerprint(frame: &Frame<'_>, tcp: &Tcp<'_>) -> u64 {
-    let mut h = u64::from(frame.id) << 32 | u64::from(tcp.seq);
-    for word in [
-        u64::from(tcp.ack) << 32 | u64::from(tcp.payload),
-        u64::from(tcp.checksum) << 8 | u64::from(tcp.flags),
-    ] {
-        let product = u128::from(h ^ word) * 0x9e37_79b9_7f4a_7c15_u128;
-        h = (product >> 64) as u64 ^ product as u64;
-    }
-    h
 }
 
 /// Whether what fills a hole was sent after what lies above it (a repair) or before it (overtaken).

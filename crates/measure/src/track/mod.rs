@@ -5,15 +5,32 @@
 //! both can be laid side by side; **Deviations** stand in the book's page on traces.
 //! **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended to 64 bits.
 
+mod bursts;
+mod copies;
+mod detail;
+mod events;
 mod half;
+mod limits;
+mod quantiles;
+pub mod queue;
 mod segments;
 mod table;
+mod watch;
 
-pub use half::{Break, Cause, Counts, Half, Reordering, Retransmission, RoundTrips};
+pub use bursts::{BurstKind, Bursts};
+pub use detail::{Bin, Course, Detail};
+pub use events::{Blame, Break, Cause, Events, Retransmission};
+pub use half::{Counts, Half, Reordering, RoundTrips};
+pub use limits::Limited;
+pub use quantiles::Quantiles;
+pub use watch::{Act, Watch};
 
-use crate::capture::frame::{Address, Frame, Tcp, Transport, flag};
+use crate::capture::frame::{Address, Frame, Options, Tcp, Transport, flag};
+use copies::Copies;
+use half::Side;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
-use table::Table;
+use table::{Key, Table};
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,10 +41,17 @@ pub struct Endpoint {
 
 impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match Ipv6Addr::from(self.address).to_canonical() {
+        match self.ip() {
             IpAddr::V4(four) => write!(f, "{four}:{}", self.port),
             IpAddr::V6(six) => write!(f, "[{six}]:{}", self.port),
         }
+    }
+}
+
+impl Endpoint {
+    /// Its address as a person writes it: IPv4 unmapped.
+    pub fn ip(&self) -> IpAddr {
+        Ipv6Addr::from(self.address).to_canonical()
     }
 }
 
@@ -36,8 +60,10 @@ impl std::fmt::Display for Endpoint {
 pub struct Settings {
     /// Leave out a packet that was captured twice (on two interfaces, or by a mirror port).
     pub deduplicate: bool,
-    /// Connections held at most; beyond it the one that was silent for longest is closed early.
+    /// Connections held at most; beyond it those that were silent for longest are closed early.
     pub most_live: usize,
+    /// Finished connections listed at most; beyond it the smaller ones are forgotten.
+    pub most_done: usize,
 }
 
 impl Default for Settings {
@@ -45,6 +71,7 @@ impl Default for Settings {
         Settings {
             deduplicate: true,
             most_live: 1_000_000,
+            most_done: 4_000_000,
         }
     }
 }
@@ -52,6 +79,8 @@ impl Default for Settings {
 /// A connection; its first packet went from `a` to `b`.
 #[derive(Clone, Debug)]
 pub struct Connection {
+    /// Counts connections in the order of their first packets.
+    pub number: u32,
     pub a: Endpoint,
     pub b: Endpoint,
     pub first_ns: i64,
@@ -66,27 +95,64 @@ pub struct Connection {
     pub reset: bool,
 }
 
-impl Connection {
-    fn new(a: Endpoint, b: Endpoint, t: i64) -> Connection {
-        Connection {
+/// A connection while it lives.
+#[derive(Debug)]
+struct Live {
+    number: u32,
+    a: Endpoint,
+    b: Endpoint,
+    first_ns: i64,
+    last_ns: i64,
+    backward: u64,
+    duplicates: u64,
+    reset: bool,
+    /// It waits for its last packets to pass.
+    closing: bool,
+    /// `a` is the later of both ends in the order of the table.
+    swapped: bool,
+    sides: [Side; 2],
+}
+
+impl Live {
+    fn new(number: u32, a: Endpoint, b: Endpoint, t: i64) -> Live {
+        Live {
+            number,
             a,
             b,
             first_ns: t,
             last_ns: t,
-            halves: Default::default(),
             backward: 0,
             duplicates: 0,
             reset: false,
+            closing: false,
+            swapped: a > b,
+            sides: Default::default(),
         }
     }
 
-    pub fn packets(&self) -> u64 {
-        self.halves.iter().map(|h| h.counts.packets).sum()
+    fn packets(&self) -> u64 {
+        self.sides.iter().map(|s| s.half.counts.packets).sum()
     }
 
     /// Both ends have said their last byte, and heard the other's.
+    #[inline]
     fn closed(&self) -> bool {
-        self.reset || self.halves.iter().all(Half::finished)
+        self.reset || self.sides.iter().all(Side::finished)
+    }
+
+    fn end(self) -> Connection {
+        let [there, back] = self.sides;
+        Connection {
+            number: self.number,
+            a: self.a,
+            b: self.b,
+            first_ns: self.first_ns,
+            last_ns: self.last_ns,
+            halves: [there.finish(), back.finish()],
+            backward: self.backward,
+            duplicates: self.duplicates,
+            reset: self.reset,
+        }
     }
 
     /// Whether a SYN of this direction begins another connection between the same ports: after the end of
@@ -95,21 +161,23 @@ impl Connection {
         if !tcp.has(flag::SYN) || tcp.has(flag::RST) {
             return false;
         }
-        let half = &self.halves[direction];
-        match half.initial_seq() {
+        let side = &self.sides[direction];
+        match side.initial_seq() {
             Some(initial) => initial != tcp.seq,
             // Data was seen before any SYN: this one belongs to what comes.
-            None => half.counts.packets > 0 && !half.expects(tcp.seq),
+            None => side.half.counts.packets > 0 && !side.expects(tcp.seq),
         }
     }
 
-    fn packet(
+    #[inline]
+    fn packet<W: Watch>(
         &mut self,
         t: i64,
         direction: usize,
         frame: &Frame<'_>,
         tcp: &Tcp<'_>,
-        settings: &Settings,
+        copies: Option<&mut Copies>,
+        watch: &mut W,
     ) {
         let t = if t < self.last_ns {
             self.backward += 1;
@@ -117,26 +185,32 @@ impl Connection {
         } else {
             t
         };
-        let options = tcp.parse_options();
-        if settings.deduplicate && self.halves[direction].is_copy(t, frame, tcp, &options) {
-            self.duplicates += 1;
-            return;
-        }
-        self.last_ns = t;
-        let [first, second] = &mut self.halves;
+        let mut options = Options::default();
+        options.fill(tcp.options);
+        let [first, second] = &mut self.sides;
         let (sender, receiver) = if direction == 0 {
             (first, second)
         } else {
             (second, first)
         };
-        sender.note(t, frame, tcp, &options, receiver);
+        if let Some(copies) = copies
+            && copies.is_copy(t, frame, tcp, &options, || sender.is_news(tcp))
+        {
+            self.duplicates += 1;
+            return;
+        }
+        self.last_ns = t;
+        let other = receiver.seen_by_other();
+        sender.note(t, frame, tcp, &options, other);
         if tcp.has(flag::RST) {
             self.reset = true;
             return;
         }
-        sender.data(t, frame, tcp, &options, receiver.advertised());
+        watch.turn(self.number, direction);
+        sender.data(t, frame, tcp, &options, other, watch);
         if tcp.has(flag::ACK) {
-            receiver.acknowledged(t, tcp, &options, sender);
+            watch.turn(self.number, 1 - direction);
+            receiver.acknowledged(t, tcp, &options, sender, watch);
         }
     }
 }
@@ -173,19 +247,39 @@ pub struct Totals {
     pub untimed_packets: u64,
     /// Connections closed before their end because too many were open.
     pub evicted: u64,
+    /// Finished connections that are not listed because there were too many.
+    pub not_listed: u64,
     pub first_ns: Option<i64>,
     pub last_ns: Option<i64>,
+}
+
+impl Totals {
+    /// The first packet's time, or one before the latest.
+    #[cold]
+    fn earlier(&mut self, t: i64) {
+        self.first_ns = Some(self.first_ns.map_or(t, |f| f.min(t)));
+        self.last_ns = Some(self.last_ns.map_or(t, |l| l.max(t)));
+    }
 }
 
 /// Puts the packets of a capture together.
 #[derive(Debug, Default)]
 pub struct Tracker {
     settings: Settings,
-    live: Table<Connection>,
+    live: Table<Live>,
     udp: Table<Conversation>,
     done: Vec<Connection>,
+    /// Connections that are over, with the time from which on nothing more is expected of them.
+    closing: VecDeque<(i64, u32, u32)>,
+    copies: Copies,
+    begun: u32,
     pub totals: Totals,
 }
+
+/// The year 2116: a damaged file may claim any time, and differences must have room.
+const LATEST_NS: i64 = 1 << 62;
+/// After its last packet a connection waits so long for late ones.
+const LINGER_NS: i64 = 10_000_000_000;
 
 impl Tracker {
     pub fn new(settings: Settings) -> Tracker {
@@ -196,16 +290,31 @@ impl Tracker {
     }
 
     /// One packet; `wire_len` is the frame's length on the wire.
+    #[inline]
     pub fn packet(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
+        self.packet_watched(t_ns, wire_len, frame, &mut ());
+    }
+
+    /// One packet, of which `watch` is told what it did.
+    #[inline]
+    pub fn packet_watched<W: Watch>(
+        &mut self,
+        t_ns: Option<i64>,
+        wire_len: u32,
+        frame: Option<&Frame<'_>>,
+        watch: &mut W,
+    ) {
         let totals = &mut self.totals;
         totals.packets += 1;
         totals.bytes += u64::from(wire_len);
-        let Some(t) = t_ns else {
+        let Some(t) = t_ns.map(|t| t.clamp(0, LATEST_NS)) else {
             totals.untimed_packets += 1;
             return;
         };
-        totals.first_ns = Some(totals.first_ns.map_or(t, |f| f.min(t)));
-        totals.last_ns = Some(totals.last_ns.map_or(t, |l| l.max(t)));
+        match &mut totals.last_ns {
+            Some(last) if *last <= t => *last = t,
+            _ => totals.earlier(t),
+        }
         let Some(frame) = frame else {
             totals.other_packets += 1;
             return;
@@ -219,7 +328,7 @@ impl Tracker {
             Transport::Tcp(tcp) => {
                 totals.tcp_packets += 1;
                 totals.tcp_bytes += u64::from(wire_len);
-                self.tcp(t, frame, tcp);
+                self.tcp(t, frame, tcp, watch);
             }
             Transport::Udp {
                 src_port,
@@ -228,50 +337,111 @@ impl Tracker {
             } => {
                 totals.udp_packets += 1;
                 totals.udp_bytes += u64::from(wire_len);
-                let ends = ends(frame, *src_port, *dst_port);
-                self.udp(t, ends, *payload);
+                self.udp(t, frame, (*src_port, *dst_port), *payload);
             }
             Transport::Other { .. } => totals.other_packets += 1,
             Transport::Cut { .. } => totals.cut_packets += 1,
         }
     }
 
-    fn tcp(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>) {
-        let (src, dst) = ends(frame, tcp.src_port, tcp.dst_port);
-        let mut at = self.live.find(src, dst);
+    #[inline]
+    fn tcp<W: Watch>(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>, watch: &mut W) {
+        let (key, swapped) = Key::new(&frame.src, tcp.src_port, &frame.dst, tcp.dst_port);
+        let mut at = self.live.find(&key);
         if let Some(i) = at
-            && self.live[i].superseded_by(tcp, usize::from(self.live[i].a != src))
+            && tcp.has(flag::SYN)
+            && self.live[i].superseded_by(tcp, usize::from(self.live[i].swapped != swapped))
         {
-            self.done.push(self.live.remove(i));
+            self.end(i);
             at = None;
         }
-        let i = at.unwrap_or_else(|| {
-            if self.live.len() >= self.settings.most_live {
-                self.make_room();
-            }
-            self.live.insert(src, dst, Connection::new(src, dst, t))
-        });
-        let connection = &mut self.live[i];
-        let direction = usize::from(connection.a != src);
-        connection.packet(t, direction, frame, tcp, &self.settings);
+        let i = match at {
+            Some(i) => i,
+            None => self.begin(t, key, ends(frame, tcp.src_port, tcp.dst_port)),
+        };
+        let live = &mut self.live[i];
+        let direction = usize::from(live.swapped != swapped);
+        let copies = self.settings.deduplicate.then_some(&mut self.copies);
+        live.packet(t, direction, frame, tcp, copies, watch);
+        if tcp.flags & (flag::FIN | flag::RST) != 0 && !live.closing && live.closed() {
+            live.closing = true;
+            self.closing
+                .push_back((t + LINGER_NS, i as u32, live.number));
+        }
+        if self.closing.front().is_some_and(|(until, ..)| *until < t) {
+            self.retire(t);
+        }
     }
 
-    fn udp(&mut self, t: i64, (src, dst): (Endpoint, Endpoint), payload: u32) {
-        if self.udp.len() >= self.settings.most_live && self.udp.find(src, dst).is_none() {
-            self.totals.evicted += 1;
-            return;
+    #[cold]
+    fn begin(&mut self, t: i64, key: Key, (src, dst): (Endpoint, Endpoint)) -> usize {
+        if self.live.len() >= self.settings.most_live {
+            self.make_room();
         }
-        let i = self.udp.find(src, dst).unwrap_or_else(|| {
-            let new = Conversation {
-                a: src,
-                b: dst,
-                first_ns: t,
-                last_ns: t,
-                packets: [0; 2],
-                bytes: [0; 2],
+        let number = self.begun;
+        self.begun = self.begun.wrapping_add(1);
+        self.live.insert(key, Live::new(number, src, dst, t))
+    }
+
+    /// Lets go of connections that were over and stayed silent since.
+    #[cold]
+    fn retire(&mut self, t: i64) {
+        while let Some((until, i, number)) = self.closing.front().copied() {
+            if until >= t {
+                return;
+            }
+            self.closing.pop_front();
+            let Some(live) = self.live.get(i as usize).filter(|l| l.number == number) else {
+                continue;
             };
-            self.udp.insert(src, dst, new)
-        });
+            let quiet = live.last_ns + LINGER_NS;
+            if quiet < t {
+                self.end(i as usize);
+            } else {
+                self.closing.push_back((quiet.max(until), i, number));
+            }
+        }
+    }
+
+    fn end(&mut self, i: usize) {
+        let connection = self.live.remove(i).end();
+        self.keep(connection);
+    }
+
+    /// Puts a finished connection away; of too many only the larger ones stay.
+    fn keep(&mut self, connection: Connection) {
+        self.done.push(connection);
+        if self.done.len() > self.settings.most_done {
+            let carried =
+                |c: &Connection| c.halves.iter().map(|h| h.counts.data_bytes).sum::<u64>();
+            self.done.sort_by_key(|c| std::cmp::Reverse(carried(c)));
+            let keep = self.settings.most_done / 2;
+            self.totals.not_listed += (self.done.len() - keep) as u64;
+            self.done.truncate(keep);
+        }
+    }
+
+    fn udp(&mut self, t: i64, frame: &Frame<'_>, (src_port, dst_port): (u16, u16), payload: u32) {
+        let (key, _) = Key::new(&frame.src, src_port, &frame.dst, dst_port);
+        let (src, dst) = ends(frame, src_port, dst_port);
+        let i = match self.udp.find(&key) {
+            Some(i) => i,
+            None if self.udp.len() >= self.settings.most_live => {
+                self.totals.evicted += 1;
+                return;
+            }
+            None => {
+                let new = Conversation {
+                    a: src,
+                    b: dst,
+                    first_ns: t,
+                    last_ns: t,
+                    packets: [0; 2],
+                    bytes: [0; 2],
+                };
+                self.udp.insert(key, new)
+            }
+        };
         let c = &mut self.udp[i];
         let direction = usize::from(c.a != src);
         c.last_ns = c.last_ns.max(t);
@@ -279,34 +449,52 @@ impl Tracker {
         c.bytes[direction] += u64::from(payload);
     }
 
-    /// Closes what is over, and of the rest the half that was silent for longest.
+    /// Closes what is over, and of the rest the half that was silent for longest, half-open ones first.
     #[cold]
     fn make_room(&mut self) {
-        let mut by_age: Vec<(bool, i64, usize)> = self
+        let mut by_age: Vec<(u8, i64, u32)> = self
             .live
             .iter()
-            .map(|(i, c)| (!c.closed(), c.last_ns, i))
+            .map(|(i, l)| {
+                let rank = if l.closed() {
+                    0
+                } else if l.sides.iter().any(|s| s.half.counts.packets == 0) {
+                    1
+                } else {
+                    2
+                };
+                (rank, l.last_ns, i as u32)
+            })
             .collect();
-        by_age.sort_unstable();
-        for (_, _, i) in by_age.into_iter().take(self.settings.most_live / 2 + 1) {
-            let c = self.live.remove(i);
-            // A connection of a single packet said nothing that the totals do not hold.
-            if c.packets() > 1 {
-                self.done.push(c);
-            }
-            self.totals.evicted += 1;
+        let most = self.settings.most_live / 2 + 1;
+        if most < by_age.len() {
+            by_age.select_nth_unstable(most);
+            by_age.truncate(most);
         }
+        for (_, _, i) in by_age {
+            self.totals.evicted += 1;
+            // A connection of a single packet said nothing that the totals do not hold.
+            if self.live[i as usize].packets() > 1 {
+                self.end(i as usize);
+            } else {
+                self.live.remove(i as usize);
+            }
+        }
+    }
+
+    /// Connections that live now, and those that are over.
+    pub fn connections(&self) -> (usize, usize) {
+        (self.live.len(), self.done.len())
     }
 
     /// Everything seen, connections in the order in which they began.
     pub fn finish(mut self) -> Traffic {
-        let mut connections = self.done;
-        connections.extend(self.live.drain());
-        for c in &mut connections {
-            c.halves.iter_mut().for_each(Half::finish);
+        let mut connections = std::mem::take(&mut self.done);
+        while let Some(live) = self.live.pop() {
+            connections.push(live.end());
         }
-        connections.sort_by_key(|c| (c.first_ns, c.a, c.b));
-        let mut conversations: Vec<Conversation> = self.udp.drain().collect();
+        connections.sort_unstable_by_key(|c| (c.first_ns, c.number));
+        let mut conversations: Vec<Conversation> = std::iter::from_fn(|| self.udp.pop()).collect();
         conversations.sort_by_key(|c| (c.first_ns, c.a, c.b));
         Traffic {
             totals: self.totals,

@@ -1,17 +1,37 @@
 //! What one direction has sent and the other has not yet acknowledged, and what is missing between.
 
-use std::collections::VecDeque;
-
 /// A stretch of sequence space as it was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub start: u64,
-    pub end: u64,
     /// Last transmission.
     pub t: i64,
+    bytes: u32,
+    /// The burst in which it was sent first.
+    pub burst: u32,
     /// How often it was sent again.
-    pub again: u32,
+    pub again: u16,
     pub sacked: bool,
+}
+
+impl Segment {
+    /// No segment is longer than what a window's 32 bits can span.
+    #[inline]
+    pub fn new(start: u64, end: u64, t: i64, burst: u32) -> Segment {
+        Segment {
+            start,
+            t,
+            bytes: u32::try_from(end - start).unwrap_or(u32::MAX),
+            burst,
+            again: 0,
+            sacked: false,
+        }
+    }
+
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.bytes)
+    }
 }
 
 /// Sequence space below the highest byte that was never seen.
@@ -31,7 +51,9 @@ const MOST: usize = 65_536;
 /// In order of sequence, without overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
-    ring: VecDeque<Segment>,
+    /// Those before `head` are acknowledged and will be overwritten.
+    store: Vec<Segment>,
+    head: usize,
     holes: Vec<Hole>,
     pub forgotten: u64,
     sacked_bytes: u64,
@@ -39,44 +61,73 @@ pub struct Segments {
 
 impl Segments {
     #[inline]
-    pub fn push(&mut self, start: u64, end: u64, t: i64) {
-        if self.ring.len() >= MOST {
-            self.forgotten += 1;
-            self.ring.pop_front();
+    pub fn push(&mut self, segment: Segment) {
+        if self.store.len() == self.store.capacity() {
+            self.make_room();
         }
-        self.ring.push_back(Segment {
-            start,
-            end,
-            t,
-            again: 0,
-            sacked: false,
-        });
+        self.store.push(segment);
     }
 
-    pub fn front(&self) -> Option<&Segment> {
-        self.ring.front()
-    }
-    pub fn pop_front(&mut self) -> Option<Segment> {
-        let gone = self.ring.pop_front()?;
-        if gone.sacked {
-            self.sacked_bytes -= gone.end - gone.start;
+    #[cold]
+    fn make_room(&mut self) {
+        // Most connections never have more than one outstanding.
+        if self.store.capacity() == 0 {
+            self.store.reserve_exact(1);
+            return;
         }
-        Some(gone)
+        if self.store.len() - self.head >= MOST {
+            self.forgotten += (self.store.len() - self.head - MOST / 2) as u64;
+            while self.store.len() - self.head > MOST / 2 {
+                self.pop_front();
+            }
+        }
+        if self.head > self.store.len() / 2 {
+            self.store.drain(..self.head);
+            self.head = 0;
+        }
+    }
+
+    #[inline]
+    fn waiting(&self) -> &[Segment] {
+        &self.store[self.head..]
+    }
+
+    #[inline]
+    pub fn front(&self) -> Option<&Segment> {
+        self.store.get(self.head)
+    }
+    #[inline]
+    pub fn pop_front(&mut self) {
+        let Some(gone) = self.store.get(self.head) else {
+            return;
+        };
+        if gone.sacked {
+            self.sacked_bytes -= u64::from(gone.bytes);
+        }
+        self.head += 1;
+        if self.head == self.store.len() {
+            self.store.clear();
+            self.head = 0;
+        }
     }
     /// The front begins at `start` from now on: what was before it is acknowledged.
     pub fn trim_front(&mut self, start: u64) {
-        if let Some(f) = self.ring.front_mut() {
+        if let Some(f) = self.store.get_mut(self.head) {
+            let gone = start - f.start;
             if f.sacked {
-                self.sacked_bytes -= start - f.start;
+                self.sacked_bytes -= gone;
             }
+            f.bytes -= gone as u32;
             f.start = start;
         }
     }
 
+    #[inline]
     pub fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
+    #[inline]
     pub fn has_holes(&self) -> bool {
         !self.holes.is_empty()
     }
@@ -116,36 +167,27 @@ impl Segments {
     }
 
     fn index_at(&self, position: u64) -> usize {
-        self.ring.partition_point(|s| s.end <= position)
+        self.waiting().partition_point(|s| s.end() <= position)
     }
 
     /// Puts what filled a hole in its place; parts that are there already stay.
-    pub fn insert(&mut self, start: u64, end: u64, t: i64) {
-        let at = self.index_at(start);
-        let free = |s: &Segment| s.start >= end;
-        if self.ring.get(at).is_none_or(free) {
-            self.ring.insert(
-                at,
-                Segment {
-                    start,
-                    end,
-                    t,
-                    again: 0,
-                    sacked: false,
-                },
-            );
+    pub fn insert(&mut self, segment: Segment) {
+        let at = self.index_at(segment.start);
+        let free = |s: &Segment| s.start >= segment.end();
+        if self.waiting().get(at).is_none_or(free) {
+            self.store.insert(self.head + at, segment);
         }
     }
 
     /// Marks everything in `start..end` as sent again at `t`; says what the first of it was before.
     pub fn resent(&mut self, start: u64, end: u64, t: i64) -> Option<Segment> {
         let from = self.index_at(start);
-        let before = self.ring.get(from).copied().filter(|s| s.start < end);
-        for segment in self.ring.range_mut(from..) {
+        let before = self.waiting().get(from).copied().filter(|s| s.start < end);
+        for segment in &mut self.store[self.head + from..] {
             if segment.start >= end {
                 break;
             }
-            segment.again += 1;
+            segment.again = segment.again.saturating_add(1);
             segment.t = t;
         }
         before
@@ -154,13 +196,13 @@ impl Segments {
     /// Marks what lies wholly in `start..end` as received out of order.
     pub fn sack(&mut self, start: u64, end: u64) {
         let from = self.index_at(start);
-        for segment in self.ring.range_mut(from..) {
-            if segment.end > end {
+        for segment in &mut self.store[self.head + from..] {
+            if segment.end() > end {
                 break;
             }
             if segment.start >= start && !segment.sacked {
                 segment.sacked = true;
-                self.sacked_bytes += segment.end - segment.start;
+                self.sacked_bytes += u64::from(segment.bytes);
             }
         }
     }

@@ -63,10 +63,9 @@ fn a_quiet_connection_is_counted_and_timed() {
     assert_eq!(half.counts.retransmitted_packets, 0);
     // The SYN in 20 ms, ten segments and the FIN in 30.
     assert_eq!(half.rtt.count, 12);
-    assert_eq!(half.rtt.sum_ns, i128::from(350 * MS));
+    assert_eq!(half.rtt.sum_ns, 350 * MS);
     assert_eq!((half.rtt.min_ns, half.rtt.max_ns), (20 * MS, 30 * MS));
     assert_eq!(half.counts.outstanding_max, 1000);
-    assert!(half.finished());
 }
 
 #[test]
@@ -81,7 +80,7 @@ fn karns_rule_takes_no_round_trip_from_what_was_sent_twice() {
     ]);
     let traffic = track(&p);
     let half = only(&traffic);
-    assert_eq!(half.counts.acked_ambiguously, 1);
+    assert_eq!(half.events().acked_ambiguously, 1);
     assert_eq!(half.rtt.count, 2, "the SYN's and the last segment's");
     assert_eq!(half.rtt.max_ns, 40 * MS);
     assert_eq!(
@@ -91,7 +90,7 @@ fn karns_rule_takes_no_round_trip_from_what_was_sent_twice() {
         ),
         (1, 500)
     );
-    assert_eq!(half.retransmissions[0].cause, Cause::Timeout);
+    assert_eq!(half.events().retransmissions[0].cause, Cause::Timeout);
     assert_eq!(half.counts.unique_bytes, 1000);
 }
 
@@ -114,12 +113,16 @@ fn three_duplicate_acks_and_a_repair_are_a_fast_retransmission() {
     p.push((146, Tcp::back(5001, 6001, 0)));
     let traffic = track(&p);
     let half = only(&traffic);
-    assert_eq!(half.retransmissions.len(), 1);
-    assert_eq!(half.retransmissions[0].cause, Cause::Fast);
-    assert_eq!(half.retransmissions[0].position, 1, "behind the SYN");
+    assert_eq!(half.events().retransmissions.len(), 1);
+    assert_eq!(half.events().retransmissions[0].cause, Cause::Fast);
+    assert_eq!(
+        half.events().retransmissions[0].position,
+        1,
+        "behind the SYN"
+    );
     assert_eq!(
         traffic.connections[0].halves[1]
-            .counts
+            .events()
             .triple_duplicate_acks,
         1
     );
@@ -135,8 +138,8 @@ fn sack_above_a_hole_explains_a_repair_without_three_duplicates() {
     p.push((150, Tcp::back(5001, 6001, 0)));
     let traffic = track(&p);
     let half = only(&traffic);
-    assert_eq!(half.retransmissions[0].cause, Cause::Sack);
-    assert_eq!(traffic.connections[0].halves[1].counts.sack_acks, 1);
+    assert_eq!(half.events().retransmissions[0].cause, Cause::Sack);
+    assert_eq!(traffic.connections[0].halves[1].events().sack_acks, 1);
 }
 
 #[test]
@@ -151,6 +154,7 @@ fn what_follows_a_timeout_up_to_where_it_struck_is_recovery() {
         (1500, Tcp::there(6001, 5001, 1000)),
     ]);
     let causes: Vec<Cause> = only(&track(&p))
+        .events()
         .retransmissions
         .iter()
         .map(|r| r.cause)
@@ -166,7 +170,10 @@ fn the_last_segment_sent_again_after_two_round_trips_is_a_tail_probe() {
     }
     p.push((124, Tcp::back(5001, 4001, 0)));
     p.push((170, Tcp::there(5001, 5001, 1000)));
-    assert_eq!(only(&track(&p)).retransmissions[0].cause, Cause::TailProbe);
+    assert_eq!(
+        only(&track(&p)).events().retransmissions[0].cause,
+        Cause::TailProbe
+    );
 }
 
 #[test]
@@ -180,12 +187,13 @@ fn a_long_outage_is_one_break_with_its_waits() {
     p.push((6945, Tcp::back(5001, 2001, 0)));
     let traffic = track(&p);
     let half = only(&traffic);
-    assert_eq!(half.breaks.len(), 1);
-    let b = &half.breaks[0];
+    assert_eq!(half.events().breaks.len(), 1);
+    let b = &half.events().breaks[0];
     assert_eq!(b.sent_ns, times.map(|t| T0 + t * MS));
     assert_eq!(b.resumed_ns, Some(T0 + 6945 * MS));
     assert!(
-        half.retransmissions
+        half.events()
+            .retransmissions
             .iter()
             .all(|r| r.cause == Cause::Timeout)
     );
@@ -202,10 +210,14 @@ fn behind_the_loss_a_late_packet_is_a_repair_and_an_overtaken_one_is_reordered()
         (200, stamped(5001, 71)),
         (201, stamped(4001, 70)),
     ]);
-    let counts = only(&track(&p)).counts;
-    assert_eq!(counts.out_of_order, 2);
-    assert_eq!((counts.upstream_repairs, counts.reordered), (1, 1));
-    assert_eq!(counts.retransmitted_packets, 0);
+    let traffic = track(&p);
+    let half = only(&traffic);
+    assert_eq!(half.events().out_of_order, 2);
+    assert_eq!(
+        (half.events().upstream_repairs, half.events().reordered),
+        (1, 1)
+    );
+    assert_eq!(half.counts.retransmitted_packets, 0);
     // Without timestamps the identification says it.
     let mut p = opened();
     p.extend([
@@ -215,8 +227,9 @@ fn behind_the_loss_a_late_packet_is_a_repair_and_an_overtaken_one_is_reordered()
         (200, Tcp::there(5001, 5001, 1000).id(17)),
         (201, Tcp::there(4001, 5001, 1000).id(16)),
     ]);
-    let counts = only(&track(&p)).counts;
-    assert_eq!((counts.upstream_repairs, counts.reordered), (1, 1));
+    let traffic = track(&p);
+    let events = only(&traffic).events();
+    assert_eq!((events.upstream_repairs, events.reordered), (1, 1));
 }
 
 #[test]
@@ -247,7 +260,7 @@ fn sequence_numbers_wrap() {
     let traffic = track(&p);
     let half = only(&traffic);
     assert_eq!(half.counts.unique_bytes, 6000);
-    assert_eq!((half.rtt.count, half.missing_bytes()), (7, 0));
+    assert_eq!((half.rtt.count, half.missing_bytes), (7, 0));
 }
 
 #[test]
@@ -278,9 +291,9 @@ fn bytes_into_a_closed_window_are_probes_and_no_data() {
     ]);
     let traffic = track(&p);
     let half = only(&traffic);
-    assert_eq!(half.counts.window_probes, 1);
+    assert_eq!(half.events().window_probes, 1);
     assert_eq!(half.counts.unique_bytes, 1000);
-    assert_eq!(traffic.connections[0].halves[1].counts.zero_windows, 2);
+    assert_eq!(traffic.connections[0].halves[1].events().zero_windows, 2);
 }
 
 #[test]
@@ -295,7 +308,7 @@ fn windows_are_scaled_only_where_both_ends_agreed() {
             ),
             (20, Tcp::there(1001, 5001, 0).window(100)),
         ];
-        only(&track(&p)).advertised()
+        only(&track(&p)).window
     };
     assert_eq!(with(&scale), Some(12_800));
     assert_eq!(with(&[]), Some(100));
@@ -308,8 +321,8 @@ fn an_ack_of_bytes_nobody_saw_is_a_fault_of_the_capture() {
     p.push((120, Tcp::back(5001, 4001, 0)));
     p.push((130, Tcp::there(4001, 5001, 1000)));
     let traffic = track(&p);
-    assert_eq!(traffic.connections[0].halves[1].counts.acks_of_unseen, 1);
-    assert_eq!(only(&traffic).missing_bytes(), 2000);
+    assert_eq!(traffic.connections[0].halves[1].events().acks_of_unseen, 1);
+    assert_eq!(only(&traffic).missing_bytes, 2000);
 }
 
 #[test]
@@ -381,9 +394,7 @@ fn said(traffic: &Traffic) -> String {
                 "{} {} {:?}\n",
                 c.a,
                 c.b,
-                c.halves
-                    .each_ref()
-                    .map(|h| (h.counts, h.rtt, &h.retransmissions, &h.breaks))
+                c.halves.each_ref().map(|h| (h.counts, h.rtt, h.events()))
             )
         })
         .collect()
@@ -425,7 +436,7 @@ proptest! {
         let (a, b) = (&a.connections[0], &b.connections[0]);
         prop_assert_eq!((a.a.port, a.b.port), (b.b.port, b.a.port));
         for (x, y) in a.halves.iter().zip(&b.halves) {
-            prop_assert_eq!((x.counts, x.rtt, &x.retransmissions), (y.counts, y.rtt, &y.retransmissions));
+            prop_assert_eq!((x.counts, x.rtt, &x.events()), (y.counts, y.rtt, &y.events()));
         }
     }
 

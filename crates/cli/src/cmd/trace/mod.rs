@@ -1,6 +1,7 @@
 //! `tailback trace`: what the packets of a capture say.
 
 mod input;
+mod queues;
 mod report;
 mod text;
 mod traffic;
@@ -52,11 +53,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             tracker.packet(record.t_ns, record.original_len, frame);
         })?;
     }
-    let report = Report::new(tracker.finish(), notes);
+    let traffic = tracker.finish();
     if args.json {
+        let report = Report::new(&traffic, notes, traffic.connections.iter());
         print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     } else {
-        print(&report.text(args.top))?;
+        print(&text::text(&traffic, notes, args.top))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,6 +1,7 @@
 //! What `tailback trace --json` prints, and what the table shows a part of.
 
-use measure::track::{Cause, Connection, Half, Totals, Traffic};
+use super::queues;
+use measure::track::{Blame, BurstKind, Cause, Connection, Detail, Half, Totals, Traffic};
 use serde::Serialize;
 
 /// What `--json` prints. Times in UNIX ns, sizes in bytes, rates in bit/s; what is not known is null.
@@ -18,6 +19,11 @@ pub(super) struct Report {
     pub(super) later_fragments: u64,
     /// Connections closed before their end because too many were open at once.
     pub(super) evicted_connections: u64,
+    /// Finished connections that are not listed because there were too many.
+    pub(super) connections_not_listed: u64,
+    pub(super) losses: Losses,
+    /// Waiting in queues beyond the point of capture, gravest first.
+    pub(super) findings: Vec<analysis::answer::Finding>,
     pub(super) connections: Vec<ConnectionReport>,
     pub(super) udp_conversations: Vec<Conversation>,
 }
@@ -73,6 +79,9 @@ pub(super) struct Direction {
     pub(super) rtt_samples: u64,
     pub(super) rtt_min_ms: Option<f64>,
     pub(super) rtt_mean_ms: Option<f64>,
+    pub(super) rtt_p50_ms: Option<f64>,
+    pub(super) rtt_p95_ms: Option<f64>,
+    pub(super) rtt_p99_ms: Option<f64>,
     pub(super) rtt_max_ms: Option<f64>,
     pub(super) duplicate_acks: u64,
     pub(super) triple_duplicate_acks: u64,
@@ -94,7 +103,166 @@ pub(super) struct Direction {
     /// Bytes that were acknowledged or numbered but are not in the capture.
     pub(super) missing_bytes: u64,
     pub(super) acks_of_unseen: u64,
+    pub(super) losses: Losses,
     pub(super) breaks: Vec<Break>,
+    /// Null where fewer than five packets carried data.
+    pub(super) detail: Option<DetailReport>,
+}
+
+/// What losses are put down to (the thesis's table 6.6.1); see the book's page on traces.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Losses {
+    pub(super) data_packets: u64,
+    /// Sent again, and not needlessly.
+    pub(super) lost: u64,
+    pub(super) in_breaks: u64,
+    pub(super) in_bursts_of_offload: u64,
+    pub(super) in_bursts_after_acks: u64,
+    pub(super) in_bursts_of_the_application: u64,
+    pub(super) in_bursts_of_unknown_kind: u64,
+    pub(super) neither: u64,
+    pub(super) time_in_breaks_s: f64,
+}
+
+impl Losses {
+    pub(super) fn of(h: &Half) -> Losses {
+        let e = h.events();
+        let mut l = Losses {
+            data_packets: h.counts.data_packets,
+            time_in_breaks_s: seconds(e.time_in_breaks_ns()),
+            ..Losses::default()
+        };
+        for blame in e.losses() {
+            l.lost += 1;
+            *match blame {
+                Blame::Break => &mut l.in_breaks,
+                Blame::Burst(BurstKind::Offload) => &mut l.in_bursts_of_offload,
+                Blame::Burst(BurstKind::Acks) => &mut l.in_bursts_after_acks,
+                Blame::Burst(BurstKind::Application) => &mut l.in_bursts_of_the_application,
+                Blame::Burst(BurstKind::Unknown) => &mut l.in_bursts_of_unknown_kind,
+                Blame::Neither => &mut l.neither,
+            } += 1;
+        }
+        l
+    }
+
+    pub(super) fn add(&mut self, o: &Losses) {
+        self.data_packets += o.data_packets;
+        self.lost += o.lost;
+        self.in_breaks += o.in_breaks;
+        self.in_bursts_of_offload += o.in_bursts_of_offload;
+        self.in_bursts_after_acks += o.in_bursts_after_acks;
+        self.in_bursts_of_the_application += o.in_bursts_of_the_application;
+        self.in_bursts_of_unknown_kind += o.in_bursts_of_unknown_kind;
+        self.neither += o.neither;
+        self.time_in_breaks_s += o.time_in_breaks_s;
+    }
+}
+
+/// What is kept of directions with more than a handful of data packets.
+#[derive(Serialize)]
+pub(super) struct DetailReport {
+    pub(super) rtt_by_timestamps: Times,
+    /// Time in which its application had nothing to send, in which the receiver's window was full, and the rest.
+    pub(super) sender_limited_s: f64,
+    pub(super) receiver_limited_s: f64,
+    pub(super) network_limited_s: f64,
+    /// Packets closer together than this are one burst.
+    pub(super) burst_gap_us: f64,
+    /// Bytes let go at once, single packets included.
+    pub(super) burst_p50_bytes: Option<u64>,
+    pub(super) burst_p95_bytes: Option<u64>,
+    pub(super) burst_max_bytes: u64,
+    /// Bursts of more than two segments, by kind.
+    pub(super) bursts: Vec<(&'static str, u64)>,
+    /// ACKs for it that came in rows of three and more, in less than a third of the time in which the data was sent.
+    pub(super) bunched_acks: u64,
+    pub(super) ack_bunches: u64,
+    /// Highest rate acknowledged over a tenth of a second or a round trip.
+    pub(super) peak_bps: Option<f64>,
+    pub(super) course: CourseReport,
+}
+
+#[derive(Serialize)]
+pub(super) struct Times {
+    pub(super) count: u64,
+    pub(super) p50_ms: Option<f64>,
+    pub(super) p95_ms: Option<f64>,
+    pub(super) p99_ms: Option<f64>,
+}
+
+impl Times {
+    fn of(q: &measure::track::Quantiles) -> Times {
+        let at = |p| q.at(p).map(|ns| ns as f64 / 1e6);
+        Times {
+            count: q.count(),
+            p50_ms: at(0.5),
+            p95_ms: at(0.95),
+            p99_ms: at(0.99),
+        }
+    }
+}
+
+/// Course over time, one entry a bin.
+#[derive(Serialize)]
+pub(super) struct CourseReport {
+    begin_ns: i64,
+    interval_ns: i64,
+    goodput_bps: Vec<f64>,
+    again_bps: Vec<f64>,
+    in_flight_max_bytes: Vec<u64>,
+    rtt_min_ms: Vec<Option<f64>>,
+    rtt_mean_ms: Vec<Option<f64>>,
+    rtt_max_ms: Vec<Option<f64>>,
+}
+
+impl DetailReport {
+    fn new(h: &Half, d: &Detail) -> DetailReport {
+        let limited = d.limited();
+        let rtt = h.rtt.mean_ns().unwrap_or(0.0) as i64;
+        let c = &d.course;
+        let rate = |bytes: u64| 8.0 * bytes as f64 / seconds(c.width_ns);
+        let ms = |ns: i64, n: u32| (n > 0).then_some(ns as f64 / 1e6);
+        DetailReport {
+            rtt_by_timestamps: Times::of(&d.rtt_by_timestamps),
+            sender_limited_s: seconds(limited.sender_ns),
+            receiver_limited_s: seconds(limited.receiver_ns),
+            network_limited_s: seconds(limited.network_ns),
+            burst_gap_us: d.bursts.gap_ns() as f64 / 1e3,
+            burst_p50_bytes: d.bursts.sizes.at(0.5),
+            burst_p95_bytes: d.bursts.sizes.at(0.95),
+            burst_max_bytes: d.bursts.largest,
+            bursts: BurstKind::ALL
+                .iter()
+                .map(|k| (k.word(), d.bursts.count[*k as usize]))
+                .collect(),
+            bunched_acks: d.bunches.acks,
+            ack_bunches: d.bunches.rows,
+            peak_bps: d.peak_bps(rtt),
+            course: CourseReport {
+                begin_ns: c.begin_ns,
+                interval_ns: c.width_ns,
+                goodput_bps: c.bins.iter().map(|b| rate(b.fresh_bytes)).collect(),
+                again_bps: c.bins.iter().map(|b| rate(b.again_bytes)).collect(),
+                in_flight_max_bytes: c.bins.iter().map(|b| b.in_flight_max).collect(),
+                rtt_min_ms: c
+                    .bins
+                    .iter()
+                    .map(|b| ms(b.rtt_min_ns, b.rtt_count))
+                    .collect(),
+                rtt_mean_ms: c
+                    .bins
+                    .iter()
+                    .map(|b| ms(b.rtt_sum_ns / i64::from(b.rtt_count.max(1)), b.rtt_count))
+                    .collect(),
+                rtt_max_ms: c
+                    .bins
+                    .iter()
+                    .map(|b| ms(b.rtt_max_ns, b.rtt_count))
+                    .collect(),
+            },
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -106,8 +274,17 @@ pub(super) struct Break {
 }
 
 impl Report {
-    pub(super) fn new(traffic: Traffic, notes: Vec<String>) -> Report {
+    /// Everything, of the connections chosen.
+    pub(super) fn new<'a>(
+        traffic: &'a Traffic,
+        notes: Vec<String>,
+        connections: impl Iterator<Item = &'a Connection>,
+    ) -> Report {
         let t: &Totals = &traffic.totals;
+        let mut losses = Losses::default();
+        for c in &traffic.connections {
+            c.halves.iter().for_each(|h| losses.add(&Losses::of(h)));
+        }
         Report {
             notes,
             packets: t.packets,
@@ -129,11 +306,10 @@ impl Report {
             first_fragments: t.first_fragments,
             later_fragments: t.later_fragments,
             evicted_connections: t.evicted,
-            connections: traffic
-                .connections
-                .iter()
-                .map(ConnectionReport::new)
-                .collect(),
+            connections_not_listed: t.not_listed,
+            losses,
+            findings: queues::findings(traffic),
+            connections: connections.map(ConnectionReport::new).collect(),
             udp_conversations: traffic
                 .conversations
                 .iter()
@@ -172,8 +348,9 @@ impl ConnectionReport {
 
 impl Direction {
     fn new(h: &Half, from: String, to: String, duration: i64) -> Direction {
-        let c = &h.counts;
+        let (c, e) = (&h.counts, h.events());
         let timed = h.rtt.count > 0;
+        let rtt_at = |p| h.rtt_at(p).map(|ns| ns as f64 / 1e6);
         Direction {
             from,
             to,
@@ -184,33 +361,28 @@ impl Direction {
             goodput_bps: (duration > 0).then(|| 8.0 * c.unique_bytes as f64 / seconds(duration)),
             retransmitted_packets: c.retransmitted_packets,
             retransmitted_bytes: c.retransmitted_bytes,
-            out_of_order: c.out_of_order,
-            upstream_repairs: c.upstream_repairs,
-            reordered: c.reordered,
+            out_of_order: e.out_of_order,
+            upstream_repairs: e.upstream_repairs,
+            reordered: e.reordered,
             retransmissions: Cause::ALL
                 .iter()
-                .map(|cause| {
-                    let n = h
-                        .retransmissions
-                        .iter()
-                        .filter(|r| r.cause == *cause)
-                        .count();
-                    (cause.word(), n as u64)
-                })
+                .map(|cause| (cause.word(), e.by_cause[*cause as usize]))
                 .collect(),
-            needless_retransmissions: h.retransmissions.iter().filter(|r| r.needless).count()
-                as u64,
+            needless_retransmissions: e.needless,
             rtt_samples: h.rtt.count,
             rtt_min_ms: timed.then_some(h.rtt.min_ns as f64 / 1e6),
             rtt_mean_ms: h.rtt.mean_ns().map(|m| m / 1e6),
             rtt_max_ms: timed.then_some(h.rtt.max_ns as f64 / 1e6),
-            duplicate_acks: c.duplicate_acks,
-            triple_duplicate_acks: c.triple_duplicate_acks,
-            sack_acks: c.sack_acks,
-            dsacks: c.dsacks,
-            zero_windows: c.zero_windows,
-            window_probes: c.window_probes,
-            keep_alives: c.keep_alives,
+            rtt_p50_ms: rtt_at(0.5),
+            rtt_p95_ms: rtt_at(0.95),
+            rtt_p99_ms: rtt_at(0.99),
+            duplicate_acks: e.duplicate_acks,
+            triple_duplicate_acks: e.triple_duplicate_acks,
+            sack_acks: e.sack_acks,
+            dsacks: e.dsacks,
+            zero_windows: e.zero_windows,
+            window_probes: e.window_probes,
+            keep_alives: e.keep_alives,
             outstanding_max_bytes: c.outstanding_max,
             in_flight_max_bytes: c.in_flight_max,
             initial_window_bytes: c.initial_window,
@@ -219,11 +391,13 @@ impl Direction {
             sack_permitted: h.sack_permitted,
             timestamps: h.timestamps,
             longest_silence_ms: c.longest_silence_ns as f64 / 1e6,
-            ce_packets: c.ce,
-            ece_packets: c.ece,
-            missing_bytes: h.missing_bytes(),
-            acks_of_unseen: c.acks_of_unseen,
-            breaks: h
+            ce_packets: e.ce,
+            ece_packets: e.ece,
+            missing_bytes: h.missing_bytes,
+            acks_of_unseen: e.acks_of_unseen,
+            losses: Losses::of(h),
+            detail: h.detail().map(|d| DetailReport::new(h, d)),
+            breaks: e
                 .breaks
                 .iter()
                 .map(|b| Break {

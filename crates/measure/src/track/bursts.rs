@@ -1,0 +1,205 @@
+//! Packets that a sender let go at once, and why it did.
+//!
+//! **Method.** Packets are one burst while each follows the one before within a gap: a hundred microseconds, or one and
+//! a half times the least time between two full segments where the sender's own link is slower than that. A burst
+//! counts from more than two full segments on, for two are what every second ACK releases. Its kind:
+//! - *offload*: a packet larger than a segment was captured; or the burst is larger than the ACK before it can have
+//!   released, and several ACKs came since the burst before: the sender gathered them to fill one large segment;
+//! - *ACKs*: the one ACK just before it released that much, because the receiver acknowledged many segments at once
+//!   (or ACKs were lost or thinned out on the way);
+//! - *application*: neither: a write after a pause, the initial window, a window that opened.
+//!
+//! **Source.** Seed document 002, sections 5.2.2 and 6.6, which blames every burst on offload and delayed ACKs
+//! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
+//! **Limits.** Where the capture is far from the sender, which ACK released a burst cannot be told.
+
+use super::quantiles::Quantiles;
+use std::collections::VecDeque;
+
+/// What made a sender send a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BurstKind {
+    Offload,
+    Acks,
+    Application,
+    /// The capture is too far from the sender.
+    Unknown,
+}
+
+impl BurstKind {
+    pub const ALL: [BurstKind; 4] = [
+        BurstKind::Offload,
+        BurstKind::Acks,
+        BurstKind::Application,
+        BurstKind::Unknown,
+    ];
+    pub fn word(self) -> &'static str {
+        match self {
+            BurstKind::Offload => "offload",
+            BurstKind::Acks => "acks",
+            BurstKind::Application => "application",
+            BurstKind::Unknown => "unknown",
+        }
+    }
+}
+
+/// Between packets of one burst, at least.
+const GAP_NS: i64 = 100_000;
+/// How long before a burst the ACK came that released it, at most.
+const RELEASE_NS: i64 = 1_000_000;
+/// Bursts remembered while their segments are not acknowledged.
+const KEPT: usize = 4096;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Burst {
+    number: u32,
+    start: u64,
+    first_t: i64,
+    bytes: u64,
+    largest: u32,
+    /// Acknowledged by the last ACK before it, and by all since the burst before.
+    released: u64,
+    gathered: u64,
+    acks: u32,
+    last_ack_t: i64,
+    near: bool,
+}
+
+impl Burst {
+    fn kind(&self, mss: u64) -> BurstKind {
+        if u64::from(self.largest) > mss {
+            return BurstKind::Offload;
+        }
+        if !self.near {
+            return BurstKind::Unknown;
+        }
+        let prompt = self.first_t - self.last_ack_t <= RELEASE_NS;
+        if prompt && self.bytes <= 2 * self.released + mss {
+            return BurstKind::Acks;
+        }
+        if self.acks >= 2 && self.bytes <= 2 * self.gathered + mss {
+            return BurstKind::Offload;
+        }
+        BurstKind::Application
+    }
+}
+
+/// The bursts of one direction.
+#[derive(Clone, Debug, Default)]
+pub struct Bursts {
+    /// Of more than two segments, by kind in the order of [`BurstKind::ALL`]; and their bytes.
+    pub count: [u64; 4],
+    pub bytes: [u64; 4],
+    /// Sizes of all bursts, single packets included, in bytes.
+    pub sizes: Quantiles,
+    pub largest: u64,
+    least_gap: i64,
+    now: Burst,
+    kept: VecDeque<(Burst, BurstKind)>,
+    released: u64,
+    gathered: u64,
+    acks: u32,
+    last_ack_t: i64,
+}
+
+impl Bursts {
+    /// Time between two packets up to which they are one burst.
+    pub fn gap_ns(&self) -> i64 {
+        if self.least_gap == 0 {
+            GAP_NS
+        } else {
+            GAP_NS.max(self.least_gap + self.least_gap / 2)
+        }
+    }
+
+    /// A packet of `payload` bytes at `start`, `since` after the one before; says the number of its burst. `near`: the
+    /// capture is at the sender.
+    #[inline]
+    pub fn sent(
+        &mut self,
+        t: i64,
+        since: i64,
+        start: u64,
+        payload: u32,
+        mss: u64,
+        near: bool,
+    ) -> u32 {
+        if u64::from(payload) >= mss && since > 0 && (self.least_gap == 0 || since < self.least_gap)
+        {
+            self.least_gap = since;
+        }
+        if since <= GAP_NS || since <= self.gap_ns() {
+            self.now.bytes += u64::from(payload);
+            self.now.largest = self.now.largest.max(payload);
+        } else {
+            self.close(mss);
+            self.now = Burst {
+                number: self.now.number.wrapping_add(1).max(1),
+                start,
+                first_t: t,
+                bytes: u64::from(payload),
+                largest: payload,
+                released: self.released,
+                gathered: self.gathered,
+                acks: self.acks,
+                last_ack_t: self.last_ack_t,
+                near,
+            };
+            (self.gathered, self.acks) = (0, 0);
+        }
+        self.now.number
+    }
+
+    /// An ACK of `newly` more bytes.
+    #[inline]
+    pub fn acknowledged(&mut self, t: i64, newly: u64) {
+        self.released = newly;
+        self.gathered += newly;
+        self.acks = self.acks.saturating_add(1);
+        self.last_ack_t = t;
+    }
+
+    /// Of the last packet.
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.now.number
+    }
+
+    pub fn close(&mut self, mss: u64) {
+        let b = std::mem::take(&mut self.now);
+        self.now.number = b.number;
+        if b.bytes == 0 {
+            return;
+        }
+        self.sizes.add(b.bytes as i64);
+        self.largest = self.largest.max(b.bytes);
+        if b.bytes > 2 * mss {
+            let kind = b.kind(mss);
+            self.count[kind as usize] += 1;
+            self.bytes[kind as usize] += b.bytes;
+            if self.kept.len() >= KEPT {
+                self.kept.pop_front();
+            }
+            self.kept.push_back((b, kind));
+        }
+    }
+
+    /// Bursts before this one have no segment outstanding any more.
+    pub fn forget_before(&mut self, number: u32) {
+        while self.kept.front().is_some_and(|(b, _)| b.number < number) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// The kind of the burst of that number, where the segment at `start` was not its first.
+    pub fn of(&self, number: u32, start: u64, mss: u64) -> Option<BurstKind> {
+        let later = |b: &Burst| start > b.start;
+        if number == self.now.number {
+            let b = &self.now;
+            return (b.bytes > 2 * mss && later(b)).then(|| b.kind(mss));
+        }
+        let at = self.kept.binary_search_by_key(&number, |(b, _)| b.number);
+        let (b, kind) = self.kept.get(at.ok()?)?;
+        later(b).then_some(*kind)
+    }
+}

@@ -1,0 +1,316 @@
+//! What is kept of a direction that carried more than a handful of packets: distributions, course over time,
+//! bursts and bunches.
+//!
+//! **Source.** RFC 7323 section 4 (timestamps measure the round trip of what was sent twice as well); Paxson 1997,
+//! section 16.3 (ACK compression: ACKs closer together than the data they answer can have arrived).
+
+use super::bursts::Bursts;
+use super::half::RoundTrips;
+use super::limits::{Limited, Limits};
+use super::quantiles::Quantiles;
+use std::collections::VecDeque;
+
+/// A stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Payload that was new, and payload that was sent again.
+    pub fresh_bytes: u64,
+    pub again_bytes: u64,
+    /// Payload acknowledged.
+    pub acked_bytes: u64,
+    pub in_flight_max: u64,
+    pub rtt_count: u32,
+    pub rtt_min_ns: i64,
+    pub rtt_max_ns: i64,
+    pub rtt_sum_ns: i64,
+}
+
+impl Bin {
+    fn merge(&mut self, o: &Bin) {
+        self.fresh_bytes += o.fresh_bytes;
+        self.again_bytes += o.again_bytes;
+        self.acked_bytes += o.acked_bytes;
+        self.in_flight_max = self.in_flight_max.max(o.in_flight_max);
+        if o.rtt_count > 0 {
+            if self.rtt_count == 0 || o.rtt_min_ns < self.rtt_min_ns {
+                self.rtt_min_ns = o.rtt_min_ns;
+            }
+            self.rtt_max_ns = self.rtt_max_ns.max(o.rtt_max_ns);
+            self.rtt_sum_ns = self.rtt_sum_ns.saturating_add(o.rtt_sum_ns);
+            self.rtt_count = self.rtt_count.saturating_add(o.rtt_count);
+        }
+    }
+}
+
+/// The course of a direction in bins of equal width, which doubles when there are too many: memory follows what was
+/// sent, not how long it took.
+#[derive(Clone, Debug)]
+pub struct Course {
+    pub begin_ns: i64,
+    pub width_ns: i64,
+    pub bins: Vec<Bin>,
+    end: i64,
+    touched: u32,
+}
+
+const WIDTH_NS: i64 = 20_000_000;
+const BINS: usize = 1024;
+
+impl Course {
+    fn new(t: i64) -> Course {
+        Course {
+            begin_ns: t,
+            width_ns: WIDTH_NS,
+            bins: vec![Bin::default()],
+            end: t + WIDTH_NS,
+            touched: 1,
+        }
+    }
+
+    #[inline]
+    fn at(&mut self, t: i64) -> &mut Bin {
+        if t >= self.end {
+            self.advance(t);
+        }
+        self.bins.last_mut().expect("there is one from the start")
+    }
+
+    #[cold]
+    fn advance(&mut self, t: i64) {
+        self.touched = self.touched.saturating_add(1);
+        // An idle connection of a day needs no more bins than a busy one of a second.
+        let most = BINS.min(16 + 4 * self.touched as usize);
+        while (t - self.begin_ns) / self.width_ns >= most as i64 {
+            self.width_ns *= 2;
+            let n = self.bins.len();
+            for i in 0..n.div_ceil(2) {
+                let mut bin = self.bins[2 * i];
+                if let Some(other) = self.bins.get(2 * i + 1) {
+                    bin.merge(other);
+                }
+                self.bins[i] = bin;
+            }
+            self.bins.truncate(n.div_ceil(2));
+        }
+        let at = ((t - self.begin_ns) / self.width_ns) as usize;
+        if self.bins.len() <= at {
+            self.bins.resize(at + 1, Bin::default());
+        }
+        self.end = self.begin_ns + (at as i64 + 1) * self.width_ns;
+    }
+}
+
+/// ACKs that came in bunches: rows of three and more that took less than a third of the time in which the data that
+/// they acknowledge was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bunches {
+    pub acks: u64,
+    pub rows: u64,
+    first_t: i64,
+    last_t: i64,
+    first_sent: i64,
+    last_sent: i64,
+    row: u32,
+}
+
+impl Bunches {
+    /// An ACK at `t` of data that was sent last at `sent`.
+    #[inline]
+    fn ack(&mut self, t: i64, sent: i64, gap: i64) {
+        if self.row > 0 && t - self.last_t <= gap {
+            self.row = self.row.saturating_add(1);
+        } else {
+            self.close();
+            (self.first_t, self.first_sent, self.row) = (t, sent, 1);
+        }
+        (self.last_t, self.last_sent) = (t, sent);
+    }
+
+    fn close(&mut self) {
+        if self.row >= 3 && self.last_t - self.first_t < (self.last_sent - self.first_sent) / 3 {
+            self.acks += u64::from(self.row);
+            self.rows += 1;
+        }
+        self.row = 0;
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// Round trips as [`super::RoundTrips`] takes them, and those by timestamps, ns.
+    pub rtt: Quantiles,
+    pub rtt_by_timestamps: Quantiles,
+    /// The least round trip before the course begins.
+    pub rtt_before_ns: Option<i64>,
+    pub course: Course,
+    pub bursts: Bursts,
+    pub bunches: Bunches,
+    /// Timestamps that wait for their echo.
+    stamps: VecDeque<(u32, i64)>,
+    echoed: Option<u32>,
+    under_way: VecDeque<UnderWay>,
+    pub(super) limits: Limits,
+    /// What the sender knew of the receiver when it sent last.
+    known: (u64, Option<u64>),
+}
+
+/// An ACK between here and the sender of the data.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnderWay {
+    pub t: i64,
+    pub una: u64,
+    pub window: u64,
+    pub stamp: Option<u32>,
+}
+
+/// ACKs under way to a sender at most.
+const UNDER_WAY: usize = 65_536;
+/// Timestamps under way at most: a window of a second at the usual tick.
+const STAMPS: usize = 4096;
+
+impl Detail {
+    /// `before` are the round trips seen before there was a detail: a handful, of which only the sum may be known.
+    pub(super) fn new(t: i64, before: &RoundTrips) -> Detail {
+        let mut rtt = Quantiles::default();
+        if before.count > 0 {
+            rtt.add(before.min_ns);
+        }
+        if before.count > 1 {
+            rtt.add(before.max_ns);
+        }
+        for _ in 2..before.count {
+            let rest = before.sum_ns - before.min_ns - before.max_ns;
+            rtt.add(rest / (before.count as i64 - 2));
+        }
+        Detail {
+            rtt,
+            rtt_by_timestamps: Quantiles::default(),
+            rtt_before_ns: (before.count > 0).then_some(before.min_ns),
+            course: Course::new(t),
+            bursts: Bursts::default(),
+            bunches: Bunches::default(),
+            stamps: VecDeque::new(),
+            echoed: None,
+            under_way: VecDeque::new(),
+            limits: Limits::default(),
+            known: (0, None),
+        }
+    }
+
+    #[inline]
+    pub(super) fn sent(&mut self, t: i64, fresh: u64, again: u64, in_flight: u64) {
+        let bin = self.course.at(t);
+        bin.fresh_bytes += fresh;
+        bin.again_bytes += again;
+        bin.in_flight_max = bin.in_flight_max.max(in_flight);
+    }
+
+    #[inline]
+    pub(super) fn stamped(&mut self, t: i64, value: u32) {
+        match self.stamps.back() {
+            Some((last, _)) if value.wrapping_sub(*last) as i32 <= 0 => {}
+            None if self
+                .echoed
+                .is_some_and(|e| value.wrapping_sub(e) as i32 <= 0) => {}
+            _ => {
+                if self.stamps.len() >= STAMPS {
+                    self.stamps.pop_front();
+                }
+                self.stamps.push_back((value, t));
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn echoed(&mut self, t: i64, value: u32) {
+        if self.echoed == Some(value) {
+            return;
+        }
+        while let Some((v, sent)) = self.stamps.front().copied() {
+            if value.wrapping_sub(v) as i32 > 0 {
+                self.stamps.pop_front();
+                continue;
+            }
+            if v == value {
+                self.stamps.pop_front();
+                self.rtt_by_timestamps.add(t - sent);
+            }
+            break;
+        }
+        self.echoed = Some(value);
+    }
+
+    #[inline]
+    pub(super) fn acknowledged(&mut self, t: i64, newly: u64, sent: i64, srtt: i64) {
+        self.course.at(t).acked_bytes += newly;
+        self.bursts.acknowledged(t, newly);
+        self.bunches
+            .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));
+    }
+
+    pub(super) fn round_trip(&mut self, t: i64, rtt: i64) {
+        self.rtt.add(rtt);
+        let bin = self.course.at(t);
+        let one = Bin {
+            rtt_count: 1,
+            rtt_min_ns: rtt,
+            rtt_max_ns: rtt,
+            rtt_sum_ns: rtt,
+            ..Bin::default()
+        };
+        bin.merge(&one);
+    }
+
+    /// The highest rate acknowledged over `window_ns` or more, bit/s; `None` for less than two such.
+    pub fn peak_bps(&self, window_ns: i64) -> Option<f64> {
+        let n =
+            (window_ns.max(100_000_000) as usize).div_ceil(self.course.width_ns.max(1) as usize);
+        let bins = &self.course.bins;
+        if bins.len() < 2 * n {
+            return None;
+        }
+        let seconds = n as f64 * self.course.width_ns as f64 / 1e9;
+        let most = bins
+            .windows(n)
+            .map(|w| w.iter().map(|b| b.acked_bytes).sum::<u64>())
+            .max()?;
+        Some(most as f64 * 8.0 / seconds)
+    }
+
+    /// An ACK on its way to a sender that is not near.
+    pub(super) fn set_out(&mut self, ack: UnderWay) {
+        if self.under_way.len() < UNDER_WAY {
+            self.under_way.push_back(ack);
+        }
+    }
+
+    /// What a sender from which ACKs and what they release take `away` knew when it sent a packet that passes at `t`
+    /// and echoes a timestamp: acknowledged up to where, and which window.
+    pub(super) fn known_at(&mut self, t: i64, away: i64, echo: Option<u32>) -> (u64, Option<u64>) {
+        while let Some(ack) = self.under_way.front() {
+            let arrived = match (ack.stamp, echo) {
+                // RFC 7323 section 4.3: the echo is of the latest segment that the sender took in.
+                (Some(stamp), Some(echo)) => stamp.wrapping_sub(echo) as i32 <= 0,
+                _ => ack.t + away <= t,
+            };
+            if !arrived {
+                break;
+            }
+            self.known = (ack.una, Some(ack.window));
+            self.under_way.pop_front();
+        }
+        self.known
+    }
+
+    /// What the sender waited for.
+    pub fn limited(&self) -> Limited {
+        self.limits.spent
+    }
+
+    pub(super) fn finish(&mut self, mss: u64) {
+        self.bursts.close(mss);
+        self.bunches.close();
+        self.stamps = VecDeque::new();
+        self.under_way = VecDeque::new();
+    }
+}

@@ -1,0 +1,94 @@
+//! What a sender waited for: the receiver's window, its own application, or the network.
+//!
+//! **Source.** The three states are those of TCP's own bookkeeping in Linux (busy, window-limited, idle)
+//! and of T-RAT (Zhang, Breslau, Paxson, Shenker 2002), told from packets.
+//! **Limits.** A sender whose application writes whole segments slower than the path could carry them looks
+//! like one that the network limits.
+
+/// What a sender waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// Nothing: it has sent all it has. The last segment was short, or all is acknowledged.
+    #[default]
+    Sender,
+    /// No further full segment fits into the window that the receiver offers.
+    Receiver,
+    /// Neither: its congestion window, a loss being repaired, its pacing.
+    Network,
+}
+
+/// Time spent in each, from the first data sent to the last acknowledged, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    pub sender_ns: i64,
+    pub receiver_ns: i64,
+    pub network_ns: i64,
+}
+
+/// The state, and since when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    since: i64,
+    state: Limit,
+    begun: bool,
+    /// Nothing is counted after the FIN is acknowledged.
+    over: bool,
+    pub spent: Limited,
+}
+
+/// What the sender knows at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub outstanding: u64,
+    /// Offered by the receiver; `None` where it is not known.
+    pub window: Option<u64>,
+    pub mss: u64,
+    /// The last segment sent was a full one: more was ready.
+    pub more: bool,
+    /// A loss is being repaired.
+    pub repairing: bool,
+    /// Its FIN is acknowledged.
+    pub over: bool,
+}
+
+impl Limits {
+    #[inline]
+    pub fn at(&mut self, t: i64, now: Moment) {
+        if self.begun && !self.over {
+            let waited = (t - self.since).max(0);
+            match self.state {
+                Limit::Sender => self.spent.sender_ns = self.spent.sender_ns.saturating_add(waited),
+                Limit::Receiver => {
+                    self.spent.receiver_ns = self.spent.receiver_ns.saturating_add(waited)
+                }
+                Limit::Network => {
+                    self.spent.network_ns = self.spent.network_ns.saturating_add(waited)
+                }
+            }
+        }
+        if now.outstanding > 0 {
+            self.begun = true;
+        }
+        self.over |= now.over;
+        self.since = self.since.max(t);
+        self.state = match now {
+            Moment {
+                window: Some(w),
+                mss,
+                ..
+            } if w < mss => Limit::Receiver,
+            Moment { outstanding: 0, .. } => Limit::Sender,
+            Moment {
+                repairing: true, ..
+            } => Limit::Network,
+            Moment {
+                window: Some(w),
+                outstanding,
+                mss,
+                ..
+            } if outstanding + mss > w => Limit::Receiver,
+            Moment { more: false, .. } => Limit::Sender,
+            _ => Limit::Network,
+        };
+    }
+}

@@ -1,0 +1,30 @@
+//! Someone who wants to be told of packets one by one: a plot, a recording.
+
+/// What happened in one direction. Positions are bytes from its first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Its sender sent so many bytes, of which `fresh` were new; in flight afterwards.
+    Sent {
+        t: i64,
+        position: u64,
+        bytes: u64,
+        fresh: u64,
+        in_flight: u64,
+    },
+    /// Everything up to a position is acknowledged, and a window offered beyond it.
+    Acknowledged { t: i64, position: u64, window: u32 },
+    /// Data sent at `sent` was answered after `rtt`.
+    RoundTrip { sent: i64, rtt: i64 },
+}
+
+/// Told in the order of the capture.
+pub trait Watch {
+    /// `direction` 0 is from the connection's `a` to its `b`.
+    fn turn(&mut self, _connection: u32, _direction: usize) {}
+    fn act(&mut self, act: Act);
+}
+
+impl Watch for () {
+    #[inline]
+    fn act(&mut self, _: Act) {}
+}
