@@ -208,6 +208,7 @@ impl Run {
         let half = &self.sender.connection.halves[0];
         // The SYN stands before the first byte.
         let told = half
+            .events()
             .retransmissions
             .iter()
             .map(|r| (r.t_ns, r.position - 1));
@@ -219,7 +220,8 @@ impl Run {
 
     #[track_caller]
     fn compare_arrivals(&self) {
-        let counts = &self.receiver.connection.halves[0].counts;
+        let half = &self.receiver.connection.halves[0];
+        let (counts, events) = (&half.counts, half.events());
         let receiver = &self.plan.network.connections[0].receiver;
         let arrived: Vec<&Sent> = self
             .truth
@@ -235,9 +237,9 @@ impl Run {
                 .filter(|s| s.filled && s.again == again)
                 .count() as u64
         };
-        assert_eq!(counts.upstream_repairs, filled(true));
-        assert_eq!(counts.reordered, filled(false));
-        assert_eq!(counts.out_of_order, filled(true) + filled(false));
+        assert_eq!(events.upstream_repairs, filled(true));
+        assert_eq!(events.reordered, filled(false));
+        assert_eq!(events.out_of_order, filled(true) + filled(false));
     }
 
     #[track_caller]
@@ -246,7 +248,7 @@ impl Run {
         let rtt = &self.sender.connection.halves[0].rtt;
         assert!(trips.len() > 20);
         assert_eq!(rtt.count, trips.len() as u64);
-        assert_eq!(rtt.sum_ns, trips.iter().map(|t| i128::from(*t)).sum());
+        assert_eq!(rtt.sum_ns, trips.iter().sum::<i64>());
         assert_eq!(Some(rtt.min_ns), trips.iter().min().copied());
         assert_eq!(Some(rtt.max_ns), trips.iter().max().copied());
     }
@@ -279,7 +281,7 @@ impl Run {
         let half = &self.sender.connection.halves[0];
         let mut causes = Vec::new();
         let mut last = 0;
-        for r in &half.retransmissions {
+        for r in &half.events().retransmissions {
             let at = Time::from_nanos((r.t_ns - BEGAN_NS) as u64);
             let mut known = "acks";
             if r.t_ns != last {
@@ -349,10 +351,10 @@ loss = "random:probability=0.002"
 kind = "bulk"
 "#);
     run.compare();
-    let counts = &run.receiver.connection.halves[0].counts;
+    let events = run.receiver.connection.halves[0].events();
     assert!(
-        counts.reordered > 20 && counts.upstream_repairs > 5,
-        "{counts:?}"
+        events.reordered > 20 && events.upstream_repairs > 5,
+        "{events:?}"
     );
 }
 
@@ -373,7 +375,7 @@ kind = "bulk"
     assert!(stats.timeouts >= 4, "{stats:?}");
     let (right, all) = run.causes_right();
     assert!(right == all, "{right} of {all}: {:?}", run.causes());
-    assert_eq!(half.breaks.len(), 1);
+    assert_eq!(half.events().breaks.len(), 1);
 }
 
 #[test]

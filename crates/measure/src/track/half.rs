@@ -1,12 +1,15 @@
 //! One direction of a connection: what its sender sent, and what came back about it.
 
+mod cause;
+
 use super::bursts::BurstKind;
 use super::detail::{Detail, UnderWay};
-use super::events::{Break, Cause, Events, NOTHING, Retransmission};
+use super::events::{Events, NOTHING, Retransmission};
 use super::limits::Moment;
 use super::segments::{Hole, Segment, Segments};
 use super::watch::{Act, Watch};
 use crate::capture::frame::{Frame, Options, Tcp, flag};
+use std::ops::Range;
 
 /// What is counted in every direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -183,12 +186,6 @@ fn extend(near: u64, seq: u32) -> u64 {
 
 /// Room below the first byte, for data from before it.
 const ORIGIN: u64 = 1 << 40;
-/// Fewer retransmissions in a row are no break of the path but a loss.
-const BREAK_LEAST: usize = 3;
-/// A sender answers an ACK within this time.
-const PROMPT_NS: i64 = 2_000_000;
-/// Nothing that an ACK set off comes so long after it.
-const PAUSE_NS: i64 = 20_000_000;
 /// Retransmissions kept one by one.
 const KEPT: usize = 100_000;
 /// From so many packets with data on, details are kept.
@@ -403,8 +400,7 @@ impl Side {
             }
             self.again(
                 t,
-                start,
-                end,
+                start..end,
                 frame,
                 tcp,
                 options,
@@ -500,13 +496,13 @@ impl Side {
     fn again(
         &mut self,
         t: i64,
-        start: u64,
-        end: u64,
+        span: Range<u64>,
         frame: &Frame<'_>,
         tcp: &Tcp<'_>,
         options: &Options,
         near: bool,
     ) {
+        let (start, end) = (span.start, span.end);
         let data_start = start + u64::from(tcp.has(flag::SYN));
         let data_end = data_start + u64::from(tcp.payload);
         let s = &mut self.state;
@@ -603,113 +599,6 @@ impl Side {
     fn burst(&self, s: &Segment) -> Option<BurstKind> {
         let d = self.half.detail.as_ref()?;
         d.bursts.of(s.burst, s.start, u64::from(self.state.mss))
-    }
-
-    /// RFC 6298 section 2, with Linux's least time-out of 200 ms; before any sample, the first time-out.
-    fn timeout_ns(&self) -> i64 {
-        if self.state.srtt == 0 {
-            return 1_000_000_000;
-        }
-        self.state
-            .srtt
-            .saturating_add(self.state.rttvar.saturating_mul(4).max(200_000_000))
-    }
-
-    /// The state of the sender that explains a retransmission of `start..end`.
-    ///
-    /// What follows an ACK at once was set off by it; what comes out of a silence in both directions was set off by a
-    /// timer. Only between the two, or where the capture is not at the sender, does the wait alone decide.
-    fn cause(
-        &mut self,
-        t: i64,
-        start: u64,
-        end: u64,
-        before: Option<Segment>,
-        near: bool,
-    ) -> Cause {
-        let s = &self.state;
-        let timeout = self.timeout_ns();
-        let waited = t - before.map_or(s.data_t, |b| b.t);
-        let quiet = t - s.ack_t.max(s.data_t);
-        let at_front = start <= s.una;
-        let prompted = near && t - s.ack_t <= PROMPT_NS;
-        let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
-        let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
-        if timer && overdue && !(end == s.next && !at_front && waited < timeout) {
-            self.enter(Recovery::Timeout, t);
-            return Cause::Timeout;
-        }
-        if s.una < s.recover {
-            match s.recovery {
-                // The repair itself was lost: only the timer notices.
-                Recovery::Fast
-                    if !prompted
-                        && before.is_some_and(|b| b.again > 0)
-                        && t - s.data_t >= timeout / 4 * 3 => {}
-                Recovery::Fast => return Cause::Recovery,
-                Recovery::Timeout if prompted || before.is_some_and(|b| b.t < s.timeout_t) => {
-                    return Cause::Recovery;
-                }
-                Recovery::Timeout | Recovery::None => {}
-            }
-        }
-        if at_front && s.duplicates >= 3 {
-            self.enter(Recovery::Fast, t);
-            return Cause::Fast;
-        }
-        let mss = u64::from(self.half.counts.largest.max(1));
-        if at_front && s.sack_top > s.una + 3 * mss {
-            self.enter(Recovery::Fast, t);
-            return Cause::Sack;
-        }
-        // RFC 8985 section 7.2: after two round trips, the highest segment; the timer is later.
-        if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
-            return Cause::TailProbe;
-        }
-        if overdue && !(prompted && s.sack_top > end) {
-            self.enter(Recovery::Timeout, t);
-            return Cause::Timeout;
-        }
-        // By time rather than by count (RFC 8985 section 6.2): what was sent later has arrived.
-        if s.sack_top > end {
-            self.enter(Recovery::Fast, t);
-            return Cause::Sack;
-        }
-        Cause::Unknown
-    }
-
-    fn enter(&mut self, recovery: Recovery, t: i64) {
-        self.state.recovery = recovery;
-        self.state.recover = self.state.next;
-        self.state.timeout_t = t;
-    }
-
-    /// Keeps the transmissions of the segment that everything waits for.
-    fn chain(&mut self, t: i64, start: u64, first: Option<i64>, cause: Cause) {
-        if !matches!(cause, Cause::Timeout | Cause::TailProbe) {
-            return;
-        }
-        if self.state.chain.as_ref().is_none_or(|c| c.at != start) {
-            self.end_chain(None);
-            self.state.chain = Some(Box::new(Chain {
-                sent: first.into_iter().collect(),
-                at: start,
-            }));
-        }
-        if let Some(chain) = &mut self.state.chain {
-            chain.sent.push(t);
-        }
-    }
-
-    fn end_chain(&mut self, resumed_ns: Option<i64>) {
-        if let Some(chain) = self.state.chain.take()
-            && chain.sent.len() > BREAK_LEAST
-        {
-            self.half.events_mut().breaks.push(Break {
-                sent_ns: chain.sent,
-                resumed_ns,
-            });
-        }
     }
 
     /// What `from`'s packet says of the data of this direction.

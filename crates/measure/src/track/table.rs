@@ -167,7 +167,7 @@ impl<T> Table<T> {
 
     /// Takes the last one out, for good: memory is given back on the way.
     pub fn pop(&mut self) -> Option<T> {
-        if self.places.len() > 0 {
+        if !self.places.is_empty() {
             self.places = HashTable::new();
             self.free = Vec::new();
         }

@@ -1,0 +1,127 @@
+//! Why a segment was sent again, and which silences are breaks of the path.
+//!
+//! **Method.** A sender sends something again because an ACK made it, at once, or because a timer ran out, which comes
+//! out of a silence. Which of the two it was says more than how long it waited.
+//!
+//! **Source.** RFC 6298 (time-out), RFC 5681 section 3.2 (three duplicate ACKs), RFC 6675 (SACK), RFC 8985 (tail
+//! loss probe, loss by time).
+
+use super::{Chain, Recovery, Side};
+use crate::track::events::{Break, Cause};
+use crate::track::segments::Segment;
+
+/// Fewer retransmissions in a row are no break of the path but a loss.
+const BREAK_LEAST: usize = 3;
+/// A sender answers an ACK within this time.
+const PROMPT_NS: i64 = 2_000_000;
+/// Nothing that an ACK set off comes so long after it.
+const PAUSE_NS: i64 = 20_000_000;
+
+impl Side {
+    /// RFC 6298 section 2, with Linux's least time-out of 200 ms; before any sample, the first time-out.
+    fn timeout_ns(&self) -> i64 {
+        if self.state.srtt == 0 {
+            return 1_000_000_000;
+        }
+        self.state
+            .srtt
+            .saturating_add(self.state.rttvar.saturating_mul(4).max(200_000_000))
+    }
+
+    /// The state of the sender that explains a retransmission of `start..end`.
+    ///
+    /// What follows an ACK at once was set off by it; what comes out of a silence in both directions was set off by a
+    /// timer. Only between the two, or where the capture is not at the sender, does the wait alone decide.
+    pub(super) fn cause(
+        &mut self,
+        t: i64,
+        start: u64,
+        end: u64,
+        before: Option<Segment>,
+        near: bool,
+    ) -> Cause {
+        let s = &self.state;
+        let timeout = self.timeout_ns();
+        let waited = t - before.map_or(s.data_t, |b| b.t);
+        let quiet = t - s.ack_t.max(s.data_t);
+        let at_front = start <= s.una;
+        let prompted = near && t - s.ack_t <= PROMPT_NS;
+        let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
+        let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
+        if timer && overdue && !(end == s.next && !at_front && waited < timeout) {
+            self.enter(Recovery::Timeout, t);
+            return Cause::Timeout;
+        }
+        if s.una < s.recover {
+            match s.recovery {
+                // The repair itself was lost: only the timer notices.
+                Recovery::Fast
+                    if !prompted
+                        && before.is_some_and(|b| b.again > 0)
+                        && t - s.data_t >= timeout / 4 * 3 => {}
+                Recovery::Fast => return Cause::Recovery,
+                Recovery::Timeout if prompted || before.is_some_and(|b| b.t < s.timeout_t) => {
+                    return Cause::Recovery;
+                }
+                Recovery::Timeout | Recovery::None => {}
+            }
+        }
+        if at_front && s.duplicates >= 3 {
+            self.enter(Recovery::Fast, t);
+            return Cause::Fast;
+        }
+        let mss = u64::from(self.half.counts.largest.max(1));
+        if at_front && s.sack_top > s.una + 3 * mss {
+            self.enter(Recovery::Fast, t);
+            return Cause::Sack;
+        }
+        // RFC 8985 section 7.2: after two round trips, the highest segment; the timer is later.
+        if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
+            return Cause::TailProbe;
+        }
+        if overdue && !(prompted && s.sack_top > end) {
+            self.enter(Recovery::Timeout, t);
+            return Cause::Timeout;
+        }
+        // By time rather than by count (RFC 8985 section 6.2): what was sent later has arrived.
+        if s.sack_top > end {
+            self.enter(Recovery::Fast, t);
+            return Cause::Sack;
+        }
+        Cause::Unknown
+    }
+
+    fn enter(&mut self, recovery: Recovery, t: i64) {
+        self.state.recovery = recovery;
+        self.state.recover = self.state.next;
+        self.state.timeout_t = t;
+    }
+
+    /// Keeps the transmissions of the segment that everything waits for.
+    pub(super) fn chain(&mut self, t: i64, start: u64, first: Option<i64>, cause: Cause) {
+        if !matches!(cause, Cause::Timeout | Cause::TailProbe) {
+            return;
+        }
+        if self.state.chain.as_ref().is_none_or(|c| c.at != start) {
+            self.end_chain(None);
+            self.state.chain = Some(Box::new(Chain {
+                sent: first.into_iter().collect(),
+                at: start,
+            }));
+        }
+        if let Some(chain) = &mut self.state.chain {
+            chain.sent.push(t);
+        }
+    }
+
+    pub(super) fn end_chain(&mut self, resumed_ns: Option<i64>) {
+        if let Some(chain) = self.state.chain.take()
+            && chain.sent.len() > BREAK_LEAST
+        {
+            self.half.events_mut().breaks.push(Break {
+                sent_ns: chain.sent,
+                resumed_ns,
+            });
+        }
+    }
+}
