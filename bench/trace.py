@@ -12,6 +12,9 @@ Makes the captures that are missing in DIR (default: a temporary directory that 
     flows10k   12 000 connections, 3 600 open at once, real ones between two namespaces
     flows200k  200 000 connections, 100 000 open at once, synthetic: the worst case for caches
 
+`--flood` instead sends ten million SYNs, each of a connection of its own, through a pipe into `tailback trace`, and prints
+CPU seconds and the most memory.
+
 Then runs every program that is installed on each of them, in turn, so that a busy machine is busy for all, and prints
 the least and the median of user + system time, the most memory, and the ratio to ours. The file is in the page cache.
 """
@@ -238,6 +241,27 @@ def cpu_seconds(command):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
+def flood(tailback, millions=10):
+    """Half-open connections: 65536 ports of each of as many hosts as it takes."""
+    def packet(port):
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 40, 0, 0x4000, 64, 6, 0) + b"HOST" + b"\x0a\x63\x00\x01"
+        tcp = struct.pack(">HHIIBBHHH", port, 443, 1000, 0, 0x50, 2, 65535, 0, 0)
+        return b"SECS" + struct.pack("<III", port * 10, 54, 54) + bytes(12) + b"\x08\x00" + ip + tcp
+
+    chunk = b"".join(packet(port) for port in range(65536))
+    child = subprocess.Popen([tailback, "trace", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child.stdin.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 128, 1))
+    for i in range(millions * 1_000_000 // 65536 + 1):
+        times = chunk.replace(b"SECS", struct.pack("<I", 1_700_000_000 + i))
+        child.stdin.write(times.replace(b"HOST", struct.pack(">I", 0x0B00_0000 + i)))
+    child.stdin.close()
+    said = child.stdout.read().decode()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    print("\n".join(said.splitlines()[:4]))
+    print(f"ended with {child.returncode} after {usage.ru_utime + usage.ru_stime:.2f} CPU seconds, {usage.ru_maxrss / 1024:.0f} MiB at most")
+
+
 def compare(name, file, args):
     runs = {}
     for turn in range(args.rounds):
@@ -262,12 +286,15 @@ def main():
     parser.add_argument("--keep", action="store_true", help="leave the captures that were made in --dir")
     parser.add_argument("--make", action="store_true", help="make the captures and stop")
     parser.add_argument("--no-tshark", action="store_true")
+    parser.add_argument("--flood", action="store_true", help="ten million half-open connections through a pipe")
     parser.add_argument("--role", choices=["serve", "connect"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.role:
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         return serve_small() if args.role == "serve" else connect_small()
+    if args.flood:
+        return flood(args.tailback)
     place = args.dir or pathlib.Path(tempfile.mkdtemp(prefix="tailback-trace-"))
     place.mkdir(parents=True, exist_ok=True)
     made = []
