@@ -653,6 +653,9 @@ fn facts(scenario: &Scenario, rows: &mut Rows) {
 /// An answer that takes longer is late (000, section 4.5.2: the monitor waits 10 s for one).
 const LATE: Duration = Duration::from_secs(10);
 
+/// More probes than this no flow sends.
+const NUMBERS: i64 = 1_000_000_000;
+
 /// Writes what becomes of each probe.
 struct Watcher {
     began_ns: i64,
@@ -661,6 +664,8 @@ struct Watcher {
     probes: BTreeMap<u64, (usize, bool)>,
     targets: Vec<record::Text>,
     dscps: Vec<i64>,
+    /// Numbers of the first probes: those of several flows to one target follow each other.
+    firsts: Vec<i64>,
     /// Whose the applications are.
     labels: BTreeMap<usize, record::Text>,
 }
@@ -673,6 +678,7 @@ impl Watcher {
             probes: BTreeMap::new(),
             targets: vec!["udp".into(); plan.network.datagrams.len()],
             dscps: vec![0; plan.network.datagrams.len()],
+            firsts: vec![0; plan.network.datagrams.len()],
             labels: BTreeMap::new(),
         };
         for instance in &plan.flows {
@@ -688,6 +694,12 @@ impl Watcher {
                 if !flow.name.is_empty() {
                     watcher.targets[i] = flow.name.as_str().into();
                 }
+                let target = &watcher.targets[i];
+                let others = watcher
+                    .probes
+                    .values()
+                    .filter(|(j, back)| !back && *j != i && watcher.targets[*j] == *target);
+                watcher.firsts[i] = others.count() as i64 * NUMBERS;
             }
         }
         watcher
@@ -696,7 +708,7 @@ impl Watcher {
     fn row(&self, flow: usize, probe: &Segment, status: Status) -> record::Delay {
         record::Delay {
             sent_ns: self.began_ns + probe.sent.as_nanos() as i64,
-            seq: probe.seq as i64,
+            seq: self.firsts[flow] + probe.seq as i64,
             target: self.targets[flow].clone(),
             rtt_ns: None,
             owd_up_ns: None,

@@ -1,0 +1,86 @@
+//! The book's page of scenarios names every key, with the default that it has.
+
+use sim::flow::{COMMON, Common};
+use sim::scenario::{Sample, Tcp};
+use sim::source::registry::SOURCES;
+use sim::topology::TOPOLOGIES;
+use sim::{Draft, Scenario};
+use std::collections::BTreeMap;
+use toml::Table;
+
+const PAGE: &str = include_str!("../../../docs/book/sim.md");
+
+const LEAST: &str = r#"
+duration = "1 s"
+link = { rate = "1 Mbit/s" }
+flow = [{ kind = "bulk" }]
+"#;
+
+/// By key: what its row says is its default.
+fn rows() -> BTreeMap<String, String> {
+    let mut rows = BTreeMap::new();
+    for line in PAGE.lines().filter(|l| l.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        for key in cells[1].split(", ") {
+            rows.insert(key.trim_matches('`').to_string(), cells[2].to_string());
+        }
+    }
+    rows
+}
+
+/// Every default of the page, written into a file, changes nothing.
+fn same<T>(rows: &BTreeMap<String, String>, prefix: &str, of: &T)
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+{
+    let defaults = Table::try_from(of).unwrap();
+    for key in defaults.keys() {
+        let said = &rows[&format!("{prefix}{key}")];
+        let Ok(given) = toml::from_str::<Table>(&format!("{key} = {said}")) else {
+            panic!("{key}: the page says {said}");
+        };
+        let mut table = defaults.clone();
+        table.extend(given);
+        let read: T = table.try_into().unwrap();
+        assert_eq!(read, *of, "{key}: the page says {said}");
+    }
+}
+
+/// The keys that serde knows of a struct, from what it says of one that it does not know.
+fn known<T: serde::de::DeserializeOwned + std::fmt::Debug>() -> Vec<String> {
+    let error = toml::from_str::<T>("nothing_of_that_name = 1").unwrap_err();
+    let words = error.message().split('`').skip(3).step_by(2);
+    words.map(str::to_string).collect()
+}
+
+#[test]
+fn the_page_of_scenarios_says_every_key_and_its_default() {
+    let rows = rows();
+    for key in known::<Scenario>() {
+        assert!(rows.contains_key(&key), "{key} is not on the page");
+    }
+    for (prefix, keys) in [("sample.", known::<Sample>()), ("tcp.", known::<Tcp>())] {
+        for key in keys {
+            let key = format!("{prefix}{key}");
+            assert!(rows.contains_key(&key), "{key} is not on the page");
+        }
+    }
+    same(&rows, "sample.", &Sample::default());
+    same(&rows, "tcp.", &Tcp::default());
+    same(&rows, "", &toml::from_str::<Common>("").unwrap());
+    let read = |text: &str| Draft::new(text).unwrap().finish().unwrap();
+    for key in ["title", "seed", "warmup", "topology"] {
+        let text = format!("{key} = {}\n{LEAST}", rows[key]);
+        assert_eq!(read(&text), read(LEAST), "{key}");
+    }
+    for name in COMMON {
+        assert!(rows.contains_key(name), "{name} is not on the page");
+    }
+    for entry in SOURCES.iter().map(|s| &s.entry).chain(TOPOLOGIES) {
+        assert!(
+            rows.contains_key(entry.name),
+            "{} is not on the page",
+            entry.name
+        );
+    }
+}
