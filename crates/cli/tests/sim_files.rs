@@ -156,3 +156,27 @@ fn a_trace_that_cannot_be_read_is_named_with_its_link_and_line() {
     let e = with("{ trace = \"back.up\", repeat = \"1 s\" }", "\"1 Mbit/s\"");
     assert!(e.contains("repeats by itself"), "{e}");
 }
+
+#[test]
+fn a_captures_retransmissions_are_those_that_the_table_counts() {
+    let dir = Scratch::new("captures");
+    let text_of = SCENARIO
+        .replace("RATE", "\"6 Mbit/s\"")
+        .replace("warmup = \"2 s\"", "");
+    let path = dir.file("x.toml", &text_of.replace("bytes=60000", "packets=12"));
+    let file = dir.0.join("sender.pcapng");
+    let asked = format!("s0={}", file.display());
+    let out = sim(&path, &["--json", "--pcap", &asked]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let json: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let counted = json[0]["estimates"]["bulk.retransmits"]["mean"].as_f64();
+    let trace = Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(["trace", "--json"])
+        .arg(&file)
+        .output()
+        .expect("tailback runs");
+    let told: Value = serde_json::from_slice(&trace.stdout).expect("it is JSON");
+    let again = &told["connections"][0]["directions"][0]["retransmitted_packets"];
+    assert!(counted > Some(5.0));
+    assert_eq!(again.as_f64(), counted);
+}
