@@ -126,10 +126,16 @@ fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
         return None;
     }
     // RFC 8200 section 4.5, RFC 791 section 3.2: all but the last hold a multiple of 8 bytes.
-    let most = (mtu - fragment) / 8 * 8;
+    // Linux keeps the last one to that too in IPv6.
+    let room = mtu - fragment;
+    let most = room / 8 * 8;
     let mut parts = Vec::new();
     while left > 0 {
-        let this = left.min(most);
+        let this = if !v6 && left <= room {
+            left
+        } else {
+            left.min(most)
+        };
         parts.push(fragment + this);
         left -= this;
     }

@@ -5,8 +5,13 @@
 //! kind is tested in virtual time, goes on where it was broken off, and says the same of a recording years later.
 
 pub mod answer;
+pub mod buffer;
+pub mod burst;
+pub mod envelope;
 mod registry;
 pub mod rtt;
+pub mod sizes;
+pub mod spacing;
 pub mod sweep;
 pub mod trains;
 

@@ -1,7 +1,7 @@
 //! The one table of kinds: `tailback probe --help`, `tailback list probes`, the reference page and the accuracy
 //! table loop over it.
 
-use super::{answer::Outcome, rtt, sweep};
+use super::{answer::Outcome, buffer, burst, envelope, rtt, sizes, spacing, sweep};
 use base::program::{Sending, Train};
 use base::record::Recording;
 use base::words::{Entry, Words, worded};
@@ -27,7 +27,15 @@ pub struct Spec {
     pub answer: fn(&Words, &Recording) -> Outcome,
 }
 
-pub const PROBES: &[Spec] = &[rtt::SPEC, sweep::SPEC];
+pub const PROBES: &[Spec] = &[
+    rtt::SPEC,
+    sweep::SPEC,
+    sizes::SPEC,
+    spacing::SPEC,
+    burst::SPEC,
+    envelope::SPEC,
+    buffer::SPEC,
+];
 
 worded! {
     /// A kind with its parameters, written as `sweep:size=1000,mode=full`.

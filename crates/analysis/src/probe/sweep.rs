@@ -23,6 +23,7 @@ use super::trains::{
 };
 use crate::answer::Figure;
 use base::program::{Sending, Step, Train};
+use base::record::Direction;
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
@@ -131,9 +132,11 @@ struct Found {
     step: f64,
 }
 
-/// How an overload of the line is begun and repeated until it is one; or the rate it shows.
-fn overload(words: &Words, trains: &[Train]) -> Result<f64, Option<Sending>> {
-    let (way, payload) = (direction(words), words.bytes("size").get() as u32);
+/// How an overload of the line is begun and repeated until it is one; or the payload rate that it shows.
+///
+/// # Errors
+/// What to send next, or nothing where nothing arrives.
+pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, Option<Sending>> {
     let Some(scout) = of_stage(trains, SCOUT).next() else {
         return Err(Some(trains::scout(way, payload)));
     };
@@ -214,7 +217,7 @@ fn held<'a>(trains: &'a [Train], plateau: f64) -> Vec<Held<'a>> {
 }
 
 fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let plateau = match overload(words, trains) {
+    let plateau = match overload(direction(words), words.bytes("size").get() as u32, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         Ok(_) => return None,
         Err(sending) => return sending,
@@ -268,7 +271,7 @@ fn next_guess(found: &Found, held: &[Held]) -> Option<f64> {
 }
 
 fn answer(words: &Words, trains: &[Train]) -> Outcome {
-    let plateau = match overload(words, trains) {
+    let plateau = match overload(direction(words), words.bytes("size").get() as u32, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         _ if of_stage(trains, SCOUT).any(|t| t.lost() == t.sent()) => {
             return Outcome::cannot_tell("not one datagram of the first train arrived");

@@ -1,5 +1,10 @@
 //! Every kind of probe over lines whose truth it does not see, in virtual time.
 
+mod buffer;
+mod burst;
+mod envelope;
+mod sizes;
+mod spacing;
 mod sweep;
 
 use analysis::answer::Figure;

@@ -1,0 +1,474 @@
+//! How much the queue in front of this line holds, in time and in bytes; and whether a burst allowance stands before it.
+//!
+//! **Method.** Small datagrams at rest give the base delay. Then twice what the line carries is sent until the delay grows no
+//! more and datagrams are lost: the queue is full. Median delay then, less the base, is the queue in ms (as Netalyzr and
+//! BFind take the difference of loaded and idle round trips; here of one direction alone), and times the rate that
+//! comes out its size in bytes. A flood that is not long enough to fill the queue is repeated four times as long. Arrivals
+//! in equal stretches of time show a token bucket as a step down of the rate: what came before the step above the rate
+//! after it is the bucket's size. The queue then has two delays: the same bytes leave at the higher rate first and
+//! at the lower one later.
+//!
+//! **Source.** A. Akella, S. Seshan, A. Shaikh, "An empirical evaluation of wide-area Internet bottlenecks", IMC 2003 (BFind);
+//! C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge network", IMC 2010; P. Kanuparthy,
+//! C. Dovrolis, "ShaperProbe: end-to-end detection of ISP traffic shaping using active methods", IMC 2011 (the step).
+//!
+//! **Deviations.** One-way delays in place of round trips. ShaperProbe sends at the capacity, this above it.
+//!
+//! **Units.** Sizes in bytes of whole IP packets, rates of whole IP packets.
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, Spec};
+use super::trains::{self, SCOUT, direction, of_stage, received_rate, waits};
+use crate::answer::Figure;
+use crate::stats;
+use base::program::{MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
+use base::units::significant;
+use base::words::{Entry, Parameter, Unit, Words};
+use base::{BitsPerSec, Duration};
+
+const PAYLOAD: u32 = 1024;
+/// Small datagrams before a flood, which say how long an empty queue takes.
+const RESTING: u64 = 20;
+const FIRST_FLOOD: Duration = Duration::from_secs(4);
+const LONGEST_FLOOD: Duration = Duration::from_secs(100);
+const FLOODS: usize = 5;
+/// ShaperProbe: a step of less than a tenth is none.
+const STEP: f64 = 1.10;
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "buffer",
+        summary: "How much does the queue in front of this line hold, in time and bytes, and is there a burst allowance?",
+        sources: &[
+            "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
+            "A. Akella, S. Seshan, A. Shaikh, An empirical evaluation of wide-area Internet bottlenecks, IMC 2003",
+            "P. Kanuparthy, C. Dovrolis, ShaperProbe, IMC 2011",
+        ],
+        parameters: &[
+            Parameter {
+                name: "direction",
+                unit: Unit::Choice(&["up", "down"]),
+                default: Some("up"),
+                min: "",
+                max: "",
+                section: "",
+                doc: "which way to send",
+            },
+            Parameter {
+                name: "size",
+                unit: Unit::Bytes,
+                default: Some("1024 B"),
+                min: "100 B",
+                max: "65507 B",
+                section: "Netalyzr, section 4.2",
+                doc: "payload of each datagram of the flood",
+            },
+            Parameter {
+                name: "hold",
+                unit: Unit::Duration,
+                default: None,
+                min: "1 s",
+                max: "100 s",
+                section: "",
+                doc: "how long to flood; 4 s, and longer until the queue is full",
+            },
+            Parameter {
+                name: "before",
+                unit: Unit::Duration,
+                default: Some("1 s"),
+                min: "1 s",
+                max: "60 s",
+                section: "",
+                doc: "small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood",
+            },
+        ],
+    },
+    takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
+    beside_others: false,
+    how: How::Crafted(next),
+    answer: |words, recording| answer(words, &Train::all_of(recording)),
+};
+
+/// A small datagram every so often, a flood, and small ones again while the queue drains.
+fn flood(words: &Words, rate: f64, time: Duration) -> Program {
+    let payload = words.bytes("size").get() as u32;
+    let before = words.duration("before");
+    let small = Shot {
+        payload: 50,
+        gap: Duration::from_nanos(before.as_nanos() / RESTING),
+    };
+    let steps = vec![
+        Step::new(RESTING, vec![small]),
+        Step::steady(payload, BitsPerSec::new(rate as u64), time),
+    ];
+    Program::new(steps).expect("rate and time are bounded")
+}
+
+/// Rate of the latest flood, and how long it was.
+fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
+    let way = direction(words);
+    let Some(scout) = of_stage(trains, SCOUT).next() else {
+        return Some(trains::scout(way, PAYLOAD));
+    };
+    let rough = received_rate(scout, 0.0)?;
+    let floods: Vec<&Train> = of_stage(trains, "flood").collect();
+    let (rate, time) = match floods.last() {
+        None => (2.0 * rough, words_hold(words).unwrap_or(FIRST_FLOOD)),
+        Some(last) => {
+            if floods.len() >= FLOODS {
+                return None;
+            }
+            let lasted = last.facts.program.steps().get(1)?;
+            let gap = lasted.shots.first()?.gap.as_secs_f64();
+            let sent = f64::from(lasted.shots.first()?.payload) * 8.0 / gap;
+            let time = gap * lasted.times as f64;
+            let longer = trains::seconds((4.0 * time).min(LONGEST_FLOOD.as_secs_f64()));
+            let more = words_hold(words).is_none() && longer.as_secs_f64() > 1.01 * time;
+            let Some(seen) = look(last) else {
+                // A line of a few datagrams a second.
+                return more.then(|| sending(words, sent, longer));
+            };
+            if !seen.overloaded {
+                // The first look was at a rate that the line takes with ease.
+                (2.0 * sent, trains::seconds(time))
+            } else if !seen.full
+                && words_hold(words).is_none()
+                && longer.as_secs_f64() > 1.01 * time
+            {
+                (sent, longer)
+            } else {
+                return None;
+            }
+        }
+    };
+    Some(sending(words, rate, time))
+}
+
+fn sending(words: &Words, rate: f64, time: Duration) -> Sending {
+    // A rate far above what a first look saw may be more than a program takes.
+    let payload = words.bytes("size").get() as f64;
+    let most = 0.9 * MOST_DATAGRAMS as f64 * payload * 8.0 / time.as_secs_f64();
+    Sending {
+        stage: "flood".into(),
+        direction: direction(words),
+        programs: vec![flood(words, rate.min(most), time)],
+        rest: Duration::from_secs(2),
+    }
+}
+
+fn words_hold(words: &Words) -> Option<Duration> {
+    trains::duration_if_set(words, "hold")
+}
+
+/// What one flood shows.
+struct Seen {
+    /// Time since the train began, s, and wait, ms, of every datagram of the flood that arrived.
+    waits: Vec<(f64, f64)>,
+    /// IP bytes a second in equal stretches of arrival time, and the length of one, s.
+    rates: Vec<f64>,
+    stretch: f64,
+    /// More came in than came out.
+    overloaded: bool,
+    /// Datagrams were lost, and the delay had ceased to grow.
+    full: bool,
+    packet: f64,
+}
+
+fn look(train: &Train) -> Option<Seen> {
+    let flood: Vec<_> = train.datagrams().filter(|(due, _)| due.step == 1).collect();
+    let packet =
+        f64::from(train.facts.program.steps().get(1)?.shots.first()?.payload + train.facts.headers);
+    let began = train.began_ns()?;
+    let arrived: Vec<i64> = {
+        let mut all: Vec<i64> = flood.iter().filter_map(|(_, f)| f.received_ns).collect();
+        all.sort_unstable();
+        all
+    };
+    let sent: Vec<i64> = flood.iter().filter_map(|(_, f)| f.sent_ns).collect();
+    if arrived.len() < 60 || sent.len() < 2 {
+        return None;
+    }
+    // A base that small datagrams gave is less than that of a large one by the time it takes on the line.
+    let least = train.delays().map(|d| d.1).min()?;
+    let waits: Vec<(f64, f64)> = flood
+        .iter()
+        .filter_map(|(_, f)| {
+            let (sent, received) = (f.sent_ns?, f.received_ns?);
+            Some((
+                (sent - began) as f64 * 1e-9,
+                (received - sent - least) as f64 * 1e-6,
+            ))
+        })
+        .collect();
+    // While the flood lasts, so that what drains afterwards counts too, but at its own pace.
+    let span = (arrived[arrived.len() - 1] - arrived[0]) as f64 * 1e-9;
+    let stretches = (arrived.len() / 12).clamp(8, 120);
+    let stretch = span / stretches as f64;
+    let mut rates = vec![0.0; stretches];
+    for at in &arrived[1..] {
+        let i = ((at - arrived[0]) as f64 * 1e-9 / stretch) as usize;
+        rates[i.min(stretches - 1)] += packet * 8.0 / stretch;
+    }
+    let took = (sent[sent.len() - 1] - sent[0]) as f64;
+    let overloaded = span * 1e9 > 1.1 * took || arrived.len() < flood.len() * 93 / 100;
+    let third = waits.len() / 3;
+    let median = |w: &[(f64, f64)]| {
+        stats::quantile_of_sorted(
+            &stats::sorted(&w.iter().map(|w| w.1).collect::<Vec<_>>()),
+            0.5,
+        )
+    };
+    let (middle, last) = (
+        median(&waits[third..2 * third])?,
+        median(&waits[2 * third..])?,
+    );
+    let lost_late = flood[flood.len() / 2..]
+        .iter()
+        .any(|(_, f)| f.sent_ns.is_some() && f.received_ns.is_none());
+    Some(Seen {
+        waits,
+        rates,
+        stretch,
+        overloaded,
+        full: lost_late && last < 1.08 * middle + 1.0,
+        packet,
+    })
+}
+
+/// A token bucket: rates before and after the step, bit/s, and its size, bytes.
+struct Bucket {
+    peak: f64,
+    sustained: f64,
+    bytes: f64,
+    /// When the step was, s since the first arrival.
+    at: f64,
+}
+
+/// The two levels that fit best, where there are two: no stretch before the step is slower than any after it.
+fn bucket(seen: &Seen) -> Option<Bucket> {
+    let rates = &seen.rates;
+    let n = rates.len();
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    let spread = |v: &[f64]| {
+        let m = mean(v);
+        v.iter().map(|x| (x - m).powi(2)).sum::<f64>()
+    };
+    // The last stretch may be cut short by the end.
+    let cut = (2..n - 3).min_by(|a, b| {
+        let cost = |i: usize| spread(&rates[..i]) + spread(&rates[i..n - 1]);
+        cost(*a).total_cmp(&cost(*b))
+    })?;
+    // The stretch in which the step lies belongs to neither level.
+    let (before, after) = (&rates[..cut - 1], &rates[cut + 1..n - 1]);
+    let middle = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
+    let (peak, sustained) = (middle(before)?, middle(after)?);
+    let slowest = before.iter().copied().fold(f64::INFINITY, f64::min);
+    let fastest = after.iter().copied().fold(0.0, f64::max);
+    if peak < STEP * sustained || slowest < 0.97 * fastest {
+        return None;
+    }
+    let above: f64 = rates[..=cut]
+        .iter()
+        .map(|r| (r - sustained) * seen.stretch / 8.0)
+        .sum();
+    Some(Bucket {
+        peak,
+        sustained,
+        // The first datagram of all marked the begin and was not counted.
+        bytes: above + seen.packet,
+        at: cut as f64 * seen.stretch,
+    })
+}
+
+fn answer(words: &Words, trains: &[Train]) -> Outcome {
+    let Some(train) = of_stage(trains, "flood").last() else {
+        return Outcome::cannot_tell(
+            "the run ended before the line was flooded, or nothing arrived",
+        );
+    };
+    let Some(seen) = look(train) else {
+        return Outcome::cannot_tell("hardly anything of the flood arrived");
+    };
+    if !seen.overloaded {
+        return Outcome::cannot_tell("this host could not send more than the line carries");
+    }
+    // A bucket that an earlier flood emptied has not filled again: the largest that was seen is it.
+    let bucket = of_stage(trains, "flood")
+        .filter_map(|t| bucket(&look(t)?))
+        .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    let tail = &seen.waits[seen.waits.len() * 2 / 3..];
+    let late: Vec<f64> = tail.iter().map(|w| w.1).collect();
+    let rate = match &bucket {
+        Some(b) => Figure::exactly(b.sustained),
+        None => {
+            let settled = &seen.rates[seen.rates.len() / 4..seen.rates.len() - 1];
+            stats::mean_figure(settled)
+        }
+    };
+    let bps = rate.value().unwrap_or(0.0);
+    // A wait includes the datagram's own time on the line, which is no queue, and of the packet being sent when it came half.
+    let own_ms = seen.packet * 8e3 / bps.max(1.0);
+    let queue_ms = stats::quantile_figure(&late, 0.5).map(|ms| (ms - own_ms).max(0.0));
+    let queue_bytes = queue_ms.map(|ms| ms * bps / 8e3);
+    let at_least = if seen.full { "" } else { "at least " };
+    let mut outcome = Outcome {
+        says: format!(
+            "The queue {} holds {at_least}{} ms, {at_least}{} kB, in front of {} Mbit/s{}.",
+            direction(words),
+            queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
+            queue_bytes
+                .value()
+                .map_or("?".into(), |v| significant(v / 1e3, 3)),
+            significant(bps / 1e6, 3),
+            match &bucket {
+                Some(b) => format!(
+                    "; the first {} kB pass at {} Mbit/s (a token bucket)",
+                    significant(b.bytes * b.peak / (b.peak - b.sustained) / 1e3, 3),
+                    significant(b.peak / 1e6, 3)
+                ),
+                None => String::new(),
+            }
+        ),
+        figures: vec![
+            Figured::new(
+                "queue_ms",
+                "queue when full",
+                Quantity::Time,
+                queue_ms.clone(),
+            ),
+            Figured::new(
+                "queue_bytes",
+                "the same in bytes",
+                Quantity::Size,
+                queue_bytes,
+            ),
+            Figured::new(
+                "link_bps",
+                "rate of the line, whole IP packets",
+                Quantity::Rate,
+                rate,
+            ),
+        ],
+        plots: vec![delay_plot(train), rate_plot(&seen)],
+        ..Outcome::default()
+    };
+    let idle: Vec<f64> = {
+        let waits = waits(train);
+        waits.iter().take(RESTING as usize).map(|w| w.1).collect()
+    };
+    let loaded = stats::quantile_of_sorted(&stats::sorted(&late), 0.5).unwrap_or(0.0);
+    let quiet = stats::quantile_of_sorted(&stats::sorted(&idle), 0.5).unwrap_or(0.0);
+    outcome.evidence.push(format!(
+        "median delay at rest {} ms, under the flood {} ms above the least: a difference of {} ms, as Netalyzr and BFind take it",
+        significant(quiet, 3),
+        significant(loaded, 3),
+        significant(loaded - quiet, 3)
+    ));
+    outcome.evidence.push(format!(
+        "{} of {} lost; {} datagrams of {} bytes arrived in the flood",
+        train.lost(),
+        train.sent(),
+        seen.waits.len(),
+        seen.packet
+    ));
+    if let Some(b) = &bucket {
+        let figure = |key: &str, name: &str, unit, value| {
+            Figured::new(key, name, unit, Figure::exactly(value))
+        };
+        outcome.figures.extend([
+            figure("bucket_bytes", "token bucket", Quantity::Size, b.bytes),
+            figure("peak_bps", "rate until it is empty", Quantity::Rate, b.peak),
+            figure(
+                "sustained_bps",
+                "rate from then on",
+                Quantity::Rate,
+                b.sustained,
+            ),
+        ]);
+        outcome.evidence.push(format!(
+            "from {} s on {} Mbit/s come out instead of {}: a full queue that takes {} ms at the lower rate takes {} at the higher, the two steps of its delay",
+            significant(b.at, 3),
+            significant(b.sustained / 1e6, 3),
+            significant(b.peak / 1e6, 3),
+            queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
+            queue_ms.value().map_or("?".into(), |v| significant(v * b.sustained / b.peak, 3)),
+        ));
+    }
+    if train.facts.refused > 0 {
+        // What this host took before it refused is its own buffer.
+        let first = train.fates.iter().position(|f| f.sent_ns.is_none());
+        outcome.evidence.push(format!(
+            "this host refused {} datagrams itself, the first after {}: its own queue was full",
+            train.facts.refused,
+            first.unwrap_or(0)
+        ));
+        outcome
+            .doubts
+            .push("part of the queue is in this host: see the evidence".into());
+    }
+    if !seen.full {
+        outcome
+            .doubts
+            .push("the queue was not seen full: it may hold more".into());
+    }
+    outcome.tables.push(Table {
+        title: "Floods".into(),
+        columns: [
+            "lasted, s",
+            "sent, Mbit/s",
+            "arrived, Mbit/s",
+            "lost",
+            "full",
+        ]
+        .map(String::from)
+        .into(),
+        rows: of_stage(trains, "flood")
+            .map(|t| {
+                let seen = look(t);
+                vec![
+                    significant(t.facts.program.time().as_secs_f64(), 3),
+                    trains::sent_rate(t).map_or("?".into(), |r| significant(r / 1e6, 3)),
+                    received_rate(t, 0.3).map_or("?".into(), |r| significant(r / 1e6, 3)),
+                    t.lost().to_string(),
+                    seen.map_or("?", |s| if s.full { "yes" } else { "no" })
+                        .into(),
+                ]
+            })
+            .collect(),
+    });
+    outcome
+}
+
+fn delay_plot(train: &Train) -> Plot {
+    let all = waits(train);
+    // A picture has a thousand columns.
+    let each = all.len().div_ceil(1500).max(1);
+    Plot {
+        title: "Delay".into(),
+        x: "s".into(),
+        y: "ms above the least".into(),
+        series: vec![Series {
+            name: String::new(),
+            draw: Draw::Dots,
+            points: all.iter().step_by(each).map(|w| (w.0, Some(w.1))).collect(),
+        }],
+    }
+}
+
+fn rate_plot(seen: &Seen) -> Plot {
+    Plot {
+        title: "What comes out".into(),
+        x: "s since the first arrival of the flood".into(),
+        y: "Mbit/s of IP packets".into(),
+        series: vec![Series {
+            name: String::new(),
+            draw: Draw::Line,
+            points: seen
+                .rates
+                .iter()
+                .enumerate()
+                .map(|(i, r)| ((i as f64 + 0.5) * seen.stretch, Some(r / 1e6)))
+                .collect(),
+        }],
+    }
+}

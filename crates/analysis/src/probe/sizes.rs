@@ -1,0 +1,671 @@
+//! Which size of datagram gets most through, and where datagrams begin to be cut.
+//!
+//! **Method.** The largest datagram that passes in one piece is found with fragmentation forbidden (path MTU). Then sizes
+//! are sent one after the other at one payload rate, half as much again as the line carries, and what arrives whole is
+//! counted over the second half of each, when the queue is full. Both hosts count fragments on their interfaces, where
+//! they are allowed to: that tells to the byte from which size on a datagram is cut into one piece more, and both
+//! sides of each such edge are among the sizes. At one size just above the first edge the rate is varied, and the
+//! throughput set beside B²/b, which it would have if each fragment were lost independently with the
+//! probability (b − B)/b.
+//!
+//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
+//! bytes in steps of 10, 3 Mbit/s over a line of 1.97; 1470 bytes for B²/b). RFC 8899, Packetization Layer Path MTU
+//! Discovery for Datagram Transports, for probing with whole packets.
+//!
+//! **Deviations.** A coarse grid and the edges in place of every tenth size; `step` sends them all. Gaps vary by a third:
+//! strict periods of sender and line lock into each other.
+//!
+//! **Units.** Sizes are UDP payload, rates of payload.
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, Spec};
+use super::sweep;
+use super::trains::{arrivals, direction, of_stage, one, rate_if_set, seconds};
+use crate::answer::Figure;
+use base::Duration;
+use base::program::{Fragments, Marking, Sending, Shot, Step, Train};
+use base::units::significant;
+use base::words::{Entry, Parameter, Unit, Words};
+
+const PENG: &str = "Peng 2012, section 3.4";
+/// What the line carries is looked at with datagrams that every link takes whole.
+const PLAIN: u32 = 1200;
+/// The document's 3 Mbit/s over 1.97.
+const OVERLOAD: f64 = 1.523;
+/// The document's 1470 bytes are 18 above its first edge.
+const ABOVE_EDGE: u32 = 18;
+/// So many datagrams are sent at least, so that a third less is no chance; but not for longer than this.
+const ENOUGH: f64 = 700.0;
+const LONGEST_S: f64 = 12.0;
+/// So many of a size that is cut: what lacks a piece waits for it for a minute in the receiving host, which has room
+/// for some fifteen hundred (ip6frag_high_thresh is 4 MB).
+const CUT: f64 = 240.0;
+const FACTORS: [f64; 8] = [0.9, 0.97, 1.05, 1.15, 1.25, 1.35, 1.45, 1.55];
+/// The grid in the absence of a step.
+const GRID: [u32; 16] = [
+    50, 100, 200, 350, 500, 700, 900, 1100, 1300, 1400, 1500, 1700, 2100, 2500, 2850, 2950,
+];
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "sizes",
+        summary: "Which size of datagram gets most through this line, and from which size on are they cut?",
+        sources: &[
+            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+            "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",
+        ],
+        parameters: &[
+            Parameter {
+                name: "direction",
+                unit: Unit::Choice(&["up", "down"]),
+                default: Some("up"),
+                min: "",
+                max: "",
+                section: PENG,
+                doc: "which way to send",
+            },
+            Parameter {
+                name: "step",
+                unit: Unit::Bytes,
+                default: None,
+                min: "1 B",
+                max: "500 B",
+                section: PENG,
+                doc: "send every size from 50 bytes on in such steps (the document: 10 bytes) instead of searching",
+            },
+            Parameter {
+                name: "to",
+                unit: Unit::Bytes,
+                default: Some("3000 B"),
+                min: "100 B",
+                max: "60000 B",
+                section: PENG,
+                doc: "largest payload",
+            },
+            Parameter {
+                name: "rate",
+                unit: Unit::Rate,
+                default: None,
+                min: "1 kbit/s",
+                max: "10 Gbit/s",
+                section: PENG,
+                doc: "payload rate of every size; half as much again as the line carries",
+            },
+            Parameter {
+                name: "hold",
+                unit: Unit::Duration,
+                default: Some("2 s"),
+                min: "200 ms",
+                max: "60 s",
+                section: PENG,
+                doc: "how long each size is sent",
+            },
+        ],
+    },
+    takes: "about three minutes, one and a half times what the line carries in that time",
+    beside_others: false,
+    how: How::Crafted(next),
+    answer: |words, recording| answer(words, &Train::all_of(recording)),
+};
+
+/// What a train of whole probes said: whether so much passes in one piece.
+fn passes_whole(train: &Train) -> bool {
+    train.fates.iter().any(|f| f.received_ns.is_some())
+}
+
+/// The largest payload that passes in one piece, or the next one to try.
+fn whole(trains: &[Train], to: u32) -> Result<u32, u32> {
+    let tried: Vec<(u32, bool)> = of_stage(trains, "mtu")
+        .map(|t| (t.facts.program.largest_payload(), passes_whole(t)))
+        .collect();
+    let headers = trains.first().map_or(28, |t| t.facts.headers);
+    let best = tried.iter().filter(|t| t.1).map(|t| t.0).max();
+    let worst = tried.iter().filter(|t| !t.1).map(|t| t.0).min();
+    let usual = 1500 - headers;
+    match (best, worst) {
+        (None, None) => Err(usual),
+        (Some(b), None) if b >= to.max(usual + 1) => Ok(b),
+        (Some(b), None) => Err(if b == usual {
+            usual + 1
+        } else {
+            to.max(usual + 1)
+        }),
+        (Some(b), Some(w)) if w <= b + 1 => Ok(b),
+        (Some(b), Some(w)) => Err(b.midpoint(w)),
+        (None, Some(w)) if w <= 21 => Ok(0),
+        (None, Some(w)) => Err(20.max(w / 2)),
+    }
+}
+
+/// One size that was held: payload rate at which whole datagrams arrived in the second half of the time in which the
+/// train left, bit/s.
+#[derive(Clone, Copy)]
+struct Held {
+    size: u32,
+    bps: f64,
+}
+
+fn throughput(train: &Train) -> Option<Held> {
+    let sent: Vec<i64> = train.fates.iter().filter_map(|f| f.sent_ns).collect();
+    let time = (sent.last()? - sent.first()?) as f64;
+    let size = train.facts.program.largest_payload();
+    let all = arrivals(train);
+    let first = all.first().map_or(0, |a| a.0) as f64;
+    let late = |a: &&(i64, f64)| (first + time / 2.0..=first + time).contains(&(a.0 as f64));
+    let arrived = all.iter().filter(late).count() as f64;
+    (time > 0.0).then_some(Held {
+        size,
+        bps: arrived * f64::from(size) * 16e9 / time,
+    })
+}
+
+/// Sizes that were held, ascending, with what they brought.
+fn held(trains: &[Train]) -> Vec<Held> {
+    let mut all: Vec<Held> = of_stage(trains, "size").filter_map(throughput).collect();
+    all.sort_by_key(|h| h.size);
+    all
+}
+
+/// Into how many pieces the datagrams of a train were cut, as a host saw them pass: the receiver where it may look,
+/// since routers on the way may cut too.
+fn pieces_seen(train: &Train) -> Option<u32> {
+    let seen = |f: Fragments| match (f.whole, f.first) {
+        (0, 0) => None,
+        (_, 0) => Some(1),
+        (_, first) => Some(1 + ((f.second + f.further) as f64 / first as f64).round() as u32),
+    };
+    let received = train.facts.fragments_received.and_then(seen);
+    received.or_else(|| train.facts.fragments_sent.and_then(seen))
+}
+
+/// Where one piece more is needed.
+#[derive(Clone, Copy, PartialEq)]
+struct Edge {
+    /// The last payload of so many pieces.
+    below: u32,
+    /// Whether fragments were seen on either side of it; what the rules say where they could not be.
+    seen: bool,
+}
+
+/// The edges of one and of two pieces; or the next payload to send three of.
+fn edges(trains: &[Train], longest: u32, to: u32) -> Result<Vec<Edge>, u32> {
+    let headers = trains.first().map_or(28, |t| t.facts.headers);
+    let cuts: Vec<(u32, Option<u32>)> = of_stage(trains, "cut")
+        .map(|t| (t.facts.program.largest_payload(), pieces_seen(t)))
+        .collect();
+    let mut edges = Vec::new();
+    for count in 1..=2 {
+        let rule = last_of(count, longest, headers);
+        if rule >= to {
+            break;
+        }
+        let (mut low, mut high) = (longest.min(rule), to);
+        let mut seen = true;
+        for (payload, pieces) in &cuts {
+            match pieces {
+                Some(n) if *n <= count => low = low.max(*payload),
+                Some(_) => high = high.min(*payload),
+                None => seen = false,
+            }
+        }
+        if !seen {
+            edges.push(Edge { below: rule, seen });
+            continue;
+        }
+        if low + 1 < high {
+            // Where the rules put it, and beside that; by halves where it is not there.
+            let tried = |p: u32| cuts.iter().any(|c| c.0 == p);
+            let first = [rule, rule + 1]
+                .into_iter()
+                .find(|p| !tried(*p) && *p > low && *p < high);
+            return Err(first.unwrap_or(low.midpoint(high)));
+        }
+        let known = cuts.iter().any(|c| c.0 == high);
+        if !known {
+            return Err(high);
+        }
+        edges.push(Edge { below: low, seen });
+    }
+    Ok(edges)
+}
+
+/// The last payload of so many pieces. All but the last hold a multiple of 8 bytes by the rules of the two protocols;
+/// Linux keeps the last one to that too in IPv6, and not in IPv4.
+fn last_of(count: u32, longest: u32, headers: u32) -> u32 {
+    if count == 1 {
+        return longest;
+    }
+    let v6 = headers > 28;
+    // IPv6 has an extension header of 8 bytes in each.
+    let room = if v6 { longest } else { longest + 8 };
+    let each = room / 8 * 8;
+    (count - 1) * each + if v6 { each } else { room } - 8
+}
+
+fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
+    let way = direction(words);
+    let plateau = match sweep::overload(way, PLAIN, trains) {
+        Ok(plateau) if plateau > 0.0 => plateau,
+        Ok(_) => return None,
+        Err(sending) => return sending,
+    };
+    let to = words.bytes("to").get() as u32;
+    let rest = Duration::from_millis(500);
+    let longest = match whole(trains, to) {
+        Ok(longest) => longest,
+        Err(payload) => {
+            // Three, so that one lost by chance does not count.
+            let step = Step::burst(3, payload).marked(Marking {
+                whole: true,
+                ..Marking::NONE
+            });
+            return Some(one("mtu", way, Duration::ZERO, step));
+        }
+    };
+    let target = rate_if_set(words, "rate").map_or(OVERLOAD * plateau, |r| r.get() as f64);
+    let hold = |stage: &str, payload: u32, rate: f64| {
+        let lasts = |count: f64| seconds((f64::from(payload) * 8.0 * count / rate).min(LONGEST_S));
+        let time = if payload > longest {
+            lasts(CUT)
+        } else {
+            words.duration("hold").max(lasts(ENOUGH))
+        };
+        let step = restless(payload, rate, time);
+        Some(one(
+            format!("{stage} {payload} {}", rate as u64),
+            way,
+            rest,
+            step,
+        ))
+    };
+    let edges = match edges(trains, longest, to) {
+        Ok(edges) => edges,
+        Err(payload) => {
+            return Some(one(
+                format!("cut {payload}"),
+                way,
+                Duration::ZERO,
+                Step::burst(3, payload),
+            ));
+        }
+    };
+    let held = held(trains);
+    let sizes = grid(words, to, &edges);
+    if let Some(size) = sizes.iter().find(|s| !held.iter().any(|h| h.size == **s)) {
+        return hold("size", *size, target);
+    }
+    let size = first_cut(&edges, to)?;
+    let tried = of_stage(trains, "rate").count();
+    let factor = FACTORS.get(tried)?;
+    hold("rate", size, factor * plateau)
+}
+
+/// The sizes to hold, and both sides of each edge.
+fn grid(words: &Words, to: u32, edges: &[Edge]) -> Vec<u32> {
+    let mut sizes: Vec<u32> = match words.bytes_if_set("step") {
+        Some(step) => (50..=to).step_by(step.get() as usize).collect(),
+        None => GRID.into_iter().filter(|s| *s <= to).collect(),
+    };
+    sizes.extend(edges.iter().flat_map(|e| [e.below, e.below + 1]));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// Evenly spaced but for a third of the gap, more or less in turn: strict periods of sender and line lock into each
+/// other, and then chance of phase decides which sizes do well. Real senders are not that exact.
+fn restless(payload: u32, rate: f64, time: Duration) -> Step {
+    /// Shares of a gap; they sum up to as many as there are.
+    const TURNS: [f64; 11] = [
+        1.0, 0.71, 1.23, 0.84, 1.32, 0.67, 1.11, 0.9, 1.29, 0.76, 1.17,
+    ];
+    let gap = f64::from(payload) * 8.0 / rate;
+    let mean = TURNS.iter().sum::<f64>() / TURNS.len() as f64;
+    let shots = TURNS.map(|turn| Shot {
+        payload,
+        gap: Duration::from_secs_f64(gap * turn / mean),
+    });
+    let rounds = time.as_secs_f64() / (gap * TURNS.len() as f64);
+    Step::new((rounds as u64).max(1), shots.into())
+}
+
+/// A size just above the first edge: as the document's 1470 bytes.
+fn first_cut(edges: &[Edge], to: u32) -> Option<u32> {
+    let edge = edges.first()?.below;
+    (edge + ABOVE_EDGE <= to).then_some(edge + ABOVE_EDGE)
+}
+
+/// Fragments of a datagram over a path of this MTU, by the rules of the two protocols.
+fn pieces(payload: u32, longest: u32, headers: u32) -> u32 {
+    if payload <= longest || longest == 0 {
+        return 1;
+    }
+    // IPv6 has 8 bytes more in each; all but the last hold a multiple of 8 bytes.
+    let each = if headers > 28 {
+        longest + 8 - 8
+    } else {
+        longest + 8
+    } / 8
+        * 8;
+    (payload + 8).div_ceil(each.max(8))
+}
+
+/// Bytes of IP packets that carry a datagram.
+fn on_the_line(payload: u32, longest: u32, headers: u32) -> u32 {
+    let more = pieces(payload, longest, headers);
+    let ip = headers - 8;
+    let extension = if headers > 28 && more > 1 { 8 } else { 0 };
+    payload + 8 + more * (ip + extension)
+}
+
+fn answer(words: &Words, trains: &[Train]) -> Outcome {
+    let way = direction(words);
+    let Ok(plateau) = sweep::overload(way, PLAIN, trains) else {
+        return Outcome::cannot_tell("the run ended before the line's rate was seen");
+    };
+    let headers = trains.first().map_or(28, |t| t.facts.headers);
+    let to = words.bytes("to").get() as u32;
+    let held = held(trains);
+    let (Ok(longest), Some(best)) = (
+        whole(trains, to),
+        held.iter().copied().max_by(|a, b| a.bps.total_cmp(&b.bps)),
+    ) else {
+        return Outcome::cannot_tell("the run ended before the sizes were sent");
+    };
+    let line = plateau * f64::from(PLAIN + headers) / f64::from(PLAIN);
+    let Ok(edges) = edges(trains, longest, to) else {
+        return Outcome::cannot_tell("the run ended before it was seen where datagrams are cut");
+    };
+    let edge = |i: usize| match edges.get(i) {
+        Some(e) => Figure::exactly(f64::from(e.below)),
+        None => Figure::cannot_tell(format!("no further edge up to {to} bytes")),
+    };
+    let brings = |size: u32| held.iter().find(|h| h.size == size).map(|h| h.bps);
+    let falls: Vec<(u32, f64, f64)> = edges
+        .iter()
+        .filter_map(|e| Some((e.below, brings(e.below)?, brings(e.below + 1)?)))
+        .collect();
+    // Where several do as well as each other, the largest needs the fewest.
+    let as_well = held
+        .iter()
+        .filter(|h| h.bps > 0.99 * best.bps && (h.size <= longest || best.size > longest));
+    let best_size = as_well.map(|h| h.size).max().unwrap_or(best.size);
+    let worst_of = |share: f64| {
+        held.iter()
+            .filter(|h| h.size <= best_size && h.bps >= share * best.bps)
+            .map(|h| h.size)
+            .min()
+    };
+    let from = worst_of(0.9).unwrap_or(best_size);
+    let rates = rates(trains, line, longest, headers);
+    let (sent, received) = fragments(trains);
+    let mut outcome = Outcome {
+        says: format!(
+            "Datagrams of {best_size} bytes get most through, {} Mbit/s; {} bytes pass in one piece{}.",
+            significant(best.bps / 1e6, 3),
+            longest,
+            match falls.first() {
+                Some((below, before, after)) => format!(
+                    ", and from {} on what arrives of an overload falls from {} to {} Mbit/s",
+                    below + 1,
+                    significant(before / 1e6, 3),
+                    significant(after / 1e6, 3)
+                ),
+                None => String::new(),
+            }
+        ),
+        figures: vec![
+            Figured::new(
+                "best_payload_bytes",
+                "best payload, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(best_size)),
+            ),
+            Figured::new(
+                "first_edge_bytes",
+                "last payload of one piece, bytes",
+                Quantity::Count,
+                edge(0),
+            ),
+            Figured::new(
+                "second_edge_bytes",
+                "last payload of two pieces, bytes",
+                Quantity::Count,
+                edge(1),
+            ),
+            Figured::new(
+                "whole_payload_bytes",
+                "largest payload that passes in one piece, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(longest)),
+            ),
+            Figured::new(
+                "path_mtu_bytes",
+                "path MTU, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(longest + headers)),
+            ),
+        ],
+        advice: vec![format!(
+            "Send between {from} and {best_size} bytes: less wastes the line on headers, more is cut into fragments, of which every one must arrive."
+        )],
+        tables: vec![sizes_table(&held, line, longest, headers)],
+        plots: vec![sizes_plot(&held, line, longest, headers)],
+        ..Outcome::default()
+    };
+    for (below, before, after) in &falls {
+        outcome.evidence.push(format!(
+            "{below} bytes bring {} Mbit/s, {} bytes {}",
+            significant(before / 1e6, 3),
+            below + 1,
+            significant(after / 1e6, 3)
+        ));
+    }
+    if edges.iter().any(|e| !e.seen) {
+        outcome.doubts.push(
+            "where datagrams are cut was not seen but reckoned from the path MTU: watching an interface needs CAP_NET_RAW".into(),
+        );
+    }
+    if !rates.is_empty() {
+        outcome.tables.push(rates_table(&rates));
+        outcome.plots.push(rates_plot(&rates));
+    }
+    if let Some(lacking) = unassembled(trains) {
+        outcome.doubts.push(format!(
+            "the receiving host did not put {lacking} datagrams together of which all pieces seem to have arrived: it had no room for more incomplete ones (net.ipv6.ip6frag_high_thresh, net.ipv4.ipfrag_high_thresh); what larger sizes bring is told too low"
+        ));
+    }
+    match (sent, received) {
+        (Some(sent), Some(received)) => {
+            outcome.evidence.push(format!(
+                "of {} first and {} second fragments sent, {} and {} arrived",
+                sent.first, sent.second, received.first, received.second
+            ));
+            let share = |got: u64, of: u64| crate::stats::wilson(got.min(of) as f64, of as f64);
+            outcome.figures.push(Figured::new(
+                "first_fragments_arrived",
+                "first fragments that arrived",
+                Quantity::Share,
+                share(received.first, sent.first),
+            ));
+            outcome.figures.push(Figured::new(
+                "second_fragments_arrived",
+                "second fragments that arrived",
+                Quantity::Share,
+                share(received.second, sent.second),
+            ));
+        }
+        _ => outcome.evidence.push(
+            "fragments could not be counted: watching an interface needs CAP_NET_RAW at both ends"
+                .into(),
+        ),
+    }
+    outcome
+}
+
+/// Datagrams of two pieces that did not come out although as many second pieces arrived; none where those are few.
+fn unassembled(trains: &[Train]) -> Option<u64> {
+    let lacking = |t: &Train| {
+        let f = t.facts.fragments_received?;
+        let arrived = t.sent() - t.lost();
+        // Of second pieces hardly any arrives whose first one was lost before it.
+        (f.whole == 0 && f.further == 0).then(|| f.first.min(f.second).saturating_sub(arrived))
+    };
+    let all = of_stage(trains, "size").chain(of_stage(trains, "rate"));
+    let (lacking, sent) = all.fold((0, 0), |(n, of), t| match lacking(t) {
+        Some(l) => (n + l, of + t.sent()),
+        None => (n, of),
+    });
+    (lacking * 10 > sent).then_some(lacking)
+}
+
+/// Fragments of all trains at the size just above the first edge.
+fn fragments(trains: &[Train]) -> (Option<Fragments>, Option<Fragments>) {
+    let sum = |of: fn(&Train) -> Option<Fragments>| {
+        of_stage(trains, "rate")
+            .map(of)
+            .try_fold(Fragments::default(), |sum, f| {
+                let f = f?;
+                Some(Fragments {
+                    whole: sum.whole + f.whole,
+                    first: sum.first + f.first,
+                    second: sum.second + f.second,
+                    further: sum.further + f.further,
+                })
+            })
+    };
+    let some = of_stage(trains, "rate").next().is_some();
+    let of = |f: Option<Fragments>| f.filter(|_| some);
+    (
+        of(sum(|t| t.facts.fragments_sent)),
+        of(sum(|t| t.facts.fragments_received)),
+    )
+}
+
+/// Rate asked for, B²/b, and what arrived; Mbit/s.
+fn rates(trains: &[Train], line: f64, longest: u32, headers: u32) -> Vec<(f64, f64, f64)> {
+    let mut all: Vec<(f64, f64, f64)> = of_stage(trains, "rate")
+        .filter_map(|t| {
+            let size = t.facts.program.largest_payload();
+            let most = line * f64::from(size) / f64::from(on_the_line(size, longest, headers));
+            let b: f64 = t.facts.stage.split(' ').nth(2)?.parse().ok()?;
+            let theory = if b > most { most * most / b } else { b };
+            Some((b / 1e6, theory / 1e6, throughput(t)?.bps / 1e6))
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
+fn rates_table(rates: &[(f64, f64, f64)]) -> Table {
+    let show = |v: f64| significant(v, 3);
+    Table {
+        title: "In two fragments: B²/b and what arrived".into(),
+        columns: ["sent, Mbit/s", "B²/b", "measured"]
+            .map(String::from)
+            .into(),
+        rows: rates
+            .iter()
+            .map(|(b, theory, got)| vec![show(*b), show(*theory), show(*got)])
+            .collect(),
+    }
+}
+
+fn rates_plot(rates: &[(f64, f64, f64)]) -> Plot {
+    Plot {
+        title: "Two fragments: B²/b and what arrived".into(),
+        x: "sent, Mbit/s of payload".into(),
+        y: "arrived, Mbit/s".into(),
+        series: vec![
+            Series {
+                name: "measured".into(),
+                draw: Draw::Knots,
+                points: rates.iter().map(|r| (r.0, Some(r.2))).collect(),
+            },
+            Series {
+                name: "B²/b".into(),
+                draw: Draw::Knots,
+                points: rates.iter().map(|r| (r.0, Some(r.1))).collect(),
+            },
+        ],
+    }
+}
+
+/// What a size would bring if only headers cost anything.
+fn only_headers(size: u32, line: f64, longest: u32, headers: u32) -> f64 {
+    line * f64::from(size) / f64::from(on_the_line(size, longest, headers)) / 1e6
+}
+
+fn sizes_table(held: &[Held], line: f64, longest: u32, headers: u32) -> Table {
+    Table {
+        title: "Sizes".into(),
+        columns: [
+            "payload, bytes",
+            "fragments",
+            "arrived, Mbit/s",
+            "if only headers cost",
+        ]
+        .map(String::from)
+        .into(),
+        rows: held
+            .iter()
+            .map(|h| {
+                vec![
+                    h.size.to_string(),
+                    pieces(h.size, longest, headers).to_string(),
+                    significant(h.bps / 1e6, 3),
+                    significant(only_headers(h.size, line, longest, headers), 3),
+                ]
+            })
+            .collect(),
+    }
+}
+
+fn sizes_plot(held: &[Held], line: f64, longest: u32, headers: u32) -> Plot {
+    Plot {
+        title: "Throughput against size".into(),
+        x: "payload, bytes".into(),
+        y: "arrived, Mbit/s".into(),
+        series: vec![
+            Series {
+                name: "measured".into(),
+                draw: Draw::Knots,
+                points: held
+                    .iter()
+                    .map(|h| (f64::from(h.size), Some(h.bps / 1e6)))
+                    .collect(),
+            },
+            Series {
+                name: "if only headers cost".into(),
+                draw: Draw::Thin,
+                points: held
+                    .iter()
+                    .map(|h| {
+                        (
+                            f64::from(h.size),
+                            Some(only_headers(h.size, line, longest, headers)),
+                        )
+                    })
+                    .collect(),
+            },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_are_counted_as_the_two_protocols_cut() {
+        // IPv6, 1500 bytes: 1452 whole, 1448 bytes of UDP in each fragment.
+        let v6: Vec<u32> = [1452, 1453, 2888, 2889].map(|p| pieces(p, 1452, 48)).into();
+        assert_eq!(v6, [1, 2, 2, 3]);
+        // IPv4: 1480 bytes in each.
+        let v4: Vec<u32> = [1472, 1473, 2952, 2953].map(|p| pieces(p, 1472, 28)).into();
+        assert_eq!(v4, [1, 2, 2, 3]);
+        assert_eq!([last_of(2, 1452, 48), last_of(2, 1472, 28)], [2888, 2952]);
+        // 004 section 3.3: 1470 bytes are 1496 + 78.
+        assert_eq!(on_the_line(1470, 1452, 48), 1574);
+    }
+}

@@ -1,0 +1,58 @@
+use super::{bench, figure, near, probe};
+use sim::craft::Hosts;
+
+#[test]
+fn buffers_are_found_within_a_tenth_over_rates_and_sizes() {
+    for (rate, bytes) in [
+        (700_000u64, 37_625u64), // document 000: 430 ms
+        (700_000, 200_000),
+        (2_000_000, 76_500),
+        (10_000_000, 312_500),
+        (10_000_000, 30_000),
+        (50_000_000, 1_000_000),
+        (65_000, 24_375), // 3 s of GPRS
+    ] {
+        let up =
+            format!("rate = \"{rate} bit/s\"\ndelay = \"20 ms\"\nqueue = \"fifo:bytes={bytes}\"");
+        let outcome = probe("buffer", &mut bench(&up, Hosts::default()));
+        let ms = bytes as f64 * 8e3 / rate as f64;
+        near(&outcome, "queue_ms", ms, 0.1 * ms);
+        near(&outcome, "queue_bytes", bytes as f64, 0.1 * bytes as f64);
+        near(&outcome, "link_bps", rate as f64, 0.02 * rate as f64);
+        assert!(
+            outcome.figures.iter().all(|f| f.key != "bucket_bytes"),
+            "{up}: {}",
+            outcome.says
+        );
+    }
+}
+
+#[test]
+fn a_burst_allowance_is_found_with_its_size_and_both_rates() {
+    for (peak, sustained, bucket) in [(20e6, 10e6, 1e6), (10e6, 2e6, 2e6), (50e6, 20e6, 5e6)] {
+        let up = format!(
+            "rate = \"{peak} bit/s\"\ndelay = \"10 ms\"\nqueue = \"tbf:rate={sustained} bit/s,burst={bucket},limit=150\""
+        );
+        let outcome = probe("buffer", &mut bench(&up, Hosts::default()));
+        near(&outcome, "sustained_bps", sustained, 0.05 * sustained);
+        near(&outcome, "peak_bps", peak, 0.05 * peak);
+        near(&outcome, "bucket_bytes", bucket, 0.1 * bucket);
+        assert!(
+            outcome.evidence.iter().any(|e| e.contains("two steps")),
+            "{:?}",
+            outcome.evidence
+        );
+    }
+}
+
+#[test]
+fn a_queue_that_holds_more_than_was_sent_is_at_least_what_was_seen() {
+    let up = "rate = \"1 Mbit/s\"\nqueue = \"fifo:packets=100000\"";
+    let outcome = probe("buffer:hold=5s", &mut bench(up, Hosts::default()));
+    assert!(
+        outcome.says.contains("at least") && !outcome.doubts.is_empty(),
+        "{}",
+        outcome.says
+    );
+    assert!(figure(&outcome, "queue_ms").0 > 3000.0);
+}

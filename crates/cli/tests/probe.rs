@@ -1,0 +1,88 @@
+//! `tailback probe` as a user runs it, over an emulated line with the kernel's own packets.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
+
+fn run(args: &[&str]) -> Output {
+    Command::new(TAILBACK)
+        .args(args)
+        .output()
+        .expect("tailback runs")
+}
+
+fn figure(answer: &Value, key: &str) -> f64 {
+    let figures = answer["figures"].as_array().expect("figures");
+    let found = figures.iter().find(|f| f["key"] == key);
+    found.unwrap_or_else(|| panic!("no {key} in {answer}"))["figure"]["value"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("no value of {key} in {answer}"))
+}
+
+/// Document 004, chapter 5: 51 packets of 1452 bytes over IPv6.
+#[test]
+fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording() {
+    let can = run(&["emulate", "--quiet", "fiber", "--", "true"]);
+    if !can.status.success() {
+        let why = String::from_utf8_lossy(&can.stderr);
+        assert!(
+            std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
+            "namespaces are required here: {why}"
+        );
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-probe-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    let rec = dir.join("burst.rec");
+    let rec = rec.to_str().expect("a plain path");
+    let out = run(&[
+        "probe",
+        "burst:size=1452,repeats=1",
+        "-6",
+        "--link",
+        "shdsl",
+        "--set",
+        "up.queue=fifo:packets=50",
+        "--json",
+        "-o",
+        rec,
+    ]);
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    assert_eq!(figure(&answer, "burst_packets"), 51.0);
+    assert_eq!(figure(&answer, "two_senders_packets"), 25.0);
+    assert_eq!(answer["complete"], true);
+    let again = run(&["analyse", "--json", rec]);
+    let again: Value = serde_json::from_slice(&again.stdout).expect("it is JSON");
+    assert_eq!(again["figures"], answer["figures"]);
+    let page = std::fs::read_to_string(dir.join("burst.rec/report.html")).expect("a page");
+    assert!(page.contains("51 datagrams of 1452 bytes"));
+    let svg = dir.join("burst.svg");
+    let drawn = run(&["report", rec, "-o", svg.to_str().expect("a plain path")]);
+    assert!(drawn.status.success() && svg.exists());
+    std::fs::remove_dir_all(&dir).expect("the scratch directory can go");
+}
+
+#[test]
+fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teaches_them() {
+    for (kind, part) in [
+        ("swep", "Did you mean \"sweep\""),
+        ("sweep:sise=3", "Did you mean \"size\""),
+        ("sweep:size=10", "out of range"),
+    ] {
+        let out = run(&["probe", kind, "far.example"]);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{told}");
+        assert!(told.contains(part), "{kind}: {told}");
+    }
+    let help = String::from_utf8_lossy(&run(&["probe", "--help"]).stdout).into_owned();
+    for spec in analysis::probe::PROBES {
+        assert!(help.contains(spec.entry.summary), "{}", spec.entry.name);
+    }
+}
