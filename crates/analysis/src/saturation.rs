@@ -1,9 +1,10 @@
 //! When the line was full, from what its interface carried.
 //!
-//! **Method.** Bytes are added up over stretches of a second or more. Where the line's rate is given, a stretch
-//! that carried at least nine tenths of it is full. Where it is not, the rate is the highest that was reached again
-//! and again; whether that was the line's or only the most that anybody wanted, delay must show: without a longer
-//! median delay while it was reached, nothing is claimed.
+//! **Method.** Bytes are added up by the second, then over stretches of ten seconds, or shorter ones where the recording
+//! is short. Where the line's rate is given, a stretch that carried at least nine tenths of it is full. Where it is not,
+//! the rate is the highest that was reached again and again over half a minute: what is counted in front of a queue
+//! comes faster than the line for as long as the queue takes it. Whether that was the line's rate or only the most
+//! that anybody wanted, delay must show: without a longer median delay while it was reached, nothing is claimed.
 //!
 //! **Source.** Seed document 000, section 6.1.6: reliability over the whole period misleads.
 //!
@@ -11,12 +12,27 @@
 
 use crate::answer::Figure;
 use base::record::Direction;
+use std::collections::BTreeMap;
 
 const SHARE: f64 = 0.9;
 
-/// Bytes by stretch and direction.
-#[derive(Clone, Debug)]
+const S: i64 = 1_000_000_000;
+/// Seconds that are kept together.
+const CHUNK: i64 = 3600;
+
+/// Bytes by second: down and up.
+#[derive(Clone, Debug, Default)]
 pub struct Carried {
+    /// By hour, so that one wrong time among them costs an hour's place.
+    chunks: BTreeMap<i64, Vec<[f64; 2]>>,
+    /// The second of the last row, and what has passed in it: the next row is mostly in it too.
+    now: i64,
+    passed: [f64; 2],
+}
+
+/// Bits a second over stretches of equal length.
+#[derive(Clone, Debug)]
+pub struct Rates {
     from_ns: i64,
     length_ns: i64,
     down: Vec<f64>,
@@ -36,48 +52,89 @@ pub struct Full {
 }
 
 impl Carried {
-    pub fn new(from_ns: i64, to_ns: i64, length_ns: i64) -> Carried {
-        let length_ns = length_ns.max(1_000_000_000);
-        let count = (to_ns - from_ns).max(0).div_euclid(length_ns) as usize + 1;
-        Carried {
-            from_ns,
-            length_ns,
-            down: vec![0.0; count],
-            up: vec![0.0; count],
-        }
-    }
-
     /// What passed in the interval that ended at `t_ns`.
     pub fn add(&mut self, t_ns: i64, interval_ns: i64, rx: Option<i64>, tx: Option<i64>) {
-        let begin = t_ns.saturating_sub(interval_ns.max(0));
-        // An interval that reaches over several stretches gives each its part.
-        let first = (begin - self.from_ns).div_euclid(self.length_ns);
-        let last = (t_ns - 1 - self.from_ns)
-            .div_euclid(self.length_ns)
-            .max(first);
-        for slot in first.max(0)..=last.min(self.down.len() as i64 - 1) {
-            let from = self.from_ns + slot * self.length_ns;
-            let part = t_ns.min(from + self.length_ns) - begin.max(from);
+        let interval_ns = interval_ns.clamp(0, 24 * 3600 * S);
+        let begin = t_ns.saturating_sub(interval_ns);
+        let bytes = [rx.unwrap_or(0) as f64, tx.unwrap_or(0) as f64];
+        let first = begin.div_euclid(S);
+        let last = (t_ns - 1).div_euclid(S).max(first);
+        // An interval that reaches over several seconds gives each its part.
+        for second in first..=last {
+            let part = t_ns.min((second + 1) * S) - begin.max(second * S);
             let share = if interval_ns > 0 {
                 part as f64 / interval_ns as f64
             } else {
                 1.0
             };
-            self.down[slot as usize] += rx.unwrap_or(0) as f64 * share;
-            self.up[slot as usize] += tx.unwrap_or(0) as f64 * share;
+            if second != self.now {
+                self.keep();
+                self.now = second;
+            }
+            self.passed[0] += bytes[0] * share;
+            self.passed[1] += bytes[1] * share;
         }
     }
 
+    fn keep(&mut self) {
+        let passed = std::mem::take(&mut self.passed);
+        if passed == [0.0; 2] {
+            return;
+        }
+        let chunk = self
+            .chunks
+            .entry(self.now.div_euclid(CHUNK))
+            .or_insert_with(|| vec![[0.0; 2]; CHUNK as usize]);
+        let second = &mut chunk[self.now.rem_euclid(CHUNK) as usize];
+        second[0] += passed[0];
+        second[1] += passed[1];
+    }
+
+    /// All that was carried.
+    pub fn bytes(&self) -> f64 {
+        let kept: f64 = self.chunks.values().flatten().flatten().sum();
+        kept + self.passed.iter().sum::<f64>()
+    }
+
+    /// Stretches are no shorter than `least_ns`.
+    pub fn rates(mut self, from_ns: i64, to_ns: i64, least_ns: i64) -> Rates {
+        self.keep();
+        let length = least_ns.max((to_ns - from_ns).div_euclid(STRETCHES).min(LONGEST));
+        let length = (length.max(1) + S - 1).div_euclid(S);
+        let first = from_ns.div_euclid(S);
+        let count = (to_ns - first * S).max(0).div_euclid(length * S) as usize + 1;
+        let mut rates = Rates {
+            from_ns: first * S,
+            length_ns: length * S,
+            down: vec![0.0; count],
+            up: vec![0.0; count],
+        };
+        for (hour, chunk) in &self.chunks {
+            for (i, [down, up]) in (0..).zip(chunk) {
+                let stretch = (hour * CHUNK + i - first).div_euclid(length);
+                if let Some(at) = usize::try_from(stretch).ok().filter(|at| *at < count) {
+                    rates.down[at] += down * 8.0 / length as f64;
+                    rates.up[at] += up * 8.0 / length as f64;
+                }
+            }
+        }
+        rates
+    }
+}
+
+/// A recording should have so many stretches, but none need be longer than that.
+const STRETCHES: i64 = 240;
+const LONGEST: i64 = 10 * S;
+/// The line's rate is found over so much.
+const TO_FIND: i64 = 30 * S;
+
+impl Rates {
     /// `None` where nothing was carried that way.
     pub fn full(&self, direction: Direction, given_bps: Option<f64>) -> Option<Full> {
-        let bytes = match direction {
+        let rates = match direction {
             Direction::Down => &self.down,
             Direction::Up => &self.up,
         };
-        let rates: Vec<f64> = bytes
-            .iter()
-            .map(|b| b * 8e9 / self.length_ns as f64)
-            .collect();
         let most = rates.iter().copied().fold(0.0, f64::max);
         if most <= 0.0 {
             return None;
@@ -85,12 +142,12 @@ impl Carried {
         let (rate, rate_from) = match given_bps {
             Some(bps) => (Ok(bps), "given".to_owned()),
             None => (
-                reached(&rates),
+                reached(&self.longer(rates)),
                 "the highest that was reached again and again".to_owned(),
             ),
         };
         let (rate_bps, spans) = match rate {
-            Ok(bps) => (Figure::exactly(bps), self.spans(&rates, SHARE * bps)),
+            Ok(bps) => (Figure::exactly(bps), self.spans(rates, SHARE * bps)),
             Err(why) => (Figure::cannot_tell(why), Vec::new()),
         };
         Some(Full {
@@ -100,6 +157,17 @@ impl Carried {
             found: given_bps.is_none(),
             spans,
         })
+    }
+
+    /// Means over half a minute, or over a 240th of a short recording.
+    fn longer(&self, rates: &[f64]) -> Vec<f64> {
+        let span = self.length_ns.saturating_mul(rates.len() as i64);
+        let wanted = TO_FIND.min(span / STRETCHES);
+        let group = (wanted / self.length_ns).max(1) as usize;
+        rates
+            .chunks(group)
+            .map(|g| g.iter().sum::<f64>() / g.len() as f64)
+            .collect()
     }
 
     fn spans(&self, rates: &[f64], least: f64) -> Vec<(i64, i64)> {
@@ -135,14 +203,12 @@ fn reached(rates: &[f64]) -> Result<f64, String> {
 mod tests {
     use super::*;
 
-    const S: i64 = 1_000_000_000;
-
-    fn minute(rate: impl Fn(i64) -> i64) -> Carried {
-        let mut c = Carried::new(0, 60 * S, S);
+    fn minute(rate: impl Fn(i64) -> i64) -> Rates {
+        let mut c = Carried::default();
         for i in 1..=600 {
-            c.add(i * S / 10, S / 10, None, Some(rate(i / 10) / 80));
+            c.add(i * S / 10, S / 10, None, Some(rate((i - 1) / 10) / 80));
         }
-        c
+        c.rates(0, 60 * S, S)
     }
 
     #[test]
@@ -166,10 +232,39 @@ mod tests {
         assert!(f.spans.is_empty());
     }
 
+    /// A queue of 60 kB takes what comes above 700 kbit/s for a while.
+    #[test]
+    fn what_a_queue_takes_above_the_rate_is_not_the_rate() {
+        let mut c = Carried::default();
+        for s in 1..=36_000 {
+            let rate = match s % 3600 {
+                0..3 => 860_000,
+                3..300 => 700_000,
+                _ => 20_000,
+            };
+            c.add(s * S, S, None, Some(rate / 8));
+        }
+        let f = c.rates(0, 36_000 * S, 2 * S).full(Direction::Up, None);
+        let rate = f.unwrap().rate_bps.value().unwrap();
+        assert!((rate - 700_000.0).abs() < 0.04 * 700_000.0, "{rate}");
+    }
+
     #[test]
     fn an_interval_over_several_stretches_gives_each_its_part() {
-        let mut c = Carried::new(0, 4 * S, S);
+        let mut c = Carried::default();
         c.add(3 * S, 2 * S, Some(200), None);
-        assert_eq!(c.down, [0.0, 100.0, 100.0, 0.0, 0.0]);
+        assert_eq!(c.bytes(), 200.0);
+        let rates = c.rates(0, 4 * S, S);
+        assert_eq!(rates.down, [0.0, 800.0, 800.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_wrong_time_costs_no_more_than_its_place() {
+        let mut c = Carried::default();
+        c.add(-5 * S, S, Some(8), None);
+        c.add(4_000_000_000 * S, S, Some(8), None);
+        c.add(2 * S, S, Some(8), None);
+        let rates = c.rates(0, 4 * S, S);
+        assert_eq!(rates.down, [0.0, 64.0, 0.0, 0.0, 0.0]);
     }
 }

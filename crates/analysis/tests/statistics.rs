@@ -296,6 +296,50 @@ fn the_worst_window_is_found_to_the_slot() {
     assert_eq!(w.share.value(), Some(0.0));
 }
 
+/// A day of a probe each second whose delays are heavy-tailed: 19 ms and a Pareto tail of index 1.5, whose variance
+/// is infinite; a level that holds from `from` on stands `step_ms` higher for `minutes`.
+fn heavy(seed: u64, step_ms: f64, from: usize, minutes: usize) -> Vec<i64> {
+    let mut u = uniform(seed);
+    let held = from * 60..(from + minutes) * 60;
+    let one = |i: usize| {
+        let tail = 2.0 * ((1.0 - u()).powf(-1.0 / 1.5) - 1.0);
+        let step = if held.contains(&i) { step_ms } else { 0.0 };
+        ((19.0 + tail + step) * 1e6) as i64
+    };
+    (0..24 * 3600).map(one).collect()
+}
+
+fn shifts(rtts: &[i64]) -> Vec<(i64, f64)> {
+    let t = analysed(&series(&answered(rtts), S, cuts()), &[]);
+    let all = t.baseline.shifts.iter();
+    all.map(|s| (s.from_ns / (60 * S), s.step_ms)).collect()
+}
+
+#[test]
+fn a_hundred_days_of_heavy_tails_without_a_step_have_no_shift() {
+    let false_alarms: usize = (1..=100)
+        .map(|seed| shifts(&heavy(seed, 0.0, 0, 0)).len())
+        .sum();
+    assert_eq!(false_alarms, 0);
+}
+
+/// Twenty days each: a step of a seventh of the base line that lasts ten minutes is always found, to two minutes and a
+/// tenth of its size; one below a tenth of the base line never is.
+#[test]
+fn steps_are_found_from_a_tenth_of_the_base_line_on() {
+    for seed in 1..=20 {
+        let from = 200 + 37 * seed as usize;
+        let found = shifts(&heavy(seed, 2.7, from, 10));
+        assert_eq!(found.len(), 1, "seed {seed}: {found:?}");
+        assert!(
+            (found[0].0 - from as i64).abs() <= 2,
+            "seed {seed}: {found:?}"
+        );
+        assert!((found[0].1 - 2.7).abs() < 0.27, "seed {seed}: {found:?}");
+        assert_eq!(shifts(&heavy(seed, 1.0, from, 10)), [], "seed {seed}");
+    }
+}
+
 /// Figures 38 and 44 of document 000: the base line stands at multiples of the interval between probes for hours,
 /// because the monitor took each answer for that of a later probe.
 #[test]
@@ -359,7 +403,7 @@ fn reliability_while_the_line_is_full_differs_from_the_whole() {
     let full = 1200..1800i64;
     let mut rows = answered(&[19 * MS; 3600]);
     rows[1200..1800].fill((Status::Ok, Some(450 * MS)));
-    let mut carried = Carried::new(0, 3600 * S, 20 * S);
+    let mut carried = Carried::default();
     for s in 1..=3600 {
         let rate = if full.contains(&(s - 1)) {
             700_000
@@ -369,7 +413,10 @@ fn reliability_while_the_line_is_full_differs_from_the_whole() {
         carried.add(s * S, S, Some(1000), Some(rate / 8));
     }
     let limits = [100 * MS];
-    let up = carried.full(Direction::Up, None).unwrap();
+    let up = carried
+        .rates(0, 3600 * S, 20 * S)
+        .full(Direction::Up, None)
+        .unwrap();
     let edges = up.spans.iter().flat_map(|(a, b)| [*a, *b]).collect();
     let s = series(
         &rows,
@@ -403,11 +450,14 @@ fn reliability_while_the_line_is_full_differs_from_the_whole() {
 #[test]
 fn traffic_that_does_not_make_packets_wait_is_not_called_full() {
     let rows = answered(&[19 * MS; 3600]);
-    let mut carried = Carried::new(0, 3600 * S, 20 * S);
+    let mut carried = Carried::default();
     for s in 1..=3600 {
         carried.add(s * S, S, None, Some(if s < 1800 { 50_000 } else { 100 }));
     }
-    let full = carried.full(Direction::Up, None).unwrap();
+    let full = carried
+        .rates(0, 3600 * S, 20 * S)
+        .full(Direction::Up, None)
+        .unwrap();
     let request = Request {
         full: vec![full],
         ..Request::default()

@@ -131,30 +131,6 @@ impl Seen {
     }
 }
 
-impl Seen {
-    /// Bytes by interface alone.
-    pub fn interfaces(path: &Path) -> anyhow::Result<BTreeMap<Text, f64>> {
-        let mut words: Vec<Text> = Vec::new();
-        let mut bytes = BTreeMap::new();
-        let columns = ["interface", "rx_bytes", "tx_bytes"];
-        scan(path, TableId::Traffic, &columns, &mut |rows| {
-            let Some(names) = rows.words("interface", &mut words) else {
-                return;
-            };
-            let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
-            let mut sums = vec![0.0; words.len()];
-            for (i, name) in names.iter().enumerate() {
-                let both = rx.get(i).unwrap_or_default() + tx.get(i).unwrap_or_default();
-                sums[*name as usize] += both as f64;
-            }
-            for i in names.iter().copied().collect::<BTreeSet<u32>>() {
-                *bytes.entry(words[i as usize].clone()).or_default() += sums[i as usize];
-            }
-        })?;
-        Ok(bytes)
-    }
-}
-
 /// Hands every row that the plots are about to `m`.
 pub fn fill(
     path: &Path,
@@ -286,11 +262,23 @@ pub fn thinned(path: &Path, take: &mut dyn FnMut(Distribution)) -> anyhow::Resul
     Ok(())
 }
 
-/// Takes the end and the length of an interval, and the bytes received and sent in it.
-pub type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>);
+/// What every interface carried, with its name; without any, what the transfers did, with none.
+pub fn all_traffic(path: &Path, take: TakeNamed<'_>) -> anyhow::Result<()> {
+    let mut any = false;
+    interfaces(path, &mut |name, t, length, rx, tx| {
+        any = true;
+        take(name, t, length, rx, tx);
+    })?;
+    if !any {
+        let none = Text::default();
+        transfers(path, &mut |t, length, rx, tx| {
+            take(&none, t, length, rx, tx)
+        })?;
+    }
+    Ok(())
+}
 
-/// What the interface carried; without one, what the transfers did.
-pub fn traffic(path: &Path, interface: Option<&str>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
+fn interfaces(path: &Path, take: TakeNamed<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
     scan(path, TableId::Traffic, &columns, &mut |rows| {
@@ -300,11 +288,25 @@ pub fn traffic(path: &Path, interface: Option<&str>, take: TakeTraffic<'_>) -> a
         let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
         let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
         for (i, name) in names.iter().enumerate() {
-            if Some(&*words[*name as usize]) == interface
-                && let (Some(t), Some(length)) = (t.get(i), length.get(i))
-            {
-                take(t, length, rx.get(i), tx.get(i));
+            if let (Some(t), Some(length)) = (t.get(i), length.get(i)) {
+                take(&words[*name as usize], t, length, rx.get(i), tx.get(i));
             }
+        }
+    })?;
+    Ok(())
+}
+
+/// The same with the interface's name before it.
+pub type TakeNamed<'t> = &'t mut dyn FnMut(&Text, i64, i64, Option<i64>, Option<i64>);
+
+/// Takes the end and the length of an interval, and the bytes received and sent in it.
+pub type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>);
+
+/// What the interface carried; without one, what the transfers did.
+pub fn traffic(path: &Path, interface: Option<&str>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
+    interfaces(path, &mut |name, t, length, rx, tx| {
+        if Some(&**name) == interface {
+            take(t, length, rx, tx);
         }
     })?;
     if interface.is_none() {

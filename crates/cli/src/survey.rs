@@ -2,7 +2,7 @@
 //! often it probes, the second for everything else.
 
 use crate::cmd::usage;
-use crate::gather::{self, Seen};
+use crate::gather;
 use crate::when;
 use analysis::phases;
 use analysis::saturation::{Carried, Full};
@@ -45,7 +45,13 @@ const MOST_WINDOWS: i64 = 100_000;
 
 pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
     let meta = gather::meta(path)?;
-    let outlines = outlines(path, ask)?;
+    // Neither needs the other: on two cores they take as long as the longer.
+    let (outlines, carried) = std::thread::scope(|scope| {
+        let carried = scope.spawn(|| carried(path));
+        let outlines = outlines(path, ask);
+        (outlines, carried.join().expect("reading does not panic"))
+    });
+    let (outlines, carried) = (outlines?, carried?);
     let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
     let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
         anyhow::bail!(
@@ -72,7 +78,12 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
     let mut exclusions: Vec<Exclusion> = meta.exclusions.clone();
     exclusions.extend(ask.exclusions.iter().cloned());
     let shortest = outlines.values().map(Outline::interval_ns).min();
-    let full = full(path, ask, from_ns, to_ns, shortest.unwrap_or(0) * 20)?;
+    let rates = carried.rates(from_ns, to_ns, shortest.unwrap_or(0).saturating_mul(20));
+    let ways = [(Direction::Up, ask.up_bps), (Direction::Down, ask.down_bps)];
+    let full: Vec<Full> = ways
+        .into_iter()
+        .filter_map(|(way, given)| rates.full(way, given))
+        .collect();
     let request = Request {
         windows,
         phases,
@@ -265,27 +276,25 @@ fn phases(path: &Path, meta: &Meta, end_ns: i64) -> anyhow::Result<Vec<Span>> {
     Ok(all.into_iter().map(span).collect())
 }
 
-fn full(
-    path: &Path,
-    ask: &Ask,
-    from_ns: i64,
-    to_ns: i64,
-    length_ns: i64,
-) -> anyhow::Result<Vec<Full>> {
-    let interface = Seen::interfaces(path)?;
-    let interface = interface
-        .iter()
-        .max_by(|a, b| a.1.total_cmp(b.1))
-        .map(|(name, _)| name.clone());
-    let mut carried = Carried::new(from_ns, to_ns, length_ns);
-    gather::traffic(path, interface.as_deref(), &mut |t, length, rx, tx| {
-        carried.add(t, length, rx, tx);
+/// What passed the busiest interface.
+fn carried(path: &Path) -> anyhow::Result<Carried> {
+    let mut all: Vec<(Text, Carried)> = Vec::new();
+    let mut last = 0;
+    gather::all_traffic(path, &mut |name, t, length, rx, tx| {
+        if all.get(last).is_none_or(|(n, _)| *n != *name) {
+            last = all
+                .iter()
+                .position(|(n, _)| *n == *name)
+                .unwrap_or_else(|| {
+                    all.push((name.clone(), Carried::default()));
+                    all.len() - 1
+                });
+        }
+        all[last].1.add(t, length, rx, tx);
     })?;
-    let ways = [(Direction::Up, ask.up_bps), (Direction::Down, ask.down_bps)];
-    Ok(ways
-        .into_iter()
-        .filter_map(|(way, given)| carried.full(way, given))
-        .collect())
+    let bytes = |c: &(Text, Carried)| c.1.bytes();
+    let busiest = all.into_iter().max_by(|a, b| bytes(a).total_cmp(&bytes(b)));
+    Ok(busiest.map_or_else(Carried::default, |(_, c)| c))
 }
 
 fn read(path: &Path, series: &mut BTreeMap<Text, Series>) -> anyhow::Result<()> {
