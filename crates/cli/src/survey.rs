@@ -39,6 +39,28 @@ pub struct Ask {
     pub threads: usize,
 }
 
+impl Ask {
+    /// Everything, in the usual limits.
+    pub fn of(zone: TimeZone, threads: usize) -> Ask {
+        let limits = analysis::reliability::LIMITS_MS.iter();
+        Ask {
+            zone,
+            threads,
+            limits_ns: limits.map(|ms| (ms * 1e6) as i64).collect(),
+            from_ns: None,
+            to_ns: None,
+            window_ns: None,
+            sliding_ns: None,
+            spans: Vec::new(),
+            exclusions: Vec::new(),
+            services: Vec::new(),
+            up_bps: None,
+            down_bps: None,
+            target: None,
+        }
+    }
+}
+
 const TEN_MINUTES: i64 = 600_000_000_000;
 /// Beyond that, ask for longer windows.
 const MOST_WINDOWS: i64 = 100_000;
@@ -57,9 +79,11 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         anyhow::bail!(
             "{} holds no probes{}",
             path.display(),
-            ask.target.as_ref().map_or(String::new(), |t| format!(
-                " of target {t:?} in the span that was asked for"
-            ))
+            ask.target.as_ref().map_or(
+                ": statistics are of probes, which a scenario has with [[flow]] kind = \"probe\""
+                    .into(),
+                |t| format!(" of target {t:?} in the span that was asked for")
+            )
         );
     };
     let to_ns = last + 1;

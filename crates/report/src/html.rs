@@ -345,7 +345,7 @@ pub(crate) fn licence() -> Markup {
 }
 
 /// A table with its reasons below it.
-fn grid(table: &Table, id: &str) -> Markup {
+pub(crate) fn grid(table: &Table, id: &str) -> Markup {
     let mut notes = Notes::default();
     let rows: Vec<Vec<Markup>> = table
         .rows

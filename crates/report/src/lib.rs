@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod compared;
 mod curves;
 mod data;
 pub mod html;

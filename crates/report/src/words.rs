@@ -1,7 +1,7 @@
 //! Numbers as people read them: three significant digits, the unit written out.
 
 use analysis::answer::{Discipline, Figure};
-use base::record::Direction;
+use base::record::{Direction, Origin};
 use base::units::significant;
 
 /// A kind of quantity: its units with their sizes, largest first.
@@ -119,6 +119,16 @@ pub fn nines(share: f64) -> String {
     // What stands just below a digit by rounding in binary stays there.
     let cut = (p * scale + 1e-6).floor() / scale;
     format!("{cut:.digits$}")
+}
+
+pub fn origin(o: Origin) -> &'static str {
+    match o {
+        Origin::Measured => "measured",
+        Origin::Emulated => "over an emulated link",
+        Origin::Simulated => "simulated",
+        Origin::Captured => "captured",
+        Origin::Imported => "imported",
+    }
 }
 
 /// A length of time from seconds, in the two largest units that it has: `154 s`, `3 h 53 min`, `20 d 8 h`.

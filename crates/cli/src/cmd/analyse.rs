@@ -300,7 +300,7 @@ fn one(path: &Path, ask: &Ask, without_faults: bool) -> anyhow::Result<Statistic
 }
 
 /// Our own probes, or the target that was probed most.
-fn main_target(s: &Statistics) -> &TargetStatistics {
+pub fn main_target(s: &Statistics) -> &TargetStatistics {
     let own = s.targets.iter().find(|t| t.target == "udp");
     own.or_else(|| s.targets.iter().max_by_key(|t| t.whole.sent))
         .expect("statistics have at least one target")

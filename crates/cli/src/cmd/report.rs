@@ -3,7 +3,9 @@
 use super::{analyse, usage, write_file};
 use crate::Outcome;
 use crate::gather::{self, Seen, fill};
+use crate::survey::{self, Ask};
 use crate::when;
+use analysis::compare;
 use anyhow::Context;
 use base::record::Text;
 use report::plots::{self, Material, Scope};
@@ -13,13 +15,13 @@ use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 #[command(
-    about = "Draw a recording: one HTML page, or single plots as SVG or PNG",
-    after_help = "The format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
+    about = "Draw recordings: one HTML page, or single plots as SVG or PNG",
+    after_help = "Several recordings make one page: their distributions over each other, their figures side by side.\n\nThe format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
 )]
 pub struct Args {
-    /// The recording
-    #[arg(value_name = "RECORDING")]
-    recording: PathBuf,
+    /// The recordings
+    #[arg(value_name = "RECORDING", required = true)]
+    recordings: Vec<PathBuf>,
     /// Which plot, for SVG and PNG
     #[arg(long, value_enum, default_value_t = Plot::Rtt)]
     plot: Plot,
@@ -38,7 +40,7 @@ pub struct Args {
     /// Whose traffic [default: the interface that carried most]
     #[arg(long)]
     interface: Option<String>,
-    /// Where it goes [default: report.html in the recording]
+    /// Where it goes [default: report.html in the recording, comparison.html here for several]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -79,25 +81,81 @@ impl Plot {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    match &args.recordings[..] {
+        [recording] => one(&args, recording),
+        _ => several(&args),
+    }
+}
+
+/// Over each other and side by side.
+fn several(args: &Args) -> anyhow::Result<Outcome> {
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("comparison.html"));
+    let ending = output.extension().and_then(|e| e.to_str());
+    let picture = match (ending, args.plot) {
+        (Some("html"), _) => false,
+        (Some("svg" | "png"), Plot::Cdf) => true,
+        _ => {
+            return Err(usage(format!(
+                "{}: several recordings make a page (.html), or with --plot cdf one plot (.svg, .png)",
+                output.display()
+            )));
+        }
+    };
+    let zone = when::zone(args.zone.as_deref())?;
+    let mut ask = Ask::of(zone.clone(), super::threads(None));
+    for (text, at) in [(&args.from, &mut ask.from_ns), (&args.to, &mut ask.to_ns)] {
+        if let Some(text) = text {
+            *at = Some(when::instant("--from, --to", text, &zone)?);
+        }
+    }
+    ask.target = args.target.clone();
+    let mut materials = Vec::new();
+    let mut all = Vec::new();
+    for path in &args.recordings {
+        materials.push(material(args, path)?);
+        all.push((path.display().to_string(), survey::statistics(path, &ask)?));
+    }
+    let named: Vec<_> = all
+        .iter()
+        .map(|(name, s)| (name.clone(), s, analyse::main_target(s)))
+        .collect();
+    let c = compare::compare(&named);
+    let text = match picture {
+        true => report::compared::distributions(&c, &materials),
+        false => report::compared::page(&c, &materials),
+    };
+    if ending == Some("png") {
+        png(&text, &output)?;
+    } else {
+        write_file(&output, &text)?;
+    }
+    eprintln!("{}", output.display());
+    Ok(Outcome::Done)
+}
+
+fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
     let whole = args.from.is_none() && args.to.is_none();
     let output = args
         .output
         .clone()
-        .unwrap_or_else(|| args.recording.join("report.html"));
+        .unwrap_or_else(|| recording.join("report.html"));
     let ending = output.extension().and_then(|e| e.to_str());
     // A test has phases: its page and its two plots show them.
-    let test = whole && analyse::has_phases(&args.recording)?;
-    let probe = whole && super::probe::made(&args.recording)?;
+    let test = whole && analyse::has_phases(recording)?;
+    let probe = whole && super::probe::made(recording)?;
     let text = match (ending, args.plot) {
-        (Some("html"), _) if probe => super::probe::draw(&args.recording, true)?,
-        (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(&args.recording, false)?,
+        (Some("html"), _) if probe => super::probe::draw(recording, true)?,
+        (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(recording, false)?,
         (Some("html"), _) if test => {
-            let (recording, answer) = analyse::load(&args.recording)?;
+            let (recording, answer) = analyse::load(recording)?;
             report::html::page(&answer, &recording)
         }
-        (Some("html"), _) => plots::page(&material(&args)?),
+        (Some("html"), _) => plots::page(&material(args, recording)?),
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
-            let (recording, answer) = analyse::load(&args.recording)?;
+            let (recording, answer) = analyse::load(recording)?;
             if plot == Plot::Rtt {
                 report::svg::rtt_over_time(&answer, &recording)
             } else {
@@ -106,8 +164,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         (Some("svg" | "png"), plot) => plot
             .kind()
-            .svg(&material(&args)?)
-            .map_err(|why| anyhow::anyhow!("{}: {why}", args.recording.display()))?,
+            .svg(&material(args, recording)?)
+            .map_err(|why| anyhow::anyhow!("{}: {why}", recording.display()))?,
         _ => {
             return Err(usage(format!(
                 "{}: end the name in .html, .svg or .png",
@@ -125,8 +183,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 }
 
 /// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds.
-fn material(args: &Args) -> anyhow::Result<Material> {
-    let path = &args.recording;
+fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
     let meta = gather::meta(path)?;
     let zone = when::zone(args.zone.as_deref())?;
     let given = |name: &str, text: &Option<String>| {

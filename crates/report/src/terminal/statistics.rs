@@ -8,21 +8,10 @@ use crate::words;
 use analysis::compare::Comparison;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
-use base::record::Origin;
 use jiff::tz::TimeZone;
 
 /// Holes and shifts beyond so many are counted rather than listed.
 const LISTED: usize = 40;
-
-fn origin(o: Origin) -> &'static str {
-    match o {
-        Origin::Measured => "measured",
-        Origin::Emulated => "over an emulated link",
-        Origin::Simulated => "simulated",
-        Origin::Captured => "captured",
-        Origin::Imported => "imported",
-    }
-}
 
 /// Times are printed in `zone`.
 pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
@@ -36,7 +25,7 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     page.paragraph(
         &format!(
             "{title} · {} · {} to {}{}",
-            origin(s.origin),
+            words::origin(s.origin),
             words::when(s.from_ns, zone),
             words::when(s.to_ns, zone),
             if s.complete { "" } else { " · not complete" }
@@ -247,7 +236,12 @@ pub fn comparison(
     let mut notes = Notes::default();
     for (i, r) in c.recordings.iter().enumerate() {
         page.paragraph(
-            &format!("{}: {} · {}", tables::letter(i), r.name, origin(r.origin)),
+            &format!(
+                "{}: {} · {}",
+                tables::letter(i),
+                r.name,
+                words::origin(r.origin)
+            ),
             0,
             None,
         );

@@ -1,0 +1,172 @@
+//! Several recordings on one page: their distributions over each other, and their figures side by side.
+
+use crate::chart::{Draw, LogChart, Series};
+use crate::html::{CSS, POLICY, grid};
+use crate::plots::Material;
+use crate::statistics::{comparison, letter};
+use crate::words;
+use analysis::compare::Comparison;
+use maud::{DOCTYPE, PreEscaped, html};
+
+/// Steps of each curve: more cannot be seen.
+const STEPS: usize = 400;
+
+/// What share of the probes of each was answered within a time; what was lost never is. One material a recording.
+pub fn distributions(c: &Comparison, of: &[Material]) -> String {
+    let series: Vec<Series> = of
+        .iter()
+        .enumerate()
+        .map(|(i, m)| {
+            let shares = m.whole.delays.shares();
+            let answered = m.whole.delays.len() as f64 / m.whole.sent().max(1) as f64;
+            let every = shares.len().div_ceil(STEPS).max(1);
+            let last = shares.len().saturating_sub(1);
+            let kept = shares
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| i % every == 0 || *i == last);
+            Series {
+                name: name(c, i),
+                draw: Draw::Line,
+                colour: i,
+                points: shares
+                    .first()
+                    .map(|(ms, _)| (*ms, Some(0.0)))
+                    .into_iter()
+                    .chain(kept.map(|(_, (ms, share))| (*ms, Some(100.0 * share * answered))))
+                    .collect(),
+            }
+        })
+        .collect();
+    let all = || series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
+    let low = all().fold(f64::INFINITY, f64::min).clamp(1e-3, 1e6);
+    let high = all().fold(low, f64::max);
+    LogChart {
+        title: "Distribution of the round trips".into(),
+        x: "round-trip time, ms (logarithmic)".into(),
+        y: "Probes answered within, %".into(),
+        span: (low * 0.97, high * 1.03),
+        rise: None,
+        series,
+    }
+    .svg()
+}
+
+/// `A: name`, cut where a legend has no room for it.
+fn name(c: &Comparison, i: usize) -> String {
+    const ROOM: usize = 18;
+    let full = c.recordings.get(i).map_or("", |r| &r.name);
+    let file = full
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(full);
+    let short: String = file.chars().take(ROOM).collect();
+    let cut = if file.chars().count() > ROOM {
+        "…"
+    } else {
+        ""
+    };
+    format!("{}: {short}{cut}", letter(i))
+}
+
+pub fn page(c: &Comparison, of: &[Material]) -> String {
+    let names: Vec<&str> = c.recordings.iter().map(|r| &*r.name).collect();
+    let title = names.join(", ");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    header {
+                        p.meta { b { "Tailback" } " " span { (c.recordings.len()) " recordings side by side" } }
+                        h1 { (title) }
+                        dl.key {
+                            @for (i, r) in c.recordings.iter().enumerate() {
+                                div { dt { (letter(i)) } dd { (r.name) ", " (words::origin(r.origin)) } }
+                            }
+                        }
+                    }
+                    section {
+                        h2 { "Distribution" }
+                        p { "What share of the probes was answered within a time. What was lost is never answered: a curve ends below 100 %." }
+                        figure { (PreEscaped(distributions(c, of))) }
+                    }
+                    @for (i, table) in comparison(c).iter().enumerate() {
+                        section {
+                            h2 { (words::phase(&table.title)) }
+                            (grid(table, &format!("compared-{i}")))
+                        }
+                    }
+                    section { p { (c.method) } }
+                }
+                footer { p { "This page fetches nothing." } }
+            }
+        }
+    }
+    .into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plots::Scope;
+    use analysis::compare::Named;
+    use base::record::{Origin, Status};
+
+    #[test]
+    fn recordings_share_one_plot_and_a_lost_probe_is_never_answered() {
+        let named = |name: &str| Named {
+            name: name.into(),
+            origin: Origin::Imported,
+            target: "udp".into(),
+        };
+        let c = Comparison {
+            recordings: vec![named("/data/adsl.rec/"), named("<lte>.rec")],
+            method: "In brackets: 95 %.".into(),
+            sections: Vec::new(),
+        };
+        let material = |ms: i64, lost: i64| {
+            let scope = Scope {
+                from_ns: 0,
+                to_ns: 100_000_000_000,
+                zone: jiff::tz::TimeZone::UTC,
+            };
+            let mut m = Material::new(scope, "");
+            for i in 0..100 {
+                let rtt = (i >= lost).then_some(ms * 1_000_000);
+                let status = if i < lost { Status::Lost } else { Status::Ok };
+                m.probe(i * 1_000_000_000, rtt, status);
+            }
+            m
+        };
+        let page = page(&c, &[material(20, 0), material(80, 50)]);
+        for expected in [
+            "A: adsl.rec",
+            "B: &lt;lte&gt;.rec",
+            "2 recordings side by side",
+        ] {
+            assert!(page.contains(expected), "{expected}");
+        }
+        assert!(!page.contains("<lte>"));
+        // The second curve ends in the middle.
+        let last = |class: &str| -> f64 {
+            let line = page
+                .split("<path")
+                .find(|p| p.contains(class) && p.contains(" d=\"M") && !p.contains("h22"))
+                .unwrap();
+            let end = line.split('"').find(|d| d.starts_with('M')).unwrap();
+            let number = end.rsplit([' ', 'L', 'V', ',']).next().unwrap();
+            number.parse().unwrap()
+        };
+        assert!(last("s0") < last("s1"));
+    }
+}
