@@ -39,6 +39,8 @@ pub struct Section {
 pub enum Unit {
     Milliseconds,
     Percent,
+    /// Percent too, of which what lacks to 100 matters.
+    Reliability,
     Count,
 }
 
@@ -137,7 +139,7 @@ fn rows(limits_ms: &[f64]) -> Vec<(String, Unit, bool, Of)> {
         };
         rows.push((
             format!("within {limit} ms"),
-            Unit::Percent,
+            Unit::Reliability,
             true,
             Box::new(of),
         ));

@@ -256,3 +256,22 @@ printed = [98.5]
         said(&out)
     );
 }
+
+#[test]
+fn several_recordings_make_one_page_or_one_plot() {
+    let dir = Scratch::new("page");
+    let page = |line: &str, file: &str| {
+        let out = tailback(&dir.0, line);
+        assert!(out.status.success(), "{}", said(&out));
+        std::fs::read_to_string(dir.0.join(file)).unwrap()
+    };
+    let html = page("report a.rec b.rec", "comparison.html");
+    for expected in ["2 recordings side by side", "A: a.rec", "B less A", "<svg"] {
+        assert!(html.contains(expected), "{expected}");
+    }
+    let svg = page("report a.rec b.rec --plot cdf -o x.svg", "x.svg");
+    assert!(svg.contains("B: b.rec"));
+    let out = tailback(&dir.0, "report a.rec b.rec --plot rtt -o x.svg");
+    assert_eq!(out.status.code(), Some(2));
+    assert!(said(&out).contains("--plot cdf"), "{}", said(&out));
+}

@@ -70,8 +70,16 @@ fn name(c: &Comparison, i: usize) -> String {
     format!("{}: {short}{cut}", letter(i))
 }
 
+/// The last part of a path.
+fn file(path: &str) -> &str {
+    path.trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or(path)
+}
+
 pub fn page(c: &Comparison, of: &[Material]) -> String {
-    let names: Vec<&str> = c.recordings.iter().map(|r| &*r.name).collect();
+    let names: Vec<&str> = c.recordings.iter().map(|r| file(&r.name)).collect();
     let title = names.join(", ");
     html! {
         (DOCTYPE)

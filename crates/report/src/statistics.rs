@@ -1,9 +1,9 @@
 //! The tables of statistics: for the terminal, and as Markdown and CSV.
 
 use crate::tables::{Cell, Row, Table};
-use crate::words::{DELAY, PERCENT, lasting, nines, number, phase, when};
+use crate::words::{self, DELAY, PERCENT, lasting, nines, number, phase, when};
 use analysis::answer::Figure;
-use analysis::compare::Comparison;
+use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::together::{Beside, Together};
@@ -32,7 +32,7 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     tables
 }
 
-fn figure(f: &Figure, unit: crate::words::Unit) -> Cell {
+fn figure(f: &Figure, unit: words::Unit) -> Cell {
     unit.figure(f).into()
 }
 
@@ -295,11 +295,12 @@ pub fn comparison(c: &Comparison) -> Vec<Table> {
     let one = |s: &analysis::compare::Section| {
         let names: Vec<String> = (0..c.recordings.len()).map(letter).collect();
         let differences: Vec<String> = names[1..].iter().map(|n| format!("{n} less A")).collect();
-        let cell = |f: &Option<Figure>, unit: analysis::compare::Unit| match (f, unit) {
+        let cell = |f: &Option<Figure>, unit: Unit, difference: bool| match (f, unit) {
             (None, _) => Cell::Absent,
-            (Some(f), analysis::compare::Unit::Milliseconds) => figure(f, DELAY),
-            (Some(f), analysis::compare::Unit::Percent) => figure(f, PERCENT),
-            (Some(f), analysis::compare::Unit::Count) => plain(f),
+            (Some(f), Unit::Milliseconds) => figure(f, DELAY),
+            (Some(f), Unit::Reliability) if !difference => share(&f.map(|p| p / 100.0)),
+            (Some(f), Unit::Percent | Unit::Reliability) => figure(f, PERCENT),
+            (Some(f), Unit::Count) => plain(f),
         };
         Table {
             title: s.name.clone(),
@@ -309,11 +310,8 @@ pub fn comparison(c: &Comparison) -> Vec<Table> {
                 .iter()
                 .map(|r| Row {
                     label: r.name.clone(),
-                    cells: r
-                        .values
-                        .iter()
-                        .chain(&r.differences)
-                        .map(|f| cell(f, r.unit))
+                    cells: (r.values.iter().map(|f| cell(f, r.unit, false)))
+                        .chain(r.differences.iter().map(|f| cell(f, r.unit, true)))
                         .collect(),
                 })
                 .collect(),
