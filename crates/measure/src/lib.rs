@@ -10,6 +10,7 @@ pub mod capture;
 pub mod clock;
 pub mod control;
 pub mod dns;
+pub mod ends;
 pub mod handshake;
 pub mod icmp;
 pub mod lasting;

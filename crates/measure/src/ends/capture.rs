@@ -1,0 +1,221 @@
+//! What one end saw, short enough to be held.
+
+use crate::capture::frame::{Address, Frame, Tcp, Transport, flag};
+use crate::track::Endpoint;
+use std::collections::HashMap;
+
+/// Pieces of datagrams have no ports; they are a flow of their own between two addresses.
+pub(super) const PIECES: u16 = 0x100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub low: Endpoint,
+    pub high: Endpoint,
+    /// IP's protocol; [`PIECES`] is added for fragments.
+    pub protocol: u16,
+}
+
+/// The options of a SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Syn {
+    pub seq: u32,
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    pub timestamps: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    pub key: Key,
+    /// By direction: from the lower end, from the higher end. Numbers of packets in the order of time.
+    pub packets: [Vec<u32>; 2],
+    pub syn: [Option<Syn>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub t_ns: i64,
+    /// Of a fragment: its offset.
+    pub seq: u32,
+    pub ack: u32,
+    pub payload: u32,
+    pub timestamp: u32,
+    pub id: u32,
+    /// Of the payload's first bytes, or of the options where there is none.
+    pub hash: u32,
+    pub ip_len: u32,
+    pub flags: u8,
+    pub ttl: u8,
+    pub traffic_class: u8,
+}
+
+/// So many bytes of a payload tell it from others; a capture with a snaplen of 64 has them.
+const HASHED: usize = 8;
+/// A second copy of one packet within this time was captured twice: no host reuses an identification so soon.
+const COPY_NS: i64 = 2_000_000;
+
+/// What one end of a path saw.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    pub(super) packets: Vec<Packet>,
+    pub(super) flows: Vec<Flow>,
+    places: HashMap<Key, u32>,
+    pub(super) copies: u64,
+    latest_ns: i64,
+}
+
+impl Capture {
+    pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
+        let mut p = Packet {
+            t_ns: t_ns.max(self.latest_ns),
+            seq: 0,
+            ack: 0,
+            payload: 0,
+            timestamp: 0,
+            id: frame.id,
+            hash: 0,
+            ip_len: frame.ip_len,
+            flags: 0,
+            ttl: frame.ttl,
+            traffic_class: frame.traffic_class,
+        };
+        self.latest_ns = p.t_ns;
+        let mut syn = None;
+        let (protocol, ports) = match (&frame.transport, frame.fragment) {
+            (Transport::Cut { .. }, _) => return,
+            (transport, Some(piece)) => {
+                p.seq = piece.offset;
+                p.flags = u8::from(piece.more);
+                p.payload = frame.ip_len;
+                let protocol = match transport {
+                    Transport::Tcp(_) => 6,
+                    Transport::Udp { .. } => 17,
+                    Transport::Other { protocol } | Transport::Cut { protocol } => {
+                        u16::from(*protocol)
+                    }
+                };
+                (protocol | PIECES, (0, 0))
+            }
+            (Transport::Tcp(tcp), None) => {
+                syn = p.tcp(tcp, frame.body);
+                (6, (tcp.src_port, tcp.dst_port))
+            }
+            (
+                Transport::Udp {
+                    src_port,
+                    dst_port,
+                    payload,
+                },
+                None,
+            ) => {
+                p.payload = *payload;
+                p.hash = hash(frame.body.get(8..).unwrap_or(&[]));
+                (17, (*src_port, *dst_port))
+            }
+            (Transport::Other { protocol }, None) => {
+                p.payload = frame.ip_len;
+                // Behind a checksum that changes with the addresses.
+                p.hash = hash(frame.body.get(4..).unwrap_or(&[]));
+                (u16::from(*protocol), (0, 0))
+            }
+        };
+        let (src, dst) = (end(frame.src, ports.0), end(frame.dst, ports.1));
+        let (low, high) = if src <= dst { (src, dst) } else { (dst, src) };
+        let key = Key {
+            low,
+            high,
+            protocol,
+        };
+        let way = usize::from(src != low);
+        let flows = &mut self.flows;
+        let place = *self.places.entry(key).or_insert_with(|| {
+            flows.push(Flow {
+                key,
+                packets: Default::default(),
+                syn: [None; 2],
+            });
+            u32::try_from(flows.len() - 1).expect("fewer than 2^32 flows")
+        });
+        let flow = &mut self.flows[place as usize];
+        if p.id != 0 && is_copy(&p, &flow.packets[way], &self.packets) {
+            self.copies += 1;
+            return;
+        }
+        if let Some(syn) = syn {
+            flow.syn[way].get_or_insert(syn);
+        }
+        flow.packets[way].push(u32::try_from(self.packets.len()).expect("fewer than 2^32 packets"));
+        self.packets.push(p);
+    }
+
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}
+
+impl Packet {
+    fn tcp(&mut self, tcp: &Tcp<'_>, body: &[u8]) -> Option<Syn> {
+        let options = tcp.parse_options();
+        self.seq = tcp.seq;
+        self.ack = tcp.ack;
+        self.payload = tcp.payload;
+        self.flags = tcp.flags;
+        self.timestamp = options.timestamps.map_or(0, |t| t.0);
+        let header = body.get(12).map_or(20, |b| usize::from(b >> 4) * 4);
+        let syn = tcp.has(flag::SYN);
+        self.hash = if tcp.payload > 0 {
+            hash(body.get(header..).unwrap_or(&[]))
+        } else if syn {
+            0
+        } else {
+            options.sack().iter().fold(0, |h, (l, r)| {
+                (h ^ l.wrapping_add(r.rotate_left(16))).wrapping_mul(0x9e37_79b1)
+            })
+        };
+        syn.then_some(Syn {
+            seq: tcp.seq,
+            mss: options.mss,
+            window_scale: options.window_scale,
+            sack_permitted: options.sack_permitted,
+            timestamps: options.timestamps.is_some(),
+        })
+    }
+
+    /// How much of the sequence space it takes.
+    pub fn space(&self) -> u32 {
+        let ends = u32::from(self.flags & flag::SYN != 0) + u32::from(self.flags & flag::FIN != 0);
+        self.payload + ends
+    }
+}
+
+fn end(address: Address, port: u16) -> Endpoint {
+    Endpoint { address, port }
+}
+
+/// FNV-1a; 0 where too few bytes were kept to tell anything.
+fn hash(bytes: &[u8]) -> u32 {
+    let Some(bytes) = bytes.get(..HASHED) else {
+        return 0;
+    };
+    bytes.iter().fold(0x811c_9dc5, |h, b| {
+        (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
+    })
+}
+
+fn is_copy(p: &Packet, flow: &[u32], packets: &[Packet]) -> bool {
+    let before = flow.iter().rev().take(8).map(|i| &packets[*i as usize]);
+    before.take_while(|b| p.t_ns - b.t_ns <= COPY_NS).any(|b| {
+        b.id == p.id
+            && b.seq == p.seq
+            && b.ack == p.ack
+            && b.payload == p.payload
+            && b.flags == p.flags
+            && b.hash == p.hash
+            && b.timestamp == p.timestamp
+    })
+}

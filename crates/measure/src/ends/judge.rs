@@ -1,0 +1,379 @@
+//! What the differences between the ends of one direction mean.
+
+use super::bytes::{Line, cover};
+use super::capture::{Capture, Packet, Syn};
+use super::pairing::{Changes, Direction, Lost, LostWhy, Pair, Raw, Span, Way};
+use super::{Fragments, Matched, fragments};
+use crate::capture::frame::flag;
+use std::collections::{BTreeMap, HashMap};
+
+pub(super) struct Judge<'a> {
+    pub near: &'a Capture,
+    pub far: &'a Capture,
+    pub way: Way,
+    pub flow: u32,
+    pub tcp: bool,
+    /// The SYN at the upstream end and downstream.
+    pub syn: (Option<Syn>, Option<Syn>),
+    pub span: &'a Span,
+}
+
+/// Near and far lists turned into upstream and downstream.
+struct Turned<'a> {
+    pairs: Vec<(u32, u32)>,
+    up_only: Vec<u32>,
+    down_only: Vec<u32>,
+    copies: u64,
+    up_list: &'a [u32],
+    down_list: &'a [u32],
+}
+
+impl<'a> Judge<'a> {
+    fn up(&self, i: u32) -> &'a Packet {
+        let capture = match self.way {
+            Way::Up => self.near,
+            Way::Down => self.far,
+        };
+        &capture.packets[i as usize]
+    }
+
+    fn down(&self, i: u32) -> &'a Packet {
+        let capture = match self.way {
+            Way::Up => self.far,
+            Way::Down => self.near,
+        };
+        &capture.packets[i as usize]
+    }
+
+    fn turned<'b>(&self, raw: &Raw, (near, far): (&'b Vec<u32>, &'b Vec<u32>)) -> Turned<'b> {
+        let join = |a: &[u32], b: &[u32]| {
+            let mut all = [a, b].concat();
+            all.sort_unstable();
+            all
+        };
+        match self.way {
+            Way::Up => Turned {
+                pairs: raw.pairs.clone(),
+                up_only: join(&raw.near_only, &raw.near_more),
+                down_only: raw.far_only.clone(),
+                copies: raw.far_more.len() as u64,
+                up_list: near,
+                down_list: far,
+            },
+            Way::Down => Turned {
+                pairs: raw.pairs.iter().map(|(n, f)| (*f, *n)).collect(),
+                up_only: join(&raw.far_only, &raw.far_more),
+                down_only: raw.near_only.clone(),
+                copies: raw.near_more.len() as u64,
+                up_list: far,
+                down_list: near,
+            },
+        }
+    }
+
+    fn inside(&self, p: &Packet, upstream: bool) -> bool {
+        let (from, to) = if upstream == (self.way == Way::Up) {
+            self.span.near
+        } else {
+            self.span.far
+        };
+        (from..=to).contains(&p.t_ns)
+    }
+
+    pub fn direction(
+        &self,
+        raw: &Raw,
+        other: &Raw,
+        lists: (&Vec<u32>, &Vec<u32>),
+        out: &mut Matched,
+    ) -> Direction {
+        let mut t = self.turned(raw, lists);
+        let mut d = Direction {
+            duplicated: t.copies,
+            ambiguous: raw.ambiguous,
+            ..Direction::default()
+        };
+        d.changes.sequence_shift = match self.way {
+            Way::Up => raw.shift.0,
+            Way::Down => raw.shift.0.wrapping_neg(),
+        };
+        if let (Some(a), Some(b)) = self.syn
+            && (a.mss, a.window_scale, a.sack_permitted, a.timestamps)
+                != (b.mss, b.window_scale, b.sack_permitted, b.timestamps)
+        {
+            d.changes.syn = Some((a, b));
+        }
+        for (u, v) in &t.pairs {
+            d.changes.note(self.up(*u), self.down(*v));
+        }
+        if self.tcp {
+            self.pieces_of_segments(&mut t, &mut d);
+        }
+        for (u, v) in &t.pairs {
+            let (u, v) = (self.up(*u), self.down(*v));
+            let (near_ns, far_ns) = match self.way {
+                Way::Up => (u.t_ns, v.t_ns),
+                Way::Down => (v.t_ns, u.t_ns),
+            };
+            out.pairs.push(Pair {
+                near_ns,
+                far_ns,
+                way: self.way,
+                flow: self.flow,
+                bytes: u.ip_len,
+            });
+        }
+        d.arrived = t.pairs.len() as u64;
+        reordering(&t.pairs, &mut d);
+        let before = t.up_only.len();
+        t.up_only.retain(|i| self.inside(self.up(*i), true));
+        out.outside += (before - t.up_only.len()) as u64;
+        let inside = t
+            .down_only
+            .iter()
+            .filter(|i| self.inside(self.down(**i), false));
+        d.downstream_only = inside.count() as u64;
+        out.outside += t.down_only.len() as u64 - d.downstream_only;
+        d.sent = d.arrived + t.up_only.len() as u64;
+        let known = self.tcp.then(|| self.known(&t, other));
+        for i in &t.up_only {
+            let p = self.up(*i);
+            let why = match &known {
+                Some(known) if known.not_captured(*i, p) => LostWhy::NotCaptured,
+                _ => LostWhy::Here,
+            };
+            match why {
+                LostWhy::Here => d.lost += 1,
+                LostWhy::NotCaptured => d.not_captured += 1,
+            }
+            out.lost.push(Lost {
+                t_ns: p.t_ns,
+                way: self.way,
+                flow: self.flow,
+                bytes: p.ip_len,
+                payload: p.payload,
+                seq: p.seq,
+                why,
+            });
+        }
+        if let Some(known) = &known {
+            self.repeated(&t, known, &mut d);
+        }
+        d
+    }
+
+    /// Places of all segments on one line: upstream numbers, downstream ones less the shift.
+    fn places(&self, t: &Turned<'_>, shift: u32) -> (HashMap<u32, i64>, HashMap<u32, i64>) {
+        let first = t
+            .up_list
+            .first()
+            .map(|i| self.up(*i).seq)
+            .or(t
+                .down_list
+                .first()
+                .map(|i| self.down(*i).seq.wrapping_sub(shift)))
+            .unwrap_or(0);
+        let (mut a, mut b) = (Line::new(first), Line::new(first));
+        let up = t.up_list.iter().map(|i| (*i, a.place(self.up(*i).seq)));
+        let up = up.collect();
+        let down = t
+            .down_list
+            .iter()
+            .map(|i| (*i, b.place(self.down(*i).seq.wrapping_sub(shift))));
+        (up, down.collect())
+    }
+
+    /// What an offload cut or joined becomes pairs too: the first piece stands for the whole.
+    fn pieces_of_segments(&self, t: &mut Turned<'_>, d: &mut Direction) {
+        let with_data = |p: &Packet| p.space() > 0;
+        if !t.up_only.iter().any(|i| with_data(self.up(*i)))
+            || !t.down_only.iter().any(|i| with_data(self.down(*i)))
+        {
+            return;
+        }
+        let (up, down) = self.places(t, d.changes.sequence_shift);
+        let sent: Vec<(usize, i64, &Packet)> = t
+            .up_only
+            .iter()
+            .map(|i| (*i as usize, up[i], self.up(*i)))
+            .filter(|s| with_data(s.2))
+            .collect();
+        let got: Vec<(usize, i64, &Packet)> = t
+            .down_only
+            .iter()
+            .map(|i| (*i as usize, down[i], self.down(*i)))
+            .filter(|s| with_data(s.2))
+            .collect();
+        let mut lags: Vec<i64> = t
+            .pairs
+            .iter()
+            .map(|(u, v)| self.down(*v).t_ns - self.up(*u).t_ns)
+            .collect();
+        let middle = lags.len() / 2;
+        let lag = if lags.is_empty() {
+            got[0].2.t_ns - sent[0].2.t_ns
+        } else {
+            *lags.select_nth_unstable(middle).1
+        };
+        let covered = cover(&sent, &got, lag);
+        let mut whole: Vec<u32> = Vec::new();
+        for (u, v, all) in covered.arrived {
+            d.changes.cut_or_joined += 1;
+            // A segment of which a piece is missing counts as lost: it is what will be sent again.
+            if all {
+                t.pairs.push((u as u32, v as u32));
+                whole.push(u as u32);
+            }
+        }
+        whole.sort_unstable();
+        t.up_only.retain(|i| whole.binary_search(i).is_err());
+        let mut explained: Vec<u32> = covered.explained.iter().map(|i| *i as u32).collect();
+        explained.sort_unstable();
+        t.down_only.retain(|i| explained.binary_search(i).is_err());
+        t.pairs.sort_unstable();
+    }
+
+    fn known(&self, t: &Turned<'_>, other: &Raw) -> Known {
+        let (places, _) = self.places(t, 0);
+        let arrived: Vec<u32> = t.pairs.iter().map(|p| p.0).collect();
+        let mut ranges: Vec<(i64, i64)> = arrived
+            .iter()
+            .map(|i| (places[i], places[i] + i64::from(self.up(*i).space())))
+            .filter(|r| r.1 > r.0)
+            .collect();
+        ranges.sort_unstable();
+        let mut merged: Vec<(i64, i64)> = Vec::new();
+        for (from, to) in ranges {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        // Acknowledgements come from the other direction; the upstream end's copies are in upstream numbers.
+        let first = t.up_list.first().map_or(0, |i| self.up(*i).seq);
+        let mut line = Line::new(first);
+        let mut acked = i64::MIN;
+        let mut all: Vec<u32> = match self.way {
+            Way::Up => other.pairs.iter().map(|p| p.0).collect(),
+            Way::Down => other.pairs.iter().map(|p| p.1).collect(),
+        };
+        all.extend(match self.way {
+            Way::Up => &other.near_only,
+            Way::Down => &other.far_only,
+        });
+        all.sort_unstable();
+        for i in all {
+            let p = self.up(i);
+            if p.flags & flag::ACK != 0 && p.flags & flag::RST == 0 {
+                acked = acked.max(line.place(p.ack));
+            }
+        }
+        Known {
+            places,
+            merged,
+            acked,
+            arrived,
+        }
+    }
+
+    fn repeated(&self, t: &Turned<'_>, known: &Known, d: &mut Direction) {
+        const LONGEST: i64 = 1 << 20;
+        let mut before: BTreeMap<i64, Vec<(i64, bool)>> = BTreeMap::new();
+        let mut top = i64::MIN;
+        for i in t.up_list {
+            let p = self.up(*i);
+            if p.space() == 0 || !self.inside(p, true) {
+                continue;
+            }
+            let (from, to) = (known.places[i], known.places[i] + i64::from(p.space()));
+            if from < top {
+                let copies = before
+                    .range(from - LONGEST..=from)
+                    .flat_map(|(_, list)| list)
+                    .filter(|(end, _)| *end > from);
+                let (mut any, mut arrived) = (false, false);
+                for (_, came) in copies {
+                    any = true;
+                    arrived |= *came;
+                }
+                d.repeated_after_arrival += u64::from(any && arrived);
+                d.repeated_after_loss += u64::from(any && !arrived);
+            }
+            top = top.max(to);
+            let came = known.arrived.binary_search(i).is_ok();
+            before.entry(from).or_default().push((to, came));
+        }
+    }
+
+    pub fn pieces(&self, raw: &Raw, lists: (&Vec<u32>, &Vec<u32>), out: &mut [Fragments; 2]) {
+        let t = self.turned(raw, lists);
+        let arrived: Vec<u32> = t.pairs.iter().map(|p| p.0).collect();
+        let pieces = t
+            .up_list
+            .iter()
+            .map(|i| (self.up(*i), arrived.binary_search(i).is_ok()))
+            .filter(|(p, _)| self.inside(p, true));
+        fragments::count(pieces, &mut out[usize::from(self.way == Way::Down)]);
+    }
+}
+
+/// What is known of the bytes of a TCP direction.
+struct Known {
+    places: HashMap<u32, i64>,
+    /// Bytes of which some copy was seen downstream.
+    merged: Vec<(i64, i64)>,
+    /// The receiver has everything below.
+    acked: i64,
+    /// Upstream packets that arrived.
+    arrived: Vec<u32>,
+}
+
+impl Known {
+    fn not_captured(&self, i: u32, p: &Packet) -> bool {
+        if p.space() == 0 {
+            return false;
+        }
+        let from = self.places[&i];
+        let to = from + i64::from(p.space());
+        if self.acked < to {
+            return false;
+        }
+        let at = self.merged.partition_point(|r| r.1 <= from);
+        // Not all of its bytes came by in another copy.
+        self.merged.get(at).is_none_or(|r| r.0 > from || r.1 < to)
+    }
+}
+
+impl Changes {
+    fn note(&mut self, up: &Packet, down: &Packet) {
+        *self
+            .hops
+            .entry(i16::from(up.ttl) - i16::from(down.ttl))
+            .or_default() += 1;
+        let (a, b) = (up.traffic_class, down.traffic_class);
+        self.dscp_changed += u64::from(a >> 2 != b >> 2);
+        match (a & 3, b & 3) {
+            (1 | 2, 3) => self.ecn_marked += 1,
+            (1..=3, 0) => self.ecn_cleared += 1,
+            _ => {}
+        }
+        self.identification_changed += u64::from(up.id != down.id);
+        self.timestamp_changed += u64::from(up.timestamp != down.timestamp);
+    }
+}
+
+/// RFC 4737 section 3.3: a packet is reordered when one that was sent later is there before it.
+fn reordering(pairs: &[(u32, u32)], d: &mut Direction) {
+    // Pairs are in the order of sending.
+    let mut by_arrival: Vec<(u32, usize)> =
+        pairs.iter().enumerate().map(|(i, p)| (p.1, i)).collect();
+    by_arrival.sort_unstable();
+    let mut newest = 0;
+    for (_, position) in by_arrival {
+        if position < newest {
+            d.reordered += 1;
+            d.reordering_extent = d.reordering_extent.max((newest - position) as u64);
+        }
+        newest = newest.max(position);
+    }
+}

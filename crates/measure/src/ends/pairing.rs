@@ -1,0 +1,483 @@
+//! Packets of paired flows, one by one, and what the difference between the ends means.
+
+use super::capture::{Capture, Flow, PIECES, Packet, Syn};
+use super::judge::Judge;
+use super::{Matched, flows};
+use crate::capture::frame::flag;
+use crate::track::Endpoint;
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// From the near end to the far one.
+    Up,
+    Down,
+}
+
+/// One packet at both ends, each on its own clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    pub near_ns: i64,
+    pub far_ns: i64,
+    pub way: Way,
+    pub flow: u32,
+    /// Of the IP packet at its sender's end.
+    pub bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostWhy {
+    /// Between the two captures.
+    Here,
+    /// The receiver acknowledged it and no other copy came by: the downstream capture has a gap.
+    NotCaptured,
+}
+
+/// A packet that the downstream end did not see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// On the clock of the end that saw it.
+    pub t_ns: i64,
+    pub way: Way,
+    pub flow: u32,
+    pub bytes: u32,
+    pub payload: u32,
+    pub seq: u32,
+    pub why: LostWhy,
+}
+
+/// What happened to the headers of one direction between the ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// How much smaller TTL or hop limit is downstream, and of how many packets.
+    pub hops: BTreeMap<i16, u64>,
+    pub dscp_changed: u64,
+    /// Packets whose ECN-capable mark was gone.
+    pub ecn_cleared: u64,
+    /// Packets that were marked with congestion experienced.
+    pub ecn_marked: u64,
+    pub identification_changed: u64,
+    pub timestamp_changed: u64,
+    /// Sequence numbers are this much larger downstream.
+    pub sequence_shift: u32,
+    /// The SYN's options at the sender's end and at the other, where they differ.
+    pub syn: Option<(Syn, Syn)>,
+    /// Segments that were cut or joined by an offload or a middlebox.
+    pub cut_or_joined: u64,
+}
+
+/// One direction of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Direction {
+    /// What the upstream end saw while both captures ran.
+    pub sent: u64,
+    /// How many of those the downstream end saw.
+    pub arrived: u64,
+    /// Lost between the ends.
+    pub lost: u64,
+    /// Seen by the upstream end and the receiver, not by the downstream capture.
+    pub not_captured: u64,
+    /// Seen by the downstream end only: the upstream capture missed them, or they came another way.
+    pub downstream_only: u64,
+    pub duplicated: u64,
+    /// Arrived after a packet that was sent later (RFC 4737).
+    pub reordered: u64,
+    /// The most packets that overtook one.
+    pub reordering_extent: u64,
+    /// Matched to one of several equal packets, by order and delay.
+    pub ambiguous: u64,
+    /// TCP segments sent again after a copy had been lost between the ends.
+    pub repeated_after_loss: u64,
+    /// Sent again though a copy had arrived at the downstream end: lost beyond it, its ACK lost, or needless.
+    pub repeated_after_arrival: u64,
+    pub changes: Changes,
+}
+
+/// A flow that both ends saw.
+#[derive(Clone, Debug)]
+pub struct FlowPair {
+    pub protocol: u8,
+    /// Datagrams in pieces between two addresses.
+    pub pieces: bool,
+    /// Who sends from near to far, and to whom; as the near end saw it and as the far end did.
+    pub near: (Endpoint, Endpoint),
+    pub far: (Endpoint, Endpoint),
+    pub up: Direction,
+    pub down: Direction,
+}
+
+impl FlowPair {
+    pub fn addresses_changed(&self) -> bool {
+        self.near != self.far
+    }
+
+    pub fn way(&self, way: Way) -> &Direction {
+        match way {
+            Way::Up => &self.up,
+            Way::Down => &self.down,
+        }
+    }
+}
+
+/// Multiplies and folds.
+pub(super) fn mixed(words: &[u32]) -> u64 {
+    words.iter().fold(0x243f_6a88_85a3_08d3, |h, w| {
+        let product = u128::from(h ^ u64::from(*w)) * 0x9e37_79b9_7f4a_7c15_u128;
+        (product >> 64) as u64 ^ product as u64
+    })
+}
+
+/// Which fields are compared; something on the way may rewrite the others.
+#[derive(Clone, Copy, Debug)]
+struct Fields {
+    id: bool,
+    timestamp: bool,
+    hash: bool,
+}
+
+const TCP_FIELDS: [Fields; 4] = [
+    fields(true, true, true),
+    fields(false, true, true),
+    fields(false, false, true),
+    fields(false, false, false),
+];
+const OTHER_FIELDS: [Fields; 3] = [
+    fields(true, true, true),
+    fields(false, true, true),
+    fields(true, true, false),
+];
+
+const fn fields(id: bool, timestamp: bool, hash: bool) -> Fields {
+    Fields {
+        id,
+        timestamp,
+        hash,
+    }
+}
+
+/// Changes of flags by congestion control and by offloads do not make another packet.
+const KEPT_FLAGS: u8 = flag::SYN | flag::FIN | flag::RST | flag::ACK;
+
+fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
+    let pick = |used: bool, v: u32| if used { v } else { 0 };
+    let syn = p.flags & flag::SYN != 0;
+    mixed(&[
+        p.seq.wrapping_sub(seq),
+        if p.ack == 0 {
+            0
+        } else {
+            p.ack.wrapping_sub(ack)
+        },
+        p.payload,
+        u32::from(p.flags & KEPT_FLAGS),
+        pick(f.timestamp && !syn, p.timestamp),
+        pick(f.id, p.id),
+        pick(f.hash, p.hash),
+    ])
+}
+
+/// One direction of one flow, matched but not yet judged. Indices are those of the captures' packets.
+#[derive(Default)]
+pub(super) struct Raw {
+    pub pairs: Vec<(u32, u32)>,
+    pub near_only: Vec<u32>,
+    pub far_only: Vec<u32>,
+    /// Further copies of a packet that has its twin.
+    pub near_more: Vec<u32>,
+    pub far_more: Vec<u32>,
+    pub ambiguous: u64,
+    pub shift: (u32, u32),
+}
+
+impl Raw {
+    /// Far clock minus near clock of the middle packet.
+    fn middle(&self, near: &Capture, far: &Capture) -> Option<i64> {
+        let mut all: Vec<i64> = self
+            .pairs
+            .iter()
+            .map(|(n, f)| far.packets[*f as usize].t_ns - near.packets[*n as usize].t_ns)
+            .collect();
+        if all.is_empty() {
+            return None;
+        }
+        let middle = all.len() / 2;
+        Some(*all.select_nth_unstable(middle).1)
+    }
+}
+
+/// Matches what two captures saw.
+pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
+    let both = flows::pair(near, far);
+    let raws: Vec<[Raw; 2]> = both
+        .iter()
+        .map(|b| {
+            let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
+            [0, 1].map(|way| one_by_one(near, far, n, f, way, way ^ usize::from(b.turned)))
+        })
+        .collect();
+    let ways = ways(near, far, &raws);
+    let span = Span::of(near, far, &raws);
+    let mut out = Matched {
+        near_only_flows: near.flows.len() - both.len(),
+        far_only_flows: far.flows.len() - both.len(),
+        near_copies: near.copies,
+        far_copies: far.copies,
+        ..Matched::default()
+    };
+    for (i, ((b, raw), way)) in both.iter().zip(raws).zip(ways).enumerate() {
+        let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
+        let up = usize::from(way[0] != Way::Up);
+        let ends = |flow: &Flow, from_low: bool| {
+            if from_low {
+                (flow.key.low, flow.key.high)
+            } else {
+                (flow.key.high, flow.key.low)
+            }
+        };
+        let mut pair = FlowPair {
+            protocol: (n.key.protocol & 0xff) as u8,
+            pieces: n.key.protocol & PIECES != 0,
+            near: ends(n, up == 0),
+            far: ends(f, (up == 0) != b.turned),
+            up: Direction::default(),
+            down: Direction::default(),
+        };
+        let [first, second] = raw;
+        for (w, raw, other) in [(0, &first, &second), (1, &second, &first)] {
+            let way = way[w];
+            let judge = Judge {
+                near,
+                far,
+                way,
+                flow: i as u32,
+                tcp: n.key.protocol == 6,
+                syn: match way {
+                    Way::Up => (n.syn[w], f.syn[w ^ usize::from(b.turned)]),
+                    Way::Down => (f.syn[w ^ usize::from(b.turned)], n.syn[w]),
+                },
+                span: &span,
+            };
+            let lists = (&n.packets[w], &f.packets[w ^ usize::from(b.turned)]);
+            let direction = judge.direction(raw, other, lists, &mut out);
+            if pair.pieces {
+                judge.pieces(raw, lists, &mut out.fragments);
+            }
+            match way {
+                Way::Up => pair.up = direction,
+                Way::Down => pair.down = direction,
+            }
+        }
+        out.flows.push(pair);
+    }
+    out.pairs.sort_by_key(|p| (p.near_ns, p.far_ns, p.flow));
+    out.lost.sort_by_key(|l| (l.t_ns, l.flow, l.seq));
+    out
+}
+
+/// The packets of one direction with their twins.
+fn one_by_one(
+    near: &Capture,
+    far: &Capture,
+    n: &Flow,
+    f: &Flow,
+    near_way: usize,
+    far_way: usize,
+) -> Raw {
+    let shift_of = |near_way: usize, far_way: usize| match (n.syn[near_way], f.syn[far_way]) {
+        (Some(a), Some(b)) => b.seq.wrapping_sub(a.seq),
+        _ => 0,
+    };
+    let shift = (
+        shift_of(near_way, far_way),
+        shift_of(1 - near_way, 1 - far_way),
+    );
+    let (ours, theirs) = (&n.packets[near_way], &f.packets[far_way]);
+    let tcp = n.key.protocol == 6;
+    let options: &[Fields] = if tcp { &TCP_FIELDS } else { &OTHER_FIELDS };
+    // Every set of fields that finds nine tenths of what the best finds will do; the first is the strictest.
+    let found: Vec<usize> = options
+        .iter()
+        .map(|o| {
+            let mut counts: HashMap<u64, u32> = HashMap::new();
+            for i in ours {
+                *counts
+                    .entry(key(&near.packets[*i as usize], *o, (0, 0)))
+                    .or_default() += 1;
+            }
+            let there = theirs.iter().filter(|i| {
+                let at = counts.get_mut(&key(&far.packets[**i as usize], *o, shift));
+                at.is_some_and(|c| {
+                    let left = *c > 0;
+                    *c -= u32::from(left);
+                    left
+                })
+            });
+            there.count()
+        })
+        .collect();
+    let most = found.iter().copied().max().unwrap_or(0);
+    let chosen = found.iter().position(|c| 10 * c >= 9 * most).unwrap_or(0);
+    let mut groups: HashMap<u64, (Vec<u32>, Vec<u32>)> = HashMap::new();
+    let mut order = Vec::new();
+    for i in ours {
+        let k = key(&near.packets[*i as usize], options[chosen], (0, 0));
+        let g = groups.entry(k).or_insert_with(|| {
+            order.push(k);
+            Default::default()
+        });
+        g.0.push(*i);
+    }
+    for i in theirs {
+        let k = key(&far.packets[*i as usize], options[chosen], shift);
+        let g = groups.entry(k).or_insert_with(|| {
+            order.push(k);
+            Default::default()
+        });
+        g.1.push(*i);
+    }
+    let mut raw = Raw {
+        shift,
+        ..Raw::default()
+    };
+    let mut unsure = Vec::new();
+    for k in order {
+        let (a, b) = &groups[&k];
+        if a.len() == b.len() {
+            raw.pairs.extend(a.iter().copied().zip(b.iter().copied()));
+        } else if b.is_empty() {
+            raw.near_only.extend(a);
+        } else if a.is_empty() {
+            raw.far_only.extend(b);
+        } else {
+            unsure.push((a.clone(), b.clone()));
+        }
+    }
+    let time = |n: u32, f: u32| (near.packets[n as usize].t_ns, far.packets[f as usize].t_ns);
+    let mut lags: Vec<(i64, i64)> = raw
+        .pairs
+        .iter()
+        .map(|(n, f)| {
+            let (at_near, at_far) = time(*n, *f);
+            (at_near, at_far - at_near)
+        })
+        .collect();
+    lags.sort_unstable();
+    for (a, b) in unsure {
+        let (pairs, left) = in_order(&a, &b, |n, f| {
+            let (at_near, at_far) = time(n, f);
+            let at = lags
+                .partition_point(|l| l.0 < at_near)
+                .min(lags.len().saturating_sub(1));
+            let lag = lags.get(at).map_or(at_far - at_near, |l| l.1);
+            (at_far - at_near - lag).abs()
+        });
+        raw.ambiguous += pairs.len() as u64;
+        raw.pairs.extend(pairs);
+        if a.len() > b.len() {
+            raw.near_more.extend(left);
+        } else {
+            raw.far_more.extend(left);
+        }
+    }
+    raw.pairs.sort_unstable();
+    raw
+}
+
+/// Pairs in order, each of the shorter list with the one of the longer that errs least; and what is left over.
+fn in_order(a: &[u32], b: &[u32], error: impl Fn(u32, u32) -> i64) -> (Vec<(u32, u32)>, Vec<u32>) {
+    let near_is_short = a.len() <= b.len();
+    let (short, long) = if near_is_short { (a, b) } else { (b, a) };
+    let mut pairs = Vec::with_capacity(short.len());
+    let mut left = Vec::new();
+    let mut from = 0;
+    for (i, s) in short.iter().enumerate() {
+        // Enough must remain for those that come after.
+        let until = long.len() - (short.len() - i - 1);
+        let of = |l: u32| {
+            if near_is_short {
+                error(*s, l)
+            } else {
+                error(l, *s)
+            }
+        };
+        let best = (from..until)
+            .min_by_key(|j| of(long[*j]))
+            .expect("the longer list has one left");
+        left.extend(&long[from..best]);
+        pairs.push(if near_is_short {
+            (*s, long[best])
+        } else {
+            (long[best], *s)
+        });
+        from = best + 1;
+    }
+    left.extend(&long[from..]);
+    (pairs, left)
+}
+
+/// Which way each direction of each flow goes.
+fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
+    let middles: Vec<[Option<i64>; 2]> = raws
+        .iter()
+        .map(|r| [r[0].middle(near, far), r[1].middle(near, far)])
+        .collect();
+    // Between the largest of the ones down and the smallest of the ones up lies the clocks' offset.
+    let sides: Vec<(i64, i64)> = middles
+        .iter()
+        .filter_map(|m| m[0].zip(m[1]))
+        .map(|(a, b)| (a.min(b), a.max(b)))
+        .collect();
+    let offset = sides
+        .iter()
+        .map(|s| s.0)
+        .max()
+        .zip(sides.iter().map(|s| s.1).min())
+        .map(|(down, up)| down / 2 + up / 2);
+    let fewer_hops = |raw: &Raw| {
+        raw.pairs
+            .first()
+            .is_none_or(|(n, f)| far.packets[*f as usize].ttl <= near.packets[*n as usize].ttl)
+    };
+    middles
+        .iter()
+        .zip(raws)
+        .map(|(m, raw)| {
+            let first_is_up = match (m[0], m[1], offset) {
+                (Some(a), Some(b), _) => a >= b,
+                (Some(a), None, Some(o)) => a >= o,
+                (None, Some(b), Some(o)) => b < o,
+                (Some(_), None, None) => fewer_hops(&raw[0]),
+                _ => !fewer_hops(&raw[1]),
+            };
+            if first_is_up {
+                [Way::Up, Way::Down]
+            } else {
+                [Way::Down, Way::Up]
+            }
+        })
+        .collect()
+}
+
+/// When both ends saw packets of each other, on each one's clock.
+pub(super) struct Span {
+    pub near: (i64, i64),
+    pub far: (i64, i64),
+}
+
+impl Span {
+    fn of(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Span {
+        let mut span = Span {
+            near: (i64::MAX, i64::MIN),
+            far: (i64::MAX, i64::MIN),
+        };
+        for (n, f) in raws.iter().flatten().flat_map(|r| &r.pairs) {
+            let (n, f) = (
+                near.packets[*n as usize].t_ns,
+                far.packets[*f as usize].t_ns,
+            );
+            span.near = (span.near.0.min(n), span.near.1.max(n));
+            span.far = (span.far.0.min(f), span.far.1.max(f));
+        }
+        span
+    }
+}
