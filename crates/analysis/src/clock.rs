@@ -23,7 +23,7 @@ use crate::stats;
 use base::record::{Delay, Recording};
 
 /// No quartz and no virtual machine in working order is off by more.
-const MOST_DRIFT: f64 = 1e-3;
+pub(crate) const MOST_DRIFT: f64 = 1e-3;
 
 #[derive(Clone, Debug)]
 pub struct ClockFit {
@@ -142,7 +142,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
 }
 
 /// Where a function with one peak is highest, by golden sections, to a hundredth of a ppm.
-fn highest(f: &impl Fn(f64) -> f64, mut a: f64, mut b: f64) -> f64 {
+pub(crate) fn highest(f: &impl Fn(f64) -> f64, mut a: f64, mut b: f64) -> f64 {
     let ratio = (5f64.sqrt() - 1.0) / 2.0;
     let (mut x, mut y) = (b - ratio * (b - a), a + ratio * (b - a));
     let (mut fx, mut fy) = (f(x), f(y));
@@ -161,7 +161,7 @@ fn highest(f: &impl Fn(f64) -> f64, mut a: f64, mut b: f64) -> f64 {
 }
 
 /// The farthest point from `inner` towards `outer` where `f` is still at least `level`.
-fn last_above(f: &impl Fn(f64) -> f64, inner: f64, outer: f64, level: f64) -> f64 {
+pub(crate) fn last_above(f: &impl Fn(f64) -> f64, inner: f64, outer: f64, level: f64) -> f64 {
     let (mut inside, mut outside) = (inner, outer);
     if f(outer) >= level {
         return outer;

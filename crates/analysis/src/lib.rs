@@ -36,5 +36,7 @@ pub mod theory;
 pub mod together;
 pub mod traffic;
 
+pub mod two_ends;
+
 pub use stability::{Stability, stable};
 pub use test::{AnalysisError, Options, analyse_test};
