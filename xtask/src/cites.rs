@@ -81,6 +81,7 @@ const TITLES: &[(u32, &str)] = &[
         "Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",
     ),
     (4648, "The Base16, Base32, and Base64 Data Encodings"),
+    (4737, "Packet Reordering Metrics"),
     (
         3708,
         "Using TCP Duplicate Selective Acknowledgement (DSACKs) and Stream Control Transmission Protocol (SCTP) Duplicate Transmission Sequence Numbers (TSNs) to Detect Spurious Retransmissions",
@@ -89,6 +90,7 @@ const TITLES: &[(u32, &str)] = &[
         5348,
         "TCP Friendly Rate Control (TFRC): Protocol Specification",
     ),
+    (5560, "A One-Way Packet Duplication Metric"),
     (5681, "TCP Congestion Control"),
     (
         5682,

@@ -3,7 +3,9 @@
 //! **Method.** As in [`crate::clock`], but the packets of the two directions are not probes and their answers: they
 //! are simply those that went up and those that went down. For a packet up, far time − near time is
 //! offset + drift · t + base up + wait; for one down it is offset + drift · t − base down − wait. The highest pair
-//! of lines under the one and (turned over) the other gives drift and both bases as far as they can be known.
+//! of lines under the one and (turned over) the other gives drift and both bases as far as they can be known. Where
+//! a queue that never emptied leaves the drift open, the one is taken with which, in each fiftieth of the time, at
+//! least one direction was once free of waits.
 //!
 //! **Source.** S. B. Moon, P. Skelly, D. Towsley, INFOCOM 1999; V. Paxson, "On calibrating measurements of packet
 //! transit times", ACM SIGMETRICS 1998; RFC 7679 section 3.7.
@@ -27,6 +29,7 @@ pub struct Seen {
 pub struct TwoClocks {
     origin_ns: i64,
     shift_ns: i64,
+    span_ns: f64,
     slope: f64,
     slope_low: f64,
     slope_high: f64,
@@ -102,44 +105,64 @@ pub fn fit(seen: &[Seen]) -> Result<TwoClocks, String> {
         (false, true) => line(&up, s) + s * middle,
         _ => line(&down, -s) - s * middle,
     };
-    let slope = highest(&height, -MOST_DRIFT, MOST_DRIFT);
-    let top = height(slope);
-    let up_ns = (!up.is_empty()).then(|| line(&up, slope));
-    let down_ns = (!down.is_empty()).then(|| line(&down, -slope));
+    let steepest = highest(&height, -MOST_DRIFT, MOST_DRIFT);
+    let top = height(steepest);
+    // Lines that are first touched a round trip apart gain drift × round trip over the true ones.
+    let slack = JITTER_NS + MOST_DRIFT * top.max(0.0);
+    let edge = |outer| last_above(&height, steepest, outer, top - slack);
+    let (slope_low, slope_high) = (edge(-MOST_DRIFT), edge(MOST_DRIFT));
+    // A queue that never empties leaves many slopes equally high: the one is taken that leaves, in each stretch
+    // of time, one direction or the other free of waits.
+    let quieter = |s: f64| -> Vec<(f64, f64)> {
+        let (a, b) = (line(&up, s), line(&down, -s));
+        let low = |points: &[Point], s: f64, base: f64| {
+            let mut out = [f64::INFINITY; COARSE];
+            for p in points {
+                let at = ((p.t / span * COARSE as f64) as usize).min(COARSE - 1);
+                out[at] = out[at].min(p.v - s * p.t - base);
+            }
+            out
+        };
+        let pairs = low(&up, s, a).into_iter().zip(low(&down, -s, b));
+        pairs
+            .filter(|(u, w)| u.is_finite() && w.is_finite())
+            .collect()
+    };
+    let unrest = |s: f64| quieter(s).iter().map(|(u, w)| u.min(*w)).sum::<f64>();
+    let slope = least(&unrest, slope_low, slope_high, steepest);
     // In a stretch in which both directions were once free of waits both lines are touched. A clock that was
     // set makes them touch in different stretches only.
-    let wait = |up: bool, line: Option<f64>| {
-        let tilt = if up { slope } else { -slope };
-        let all = lowest(
-            points(up).map(move |p| Point {
-                t: p.t,
-                v: p.v - tilt * p.t - line.unwrap_or(0.0),
-            }),
-            span,
-            COARSE,
-        );
-        all.into_iter().map(|p| p.map(|p| p.v))
-    };
-    let misfit_ns = wait(true, up_ns)
-        .zip(wait(false, down_ns))
-        .filter_map(|(a, b)| Some(a? + b?))
-        .fold(f64::INFINITY, f64::min);
-    let misfit_ns = if misfit_ns.is_finite() {
-        misfit_ns.max(0.0)
-    } else {
-        0.0
-    };
-    let edge = |outer| last_above(&height, slope, outer, top - JITTER_NS.max(misfit_ns));
+    let both = quieter(slope).iter().map(|(u, w)| u + w).reduce(f64::min);
     Ok(TwoClocks {
         origin_ns,
         shift_ns,
+        span_ns: span,
         slope,
-        slope_low: edge(-MOST_DRIFT),
-        slope_high: edge(MOST_DRIFT),
-        up_ns,
-        down_ns,
-        misfit_ns,
+        slope_low,
+        slope_high,
+        up_ns: (!up.is_empty()).then(|| line(&up, slope)),
+        down_ns: (!down.is_empty()).then(|| line(&down, -slope)),
+        misfit_ns: both.unwrap_or(0.0).max(0.0),
     })
+}
+
+/// Where `f` is least between `low` and `high`, by looking everywhere twice; `start` unless another is better.
+fn least(f: &impl Fn(f64) -> f64, low: f64, high: f64, start: f64) -> f64 {
+    const LOOKS: usize = 100;
+    let mut best = (f(start), start);
+    let (mut from, mut to) = (low, high);
+    for _ in 0..3 {
+        let step = (to - from) / LOOKS as f64;
+        for i in 0..=LOOKS {
+            let s = from + i as f64 * step;
+            let value = f(s);
+            if value < best.0 - 1.0 {
+                best = (value, s);
+            }
+        }
+        (from, to) = ((best.1 - step).max(low), (best.1 + step).min(high));
+    }
+    best.1
 }
 
 impl TwoClocks {
@@ -185,6 +208,12 @@ impl TwoClocks {
     /// What is not known about a wait, ns.
     pub fn uncertainty_ns(&self) -> f64 {
         self.misfit_ns.max(JITTER_NS)
+    }
+
+    /// By how much waits would be off at one end of the captures if the drift were another that explains the packets as
+    /// well, ns. More than [`TwoClocks::uncertainty_ns`] where a direction hardly ever was free of waits.
+    pub fn bend_ns(&self) -> f64 {
+        (self.slope_high - self.slope).max(self.slope - self.slope_low) * self.span_ns
     }
 
     /// Whether the clocks ran so unevenly that waits are bent.
@@ -241,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
+        #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
         fn offset_and_drift_are_found_within_what_is_stated(
             offset in -3_600_000_000_000i64..3_600_000_000_000, ppm in -150.0f64..150.0, seconds in 20.0f64..120.0,
@@ -255,10 +284,10 @@ mod tests {
             prop_assert!((high - low - BASE_UP - BASE_DOWN).abs() < 0.3e6, "{}", high - low);
             let Figure::Is { low, high, value } = fit.drift_ppm() else { panic!("no drift") };
             prop_assert!(low <= ppm && ppm <= high, "{low} {ppm} {high}");
-            prop_assert!((value - ppm).abs() < 10.0, "{value} {ppm}");
+            prop_assert!((value - ppm).abs() < 3.0, "{value} {ppm}");
             let stated = fit.uncertainty_ns();
             let worst = with_truth.iter().map(|(s, w)| (fit.wait_ns(s) - w).abs()).fold(0.0, f64::max);
-            prop_assert!(worst < stated + 0.4e6, "{worst} {stated}");
+            prop_assert!(worst < stated + 0.1e6, "{worst} {stated}");
             prop_assert!(!fit.uneven());
         }
     }
@@ -269,6 +298,44 @@ mod tests {
         let all: Vec<Seen> = all.into_iter().map(|s| s.0).collect();
         let fit = fit(&all).unwrap();
         assert!(fit.uneven(), "{fit:?}");
+    }
+
+    #[test]
+    fn a_queue_that_never_empties_is_not_taken_for_a_drift() {
+        let mut rng = Streams::new(4).stream("standing");
+        let all: Vec<Seen> = (0..20_000i64)
+            .map(|i| {
+                let t = i * 3_000_000;
+                let wait = if t < 200_000_000 {
+                    0.0
+                } else {
+                    6e7 + 2e7 * uniform(&mut rng)
+                };
+                match i % 2 {
+                    0 => Seen {
+                        near_ns: t,
+                        far_ns: t + 10_000_000 + wait as i64,
+                        up: true,
+                    },
+                    _ => Seen {
+                        near_ns: t + 10_000_000,
+                        far_ns: t,
+                        up: false,
+                    },
+                }
+            })
+            .collect();
+        let fit = fit(&all).unwrap();
+        let Figure::Is { value, low, high } = fit.drift_ppm() else {
+            panic!("no drift")
+        };
+        assert!(
+            value.abs() < 0.5 && low <= 0.0 && high > 90.0,
+            "{value} {low} {high}"
+        );
+        assert!(fit.bend_ns() > 5e6, "{}", fit.bend_ns());
+        assert!(fit.wait_ns(&all[19_998]) > 59e6);
+        assert!(fit.wait_ns(&all[19_999]) < 0.1e6);
     }
 
     #[test]

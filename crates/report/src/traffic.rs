@@ -1,6 +1,7 @@
-//! Distributions of a capture's traffic with the laws laid over them, and how its variance falls with the time scale.
+//! Distributions of a capture's traffic with the laws laid over them, how its variance falls with the time scale, and
+//! how long packets waited between two captures.
 
-use crate::chart::{Draw, LogChart, Series};
+use crate::chart::{Chart, Draw, LogChart, Series};
 use analysis::hurst::Estimate;
 use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
 
@@ -141,4 +142,37 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
         series,
     };
     Some(chart.svg())
+}
+
+/// How long packets of one direction waited over time, (s, ms), and when packets were lost.
+pub fn waits(direction: &str, waits: &[(f64, f64)], lost_s: &[f64]) -> String {
+    let end = waits.iter().map(|w| w.0).fold(0.0, f64::max);
+    let mut sorted: Vec<f64> = waits.iter().map(|w| w.1).collect();
+    sorted.sort_by(f64::total_cmp);
+    // A handful of stragglers would press all others to the floor.
+    let most = sorted[(sorted.len() - 1) * 999 / 1000];
+    let top = crate::svg::nice_top(1.1 * most.max(1e-3));
+    let mut series = vec![Series {
+        name: "packets".into(),
+        draw: Draw::Dots,
+        colour: 0,
+        points: waits.iter().map(|(t, w)| (*t, Some(w.min(top)))).collect(),
+    }];
+    if !lost_s.is_empty() {
+        series.push(Series {
+            name: "lost".into(),
+            draw: Draw::Marks,
+            colour: 4,
+            points: lost_s.iter().map(|t| (*t, Some(top))).collect(),
+        });
+    }
+    let chart = Chart {
+        title: format!("Wait beyond the quickest packet, {direction}"),
+        x: "time, s".into(),
+        y: "wait, ms".into(),
+        span: (0.0, end),
+        top: Some(top),
+        series,
+    };
+    chart.svg()
 }

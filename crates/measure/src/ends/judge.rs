@@ -1,34 +1,68 @@
 //! What the differences between the ends of one direction mean.
 
 use super::bytes::{Line, cover};
-use super::capture::{Capture, Packet, Syn};
+use super::capture::{Capture, Flow, Packet, Syn};
 use super::pairing::{Changes, Direction, Lost, LostWhy, Pair, Raw, Span, Way};
 use super::{Fragments, Matched, fragments};
 use crate::capture::frame::flag;
 use std::collections::{BTreeMap, HashMap};
 
+/// One direction of one flow, and where its packets are to be found.
 pub(super) struct Judge<'a> {
-    pub near: &'a Capture,
-    pub far: &'a Capture,
+    near: &'a Capture,
+    far: &'a Capture,
+    flow: u32,
     pub way: Way,
-    pub flow: u32,
-    pub tcp: bool,
+    tcp: bool,
     /// The SYN at the upstream end and downstream.
-    pub syn: (Option<Syn>, Option<Syn>),
-    pub span: &'a Span,
+    syn: (Option<Syn>, Option<Syn>),
+    /// All packets of the direction, in the order of time.
+    up_list: &'a [u32],
+    down_list: &'a [u32],
 }
 
-/// Near and far lists turned into upstream and downstream.
-struct Turned<'a> {
+/// What was matched, upstream and downstream.
+pub(super) struct Seen<'a> {
     pairs: Vec<(u32, u32)>,
     up_only: Vec<u32>,
     down_only: Vec<u32>,
     copies: u64,
+    ambiguous: u64,
+    cut_or_joined: u64,
+    /// Sequence numbers are this much larger downstream.
+    shift: u32,
     up_list: &'a [u32],
     down_list: &'a [u32],
 }
 
 impl<'a> Judge<'a> {
+    pub fn new(
+        near: &'a Capture,
+        far: &'a Capture,
+        flow: u32,
+        way: Way,
+        (n, near_way): (&'a Flow, usize),
+        (f, far_way): (&'a Flow, usize),
+    ) -> Judge<'a> {
+        let (here, there) = (&n.packets[near_way][..], &f.packets[far_way][..]);
+        let (syn_here, syn_there) = (n.syn[near_way], f.syn[far_way]);
+        let up = way == Way::Up;
+        Judge {
+            near,
+            far,
+            flow,
+            way,
+            tcp: n.key.protocol == 6,
+            syn: if up {
+                (syn_here, syn_there)
+            } else {
+                (syn_there, syn_here)
+            },
+            up_list: if up { here } else { there },
+            down_list: if up { there } else { here },
+        }
+    }
+
     fn up(&self, i: u32) -> &'a Packet {
         let capture = match self.way {
             Way::Up => self.near,
@@ -45,58 +79,74 @@ impl<'a> Judge<'a> {
         &capture.packets[i as usize]
     }
 
-    fn turned<'b>(&self, raw: &Raw, (near, far): (&'b Vec<u32>, &'b Vec<u32>)) -> Turned<'b> {
+    /// Near and far turned into upstream and downstream; segments that were cut or joined find their pieces.
+    pub fn seen(&self, raw: &Raw) -> Seen<'a> {
         let join = |a: &[u32], b: &[u32]| {
             let mut all = [a, b].concat();
             all.sort_unstable();
             all
         };
-        match self.way {
-            Way::Up => Turned {
-                pairs: raw.pairs.clone(),
-                up_only: join(&raw.near_only, &raw.near_more),
-                down_only: raw.far_only.clone(),
-                copies: raw.far_more.len() as u64,
-                up_list: near,
-                down_list: far,
+        let up = self.way == Way::Up;
+        let mut seen = Seen {
+            pairs: if up {
+                raw.pairs.clone()
+            } else {
+                let mut turned: Vec<(u32, u32)> = raw.pairs.iter().map(|(n, f)| (*f, *n)).collect();
+                turned.sort_unstable();
+                turned
             },
-            Way::Down => Turned {
-                pairs: raw.pairs.iter().map(|(n, f)| (*f, *n)).collect(),
-                up_only: join(&raw.far_only, &raw.far_more),
-                down_only: raw.near_only.clone(),
-                copies: raw.near_more.len() as u64,
-                up_list: far,
-                down_list: near,
+            up_only: if up {
+                join(&raw.near_only, &raw.near_more)
+            } else {
+                join(&raw.far_only, &raw.far_more)
             },
+            down_only: if up {
+                raw.far_only.clone()
+            } else {
+                raw.near_only.clone()
+            },
+            copies: if up {
+                raw.far_more.len()
+            } else {
+                raw.near_more.len()
+            } as u64,
+            ambiguous: raw.ambiguous,
+            cut_or_joined: 0,
+            shift: if up {
+                raw.shift.0
+            } else {
+                raw.shift.0.wrapping_neg()
+            },
+            up_list: self.up_list,
+            down_list: self.down_list,
+        };
+        if self.tcp {
+            self.pieces_of_segments(&mut seen);
         }
+        seen
     }
 
-    fn inside(&self, p: &Packet, upstream: bool) -> bool {
-        let (from, to) = if upstream == (self.way == Way::Up) {
-            self.span.near
-        } else {
-            self.span.far
-        };
-        (from..=to).contains(&p.t_ns)
+    /// Takes the time of this direction's packets into the span in which both ends saw it.
+    pub fn widen(&self, seen: &Seen<'_>, span: &mut Span) {
+        for (u, v) in &seen.pairs {
+            span.widen(self.up(*u).t_ns, self.down(*v).t_ns);
+        }
     }
 
     pub fn direction(
         &self,
-        raw: &Raw,
+        mut t: Seen<'_>,
         other: &Raw,
-        lists: (&Vec<u32>, &Vec<u32>),
+        span: Span,
         out: &mut Matched,
     ) -> Direction {
-        let mut t = self.turned(raw, lists);
         let mut d = Direction {
             duplicated: t.copies,
-            ambiguous: raw.ambiguous,
+            ambiguous: t.ambiguous,
             ..Direction::default()
         };
-        d.changes.sequence_shift = match self.way {
-            Way::Up => raw.shift.0,
-            Way::Down => raw.shift.0.wrapping_neg(),
-        };
+        d.changes.sequence_shift = t.shift;
+        d.changes.cut_or_joined = t.cut_or_joined;
         if let (Some(a), Some(b)) = self.syn
             && (a.mss, a.window_scale, a.sack_permitted, a.timestamps)
                 != (b.mss, b.window_scale, b.sack_permitted, b.timestamps)
@@ -105,9 +155,6 @@ impl<'a> Judge<'a> {
         }
         for (u, v) in &t.pairs {
             d.changes.note(self.up(*u), self.down(*v));
-        }
-        if self.tcp {
-            self.pieces_of_segments(&mut t, &mut d);
         }
         for (u, v) in &t.pairs {
             let (u, v) = (self.up(*u), self.down(*v));
@@ -125,15 +172,12 @@ impl<'a> Judge<'a> {
         }
         d.arrived = t.pairs.len() as u64;
         reordering(&t.pairs, &mut d);
-        let before = t.up_only.len();
-        t.up_only.retain(|i| self.inside(self.up(*i), true));
-        out.outside += (before - t.up_only.len()) as u64;
-        let inside = t
-            .down_only
-            .iter()
-            .filter(|i| self.inside(self.down(**i), false));
-        d.downstream_only = inside.count() as u64;
-        out.outside += t.down_only.len() as u64 - d.downstream_only;
+        let (up_before, down_before) = (t.up_only.len(), t.down_only.len());
+        t.up_only.retain(|i| within(span.upstream, self.up(*i)));
+        t.down_only
+            .retain(|i| within(span.downstream, self.down(*i)));
+        d.downstream_only = t.down_only.len() as u64;
+        out.outside += (up_before - t.up_only.len() + down_before - t.down_only.len()) as u64;
         d.sent = d.arrived + t.up_only.len() as u64;
         let known = self.tcp.then(|| self.known(&t, other));
         for i in &t.up_only {
@@ -157,13 +201,13 @@ impl<'a> Judge<'a> {
             });
         }
         if let Some(known) = &known {
-            self.repeated(&t, known, &mut d);
+            self.repeated(&t, known, span, &mut d);
         }
         d
     }
 
     /// Places of all segments on one line: upstream numbers, downstream ones less the shift.
-    fn places(&self, t: &Turned<'_>, shift: u32) -> (HashMap<u32, i64>, HashMap<u32, i64>) {
+    fn places(&self, t: &Seen<'_>, shift: u32) -> (HashMap<u32, i64>, HashMap<u32, i64>) {
         let first = t
             .up_list
             .first()
@@ -184,14 +228,14 @@ impl<'a> Judge<'a> {
     }
 
     /// What an offload cut or joined becomes pairs too: the first piece stands for the whole.
-    fn pieces_of_segments(&self, t: &mut Turned<'_>, d: &mut Direction) {
+    fn pieces_of_segments(&self, t: &mut Seen<'_>) {
         let with_data = |p: &Packet| p.space() > 0;
         if !t.up_only.iter().any(|i| with_data(self.up(*i)))
             || !t.down_only.iter().any(|i| with_data(self.down(*i)))
         {
             return;
         }
-        let (up, down) = self.places(t, d.changes.sequence_shift);
+        let (up, down) = self.places(t, t.shift);
         let sent: Vec<(usize, i64, &Packet)> = t
             .up_only
             .iter()
@@ -218,7 +262,7 @@ impl<'a> Judge<'a> {
         let covered = cover(&sent, &got, lag);
         let mut whole: Vec<u32> = Vec::new();
         for (u, v, all) in covered.arrived {
-            d.changes.cut_or_joined += 1;
+            t.cut_or_joined += 1;
             // A segment of which a piece is missing counts as lost: it is what will be sent again.
             if all {
                 t.pairs.push((u as u32, v as u32));
@@ -233,12 +277,13 @@ impl<'a> Judge<'a> {
         t.pairs.sort_unstable();
     }
 
-    fn known(&self, t: &Turned<'_>, other: &Raw) -> Known {
-        let (places, _) = self.places(t, 0);
+    fn known(&self, t: &Seen<'_>, other: &Raw) -> Known {
+        let (places, down) = self.places(t, t.shift);
         let arrived: Vec<u32> = t.pairs.iter().map(|p| p.0).collect();
-        let mut ranges: Vec<(i64, i64)> = arrived
+        let mut ranges: Vec<(i64, i64)> = t
+            .down_list
             .iter()
-            .map(|i| (places[i], places[i] + i64::from(self.up(*i).space())))
+            .map(|i| (down[i], down[i] + i64::from(self.down(*i).space())))
             .filter(|r| r.1 > r.0)
             .collect();
         ranges.sort_unstable();
@@ -276,13 +321,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn repeated(&self, t: &Turned<'_>, known: &Known, d: &mut Direction) {
+    fn repeated(&self, t: &Seen<'_>, known: &Known, span: Span, d: &mut Direction) {
         const LONGEST: i64 = 1 << 20;
         let mut before: BTreeMap<i64, Vec<(i64, bool)>> = BTreeMap::new();
         let mut top = i64::MIN;
         for i in t.up_list {
             let p = self.up(*i);
-            if p.space() == 0 || !self.inside(p, true) {
+            if p.space() == 0 || !within(span.upstream, p) {
                 continue;
             }
             let (from, to) = (known.places[i], known.places[i] + i64::from(p.space()));
@@ -305,16 +350,19 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub fn pieces(&self, raw: &Raw, lists: (&Vec<u32>, &Vec<u32>), out: &mut [Fragments; 2]) {
-        let t = self.turned(raw, lists);
+    pub fn pieces(&self, t: &Seen<'_>, span: Span, out: &mut [Fragments; 2]) {
         let arrived: Vec<u32> = t.pairs.iter().map(|p| p.0).collect();
         let pieces = t
             .up_list
             .iter()
             .map(|i| (self.up(*i), arrived.binary_search(i).is_ok()))
-            .filter(|(p, _)| self.inside(p, true));
+            .filter(|(p, _)| within(span.upstream, p));
         fragments::count(pieces, &mut out[usize::from(self.way == Way::Down)]);
     }
+}
+
+fn within((from, to): (i64, i64), p: &Packet) -> bool {
+    (from..=to).contains(&p.t_ns)
 }
 
 /// What is known of the bytes of a TCP direction.

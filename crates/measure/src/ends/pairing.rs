@@ -1,7 +1,7 @@
 //! Packets of paired flows, one by one, and what the difference between the ends means.
 
 use super::capture::{Capture, Flow, PIECES, Packet, Syn};
-use super::judge::Judge;
+use super::judge::{Judge, Seen};
 use super::{Matched, flows};
 use crate::capture::frame::flag;
 use crate::track::Endpoint;
@@ -216,7 +216,33 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
         })
         .collect();
     let ways = ways(near, far, &raws);
-    let span = Span::of(near, far, &raws);
+    let judges: Vec<[Judge<'_>; 2]> = both
+        .iter()
+        .zip(&ways)
+        .enumerate()
+        .map(|(i, (b, ways))| {
+            let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
+            [0, 1].map(|w| {
+                Judge::new(
+                    near,
+                    far,
+                    i as u32,
+                    ways[w],
+                    (n, w),
+                    (f, w ^ usize::from(b.turned)),
+                )
+            })
+        })
+        .collect();
+    let seen: Vec<[Seen<'_>; 2]> = judges
+        .iter()
+        .zip(&raws)
+        .map(|(j, r)| [j[0].seen(&r[0]), j[1].seen(&r[1])])
+        .collect();
+    let mut spans = [Span::NONE; 2];
+    for (judge, seen) in judges.iter().flatten().zip(seen.iter().flatten()) {
+        judge.widen(seen, &mut spans[usize::from(judge.way == Way::Down)]);
+    }
     let mut out = Matched {
         near_only_flows: near.flows.len() - both.len(),
         far_only_flows: far.flows.len() - both.len(),
@@ -224,9 +250,9 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
         far_copies: far.copies,
         ..Matched::default()
     };
-    for (i, ((b, raw), way)) in both.iter().zip(raws).zip(ways).enumerate() {
+    for (i, (b, seen)) in both.iter().zip(seen).enumerate() {
         let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
-        let up = usize::from(way[0] != Way::Up);
+        let up = usize::from(ways[i][0] != Way::Up);
         let ends = |flow: &Flow, from_low: bool| {
             if from_low {
                 (flow.key.low, flow.key.high)
@@ -242,27 +268,14 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
             up: Direction::default(),
             down: Direction::default(),
         };
-        let [first, second] = raw;
-        for (w, raw, other) in [(0, &first, &second), (1, &second, &first)] {
-            let way = way[w];
-            let judge = Judge {
-                near,
-                far,
-                way,
-                flow: i as u32,
-                tcp: n.key.protocol == 6,
-                syn: match way {
-                    Way::Up => (n.syn[w], f.syn[w ^ usize::from(b.turned)]),
-                    Way::Down => (f.syn[w ^ usize::from(b.turned)], n.syn[w]),
-                },
-                span: &span,
-            };
-            let lists = (&n.packets[w], &f.packets[w ^ usize::from(b.turned)]);
-            let direction = judge.direction(raw, other, lists, &mut out);
+        for (w, seen) in seen.into_iter().enumerate() {
+            let judge = &judges[i][w];
+            let span = spans[usize::from(judge.way == Way::Down)];
             if pair.pieces {
-                judge.pieces(raw, lists, &mut out.fragments);
+                judge.pieces(&seen, span, &mut out.fragments);
             }
-            match way {
+            let direction = judge.direction(seen, &raws[i][1 - w], span, &mut out);
+            match judge.way {
                 Way::Up => pair.up = direction,
                 Way::Down => pair.down = direction,
             }
@@ -458,26 +471,22 @@ fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
         .collect()
 }
 
-/// When both ends saw packets of each other, on each one's clock.
+/// When packets of one way were seen at both ends: what was sent later was still under way when a capture ended, or
+/// the other one had ended.
+#[derive(Clone, Copy)]
 pub(super) struct Span {
-    pub near: (i64, i64),
-    pub far: (i64, i64),
+    pub upstream: (i64, i64),
+    pub downstream: (i64, i64),
 }
 
 impl Span {
-    fn of(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Span {
-        let mut span = Span {
-            near: (i64::MAX, i64::MIN),
-            far: (i64::MAX, i64::MIN),
-        };
-        for (n, f) in raws.iter().flatten().flat_map(|r| &r.pairs) {
-            let (n, f) = (
-                near.packets[*n as usize].t_ns,
-                far.packets[*f as usize].t_ns,
-            );
-            span.near = (span.near.0.min(n), span.near.1.max(n));
-            span.far = (span.far.0.min(f), span.far.1.max(f));
-        }
-        span
+    const NONE: Span = Span {
+        upstream: (i64::MAX, i64::MIN),
+        downstream: (i64::MAX, i64::MIN),
+    };
+
+    pub fn widen(&mut self, up: i64, down: i64) {
+        self.upstream = (self.upstream.0.min(up), self.upstream.1.max(up));
+        self.downstream = (self.downstream.0.min(down), self.downstream.1.max(down));
     }
 }

@@ -1,5 +1,6 @@
 //! `tailback trace`: what the packets of a capture say.
 
+mod ends;
 mod input;
 mod queues;
 mod report;
@@ -20,6 +21,7 @@ use std::path::PathBuf;
         A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
         tailback trace --traffic edge.pcap --plots figures\n  \
+        tailback trace near.pcap --far far.pcap -o path.rec\n  \
         tcpdump -i eth0 -s 128 -w - | tailback trace -"
 )]
 pub struct Args {
@@ -32,16 +34,28 @@ pub struct Args {
     /// Count packets that were captured twice (on two interfaces, by a mirror port) as two
     #[arg(long)]
     keep_copies: bool,
+    /// Write plots there as SVG, with --traffic or --far
+    #[arg(long, value_name = "DIRECTORY")]
+    plots: Option<PathBuf>,
     #[command(flatten)]
     traffic: traffic::Args,
+    #[command(flatten)]
+    ends: ends::Args,
     /// Print everything as JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    let plots = args.plots.as_deref();
     if args.traffic.asked() {
-        return traffic::run(&args.files, &args.traffic, args.json);
+        return traffic::run(&args.files, &args.traffic, plots, args.json);
+    }
+    if args.ends.asked() {
+        return ends::run(&args.files, &args.ends, plots, args.top, args.json);
+    }
+    if plots.is_some() {
+        return Err(usage("--plots: say of what, with --traffic or --far FILE"));
     }
     let mut tracker = Tracker::new(Settings {
         deduplicate: !args.keep_copies,

@@ -28,9 +28,6 @@ pub struct Args {
     /// one address that is in nearly all packets, or the private ones]
     #[arg(long, value_name = "ADDRESS[/LENGTH]", requires = "traffic", value_parser = prefix)]
     home: Vec<(IpAddr, u8)>,
-    /// Write the plots there as SVG: distributions with their fits, variance over time scales
-    #[arg(long, value_name = "DIRECTORY", requires = "traffic")]
-    plots: Option<PathBuf>,
 }
 
 impl Args {
@@ -71,7 +68,12 @@ fn protocol(frame: &Frame<'_>) -> Protocol {
     }
 }
 
-pub fn run(files: &[PathBuf], args: &Args, json: bool) -> anyhow::Result<Outcome> {
+pub fn run(
+    files: &[PathBuf],
+    args: &Args,
+    plots: Option<&Path>,
+    json: bool,
+) -> anyhow::Result<Outcome> {
     let step_ns = match args.step {
         Some(d) if d.as_nanos() < 1_000 => {
             return Err(usage("--step: a microsecond is the least; try 10ms"));
@@ -116,7 +118,7 @@ pub fn run(files: &[PathBuf], args: &Args, json: bool) -> anyhow::Result<Outcome
         found.unwatched_packets,
         "belong to pairs beyond the million that are watched for unsolicited ones",
     );
-    if let Some(directory) = &args.plots {
+    if let Some(directory) = plots {
         draw(&answer, directory)?;
     }
     if json {
