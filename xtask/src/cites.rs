@@ -152,6 +152,10 @@ const TITLES: &[(u32, &str)] = &[
         8622,
         "A Lower-Effort Per-Hop Behavior (LE PHB) for Differentiated Services",
     ),
+    (
+        8899,
+        "Packetization Layer Path MTU Discovery for Datagram Transports",
+    ),
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
     (9112, "HTTP/1.1"),
     (9113, "HTTP/2"),
