@@ -12,6 +12,9 @@
 //! bytes in steps of 10, 3 Mbit/s over a line of 1.97; 1470 bytes for B²/b). RFC 8899, Packetization Layer Path MTU
 //! Discovery for Datagram Transports, for probing with whole packets.
 //!
+//! A queue that fills while cut datagrams are counted hides what a full one does to them. It is therefore filled first, with
+//! datagrams that need no cutting.
+//!
 //! **Deviations.** A coarse grid and the edges in place of every tenth size; `step` sends them all. Gaps vary by a third:
 //! strict periods of sender and line lock into each other.
 //!
@@ -20,12 +23,12 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::sweep;
-use super::trains::{arrivals, direction, of_stage, one, rate_if_set, seconds};
+use super::trains::{direction, of_stage, one, rate_if_set, seconds, waits};
 use crate::answer::Figure;
-use base::Duration;
-use base::program::{Fragments, Marking, Sending, Shot, Step, Train};
+use base::program::{Due, Fate, Fragments, Marking, Program, Sending, Shot, Step, Train};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
+use base::{BitsPerSec, Duration};
 
 const PENG: &str = "Peng 2012, section 3.4";
 /// What the line carries is looked at with datagrams that every link takes whole.
@@ -37,9 +40,15 @@ const ABOVE_EDGE: u32 = 18;
 /// So many datagrams are sent at least, so that a third less is no chance; but not for longer than this.
 const ENOUGH: f64 = 700.0;
 const LONGEST_S: f64 = 12.0;
-/// So many of a size that is cut: what lacks a piece waits for it for a minute in the receiving host, which has room
-/// for some fifteen hundred (ip6frag_high_thresh is 4 MB).
+/// So many of a size that is cut.
 const CUT: f64 = 240.0;
+/// Fragments that a receiving host has room for until their datagrams are whole: 4 MB (Linux, ip6frag_high_thresh and
+/// ipfrag_high_thresh), of which a packet of 1500 bytes takes up to 4352. Once that is full, nothing that is cut
+/// arrives any more.
+const ROOM: u64 = 900;
+/// So long the host keeps them: RFC 8200 section 4.5; Linux has 30 s for IPv4 (ipfrag_time).
+const KEPT_V6_S: u64 = 60;
+const KEPT_V4_S: u64 = 30;
 const FACTORS: [f64; 8] = [0.9, 0.97, 1.05, 1.15, 1.25, 1.35, 1.45, 1.55];
 /// The grid in the absence of a step.
 const GRID: [u32; 16] = [
@@ -145,18 +154,31 @@ struct Held {
     bps: f64,
 }
 
+/// What was sent at the rate in question, behind what filled the queue.
+fn counted(train: &Train) -> impl Iterator<Item = (Due, Fate)> + '_ {
+    let last = train.facts.program.steps().len() - 1;
+    train.datagrams().filter(move |(due, _)| due.step == last)
+}
+
 fn throughput(train: &Train) -> Option<Held> {
-    let sent: Vec<i64> = train.fates.iter().filter_map(|f| f.sent_ns).collect();
-    let time = (sent.last()? - sent.first()?) as f64;
+    let sent: Vec<i64> = counted(train).filter_map(|(_, f)| f.sent_ns).collect();
+    let time = sent.last()? - sent.first()?;
+    let mut all: Vec<i64> = counted(train).filter_map(|(_, f)| f.received_ns).collect();
+    all.sort_unstable();
     let size = train.facts.program.largest_payload();
-    let all = arrivals(train);
-    let first = all.first().map_or(0, |a| a.0) as f64;
-    let late = |a: &&(i64, f64)| (first + time / 2.0..=first + time).contains(&(a.0 as f64));
+    let first = all.first().copied().unwrap_or(0);
+    let late = |at: &&i64| (first + time / 2..=first + time).contains(*at);
     let arrived = all.iter().filter(late).count() as f64;
-    (time > 0.0).then_some(Held {
+    (time > 0).then_some(Held {
         size,
-        bps: arrived * f64::from(size) * 16e9 / time,
+        bps: arrived * f64::from(size) * 16e9 / time as f64,
     })
+}
+
+fn arrived(train: &Train) -> u64 {
+    counted(train)
+        .filter(|(_, f)| f.received_ns.is_some())
+        .count() as u64
 }
 
 /// Sizes that were held, ascending, with what they brought.
@@ -251,6 +273,7 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
     };
     let to = words.bytes("to").get() as u32;
     let rest = Duration::from_millis(500);
+    let headers = trains.first().map_or(28, |t| t.facts.headers);
     let longest = match whole(trains, to) {
         Ok(longest) => longest,
         Err(payload) => {
@@ -271,12 +294,15 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             words.duration("hold").max(lasts(ENOUGH))
         };
         let step = restless(payload, rate, time);
-        Some(one(
-            format!("{stage} {payload} {}", rate as u64),
-            way,
-            rest,
-            step,
-        ))
+        let lacking = step.count() * u64::from(pieces(payload, longest, headers) - 1);
+        let fill = (lacking > 0 && rate > plateau).then(|| filling(trains, longest, plateau));
+        let steps = fill.into_iter().chain([step]).collect();
+        Some(Sending {
+            stage: format!("{stage} {payload} {}", rate as u64),
+            direction: way,
+            programs: vec![Program::new(steps).expect("two steps within the limits")],
+            rest: rest.max(until_room(trains, lacking, longest)),
+        })
     };
     let edges = match edges(trains, longest, to) {
         Ok(edges) => edges,
@@ -298,6 +324,44 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
     let tried = of_stage(trains, "rate").count();
     let factor = FACTORS.get(tried)?;
     hold("rate", size, factor * plateau)
+}
+
+/// Fragments of a train that the receiving host keeps because their datagrams lack another one.
+fn kept(train: &Train, longest: u32) -> u64 {
+    let each = pieces(
+        train.facts.program.largest_payload(),
+        longest,
+        train.facts.headers,
+    );
+    match train.facts.fragments_received {
+        _ if each < 2 => 0,
+        Some(f) => {
+            (f.first + f.second + f.further).saturating_sub(u64::from(each) * arrived(train))
+        }
+        None => (counted(train).count() as u64 - arrived(train)) * u64::from(each - 1),
+    }
+}
+
+/// How long to wait until the receiving host has room for so many more fragments.
+fn until_room(trains: &[Train], more: u64, longest: u32) -> Duration {
+    let last = |t: &Train| t.fates.iter().rev().find_map(|f| f.sent_ns);
+    let Some(now) = trains.last().and_then(last) else {
+        return Duration::ZERO;
+    };
+    let v6 = trains.iter().any(|t| t.facts.headers > 28);
+    let stay = Duration::from_secs(if v6 { KEPT_V6_S } else { KEPT_V4_S });
+    let mut room = ROOM.saturating_sub(more);
+    for train in trains.iter().rev().filter(|_| more > 0) {
+        match room.checked_sub(kept(train, longest)) {
+            Some(left) => room = left,
+            // All of this one have to be forgotten, and with it what came before.
+            None => {
+                let ago = now - last(train).unwrap_or(now);
+                return stay.saturating_sub(Duration::from_nanos(ago.max(0) as u64));
+            }
+        }
+    }
+    Duration::ZERO
 }
 
 /// The sizes to hold, and both sides of each edge.
@@ -327,6 +391,15 @@ fn restless(payload: u32, rate: f64, time: Duration) -> Step {
     });
     let rounds = time.as_secs_f64() / (gap * TURNS.len() as f64);
     Step::new((rounds as u64).max(1), shots.into())
+}
+
+/// As many datagrams in one piece as fill the queue that the overload has shown, at twice the line's rate.
+fn filling(trains: &[Train], longest: u32, plateau: f64) -> Step {
+    let overloads = of_stage(trains, "overload");
+    let deepest = overloads.flat_map(waits).map(|w| w.1).fold(0.0, f64::max);
+    let time = (1.2 * deepest / 1e3).clamp(0.1, LONGEST_S);
+    let rate = BitsPerSec::new((2.0 * plateau) as u64);
+    Step::steady(longest.min(PLAIN), rate, seconds(time))
 }
 
 /// A size just above the first edge: as the document's 1470 bytes.
@@ -478,7 +551,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     match (sent, received) {
         (Some(sent), Some(received)) => {
             outcome.evidence.push(format!(
-                "of {} first and {} second fragments sent, {} and {} arrived",
+                "of {} first and {} second fragments sent into a full queue, {} and {} arrived",
                 sent.first, sent.second, received.first, received.second
             ));
             let share = |got: u64, of: u64| crate::stats::wilson(got.min(of) as f64, of as f64);
@@ -507,38 +580,37 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
 fn unassembled(trains: &[Train]) -> Option<u64> {
     let lacking = |t: &Train| {
         let f = t.facts.fragments_received?;
-        let arrived = t.sent() - t.lost();
         // Of second pieces hardly any arrives whose first one was lost before it.
-        (f.whole == 0 && f.further == 0).then(|| f.first.min(f.second).saturating_sub(arrived))
+        (f.first > 0 && f.further == 0).then(|| f.first.min(f.second).saturating_sub(arrived(t)))
     };
     let all = of_stage(trains, "size").chain(of_stage(trains, "rate"));
     let (lacking, sent) = all.fold((0, 0), |(n, of), t| match lacking(t) {
-        Some(l) => (n + l, of + t.sent()),
+        Some(l) => (n + l, of + counted(t).count() as u64),
         None => (n, of),
     });
     (lacking * 10 > sent).then_some(lacking)
 }
 
-/// Fragments of all trains at the size just above the first edge.
+/// Fragments of all trains at the size just above the first edge that met a full queue.
 fn fragments(trains: &[Train]) -> (Option<Fragments>, Option<Fragments>) {
+    let full = of_stage(trains, "rate").filter(|t| t.facts.program.steps().len() > 1);
+    let some = full.clone().next().is_some();
     let sum = |of: fn(&Train) -> Option<Fragments>| {
-        of_stage(trains, "rate")
-            .map(of)
-            .try_fold(Fragments::default(), |sum, f| {
-                let f = f?;
-                Some(Fragments {
-                    whole: sum.whole + f.whole,
-                    first: sum.first + f.first,
-                    second: sum.second + f.second,
-                    further: sum.further + f.further,
-                })
+        let mut all = full.clone().map(of);
+        let sum = all.try_fold(Fragments::default(), |sum, f| {
+            let f = f?;
+            Some(Fragments {
+                whole: sum.whole + f.whole,
+                first: sum.first + f.first,
+                second: sum.second + f.second,
+                further: sum.further + f.further,
             })
+        });
+        sum.filter(|_| some)
     };
-    let some = of_stage(trains, "rate").next().is_some();
-    let of = |f: Option<Fragments>| f.filter(|_| some);
     (
-        of(sum(|t| t.facts.fragments_sent)),
-        of(sum(|t| t.facts.fragments_received)),
+        sum(|t| t.facts.fragments_sent),
+        sum(|t| t.facts.fragments_received),
     )
 }
 
