@@ -302,10 +302,15 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
                 Figure::Is { low, .. } => b.min(low),
                 Figure::CannotTell { .. } => b,
             };
+            // Between a step that passes and the next, which does not, lies what comes out under overload.
+            let value = match bad {
+                Some(bad) if (b..bad).contains(&plateau) => plateau,
+                _ => b.min(plateau),
+            };
             Figure::Is {
-                value: b.min(plateau),
+                value,
                 low: least,
-                high: bad.unwrap_or(b).max(b.min(plateau)),
+                high: bad.unwrap_or(b).max(value),
             }
         }
     };
