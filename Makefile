@@ -23,7 +23,7 @@ demo: build ## the whole job on one machine, over an emulated ADSL line
 test: deps assets ## installs what tests need and runs all of them
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- --deny warnings
-	$(CARGO) test --release --workspace
+	$(CARGO) test --release --workspace --no-fail-fast
 	$(CARGO) doc --release --workspace --no-deps --quiet
 	$(CARGO) xtask check
 	cd $(WEB) && npm test

@@ -11,18 +11,18 @@ pub struct Quantiles {
 
 const STEPS: u32 = 6;
 
+/// Values below `1 << STEPS` have a step each.
 #[inline]
 fn step(value: u64) -> usize {
-    let value = value | 1 << STEPS;
-    let octave = value.ilog2() - STEPS;
-    ((octave as usize) << STEPS) + (value >> octave) as usize - (1 << STEPS)
+    let octave = (value | 1 << STEPS).ilog2() - STEPS;
+    ((octave as usize) << STEPS) + (value >> octave) as usize
 }
 
 /// The middle of a step.
 fn middle(step: usize) -> u64 {
-    let (octave, rest) = (step >> STEPS, step as u64 & ((1 << STEPS) - 1));
-    let low = ((1 << STEPS) + rest) << octave;
-    low + ((1 << octave) >> 1)
+    let octave = (step >> STEPS).saturating_sub(1);
+    let low = (step - (octave << STEPS)) as u64;
+    (low << octave) + ((1 << octave) >> 1)
 }
 
 impl Quantiles {
