@@ -36,9 +36,9 @@ CASES = {
         "truth": ADSL | {"discipline": {"aqm"}},
     },
     "shdsl": {
-        "says": "SHDSL 2 Mbit/s both ways, 3.4 ms, 51 packets",
+        "says": "SHDSL 2.035 Mbit/s both ways, 3.3 ms, 50 packets",
         "args": ["--link", "shdsl"],
-        "truth": {"down_bps": 2e6, "up_bps": 2e6, "base_ms": 3.4, "queue_ms": 306, "queue_bytes": 76_500, "discipline": {"drop_tail"}},
+        "truth": {"down_bps": 2.035e6, "up_bps": 2.035e6, "base_ms": 3.26, "queue_ms": 295, "queue_bytes": 75_000, "discipline": {"drop_tail"}},
     },
     "fiber": {
         "says": "fiber 60/60 Mbit/s, 20 ms, a BDP of buffer",

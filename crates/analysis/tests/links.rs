@@ -167,12 +167,12 @@ fn says_aqm_and_not_fair_queueing_behind_codel() {
 }
 
 #[test]
-fn finds_51_packets_before_the_shdsl_line() {
+fn finds_50_packets_before_the_shdsl_line() {
     for (name, a) in answers("shdsl", &[], ALL) {
-        // 51 packets of 1500 bytes at 2 Mbit/s.
-        drop_tail(&name, &a.up, 2e6, 306.0);
-        drop_tail(&name, &a.down, 2e6, 306.0);
-        near(&name, &a.base_rtt_ms, 3.4, 0.05);
+        // 50 packets of 1500 bytes at 2.035 Mbit/s.
+        drop_tail(&name, &a.up, 2.035e6, 294.8);
+        drop_tail(&name, &a.down, 2.035e6, 294.8);
+        near(&name, &a.base_rtt_ms, 3.26, 0.05);
     }
 }
 

@@ -43,8 +43,6 @@ fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording()
         "-6",
         "--link",
         "shdsl",
-        "--set",
-        "up.queue=fifo:packets=50",
         "--json",
         "-o",
         rec,
