@@ -111,7 +111,7 @@ pub const SPEC: Spec = Spec {
             },
         ],
     },
-    takes: "about three minutes, one and a half times what the line carries in that time",
+    takes: "four to five minutes, half of it waiting; 20 MB over 2 Mbit/s",
     beside_others: false,
     how: How::Crafted(next),
     answer: |words, recording| answer(words, &Train::all_of(recording)),
