@@ -189,7 +189,8 @@ def make_synthetic(file, connections=200_000, live=100_000):
                                               (0, 1, 1, 24, 100), (1, 1, 101, 24, 1000), (0, 101, 1001, 20, 0)][step]
             src, dst, sport, dport = (client, 0x0A63_0001, port, 443) if not back else (0x0A63_0001, client, 443, port)
             ip = struct.pack(">BBHHHBBHII", 0x45, 0, 40 + payload, t & 0xFFFF, 0x4000, 64, 6, 0, src, dst)
-            tcp = struct.pack(">HHIIBBHHH", sport, dport, 1000 + n + seq, (5000 + n + ack) if flags & 16 else 0, 0x50, flags, 65535, 0, 0)
+            first, other = (5000 + n, 1000 + n) if back else (1000 + n, 5000 + n)
+            tcp = struct.pack(">HHIIBBHHH", sport, dport, first + seq, (other + ack) if flags & 16 else 0, 0x50, flags, 65535, 0, 0)
             data = ether + ip + tcp + bytes(min(payload, 128 - 54))
             out.write(struct.pack("<IIII", t // 1_000_000, t % 1_000_000, len(data), 54 + payload) + data)
 

@@ -86,7 +86,7 @@ pub mod flag {
 }
 
 /// TCP's options that say something about delay and loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub mss: Option<u16>,
     pub window_scale: Option<u8>,
@@ -111,65 +111,68 @@ impl Tcp<'_> {
         self.flags & flag != 0
     }
 
-    #[inline]
     pub fn parse_options(&self) -> Options {
-        let mut o = Options::default();
-        o.fill(self.options);
-        o
+        Options::read(self.options)
+    }
+
+    /// TSval and TSecr, where they are all the options: two no-operations before them, as almost every segment has it.
+    #[inline(always)]
+    pub fn timestamps_alone(&self) -> Option<(u32, u32)> {
+        let all = <&[u8; 12]>::try_from(self.options).ok()?;
+        (be32(all, 0) == 0x0101_080a).then(|| (be32(all, 4), be32(all, 8)))
     }
 }
 
 impl Options {
-    /// What a header's options say, into a place of the caller's.
-    #[inline(always)]
-    pub fn fill(&mut self, options: &[u8]) {
-        // What almost every segment carries: two no-operations, then timestamps.
-        if let Ok(ts) = <&[u8; 12]>::try_from(options)
-            && be32(ts, 0) == 0x0101_080a
-        {
-            self.timestamps = Some((be32(ts, 4), be32(ts, 8)));
-        } else if !options.is_empty() {
-            self.read(options);
-        }
-    }
+    pub const NONE: Options = Options {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: [(0, 0); 4],
+        blocks: 0,
+    };
 
-    fn read(&mut self, mut rest: &[u8]) {
+    /// What a header's options say.
+    pub fn read(mut rest: &[u8]) -> Options {
+        let mut o = Options::NONE;
         while let [kind, tail @ ..] = rest {
             if *kind == 0 {
-                return;
+                break;
             }
             if *kind == 1 {
                 rest = tail;
                 continue;
             }
             let Some(len) = tail.first().map(|l| usize::from(*l)).filter(|l| *l >= 2) else {
-                return;
+                break;
             };
             let Some(value) = rest.get(2..len) else {
-                return;
+                break;
             };
             match (kind, value.len()) {
-                (2, 2) => self.mss = Some(be16(value, 0)),
+                (2, 2) => o.mss = Some(be16(value, 0)),
                 // RFC 7323 section 2.3: a shift above 14 counts as 14.
-                (3, 1) => self.window_scale = Some(value[0].min(14)),
-                (4, 0) => self.sack_permitted = true,
+                (3, 1) => o.window_scale = Some(value[0].min(14)),
+                (4, 0) => o.sack_permitted = true,
                 (5, n) if n % 8 == 0 => {
-                    self.blocks = 0;
-                    for (slot, block) in self.sack.iter_mut().zip(value.chunks_exact(8)) {
+                    o.blocks = 0;
+                    for (slot, block) in o.sack.iter_mut().zip(value.chunks_exact(8)) {
                         *slot = (be32(block, 0), be32(block, 4));
-                        self.blocks += 1;
+                        o.blocks += 1;
                     }
                 }
-                (8, 8) => self.timestamps = Some((be32(value, 0), be32(value, 4))),
+                (8, 8) => o.timestamps = Some((be32(value, 0), be32(value, 4))),
                 _ => {}
             }
             rest = &rest[len..];
         }
+        o
     }
 }
 
 /// The IP packet within a record; `None` where there is none, or not enough of it.
-#[inline]
+#[inline(always)]
 pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     // What almost every frame is.
     if record.link == LinkType::ETHERNET
@@ -184,6 +187,7 @@ pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     parse_any(record)
 }
 
+#[inline(never)]
 fn parse_any<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     let (version, at) = network(record.link, record.data)?;
     let data = record.data.get(at..)?;

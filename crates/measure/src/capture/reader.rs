@@ -46,17 +46,20 @@ const READ: usize = 256 << 10;
 /// No record is larger; a length beyond it is damage.
 const MOST: usize = 16 << 20;
 /// Around the time of the record before, what comes after damage must lie within a day.
-const NEAR_S: i64 = 86_400;
+const NEAR_S: u32 = 86_400;
+/// Nanoseconds of a second.
+const TICKS: u32 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Classic {
     swapped: bool,
-    nanos: bool,
     /// Bytes of a record's header: 16, or 24 in the variant of A. Kuznetzov.
     header: usize,
+    /// Fractions of a second are counted in units of so many ns.
+    tick_ns: u32,
     link: LinkType,
     most: usize,
-    last_s: Option<i64>,
+    last_s: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,7 +119,7 @@ pub struct Reader<R> {
     offset: u64,
     ended: bool,
     format: Format,
-    /// The packet of the pcapng block at hand.
+    /// The packet at hand, where it took more than a look to find it.
     found: Option<Found>,
     damage: Vec<Damage>,
     /// Packets that the capturing system itself says it dropped.
@@ -176,7 +179,7 @@ impl<R: Read> Reader<R> {
         let link = LinkType(word(swapped, head, 20) as u16);
         reader.format = Format::Classic(Classic {
             swapped,
-            nanos,
+            tick_ns: if nanos { 1 } else { 1000 },
             header,
             link,
             most: snaplen.clamp(256 << 10, MOST),
@@ -190,13 +193,13 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Input that cannot be read. Damaged input is no error: see [`Reader::damage`].
-    #[inline]
+    #[inline(always)]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
         // A record is put together in one place only: from two, it would have to go through memory.
         loop {
             let found = match &mut self.format {
-                Format::Classic(c) => c.whole(&self.buffer[self.start..self.end]),
-                Format::Blocks(_) => self.found.take(),
+                Format::Classic(c) if !c.swapped => c.whole(&self.buffer[self.start..self.end]),
+                _ => self.found.take(),
             };
             if let Some(f) = found {
                 let from = self.start + f.from;
@@ -312,7 +315,7 @@ impl<R: Read> Reader<R> {
 
     #[inline]
     fn classic(&mut self) -> Result<Step, CaptureError> {
-        let Format::Classic(c) = self.format else {
+        let Format::Classic(mut c) = self.format else {
             unreachable!("only called for the classic format")
         };
         if !self.need(c.header)? {
@@ -321,7 +324,7 @@ impl<R: Read> Reader<R> {
         let head = &self.buffer[self.start..];
         let (s, fraction) = (word(c.swapped, head, 0), word(c.swapped, head, 4));
         let len = word(c.swapped, head, 8) as usize;
-        if len > c.most || fraction >= c.unit() {
+        if len > c.most || fraction >= TICKS / c.tick_ns {
             return Ok(Step::Bad(format!(
                 "a record that claims {len} bytes at {s}.{fraction}"
             )));
@@ -334,6 +337,10 @@ impl<R: Read> Reader<R> {
             } else {
                 Step::End
             });
+        }
+        if c.swapped {
+            self.found = c.whole(&self.buffer[self.start..self.end]);
+            self.format = Format::Classic(c);
         }
         Ok(Step::Ready)
     }
@@ -477,29 +484,25 @@ enum Seek {
 
 impl Classic {
     /// The record at the begin of `rest`, where it is sound and all of it is there.
-    #[inline]
+    #[inline(always)]
     fn whole(&mut self, rest: &[u8]) -> Option<Found> {
         let head = rest.first_chunk::<16>()?;
         let (s, fraction) = (word(self.swapped, head, 0), word(self.swapped, head, 4));
-        let len = word(self.swapped, head, 8) as usize;
-        if len > self.most || fraction >= self.unit() || rest.len() < self.header + len {
+        let len = word(self.swapped, head, 8);
+        let end = self.header + len as usize;
+        let ns = u64::from(fraction) * u64::from(self.tick_ns);
+        if len as usize > self.most || ns >= u64::from(TICKS) || rest.len() < end {
             return None;
         }
-        self.last_s = Some(i64::from(s));
-        let ns = i64::from(fraction) * if self.nanos { 1 } else { 1000 };
+        self.last_s = Some(s);
         Some(Found {
-            t_ns: Some(i64::from(s) * 1_000_000_000 + ns),
+            t_ns: Some((u64::from(s) * u64::from(TICKS) + ns) as i64),
             link: self.link,
-            original_len: word(self.swapped, head, 12).max(len as u32),
+            original_len: word(self.swapped, head, 12).max(len),
             from: self.header,
-            len,
-            total: self.header + len,
+            len: len as usize,
+            total: end,
         })
-    }
-
-    #[inline(always)]
-    fn unit(&self) -> u32 {
-        if self.nanos { 1_000_000_000 } else { 1_000_000 }
     }
 
     /// The length of a record that may stand here.
@@ -509,11 +512,9 @@ impl Classic {
             word(self.swapped, head, 8) as usize,
             word(self.swapped, head, 12) as usize,
         );
-        let near = self
-            .last_s
-            .is_none_or(|last| (i64::from(s) - last).abs() <= NEAR_S);
+        let near = self.last_s.is_none_or(|last| s.abs_diff(last) <= NEAR_S);
         (near
-            && fraction < self.unit()
+            && fraction < TICKS / self.tick_ns
             && (14..=self.most).contains(&len)
             && (len..=MOST).contains(&whole))
         .then_some(len)

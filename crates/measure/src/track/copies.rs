@@ -4,7 +4,8 @@
 //! identification, sequence, ACK, flags, length, checksum and ends within 2 ms is the same packet; within 1 s it is
 //! where the copy has another TTL or VLAN, for it has gone one hop further, where it may have waited.
 
-use crate::capture::frame::{Frame, Options, Tcp};
+use super::packet::Packet;
+use super::table::fold;
 
 /// The same packet at the same place is a few microseconds apart; after another hop it may have waited.
 const TWICE_NS: i64 = 2_000_000;
@@ -28,27 +29,20 @@ impl Default for Copies {
 
 impl Copies {
     /// Whether this packet was captured before; `news` says that it cannot have been.
-    #[inline]
-    pub fn is_copy(
-        &mut self,
-        t: i64,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
-        options: &Options,
-        news: impl FnOnce() -> bool,
-    ) -> bool {
+    #[inline(always)]
+    pub fn is_copy(&mut self, p: &Packet, news: bool) -> bool {
         // Without an identification two equal packets may well be two: a second duplicate ACK, say. Data
         // with a timestamp cannot be repeated within a millisecond.
-        if frame.id == 0 && (options.timestamps.is_none() || tcp.payload == 0) {
+        if p.id == 0 && (p.timestamps().is_none() || p.payload == 0) {
             return false;
         }
-        let hash = fingerprint(frame, tcp, options);
-        let place = (u64::from(frame.vlan) * 151 + u64::from(frame.ttl)) & 0xff;
-        let tick = (t / TICK_NS) as u16;
+        let hash = fingerprint(p);
+        let place = (u64::from(p.vlan) * 151 + u64::from(p.ttl)) & 0xff;
+        let tick = (p.t / TICK_NS) as u16;
         let slot = &mut self.0[hash as usize % PRINTS];
         let print = hash >> 24 << 24 | place << 16 | u64::from(tick);
         // The print of what is news need not be looked up, and waiting for memory costs more than the question.
-        if !news() && *slot >> 24 == hash >> 24 {
+        if !news && *slot >> 24 == hash >> 24 {
             let apart = i64::from(tick.wrapping_sub(*slot as u16)) * TICK_NS;
             let limit = if *slot >> 16 & 0xff == place {
                 TWICE_NS
@@ -65,25 +59,16 @@ impl Copies {
 }
 
 /// Everything by which two packets that left one sender differ, and who they are between.
-#[inline]
-fn fingerprint(frame: &Frame<'_>, tcp: &Tcp<'_>, options: &Options) -> u64 {
-    let low =
-        |a: &[u8; 16]| u64::from_be_bytes([a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]]);
-    let fold = |a: u64, b: u64| {
-        let product = u128::from(a) * u128::from(b);
-        (product >> 64) as u64 ^ product as u64
-    };
-    let ports = u64::from(tcp.src_port) << 48 | u64::from(tcp.dst_port) << 32;
-    let ends = low(&frame.src).rotate_left(16) ^ low(&frame.dst) ^ ports;
-    let stamp = options.timestamps.map_or(0, |(value, _)| value);
-    let content = u64::from(frame.id) << 32 ^ u64::from(tcp.seq);
-    let rest = u64::from(tcp.ack) << 32 | u64::from(tcp.checksum) << 16 | u64::from(tcp.flags);
-    let more = u64::from(stamp) << 32 | u64::from(tcp.payload);
+#[inline(always)]
+fn fingerprint(p: &Packet) -> u64 {
+    let ends = if p.swapped { !p.hash } else { p.hash };
+    let stamp = p.timestamps().map_or(0, |(value, _)| value);
+    let content = u64::from(p.id) << 32 ^ u64::from(p.seq);
+    let rest = u64::from(p.ack) << 32 | u64::from(p.checksum) << 16 | u64::from(p.flags);
+    let more = u64::from(stamp) << 32 | u64::from(p.payload);
     fold(
-        fold(
-            content ^ 0x9e37_79b9_7f4a_7c15,
-            ends ^ 0x243f_6a88_85a3_08d3,
-        ) ^ fold(rest ^ 0x1319_8a2e_0370_7344, more ^ 0xa409_3822_299f_31d0),
+        fold(content ^ 0x9e37_79b9_7f4a_7c15, ends)
+            ^ fold(rest ^ 0x1319_8a2e_0370_7344, more ^ 0xa409_3822_299f_31d0),
         0x9e37_79b9_7f4a_7c15,
     )
 }

@@ -6,9 +6,11 @@ use super::bursts::BurstKind;
 use super::detail::{Detail, UnderWay};
 use super::events::{Events, NOTHING, Retransmission};
 use super::limits::Moment;
+use super::packet::Packet;
 use super::segments::{Hole, Segment, Segments};
+use super::table::Touch;
 use super::watch::{Act, Watch};
-use crate::capture::frame::{Frame, Options, Tcp, flag};
+use crate::capture::frame::{Options, flag};
 use std::ops::Range;
 
 /// What is counted in every direction.
@@ -114,36 +116,52 @@ pub(super) struct State {
     una: u64,
     /// After the FIN; 0 before there is one.
     fin: u64,
+    /// Highest ACK that this end has sent, to know its repetitions.
+    acked: u64,
     segments: Segments,
     /// Latest transmission of anything that was acknowledged.
     last_acked_t: i64,
     /// When data was last sent, and when an ACK last came.
     data_t: i64,
     ack_t: i64,
+    srtt: i64,
+    rttvar: i64,
+    repair: Option<Box<Repair>>,
     /// What this end last offered to the other, scaled where both SYNs were seen.
     window: u32,
+    /// Payload of a full segment: what the other end allowed, or the largest seen.
+    mss: u32,
+    duplicates: u32,
+    /// As it stood in the header of the packet before the latest ACK.
+    previous_window: u16,
+    recovery: Recovery,
     window_seen: bool,
     started: bool,
     ack_of_data: bool,
     /// The last data sent filled its segment.
     full: bool,
     mss_known: bool,
-    /// Payload of a full segment: what the other end allowed, or the largest seen.
-    mss: u32,
-    recovery: Recovery,
-    /// As it stood in the header of the packet before the latest ACK.
-    previous_window: u16,
-    duplicates: u32,
-    /// Highest ACK that this end has sent, to know its repetitions.
-    acked: u64,
+}
+
+/// What most directions never need: of losses and their repair.
+#[derive(Debug, Default)]
+struct Repair {
+    /// The highest byte that SACK reported, and one.
     sack_top: u64,
+    /// Where the loss was noticed.
     recover: u64,
     /// When the time-out that is being recovered from came.
     timeout_t: i64,
-    srtt: i64,
-    rttvar: i64,
-    chain: Option<Box<Chain>>,
+    chain: Option<Chain>,
 }
+
+/// Where nothing was lost.
+static NO_REPAIR: Repair = Repair {
+    sack_top: 0,
+    recover: 0,
+    timeout_t: 0,
+    chain: None,
+};
 
 /// Transmissions of the segment that everything waits for.
 #[derive(Debug, Default)]
@@ -157,6 +175,15 @@ impl State {
     #[inline]
     fn is_near(&self, away: i64) -> bool {
         away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt / 4)
+    }
+
+    fn repair(&self) -> &Repair {
+        self.repair.as_deref().unwrap_or(&NO_REPAIR)
+    }
+
+    #[cold]
+    fn repair_mut(&mut self) -> &mut Repair {
+        self.repair.get_or_insert_default()
     }
 }
 
@@ -226,6 +253,15 @@ impl Half {
     }
 }
 
+impl Touch for Side {
+    fn touch(&self) -> u64 {
+        let (h, s) = (&self.half, &self.state);
+        let counts = h.counts.packets ^ h.counts.in_flight_max;
+        let times = h.rtt.count as i64 ^ h.last_ns.unwrap_or(0) ^ s.ack_t ^ s.srtt;
+        counts ^ s.next ^ s.acked ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
+    }
+}
+
 impl Side {
     pub fn initial_seq(&self) -> Option<u32> {
         self.half.isn
@@ -252,216 +288,175 @@ impl Side {
 
     /// Whether this packet moves the connection on: such a one has not been seen before.
     #[inline]
-    pub fn is_news(&self, tcp: &Tcp<'_>) -> bool {
-        if tcp.payload > 0 || tcp.flags & (flag::SYN | flag::FIN) != 0 {
-            !self.state.started || extend(self.state.next, tcp.seq) >= self.state.next
-        } else {
-            extend(self.state.acked, tcp.ack) > self.state.acked
-        }
+    pub fn is_news(&self, p: &Packet) -> bool {
+        let s = &self.state;
+        let (known, said) = match p.occupied() {
+            0 => (s.acked, p.ack.wrapping_sub(1)),
+            _ => (s.next, p.seq),
+        };
+        !s.started || said.wrapping_sub(known as u32) as i32 >= 0
     }
 
     /// What every packet says: options, window, flags.
-    #[inline]
-    pub fn note(
-        &mut self,
-        t: i64,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
-        options: &Options,
-        other: Other,
-    ) {
+    #[inline(always)]
+    pub fn note(&mut self, p: &Packet, options: &Options, other: Other) {
         let half = &mut self.half;
         let c = &mut half.counts;
         match half.last_ns {
-            Some(last) => c.longest_silence_ns = c.longest_silence_ns.max(t - last),
-            None => half.first_ns = Some(t),
+            Some(last) => c.longest_silence_ns = c.longest_silence_ns.max(p.t - last),
+            None => half.first_ns = Some(p.t),
         }
-        half.last_ns = Some(t);
+        half.last_ns = Some(p.t);
         c.packets += 1;
-        half.timestamps |= options.timestamps.is_some();
-        let marks = frame.traffic_class & 3 == 3 || tcp.flags & (flag::ECE | flag::CWR) != 0;
-        if marks || tcp.window == 0 || tcp.flags & (flag::SYN | flag::FIN | flag::RST) != 0 {
-            self.note_rare(frame, tcp, options);
+        half.timestamps |= p.timestamps().is_some();
+        const RARE: u8 = flag::ECE | flag::CWR | flag::SYN | flag::FIN | flag::RST;
+        if p.is_marked() || p.window == 0 || p.flags & RARE != 0 {
+            self.note_rare(p, options);
         }
-        if tcp.has(flag::RST) {
+        if p.has(flag::RST) {
             return;
         }
         // RFC 7323 section 2.2: scaled only where both sides agreed, and never in a SYN itself.
         let shift = match (self.half.window_scale, other.window_scale) {
-            (Some(shift), Some(_)) if !tcp.has(flag::SYN) => shift,
+            (Some(shift), Some(_)) if !p.has(flag::SYN) => shift,
             _ => 0,
         };
-        self.state.window = u32::from(tcp.window) << shift;
+        self.state.window = u32::from(p.window) << shift;
         self.state.window_seen = true;
     }
 
     #[cold]
-    fn note_rare(&mut self, frame: &Frame<'_>, tcp: &Tcp<'_>, options: &Options) {
-        let ce = frame.traffic_class & 3 == 3;
-        let marks = ce || tcp.flags & (flag::ECE | flag::CWR) != 0;
-        let closed = tcp.window == 0 && tcp.flags & (flag::SYN | flag::FIN | flag::RST) == 0;
+    fn note_rare(&mut self, p: &Packet, options: &Options) {
+        let marks = p.is_marked() || p.flags & (flag::ECE | flag::CWR) != 0;
+        let closed = p.window == 0 && p.flags & (flag::SYN | flag::FIN | flag::RST) == 0;
         if marks || closed {
             let e = self.half.events_mut();
-            e.ce += u64::from(ce);
-            e.ece += u64::from(tcp.has(flag::ECE));
-            e.cwr += u64::from(tcp.has(flag::CWR));
+            e.ce += u64::from(p.is_marked());
+            e.ece += u64::from(p.has(flag::ECE));
+            e.cwr += u64::from(p.has(flag::CWR));
             e.zero_windows += u64::from(closed);
         }
         let half = &mut self.half;
         let c = &mut half.counts;
-        if tcp.has(flag::RST) {
+        if p.has(flag::RST) {
             c.resets = c.resets.saturating_add(1);
             return;
         }
-        if tcp.has(flag::SYN) {
+        if p.has(flag::SYN) {
             c.syns = c.syns.saturating_add(1);
             half.mss = options.mss.or(half.mss);
             half.window_scale = options.window_scale.or(half.window_scale);
             half.sack_permitted |= options.sack_permitted;
         }
-        c.fins = c.fins.saturating_add(u32::from(tcp.has(flag::FIN)));
+        c.fins = c.fins.saturating_add(u32::from(p.has(flag::FIN)));
     }
 
     /// What this packet says of its own sender's data.
-    #[inline]
-    pub fn data<W: Watch>(
-        &mut self,
-        t: i64,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
-        options: &Options,
-        other: Other,
-        watch: &mut W,
-    ) {
+    #[inline(always)]
+    pub fn data<W: Watch>(&mut self, p: &Packet, other: Other, watch: &mut W) {
         let s = &mut self.state;
-        let syn = tcp.has(flag::SYN);
-        let fin = tcp.has(flag::FIN);
         if !s.started {
             s.started = true;
-            s.base = ORIGIN + u64::from(tcp.seq);
-            (s.next, s.una, s.sack_top) = (s.base, s.base, s.base);
+            s.base = ORIGIN + u64::from(p.seq);
+            (s.next, s.una) = (s.base, s.base);
         }
-        if syn {
-            self.half.isn.get_or_insert(tcp.seq);
-        }
-        let payload = u64::from(tcp.payload);
-        let occupied = payload + u64::from(syn) + u64::from(fin);
+        let occupied = p.occupied();
         if occupied == 0 {
             return;
         }
-        let start = extend(s.next, tcp.seq);
+        if p.has(flag::SYN) {
+            self.half.isn.get_or_insert(p.seq);
+        }
+        let start = extend(s.next, p.seq);
         let end = start + occupied;
-        if payload > 0 {
+        if p.payload > 0 {
             let c = &mut self.half.counts;
             c.data_packets += 1;
-            c.data_bytes += payload;
-            c.largest = c.largest.max(tcp.payload);
+            c.data_bytes += u64::from(p.payload);
+            c.largest = c.largest.max(p.payload);
             // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
-            if other.window == Some(0) && !syn && !fin {
+            if other.window == Some(0) && !p.has(flag::SYN | flag::FIN) {
                 self.half.events_mut().window_probes += 1;
                 return;
             }
-            self.learn_mss(tcp.payload, options, other.mss);
-            self.detail_before(t, start, tcp, options, self.state.is_near(other.away));
+            if !self.state.mss_known {
+                self.learn_mss(p, other.mss);
+            }
+            self.detail_before(p, start, self.state.is_near(other.away));
         }
         let s = &mut self.state;
-        if fin {
+        if p.has(flag::FIN) {
             s.fin = end;
         }
-        let unique = self.half.counts.unique_bytes;
         let position = start.saturating_sub(s.base);
-        if start >= s.next {
+        let fresh = if start >= s.next {
             if start > s.next {
-                let hole = Hole {
+                s.segments.add_hole(Hole {
                     start: s.next,
                     end: start,
-                    t,
-                    id: frame.id,
-                    tsval: options.timestamps.map(|x| x.0),
-                };
-                s.segments.add_hole(hole);
+                    t: p.t,
+                    id: p.id,
+                    tsval: p.timestamps().map(|x| x.0),
+                });
             }
             let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
-            s.segments.push(Segment::new(start, end, t, burst));
+            s.segments.push(Segment::new(start, end, p.t, burst));
             s.next = end;
-            self.half.counts.unique_bytes += payload;
+            u64::from(p.payload)
         } else {
-            if start < s.base {
-                // From before the capture began.
-                let hole = Hole {
-                    start,
-                    end: s.base,
-                    t,
-                    id: frame.id,
-                    tsval: None,
-                };
-                s.segments.add_hole(hole);
-                s.base = start;
-            }
-            self.again(
-                t,
-                start..end,
-                frame,
-                tcp,
-                options,
-                self.state.is_near(other.away),
-            );
-        }
-        self.state.data_t = t;
-        let fresh = self.half.counts.unique_bytes - unique;
-        let in_flight = self.flight(t, payload, fresh, options.timestamps.map(|x| x.1), other);
+            self.again(p, start..end, self.state.is_near(other.away))
+        };
+        self.half.counts.unique_bytes += fresh;
+        self.state.data_t = p.t;
+        let in_flight = self.flight(p, fresh, other);
         watch.act(Act::Sent {
-            t,
+            t: p.t,
             position,
-            bytes: payload,
+            bytes: u64::from(p.payload),
             fresh,
             in_flight,
         });
     }
 
-    #[inline]
-    fn learn_mss(&mut self, payload: u32, options: &Options, allowed: Option<u16>) {
+    #[inline(never)]
+    fn learn_mss(&mut self, p: &Packet, allowed: Option<u16>) {
         let s = &mut self.state;
-        if s.mss_known {
-            return;
-        }
         match allowed {
             Some(mss) => {
                 // RFC 6691 section 2: options count against it.
-                let options = if options.timestamps.is_some() { 12 } else { 0 };
+                let options = if p.timestamps().is_some() { 12 } else { 0 };
                 s.mss = u32::from(mss).saturating_sub(options).max(1);
                 s.mss_known = true;
             }
             // Without the SYN, the largest that is no super-segment of offload.
-            None if payload <= 1460 => s.mss = s.mss.max(payload),
+            None if p.payload <= 1460 => s.mss = s.mss.max(p.payload),
             None => s.mss = s.mss.max(536),
         }
     }
 
     /// The bursts and timestamps of a packet with data, before it counts.
-    #[inline]
-    fn detail_before(&mut self, t: i64, start: u64, tcp: &Tcp<'_>, options: &Options, near: bool) {
+    #[inline(always)]
+    fn detail_before(&mut self, p: &Packet, start: u64, near: bool) {
         let s = &mut self.state;
         // What is not a multiple of the segment and was pushed was all that there was to send.
-        s.full = tcp.payload >= s.mss.min(self.half.counts.largest)
-            && (!tcp.has(flag::PSH)
-                || tcp
-                    .payload
-                    .is_multiple_of(s.mss.min(self.half.counts.largest).max(1)));
+        let full = s.mss.min(self.half.counts.largest);
+        s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
         if let Some(d) = &mut self.half.detail {
+            let since = p.t - s.data_t;
             d.bursts
-                .sent(t, t - s.data_t, start, tcp.payload, u64::from(s.mss), near);
-            if let Some((value, _)) = options.timestamps {
-                d.stamped(t, value);
+                .sent(p.t, since, start, p.payload, u64::from(s.mss), near);
+            if let Some((value, _)) = p.timestamps() {
+                d.stamped(p.t, value);
             }
         } else if self.half.counts.data_packets > DETAIL_FROM {
-            self.half.detail = Some(Box::new(Detail::new(t, &self.half.rtt)));
+            self.half.detail = Some(Box::new(Detail::new(p.t, &self.half.rtt)));
         }
     }
 
     /// Bytes outstanding after a transmission.
-    #[inline]
-    fn flight(&mut self, t: i64, payload: u64, fresh: u64, echo: Option<u32>, other: Other) -> u64 {
+    #[inline(always)]
+    fn flight(&mut self, p: &Packet, fresh: u64, other: Other) -> u64 {
+        let payload = u64::from(p.payload);
         let s = &mut self.state;
         let outstanding = s.next - s.una.min(s.next);
         let c = &mut self.half.counts;
@@ -482,30 +477,35 @@ impl Side {
                 over: false,
             };
             if !s.is_near(other.away) {
-                let (una, window) = d.known_at(t, other.away, echo);
+                let echo = p.timestamps().map(|x| x.1);
+                let (una, window) = d.known_at(p.t, other.away, echo);
                 (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
             }
-            d.limits.at(t, now);
+            d.limits.at(p.t, now);
             in_flight = now.outstanding.saturating_sub(sacked);
-            d.sent(t, fresh, payload - fresh.min(payload), in_flight);
+            d.sent(p.t, fresh, payload - fresh.min(payload), in_flight);
         }
         in_flight
     }
 
-    /// A packet that begins below what was sent already.
-    fn again(
-        &mut self,
-        t: i64,
-        span: Range<u64>,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
-        options: &Options,
-        near: bool,
-    ) {
-        let (start, end) = (span.start, span.end);
-        let data_start = start + u64::from(tcp.has(flag::SYN));
-        let data_end = data_start + u64::from(tcp.payload);
+    /// A packet that begins below what was sent already; says how much of its payload is new.
+    #[inline(never)]
+    fn again(&mut self, p: &Packet, span: Range<u64>, near: bool) -> u64 {
+        let (t, start, end) = (p.t, span.start, span.end);
+        let data_start = start + u64::from(p.has(flag::SYN));
+        let data_end = data_start + u64::from(p.payload);
         let s = &mut self.state;
+        if start < s.base {
+            // From before the capture began.
+            s.segments.add_hole(Hole {
+                start,
+                end: s.base,
+                t,
+                id: p.id,
+                tsval: None,
+            });
+            s.base = start;
+        }
         let old_next = s.next;
         let mut fresh = 0;
         let mut fresh_data = 0;
@@ -529,9 +529,8 @@ impl Side {
         fresh += beyond;
         fresh_data += data_end.saturating_sub(old_next.max(data_start));
         let counts = &mut self.half.counts;
-        counts.unique_bytes += fresh_data;
         let old = end - start - fresh;
-        let control = tcp.flags & (flag::SYN | flag::FIN) != 0;
+        let control = p.has(flag::SYN | flag::FIN);
         let keep_alive = !control && end - start <= 1 && start + 1 == old_next && s.una == s.next;
         if old > 0 {
             counts.retransmitted_packets += 1;
@@ -546,7 +545,7 @@ impl Side {
         let before = if fresh > 0 && end <= old_next {
             let e = self.half.events.get_or_insert_default();
             e.out_of_order += 1;
-            match hole.map_or(Reordering::Unknown, |h| origin(&h, frame, options)) {
+            match hole.map_or(Reordering::Unknown, |h| origin(&h, p)) {
                 Reordering::Repair => e.upstream_repairs += 1,
                 Reordering::Reordered => e.reordered += 1,
                 Reordering::Unknown => {}
@@ -565,6 +564,7 @@ impl Side {
         } else if old > 0 {
             self.retransmitted(t, start, end, old, before, near);
         }
+        fresh_data
     }
 
     fn retransmitted(
@@ -602,24 +602,24 @@ impl Side {
     }
 
     /// What `from`'s packet says of the data of this direction.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged<W: Watch>(
         &mut self,
-        t: i64,
-        tcp: &Tcp<'_>,
+        p: &Packet,
         options: &Options,
         from: &mut Side,
         watch: &mut W,
     ) {
+        let t = p.t;
         let s = &mut self.state;
         if !s.started {
             return;
         }
         s.ack_t = t;
-        let ack = extend(s.una, tcp.ack);
-        let pure = tcp.payload == 0 && tcp.flags & (flag::SYN | flag::FIN) == 0;
+        let ack = extend(s.una, p.ack);
+        let pure = p.occupied() == 0;
         from.half.counts.pure_acks += u64::from(pure);
-        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, options.timestamps) {
+        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, p.timestamps()) {
             d.echoed(t, echo);
         }
         if !options.sack().is_empty() {
@@ -634,25 +634,22 @@ impl Side {
         if ack <= s.una {
             if ack == s.una && pure && s.next > s.una {
                 s.duplicates += 1;
-                if from.state.acked == ack && from.state.previous_window == tcp.window {
+                if from.state.acked == ack && from.state.previous_window == p.window {
                     let e = from.half.events_mut();
                     e.duplicate_acks += 1;
                     e.triple_duplicate_acks += u64::from(s.duplicates == 3);
                 }
             }
-            from.state.previous_window = tcp.window;
+            from.state.previous_window = p.window;
         } else {
             from.state.acked = ack;
-            from.state.previous_window = tcp.window;
+            from.state.previous_window = p.window;
             s.duplicates = 0;
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
-            if ack >= s.recover {
-                s.recovery = Recovery::None;
-            }
-            if s.chain.as_ref().is_some_and(|c| ack > c.at) {
-                self.end_chain(Some(t));
+            if s.repair.is_some() {
+                self.repaired(t, ack);
             }
             self.take_acked(t, ack, watch);
             if let Some(d) = &mut self.half.detail {
@@ -668,7 +665,7 @@ impl Side {
                     t,
                     una: s.una,
                     window,
-                    stamp: options.timestamps.map(|x| x.0),
+                    stamp: p.timestamps().map(|x| x.0),
                 });
             } else {
                 let moment = Moment {
@@ -689,7 +686,19 @@ impl Side {
         });
     }
 
-    #[inline]
+    /// An ACK of something new, after a loss.
+    #[inline(never)]
+    fn repaired(&mut self, t: i64, ack: u64) {
+        let s = &mut self.state;
+        if ack >= s.repair().recover {
+            s.recovery = Recovery::None;
+        }
+        if s.repair().chain.as_ref().is_some_and(|c| ack > c.at) {
+            self.end_chain(Some(t));
+        }
+    }
+
+    #[inline(always)]
     fn take_acked<W: Watch>(&mut self, t: i64, ack: u64, watch: &mut W) {
         let s = &mut self.state;
         let mut latest = s.last_acked_t;
@@ -727,6 +736,7 @@ impl Side {
         }
     }
 
+    #[inline(never)]
     fn sacked(&mut self, ack: u64, options: &Options, from: &mut Side) {
         let s = &mut self.state;
         for (i, (left, right)) in options.sack().iter().enumerate() {
@@ -748,7 +758,8 @@ impl Side {
                 }
                 continue;
             }
-            s.sack_top = s.sack_top.max(right);
+            let repair = s.repair_mut();
+            repair.sack_top = repair.sack_top.max(right);
             s.segments.sack(left, right);
         }
     }
@@ -770,8 +781,8 @@ impl Side {
 }
 
 /// Whether what fills a hole was sent after what lies above it (a repair) or before it (overtaken).
-fn origin(hole: &Hole, frame: &Frame<'_>, options: &Options) -> Reordering {
-    if let (Some(above), Some((this, _))) = (hole.tsval, options.timestamps) {
+fn origin(hole: &Hole, p: &Packet) -> Reordering {
+    if let (Some(above), Some((this, _))) = (hole.tsval, p.timestamps()) {
         let ahead = this.wrapping_sub(above) as i32;
         if ahead > 0 {
             return Reordering::Repair;
@@ -782,8 +793,8 @@ fn origin(hole: &Hole, frame: &Frame<'_>, options: &Options) -> Reordering {
     }
     // Hosts that count their packets leave the order in the identification (RFC 6864 allows it, and
     // does not ask for it).
-    if hole.id != 0 && frame.id != 0 {
-        let ahead = (frame.id as u16).wrapping_sub(hole.id as u16) as i16;
+    if hole.id != 0 && p.id != 0 {
+        let ahead = (p.id as u16).wrapping_sub(hole.id as u16) as i16;
         if (1..=4096).contains(&ahead) {
             return Reordering::Repair;
         }

@@ -11,6 +11,7 @@ mod detail;
 mod events;
 mod half;
 mod limits;
+mod packet;
 mod quantiles;
 pub mod queue;
 mod segments;
@@ -25,12 +26,14 @@ pub use limits::Limited;
 pub use quantiles::Quantiles;
 pub use watch::{Act, Watch};
 
-use crate::capture::frame::{Address, Frame, Options, Tcp, Transport, flag};
+use crate::capture::Record;
+use crate::capture::frame::{self, Address, Frame, Options, Transport, flag};
 use copies::Copies;
 use half::Side;
+use packet::{Batch, Packet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
-use table::{Key, Table};
+use table::{Key, Seeds, Table, Touch};
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +67,9 @@ pub struct Settings {
     pub most_live: usize,
     /// Finished connections listed at most; beyond it the smaller ones are forgotten.
     pub most_done: usize,
+    /// Any number that nobody who sends packets can know: where connections lie in memory depends on it, and nothing
+    /// that is said of them.
+    pub seed: u64,
 }
 
 impl Default for Settings {
@@ -72,6 +78,7 @@ impl Default for Settings {
             deduplicate: true,
             most_live: 1_000_000,
             most_done: 4_000_000,
+            seed: 0,
         }
     }
 }
@@ -99,33 +106,36 @@ pub struct Connection {
 #[derive(Debug)]
 struct Live {
     number: u32,
-    a: Endpoint,
-    b: Endpoint,
+    reset: bool,
+    /// It waits for its last packets to pass.
+    closing: bool,
+    /// `a` is the higher end of its key.
+    swapped: bool,
     first_ns: i64,
     last_ns: i64,
     backward: u64,
     duplicates: u64,
-    reset: bool,
-    /// It waits for its last packets to pass.
-    closing: bool,
-    /// `a` is the later of both ends in the order of the table.
-    swapped: bool,
     sides: [Side; 2],
 }
 
+impl Touch for Live {
+    fn touch(&self) -> u64 {
+        let [a, b] = &self.sides;
+        self.last_ns as u64 ^ a.touch() ^ b.touch()
+    }
+}
+
 impl Live {
-    fn new(number: u32, a: Endpoint, b: Endpoint, t: i64) -> Live {
+    fn new(number: u32, p: &Packet) -> Live {
         Live {
             number,
-            a,
-            b,
-            first_ns: t,
-            last_ns: t,
-            backward: 0,
-            duplicates: 0,
             reset: false,
             closing: false,
-            swapped: a > b,
+            swapped: p.swapped,
+            first_ns: p.t,
+            last_ns: p.t,
+            backward: 0,
+            duplicates: 0,
             sides: Default::default(),
         }
     }
@@ -140,12 +150,18 @@ impl Live {
         self.reset || self.sides.iter().all(Side::finished)
     }
 
-    fn end(self) -> Connection {
+    fn end(self, key: &Key) -> Connection {
         let [there, back] = self.sides;
+        let [low, high] = key.ends();
+        let (a, b) = if self.swapped {
+            (high, low)
+        } else {
+            (low, high)
+        };
         Connection {
             number: self.number,
-            a: self.a,
-            b: self.b,
+            a,
+            b,
             first_ns: self.first_ns,
             last_ns: self.last_ns,
             halves: [there.finish(), back.finish()],
@@ -157,36 +173,32 @@ impl Live {
 
     /// Whether a SYN of this direction begins another connection between the same ports: after the end of
     /// this one, or while nothing but SYNs of another sequence number were sent.
-    fn superseded_by(&self, tcp: &Tcp<'_>, direction: usize) -> bool {
-        if !tcp.has(flag::SYN) || tcp.has(flag::RST) {
+    #[inline(never)]
+    fn superseded_by(&self, p: &Packet) -> bool {
+        if p.has(flag::RST) {
             return false;
         }
-        let side = &self.sides[direction];
+        let side = &self.sides[usize::from(self.swapped != p.swapped)];
         match side.initial_seq() {
-            Some(initial) => initial != tcp.seq,
+            Some(initial) => initial != p.seq,
             // Data was seen before any SYN: this one belongs to what comes.
-            None => side.half.counts.packets > 0 && !side.expects(tcp.seq),
+            None => side.half.counts.packets > 0 && !side.expects(p.seq),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn packet<W: Watch>(
         &mut self,
-        t: i64,
-        direction: usize,
-        frame: &Frame<'_>,
-        tcp: &Tcp<'_>,
+        p: &mut Packet,
+        options: &Options,
         copies: Option<&mut Copies>,
         watch: &mut W,
     ) {
-        let t = if t < self.last_ns {
+        if p.t < self.last_ns {
             self.backward += 1;
-            self.last_ns
-        } else {
-            t
-        };
-        let mut options = Options::default();
-        options.fill(tcp.options);
+            p.t = self.last_ns;
+        }
+        let direction = usize::from(self.swapped != p.swapped);
         let [first, second] = &mut self.sides;
         let (sender, receiver) = if direction == 0 {
             (first, second)
@@ -194,23 +206,23 @@ impl Live {
             (second, first)
         };
         if let Some(copies) = copies
-            && copies.is_copy(t, frame, tcp, &options, || sender.is_news(tcp))
+            && copies.is_copy(p, sender.is_news(p))
         {
             self.duplicates += 1;
             return;
         }
-        self.last_ns = t;
+        self.last_ns = p.t;
         let other = receiver.seen_by_other();
-        sender.note(t, frame, tcp, &options, other);
-        if tcp.has(flag::RST) {
+        sender.note(p, options, other);
+        if p.has(flag::RST) {
             self.reset = true;
             return;
         }
         watch.turn(self.number, direction);
-        sender.data(t, frame, tcp, &options, other, watch);
-        if tcp.has(flag::ACK) {
+        sender.data(p, other, watch);
+        if p.has(flag::ACK) {
             watch.turn(self.number, 1 - direction);
-            receiver.acknowledged(t, tcp, &options, sender, watch);
+            receiver.acknowledged(p, options, sender, watch);
         }
     }
 }
@@ -225,6 +237,12 @@ pub struct Conversation {
     pub packets: [u64; 2],
     /// Payload.
     pub bytes: [u64; 2],
+}
+
+/// Counts without asking whether 64 bits suffice: at a thousand million a second they do for five hundred years.
+#[inline(always)]
+fn count(counter: &mut u64, more: u64) {
+    *counter = counter.wrapping_add(more);
 }
 
 /// What a whole capture held.
@@ -273,29 +291,70 @@ pub struct Tracker {
     closing: VecDeque<(i64, u32, u32)>,
     copies: Copies,
     begun: u32,
+    batch: Batch,
     pub totals: Totals,
 }
 
 /// The year 2116: a damaged file may claim any time, and differences must have room.
 const LATEST_NS: i64 = 1 << 62;
+/// Of fewer connections a core's own cache holds everything.
+const FEW: usize = 1024;
 /// After its last packet a connection waits so long for late ones.
 const LINGER_NS: i64 = 10_000_000_000;
 
 impl Tracker {
     pub fn new(settings: Settings) -> Tracker {
-        Tracker {
+        let mut tracker = Tracker {
             settings,
             ..Tracker::default()
+        };
+        tracker.live.seeds = Seeds::new(settings.seed);
+        tracker.udp.seeds = tracker.live.seeds;
+        tracker
+    }
+
+    /// One packet as it was captured. What it did is known a batch of packets later, or at the end.
+    #[inline(always)]
+    pub fn record(&mut self, record: &Record<'_>) {
+        let t = record.t_ns.unwrap_or(-1);
+        // In order, and at no time that only a damaged file can claim.
+        let plain = self
+            .totals
+            .last_ns
+            .is_some_and(|last| (last..=LATEST_NS).contains(&t))
+            && self.batch.push_plain(t, record, &self.live.seeds);
+        if plain {
+            let totals = &mut self.totals;
+            let bytes = u64::from(record.original_len);
+            totals.last_ns = Some(t);
+            count(&mut totals.packets, 1);
+            count(&mut totals.bytes, bytes);
+            count(&mut totals.tcp_packets, 1);
+            count(&mut totals.tcp_bytes, bytes);
+        } else {
+            self.other_record(record);
+        }
+        if self.batch.is_full() {
+            self.settle();
         }
     }
 
-    /// One packet; `wire_len` is the frame's length on the wire.
-    #[inline]
-    pub fn packet(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
-        self.packet_watched(t_ns, wire_len, frame, &mut ());
+    #[inline(never)]
+    fn other_record(&mut self, record: &Record<'_>) {
+        let frame = frame::parse(record);
+        self.take(record.t_ns, record.original_len, frame.as_ref());
     }
 
-    /// One packet, of which `watch` is told what it did.
+    /// The same of one whose headers were read already; `wire_len` is the frame's length on the wire.
+    #[inline]
+    pub fn packet(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
+        self.take(t_ns, wire_len, frame);
+        if self.batch.is_full() {
+            self.settle();
+        }
+    }
+
+    /// One packet, of which `watch` is told what it did, at once.
     #[inline]
     pub fn packet_watched<W: Watch>(
         &mut self,
@@ -304,6 +363,14 @@ impl Tracker {
         frame: Option<&Frame<'_>>,
         watch: &mut W,
     ) {
+        self.settle();
+        self.take(t_ns, wire_len, frame);
+        self.follow(watch);
+    }
+
+    /// Counts a packet; one of TCP waits in the batch.
+    #[inline(always)]
+    fn take(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
         let totals = &mut self.totals;
         totals.packets += 1;
         totals.bytes += u64::from(wire_len);
@@ -328,7 +395,7 @@ impl Tracker {
             Transport::Tcp(tcp) => {
                 totals.tcp_packets += 1;
                 totals.tcp_bytes += u64::from(wire_len);
-                self.tcp(t, frame, tcp, watch);
+                self.batch.push(t, frame, tcp, &self.live.seeds);
             }
             Transport::Udp {
                 src_port,
@@ -344,43 +411,61 @@ impl Tracker {
         }
     }
 
-    #[inline]
-    fn tcp<W: Watch>(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>, watch: &mut W) {
-        let (key, swapped) = Key::new(&frame.src, tcp.src_port, &frame.dst, tcp.dst_port);
-        let mut at = self.live.find(&key);
-        if let Some(i) = at
-            && tcp.has(flag::SYN)
-            && self.live[i].superseded_by(tcp, usize::from(self.live[i].swapped != swapped))
+    /// Follows what waits in the batch.
+    #[inline(never)]
+    fn settle(&mut self) {
+        self.follow(&mut ());
+    }
+
+    #[inline(always)]
+    fn follow<W: Watch>(&mut self, watch: &mut W) {
+        let mut batch = std::mem::take(&mut self.batch);
+        if self.live.len() > FEW {
+            self.live.fetch(&batch.packets);
+        }
+        let (packets, options) = batch.parts();
+        for packet in packets {
+            self.tcp(packet, packet.rest(options), watch);
+        }
+        batch.clear();
+        self.batch = batch;
+    }
+
+    #[inline(always)]
+    fn tcp<W: Watch>(&mut self, p: &mut Packet, options: &Options, watch: &mut W) {
+        let mut at = self.live.find(&p.key, p.hash);
+        if p.has(flag::SYN)
+            && let Some(i) = at
+            && self.live[i].superseded_by(p)
         {
             self.end(i);
             at = None;
         }
         let i = match at {
             Some(i) => i,
-            None => self.begin(t, key, ends(frame, tcp.src_port, tcp.dst_port)),
+            None => self.begin(p),
         };
         let live = &mut self.live[i];
-        let direction = usize::from(live.swapped != swapped);
         let copies = self.settings.deduplicate.then_some(&mut self.copies);
-        live.packet(t, direction, frame, tcp, copies, watch);
-        if tcp.flags & (flag::FIN | flag::RST) != 0 && !live.closing && live.closed() {
+        live.packet(p, options, copies, watch);
+        if p.has(flag::FIN | flag::RST) && !live.closing && live.closed() {
             live.closing = true;
             self.closing
-                .push_back((t + LINGER_NS, i as u32, live.number));
+                .push_back((p.t + LINGER_NS, i as u32, live.number));
         }
-        if self.closing.front().is_some_and(|(until, ..)| *until < t) {
-            self.retire(t);
+        if self.closing.front().is_some_and(|(until, ..)| *until < p.t) {
+            self.retire(p.t);
         }
     }
 
     #[cold]
-    fn begin(&mut self, t: i64, key: Key, (src, dst): (Endpoint, Endpoint)) -> usize {
+    fn begin(&mut self, p: &Packet) -> usize {
         if self.live.len() >= self.settings.most_live {
             self.make_room();
         }
         let number = self.begun;
         self.begun = self.begun.wrapping_add(1);
-        self.live.insert(key, Live::new(number, src, dst, t))
+        self.live.insert(p.key, p.hash, Live::new(number, p))
     }
 
     /// Lets go of connections that were over and stayed silent since.
@@ -404,8 +489,8 @@ impl Tracker {
     }
 
     fn end(&mut self, i: usize) {
-        let connection = self.live.remove(i).end();
-        self.keep(connection);
+        let (key, live) = self.live.remove(i);
+        self.keep(live.end(&key));
     }
 
     /// Puts a finished connection away; of too many only the larger ones stay.
@@ -424,7 +509,8 @@ impl Tracker {
     fn udp(&mut self, t: i64, frame: &Frame<'_>, (src_port, dst_port): (u16, u16), payload: u32) {
         let (key, _) = Key::new(&frame.src, src_port, &frame.dst, dst_port);
         let (src, dst) = ends(frame, src_port, dst_port);
-        let i = match self.udp.find(&key) {
+        let hash = key.hash(&self.udp.seeds);
+        let i = match self.udp.find(&key, hash) {
             Some(i) => i,
             None if self.udp.len() >= self.settings.most_live => {
                 self.totals.evicted += 1;
@@ -439,7 +525,7 @@ impl Tracker {
                     packets: [0; 2],
                     bytes: [0; 2],
                 };
-                self.udp.insert(key, new)
+                self.udp.insert(key, hash, new)
             }
         };
         let c = &mut self.udp[i];
@@ -489,12 +575,15 @@ impl Tracker {
 
     /// Everything seen, connections in the order in which they began.
     pub fn finish(mut self) -> Traffic {
+        self.settle();
         let mut connections = std::mem::take(&mut self.done);
-        while let Some(live) = self.live.pop() {
-            connections.push(live.end());
+        while let Some((key, live)) = self.live.pop() {
+            connections.push(live.end(&key));
         }
         connections.sort_unstable_by_key(|c| (c.first_ns, c.number));
-        let mut conversations: Vec<Conversation> = std::iter::from_fn(|| self.udp.pop()).collect();
+        let mut conversations: Vec<Conversation> = std::iter::from_fn(|| self.udp.pop())
+            .map(|(_, c)| c)
+            .collect();
         conversations.sort_by_key(|c| (c.first_ns, c.a, c.b));
         Traffic {
             totals: self.totals,

@@ -1,5 +1,7 @@
 //! What one direction has sent and the other has not yet acknowledged, and what is missing between.
 
+use super::table::Touch;
+
 /// A stretch of sequence space as it was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
@@ -51,97 +53,142 @@ const MOST: usize = 65_536;
 /// In order of sequence, without overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
-    /// Those before `head` are acknowledged and will be overwritten.
+    /// Most connections never have more than one outstanding: until one has, it lies here.
+    one: Option<Segment>,
+    /// Those before `head` are acknowledged and will be overwritten. Once anything lay here, all do.
     store: Vec<Segment>,
-    head: usize,
+    head: u32,
+    rare: Option<Box<Rare>>,
+}
+
+/// What most connections never have.
+#[derive(Clone, Debug, Default)]
+struct Rare {
     holes: Vec<Hole>,
-    pub forgotten: u64,
     sacked_bytes: u64,
 }
 
+impl Touch for Segments {
+    fn touch(&self) -> u64 {
+        self.one.map_or(0, |s| s.start) ^ u64::from(self.head)
+    }
+}
+
 impl Segments {
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, segment: Segment) {
-        if self.store.len() == self.store.capacity() {
-            self.make_room();
+        if self.store.len() == self.store.capacity() && !self.make_room() {
+            self.one = Some(segment);
+            return;
         }
         self.store.push(segment);
     }
 
-    #[cold]
-    fn make_room(&mut self) {
-        // Most connections never have more than one outstanding.
+    /// `false` where the segment is the only one. It does not get the segment: what is handed over lies in memory,
+    /// and to read it from there as a whole right after it was written in parts takes longer than all the rest.
+    #[inline(never)]
+    fn make_room(&mut self) -> bool {
         if self.store.capacity() == 0 {
-            self.store.reserve_exact(1);
-            return;
+            let Some(first) = self.one.take() else {
+                return false;
+            };
+            self.store.reserve_exact(4);
+            self.store.push(first);
+            return true;
         }
-        if self.store.len() - self.head >= MOST {
-            self.forgotten += (self.store.len() - self.head - MOST / 2) as u64;
-            while self.store.len() - self.head > MOST / 2 {
+        if self.waiting().len() >= MOST {
+            while self.waiting().len() > MOST / 2 {
                 self.pop_front();
             }
         }
-        if self.head > self.store.len() / 2 {
-            self.store.drain(..self.head);
+        let head = self.head as usize;
+        if head > self.store.len() / 2 {
+            self.store.drain(..head);
             self.head = 0;
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn waiting(&self) -> &[Segment] {
+        match &self.one {
+            Some(one) => std::slice::from_ref(one),
+            None => &self.store[self.head as usize..],
         }
     }
 
-    #[inline]
-    fn waiting(&self) -> &[Segment] {
-        &self.store[self.head..]
+    #[inline(always)]
+    fn waiting_mut(&mut self) -> &mut [Segment] {
+        match &mut self.one {
+            Some(one) => std::slice::from_mut(one),
+            None => &mut self.store[self.head as usize..],
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn front(&self) -> Option<&Segment> {
-        self.store.get(self.head)
+        self.waiting().first()
     }
-    #[inline]
+
+    #[inline(always)]
     pub fn pop_front(&mut self) {
-        let Some(gone) = self.store.get(self.head) else {
+        let Some(gone) = self.waiting().first() else {
             return;
         };
         if gone.sacked {
-            self.sacked_bytes -= u64::from(gone.bytes);
+            let bytes = u64::from(gone.bytes);
+            self.rare_mut().sacked_bytes -= bytes;
+        }
+        if self.one.take().is_some() {
+            return;
         }
         self.head += 1;
-        if self.head == self.store.len() {
+        if self.head as usize == self.store.len() {
             self.store.clear();
             self.head = 0;
         }
     }
+
     /// The front begins at `start` from now on: what was before it is acknowledged.
     pub fn trim_front(&mut self, start: u64) {
-        if let Some(f) = self.store.get_mut(self.head) {
-            let gone = start - f.start;
-            if f.sacked {
-                self.sacked_bytes -= gone;
-            }
-            f.bytes -= gone as u32;
-            f.start = start;
+        let Some(front) = self.waiting_mut().first_mut() else {
+            return;
+        };
+        let (gone, sacked) = (start - front.start, front.sacked);
+        front.bytes -= gone as u32;
+        front.start = start;
+        if sacked {
+            self.rare_mut().sacked_bytes -= gone;
         }
     }
 
-    #[inline]
+    #[cold]
+    fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    #[inline(always)]
     pub fn sacked_bytes(&self) -> u64 {
-        self.sacked_bytes
+        self.rare.as_ref().map_or(0, |r| r.sacked_bytes)
     }
 
     #[inline]
     pub fn has_holes(&self) -> bool {
-        !self.holes.is_empty()
+        self.rare.as_ref().is_some_and(|r| !r.holes.is_empty())
     }
 
     pub fn add_hole(&mut self, hole: Hole) {
-        let at = self.holes.partition_point(|h| h.start < hole.start);
-        self.holes.insert(at, hole);
+        let holes = &mut self.rare_mut().holes;
+        let at = holes.partition_point(|h| h.start < hole.start);
+        holes.insert(at, hole);
     }
 
     /// Cuts `start..end` out of the holes: the bytes that were missing until now, with the hole that the first of them lay in.
     pub fn fill(&mut self, start: u64, end: u64) -> (u64, Option<Hole>) {
         let (mut filled, mut first) = (0, None);
-        let mut i = self.holes.partition_point(|h| h.end <= start);
-        while let Some(hole) = self.holes.get(i).copied() {
+        let holes = &mut self.rare_mut().holes;
+        let mut i = holes.partition_point(|h| h.end <= start);
+        while let Some(hole) = holes.get(i).copied() {
             if hole.start >= end {
                 break;
             }
@@ -152,13 +199,13 @@ impl Segments {
             let right = (to < hole.end).then_some(Hole { start: to, ..hole });
             match (left, right) {
                 (None, None) => {
-                    self.holes.remove(i);
+                    holes.remove(i);
                     continue;
                 }
-                (Some(one), None) | (None, Some(one)) => self.holes[i] = one,
+                (Some(one), None) | (None, Some(one)) => holes[i] = one,
                 (Some(one), Some(other)) => {
-                    self.holes[i] = one;
-                    self.holes.insert(i + 1, other);
+                    holes[i] = one;
+                    holes.insert(i + 1, other);
                 }
             }
             i += 1;
@@ -175,7 +222,8 @@ impl Segments {
         let at = self.index_at(segment.start);
         let free = |s: &Segment| s.start >= segment.end();
         if self.waiting().get(at).is_none_or(free) {
-            self.store.insert(self.head + at, segment);
+            self.store.extend(self.one.take());
+            self.store.insert(self.head as usize + at, segment);
         }
     }
 
@@ -183,7 +231,7 @@ impl Segments {
     pub fn resent(&mut self, start: u64, end: u64, t: i64) -> Option<Segment> {
         let from = self.index_at(start);
         let before = self.waiting().get(from).copied().filter(|s| s.start < end);
-        for segment in &mut self.store[self.head + from..] {
+        for segment in &mut self.waiting_mut()[from..] {
             if segment.start >= end {
                 break;
             }
@@ -196,18 +244,23 @@ impl Segments {
     /// Marks what lies wholly in `start..end` as received out of order.
     pub fn sack(&mut self, start: u64, end: u64) {
         let from = self.index_at(start);
-        for segment in &mut self.store[self.head + from..] {
+        let mut bytes = 0;
+        for segment in &mut self.waiting_mut()[from..] {
             if segment.end() > end {
                 break;
             }
             if segment.start >= start && !segment.sacked {
                 segment.sacked = true;
-                self.sacked_bytes += u64::from(segment.bytes);
+                bytes += u64::from(segment.bytes);
             }
+        }
+        if bytes > 0 {
+            self.rare_mut().sacked_bytes += bytes;
         }
     }
 
     pub fn missing(&self) -> u64 {
-        self.holes.iter().map(|h| h.end - h.start).sum()
+        let holes = self.rare.iter().flat_map(|r| &r.holes);
+        holes.map(|h| h.end - h.start).sum()
     }
 }

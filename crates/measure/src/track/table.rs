@@ -1,18 +1,9 @@
 //! Things found by two ends, whichever of them comes first.
 
+use super::Endpoint;
+use super::packet::Packet;
 use crate::capture::frame::Address;
-use hashbrown::HashTable;
 use std::ops::{Index, IndexMut};
-
-#[derive(Debug)]
-pub struct Table<T> {
-    /// Half of each entry's hash beside its place: growing and most misses touch no entry.
-    places: HashTable<(u32, u32)>,
-    slots: Vec<Option<(Key, T)>>,
-    free: Vec<u32>,
-    /// Found last: packets come in trains.
-    recent: u32,
-}
 
 /// Both ends in an order of their own: as numbers, which compare faster than bytes.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +21,37 @@ impl PartialEq for Key {
         let near = (self.low[1] ^ o.low[1]) | (self.high[1] ^ o.high[1]);
         far | near | u64::from(self.ports ^ o.ports) == 0
     }
+}
+
+/// Drawn anew for each run, so that nobody can choose addresses that all fall into one place.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds([u64; 5]);
+
+impl Seeds {
+    pub fn new(seed: u64) -> Seeds {
+        // The fractional part of pi, where the seed is 0.
+        let mut state = seed ^ 0x243f_6a88_85a3_08d3;
+        // SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
+        Seeds(std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ z >> 31
+        }))
+    }
+}
+
+impl Default for Seeds {
+    fn default() -> Seeds {
+        Seeds::new(0)
+    }
+}
+
+/// Both halves of the whole product: each bit of it depends on all of both factors.
+#[inline(always)]
+pub(super) fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product >> 64) as u64 ^ product as u64
 }
 
 impl Key {
@@ -64,68 +86,170 @@ impl Key {
         (Key { low, high, ports }, swapped)
     }
 
-    /// Not proof against someone who chooses addresses to collide; a capture of so many can be slow, but not wrong.
-    #[inline]
-    fn hash(&self) -> u32 {
-        let fold = |a: u64, b: u64| {
-            let product = u128::from(a) * u128::from(b);
-            (product >> 64) as u64 ^ product as u64
+    /// The same of two addresses of IPv4.
+    #[inline(always)]
+    pub fn of_ipv4(a: u32, a_port: u16, b: u32, b_port: u16) -> (Key, bool) {
+        let whole = |address: u32, port: u16| u64::from(address) << 16 | u64::from(port);
+        let (x, y) = (whole(a, a_port), whole(b, b_port));
+        let (low, high) = (x.min(y), x.max(y));
+        let key = Key {
+            low: [0, 0xffff_0000_0000 | low >> 16],
+            high: [0, 0xffff_0000_0000 | high >> 16],
+            ports: (low as u32) << 16 | high as u32 & 0xffff,
         };
-        let far = fold(
-            self.low[0] ^ 0x243f_6a88_85a3_08d3,
-            self.high[0] ^ 0x1319_8a2e_0370_7344,
-        );
-        let near = fold(
-            self.low[1] ^ 0xa409_3822_299f_31d0,
-            self.high[1] ^ 0x082e_fa98_ec4e_6c89,
-        );
-        let all = fold(
-            far ^ near.rotate_left(17) ^ u64::from(self.ports),
-            0x9e37_79b9_7f4a_7c15,
-        );
-        (all ^ all >> 32) as u32
+        (key, x > y)
+    }
+
+    /// The lower end and the higher.
+    pub fn ends(&self) -> [Endpoint; 2] {
+        let end = |[far, near]: [u64; 2], port| Endpoint {
+            address: (u128::from(far) << 64 | u128::from(near)).to_be_bytes(),
+            port,
+        };
+        [
+            end(self.low, (self.ports >> 16) as u16),
+            end(self.high, self.ports as u16),
+        ]
+    }
+
+    #[inline(always)]
+    pub fn hash(&self, Seeds([a, b, c, d, e]): &Seeds) -> u64 {
+        let far = fold(self.low[0] ^ a, self.high[0] ^ b);
+        let near = fold(self.low[1] ^ c, self.high[1] ^ d);
+        fold(far ^ near.rotate_left(17) ^ u64::from(self.ports), *e)
     }
 }
 
-/// Half a hash as a whole one, for a table that looks at both of its ends.
-#[inline]
-fn spread(half: u32) -> u64 {
-    u64::from(half) << 32 | u64::from(half)
+/// Where things lie, by their hashes: half a hash beside the place, so that growing and most misses touch no entry.
+/// Open addressing with steps of one: a search reads one line of memory.
+#[derive(Debug)]
+struct Places {
+    /// Half a hash, then the place and one; 0 is free. A power of two of them, of which at most half are in use.
+    store: Vec<u64>,
+    len: usize,
+}
+
+const LEAST: usize = 64;
+
+impl Places {
+    fn new() -> Places {
+        Places {
+            store: vec![0; LEAST],
+            len: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn home(&self, entry: u64) -> usize {
+        (entry >> 32) as usize & (self.store.len() - 1)
+    }
+
+    /// The first place of that hash of which `is` says that it is the one.
+    #[inline(always)]
+    fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mask = self.store.len() - 1;
+        let mut at = self.home(hash);
+        loop {
+            let entry = self.store[at & mask];
+            if entry == 0 {
+                return None;
+            }
+            if entry >> 32 == hash >> 32 {
+                let place = entry as u32 - 1;
+                if is(place) {
+                    return Some(place);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    fn insert(&mut self, hash: u64, place: u32) {
+        if self.len * 2 >= self.store.len() {
+            let larger = vec![0; self.store.len() * 2];
+            for entry in std::mem::replace(&mut self.store, larger) {
+                if entry != 0 {
+                    self.put(entry);
+                }
+            }
+        }
+        self.put(hash >> 32 << 32 | u64::from(place + 1));
+        self.len += 1;
+    }
+
+    fn put(&mut self, entry: u64) {
+        let mask = self.store.len() - 1;
+        let mut at = self.home(entry);
+        while self.store[at] != 0 {
+            at = (at + 1) & mask;
+        }
+        self.store[at] = entry;
+    }
+
+    fn remove(&mut self, hash: u64, place: u32) {
+        let mask = self.store.len() - 1;
+        let gone = hash >> 32 << 32 | u64::from(place + 1);
+        let mut hole = self.home(gone);
+        while self.store[hole] != gone {
+            assert!(self.store[hole] != 0, "what is removed is in the table");
+            hole = (hole + 1) & mask;
+        }
+        self.len -= 1;
+        // What comes behind moves up, unless it would come to lie before its home.
+        let mut at = hole;
+        loop {
+            at = (at + 1) & mask;
+            let entry = self.store[at];
+            if entry == 0 {
+                break;
+            }
+            let from_home = at.wrapping_sub(self.home(entry)) & mask;
+            if from_home >= at.wrapping_sub(hole) & mask {
+                self.store[hole] = entry;
+                hole = at;
+            }
+        }
+        self.store[hole] = 0;
+    }
+}
+
+/// Has a word in each line of its memory.
+pub trait Touch {
+    /// Reads them all.
+    fn touch(&self) -> u64;
+}
+
+#[derive(Debug)]
+pub struct Table<T> {
+    places: Places,
+    slots: Vec<Option<(Key, T)>>,
+    free: Vec<u32>,
+    pub seeds: Seeds,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
         Table {
-            places: HashTable::new(),
+            places: Places::new(),
             slots: Vec::new(),
             free: Vec::new(),
-            recent: 0,
+            seeds: Seeds::default(),
         }
     }
 }
 
 impl<T> Table<T> {
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.places.len
     }
 
-    #[inline]
-    pub fn find(&mut self, key: &Key) -> Option<usize> {
-        if self.key(self.recent) == Some(key) {
-            return Some(self.recent as usize);
-        }
-        let hash = key.hash();
-        let found = self
-            .places
-            .find(spread(hash), |(h, i)| {
-                *h == hash && self.key(*i) == Some(key)
-            })
-            .map(|(_, i)| *i)?;
-        self.recent = found;
-        Some(found as usize)
+    #[inline(always)]
+    pub fn find(&self, key: &Key, hash: u64) -> Option<usize> {
+        let found = self.places.find(hash, |i| self.key(i) == Some(key));
+        found.map(|i| i as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn key(&self, place: u32) -> Option<&Key> {
         self.slots.get(place as usize)?.as_ref().map(|(k, _)| k)
     }
@@ -135,27 +259,21 @@ impl<T> Table<T> {
     }
 
     /// The place of a new entry; there is none yet between these ends.
-    pub fn insert(&mut self, key: Key, value: T) -> usize {
+    pub fn insert(&mut self, key: Key, hash: u64, value: T) -> usize {
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 connections at once")
         });
         self.slots[place as usize] = Some((key, value));
-        let hash = key.hash();
-        self.places
-            .insert_unique(spread(hash), (hash, place), |(h, _)| spread(*h));
+        self.places.insert(hash, place);
         place as usize
     }
 
-    pub fn remove(&mut self, place: usize) -> T {
+    pub fn remove(&mut self, place: usize) -> (Key, T) {
         let (key, value) = self.slots[place].take().expect("it is in use");
-        let entry = self
-            .places
-            .find_entry(spread(key.hash()), |(_, i)| *i as usize == place)
-            .expect("it is in the table");
-        entry.remove();
+        self.places.remove(key.hash(&self.seeds), place as u32);
         self.free.push(place as u32);
-        value
+        (key, value)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
@@ -166,9 +284,9 @@ impl<T> Table<T> {
     }
 
     /// Takes the last one out, for good: memory is given back on the way.
-    pub fn pop(&mut self) -> Option<T> {
-        if !self.places.is_empty() {
-            self.places = HashTable::new();
+    pub fn pop(&mut self) -> Option<(Key, T)> {
+        if self.places.len > 0 {
+            self.places = Places::new();
             self.free = Vec::new();
         }
         loop {
@@ -176,24 +294,135 @@ impl<T> Table<T> {
             if self.slots.len().is_multiple_of(1 << 14) {
                 self.slots.shrink_to_fit();
             }
-            if let Some((_, value)) = slot {
-                return Some(value);
+            if slot.is_some() {
+                return slot;
             }
         }
     }
 }
 
+impl<T: Touch> Table<T> {
+    /// Fetches what the packets will ask for: first all places, then all entries, so that the waits run beside each
+    /// other.
+    pub fn fetch(&self, packets: &[Packet]) {
+        let mut read = 0u64;
+        let places: [u32; super::packet::BATCH] = std::array::from_fn(|i| {
+            let found = packets
+                .get(i)
+                .and_then(|p| self.places.find(p.hash, |_| true));
+            found.unwrap_or(u32::MAX)
+        });
+        for place in places {
+            if let Some(Some((_, value))) = self.slots.get(place as usize) {
+                read ^= value.touch();
+            }
+        }
+        std::hint::black_box(read);
+    }
+}
+
 impl<T> Index<usize> for Table<T> {
     type Output = T;
-    #[inline]
+    #[inline(always)]
     fn index(&self, place: usize) -> &T {
         &self.slots[place].as_ref().expect("it is in use").1
     }
 }
 
 impl<T> IndexMut<usize> for Table<T> {
-    #[inline]
+    #[inline(always)]
     fn index_mut(&mut self, place: usize) -> &mut T {
         &mut self.slots[place].as_mut().expect("it is in use").1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn key(n: u64) -> Key {
+        Key::new(&u128::from(n % 977).to_be_bytes(), n as u16, &[7; 16], 443).0
+    }
+
+    #[test]
+    fn the_table_holds_what_a_map_holds_through_any_mixture_of_coming_and_going() {
+        for seed in 0..20u64 {
+            // Of some seeds only 5 bits of the hash count, so that nearly all collide.
+            let mut table = Table::<u64> {
+                seeds: Seeds::new(seed),
+                ..Table::default()
+            };
+            let hash = |k: &Key| {
+                k.hash(&Seeds::new(seed)) & if seed % 2 == 0 { u64::MAX } else { 31 << 40 }
+            };
+            let mut map = BTreeMap::new();
+            let mut chance = seed;
+            for step in 0..4_000u64 {
+                chance = fold(chance ^ step ^ 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9);
+                let n = chance % 600;
+                let k = key(n);
+                let found = table.find(&k, hash(&k));
+                assert_eq!(found.map(|i| table[i]), map.get(&n).copied());
+                match found {
+                    None => {
+                        table.insert(k, hash(&k), step);
+                        map.insert(n, step);
+                    }
+                    Some(i) if chance >> 60 < 9 => {
+                        let (_, value) = table.slots[i].take().unwrap();
+                        table.places.remove(hash(&k), i as u32);
+                        table.free.push(i as u32);
+                        assert_eq!(Some(value), map.remove(&n));
+                    }
+                    Some(_) => {}
+                }
+                assert_eq!(table.len(), map.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_gives_its_ends_back_in_order() {
+        let (a, b) = ([9; 16], [3; 16]);
+        let (key, swapped) = Key::new(&a, 1, &b, 2);
+        assert!(swapped);
+        assert_eq!(
+            Key::of_ipv4(0x0a00_0002, 9, 0x0a00_0001, 8)
+                .0
+                .ends()
+                .map(|e| e.to_string()),
+            ["10.0.0.1:8", "10.0.0.2:9"]
+        );
+        assert_eq!(
+            key.ends(),
+            [
+                Endpoint {
+                    address: b,
+                    port: 2
+                },
+                Endpoint {
+                    address: a,
+                    port: 1
+                }
+            ]
+        );
+    }
+
+    #[test]
+    fn another_seed_scatters_keys_that_lie_together_under_this_one() {
+        let low = |k: &Key, s: &Seeds| k.hash(s) >> 32 & 1023;
+        let (one, other) = (Seeds::new(1), Seeds::new(2));
+        let chosen: Vec<Key> = (0..65_536).map(key).filter(|k| low(k, &one) == 5).collect();
+        let mut counts = vec![0; 1024];
+        chosen
+            .iter()
+            .for_each(|k| counts[low(k, &other) as usize] += 1);
+        assert!(
+            chosen.len() > 40 && counts.iter().max() < Some(&8),
+            "{} {:?}",
+            chosen.len(),
+            counts.iter().max()
+        );
     }
 }

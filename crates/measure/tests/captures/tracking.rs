@@ -2,7 +2,7 @@
 
 use crate::packets::{ACK, FIN, MS, RST, SYN, T0, Tcp, pcap};
 use measure::capture::{LinkType, Reader, Record, frame};
-use measure::track::{Cause, Half, Settings, Tracker, Traffic};
+use measure::track::{Act, Cause, Half, Settings, Tracker, Traffic, Watch};
 use proptest::prelude::*;
 
 /// Times in milliseconds.
@@ -458,6 +458,38 @@ proptest! {
         };
         let (first, second) = packets.split_at(at.index(packets.len() + 1));
         prop_assert_eq!(run(&[&packets]), run(&[first, second]));
+    }
+
+    #[test]
+    fn how_packets_are_handed_over_and_where_they_lie_changes_nothing(
+        fates in proptest::collection::vec(0u8..6, 1..40), seed in any::<u64>(),
+    ) {
+        struct Deaf;
+        impl Watch for Deaf {
+            fn act(&mut self, _: Act) {}
+        }
+        let packets: Vec<(i64, Vec<u8>)> = story(&fates).iter().map(|(ms, p)| (T0 + ms * MS, p.ethernet())).collect();
+        let run = |way: u8| {
+            let mut tracker = Tracker::new(Settings { seed, ..Settings::default() });
+            for (i, (t, data)) in packets.iter().enumerate() {
+                let r = Record { t_ns: Some(*t), link: LinkType::ETHERNET, original_len: data.len() as u32, data };
+                let frame = frame::parse(&r);
+                match way {
+                    0 => tracker.record(&r),
+                    1 => tracker.packet(r.t_ns, r.original_len, frame.as_ref()),
+                    2 => tracker.packet_watched(r.t_ns, r.original_len, frame.as_ref(), &mut Deaf),
+                    _ if i % 3 == 0 => tracker.packet_watched(r.t_ns, r.original_len, frame.as_ref(), &mut Deaf),
+                    _ => tracker.record(&r),
+                }
+            }
+            let totals = format!("{:?}", tracker.totals);
+            said(&tracker.finish()) + &totals
+        };
+        let told = said(&track(&story(&fates)));
+        prop_assert!(run(0).starts_with(&told));
+        for way in 1..4 {
+            prop_assert_eq!(run(0), run(way));
+        }
     }
 
     #[test]

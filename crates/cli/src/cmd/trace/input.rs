@@ -11,12 +11,23 @@ pub fn read(
     notes: &mut Vec<String>,
     mut packet: impl FnMut(&Record<'_>, Option<&Frame<'_>>),
 ) -> anyhow::Result<()> {
+    records(path, notes, |record| {
+        packet(record, frame::parse(record).as_ref())
+    })
+}
+
+/// The same, with headers unread.
+pub fn records(
+    path: &Path,
+    notes: &mut Vec<String>,
+    mut take: impl FnMut(&Record<'_>),
+) -> anyhow::Result<()> {
     let name = path.display();
     let input = live::capture::open(path).map_err(|e| usage(format!("{name}: {e}")))?;
     let mut reader = Reader::new(input).map_err(|e| usage(format!("{name}: {e}")))?;
     loop {
         match reader.next_record() {
-            Ok(Some(record)) => packet(&record, frame::parse(&record).as_ref()),
+            Ok(Some(record)) => take(&record),
             Ok(None) => break,
             Err(e) => {
                 notes.push(format!("{name}: {e}; what came before it is counted"));

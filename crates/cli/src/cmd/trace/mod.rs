@@ -11,6 +11,7 @@ use super::{print, usage};
 use crate::Outcome;
 use measure::track::{Settings, Tracker};
 use report::Report;
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -59,13 +60,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let mut tracker = Tracker::new(Settings {
         deduplicate: !args.keep_copies,
+        seed: RandomState::new().hash_one(0),
         ..Settings::default()
     });
     let mut notes = Vec::new();
     for path in &args.files {
-        input::read(path, &mut notes, |record, frame| {
-            tracker.packet(record.t_ns, record.original_len, frame);
-        })?;
+        input::records(path, &mut notes, |record| tracker.record(record))?;
     }
     let traffic = tracker.finish();
     if args.json {

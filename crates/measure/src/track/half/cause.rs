@@ -52,7 +52,7 @@ impl Side {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
-        if s.una < s.recover {
+        if s.una < s.repair().recover {
             match s.recovery {
                 // The repair itself was lost: only the timer notices.
                 Recovery::Fast
@@ -60,7 +60,9 @@ impl Side {
                         && before.is_some_and(|b| b.again > 0)
                         && t - s.data_t >= timeout / 4 * 3 => {}
                 Recovery::Fast => return Cause::Recovery,
-                Recovery::Timeout if prompted || before.is_some_and(|b| b.t < s.timeout_t) => {
+                Recovery::Timeout
+                    if prompted || before.is_some_and(|b| b.t < s.repair().timeout_t) =>
+                {
                     return Cause::Recovery;
                 }
                 Recovery::Timeout | Recovery::None => {}
@@ -71,7 +73,7 @@ impl Side {
             return Cause::Fast;
         }
         let mss = u64::from(self.half.counts.largest.max(1));
-        if at_front && s.sack_top > s.una + 3 * mss {
+        if at_front && s.repair().sack_top > s.una + 3 * mss {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
@@ -79,12 +81,12 @@ impl Side {
         if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
             return Cause::TailProbe;
         }
-        if overdue && !(prompted && s.sack_top > end) {
+        if overdue && !(prompted && s.repair().sack_top > end) {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
         // By time rather than by count (RFC 8985 section 6.2): what was sent later has arrived.
-        if s.sack_top > end {
+        if s.repair().sack_top > end {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
@@ -92,9 +94,11 @@ impl Side {
     }
 
     fn enter(&mut self, recovery: Recovery, t: i64) {
-        self.state.recovery = recovery;
-        self.state.recover = self.state.next;
-        self.state.timeout_t = t;
+        let s = &mut self.state;
+        s.recovery = recovery;
+        let recover = s.next;
+        let repair = s.repair_mut();
+        (repair.recover, repair.timeout_t) = (recover, t);
     }
 
     /// Keeps the transmissions of the segment that everything waits for.
@@ -102,22 +106,25 @@ impl Side {
         if !matches!(cause, Cause::Timeout | Cause::TailProbe) {
             return;
         }
-        if self.state.chain.as_ref().is_none_or(|c| c.at != start) {
+        if self
+            .state
+            .repair()
+            .chain
+            .as_ref()
+            .is_none_or(|c| c.at != start)
+        {
             self.end_chain(None);
-            self.state.chain = Some(Box::new(Chain {
-                sent: first.into_iter().collect(),
-                at: start,
-            }));
         }
-        if let Some(chain) = &mut self.state.chain {
-            chain.sent.push(t);
-        }
+        let chain = self.state.repair_mut().chain.get_or_insert_with(|| Chain {
+            sent: first.into_iter().collect(),
+            at: start,
+        });
+        chain.sent.push(t);
     }
 
     pub(super) fn end_chain(&mut self, resumed_ns: Option<i64>) {
-        if let Some(chain) = self.state.chain.take()
-            && chain.sent.len() > BREAK_LEAST
-        {
+        let chain = self.state.repair.as_mut().and_then(|r| r.chain.take());
+        if let Some(chain) = chain.filter(|c| c.sent.len() > BREAK_LEAST) {
             self.half.events_mut().breaks.push(Break {
                 sent_ns: chain.sent,
                 resumed_ns,

@@ -1,0 +1,194 @@
+//! One TCP packet as the tracker needs it, apart from the buffer it was read from.
+//!
+//! **Method.** Packets are taken in by the batch and then followed: taking in is a short loop that does not wait for
+//! what the packet before does to its connection, and where there are many connections the memory of all that a batch
+//! belongs to is fetched at once instead of one after the other.
+
+use super::table::{Key, Seeds};
+use crate::capture::frame::{Frame, Options, Tcp, flag};
+use crate::capture::{LinkType, Record};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub key: Key,
+    /// Of the key.
+    pub hash: u64,
+    pub t: i64,
+    pub seq: u32,
+    pub ack: u32,
+    /// Bytes of data on the wire.
+    pub payload: u32,
+    /// IP's identification; 0 where there is none.
+    pub id: u32,
+    /// TSval and TSecr, where there are any: apart, for what is written in parts is slow to read as a whole.
+    stamp: u32,
+    echo: u32,
+    stamped: bool,
+    pub window: u16,
+    pub checksum: u16,
+    pub vlan: u16,
+    /// One more than the place of its other options in the batch; 0 where it has none.
+    options: u16,
+    pub flags: u8,
+    pub ttl: u8,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// It came from the higher end of the key.
+    pub swapped: bool,
+}
+
+impl Packet {
+    #[inline(always)]
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// TSval and TSecr.
+    #[inline(always)]
+    pub fn timestamps(&self) -> Option<(u32, u32)> {
+        self.stamped.then_some((self.stamp, self.echo))
+    }
+
+    /// Its options: all of them, or none where it has timestamps alone.
+    #[inline(always)]
+    pub fn rest<'a>(&self, options: &'a [Options]) -> &'a Options {
+        match usize::from(self.options).checked_sub(1) {
+            Some(place) => &options[place],
+            None => &NO_OPTIONS,
+        }
+    }
+
+    /// Sequence numbers are taken by data, SYN and FIN.
+    #[inline(always)]
+    pub fn occupied(&self) -> u64 {
+        u64::from(self.payload) + u64::from(self.has(flag::SYN)) + u64::from(self.has(flag::FIN))
+    }
+
+    /// Congestion was experienced on the way (RFC 3168).
+    #[inline(always)]
+    pub fn is_marked(&self) -> bool {
+        self.traffic_class & 3 == 3
+    }
+}
+
+/// What most packets carry besides timestamps.
+static NO_OPTIONS: Options = Options::NONE;
+
+/// Packets that were taken in and not yet followed.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub packets: Vec<Packet>,
+    options: Vec<Options>,
+}
+
+/// Packets of a batch: they fit into a core's nearest cache.
+pub(super) const BATCH: usize = 64;
+
+impl Batch {
+    #[inline(always)]
+    pub fn push(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>, seeds: &Seeds) {
+        let (key, swapped) = Key::new(&frame.src, tcp.src_port, &frame.dst, tcp.dst_port);
+        let (mut stamped, mut stamp, mut echo, mut options) = (false, 0, 0, 0);
+        if let Some((value, answer)) = tcp.timestamps_alone() {
+            (stamped, stamp, echo) = (true, value, answer);
+        } else if !tcp.options.is_empty() {
+            let o = self.other_options(tcp.options);
+            if let Some((value, answer)) = o.timestamps {
+                (stamped, stamp, echo) = (true, value, answer);
+            }
+            options = self.options.len() as u16;
+        }
+        self.packets.push(Packet {
+            key,
+            hash: key.hash(seeds),
+            t,
+            seq: tcp.seq,
+            ack: tcp.ack,
+            payload: tcp.payload,
+            id: frame.id,
+            stamp,
+            echo,
+            stamped,
+            window: tcp.window,
+            checksum: tcp.checksum,
+            vlan: frame.vlan,
+            options,
+            flags: tcp.flags,
+            ttl: frame.ttl,
+            traffic_class: frame.traffic_class,
+            swapped,
+        });
+    }
+
+    /// Takes in what most records are: TCP over IPv4 over Ethernet, whole, and without options or with timestamps
+    /// alone. `false` where it is anything else.
+    #[inline(always)]
+    pub fn push_plain(&mut self, t: i64, record: &Record<'_>, seeds: &Seeds) -> bool {
+        let Some(d) = record.data.first_chunk::<54>() else {
+            return false;
+        };
+        let two = |at: usize| u16::from_be_bytes([d[at], d[at + 1]]);
+        let four = |at: usize| u32::from_be_bytes([d[at], d[at + 1], d[at + 2], d[at + 3]]);
+        let (ip_len, header) = (u32::from(two(16)), u32::from(d[46] >> 4) * 4);
+        // A header of 20 bytes, no fragment; RFC 791 section 3.1.
+        let plain = two(12) == 0x0800 && d[14] == 0x45 && two(20) & 0x3fff == 0 && d[23] == 6;
+        if record.link != LinkType::ETHERNET || !plain || header < 20 || ip_len < 20 + header {
+            return false;
+        }
+        let (mut stamp, mut echo) = (0, 0);
+        if header != 20 {
+            let Some(o) = record.data[54..].first_chunk::<12>() else {
+                return false;
+            };
+            let four = |at: usize| u32::from_be_bytes([o[at], o[at + 1], o[at + 2], o[at + 3]]);
+            // Two no-operations, then timestamps (RFC 7323 appendix A).
+            if header != 32 || four(0) != 0x0101_080a {
+                return false;
+            }
+            (stamp, echo) = (four(4), four(8));
+        }
+        let (key, swapped) = Key::of_ipv4(four(26), two(34), four(30), two(36));
+        self.packets.push(Packet {
+            key,
+            hash: key.hash(seeds),
+            t,
+            seq: four(38),
+            ack: four(42),
+            payload: ip_len - 20 - header,
+            id: u32::from(two(18)),
+            stamp,
+            echo,
+            stamped: header != 20,
+            window: two(48),
+            checksum: two(50),
+            vlan: 0,
+            options: 0,
+            flags: d[47],
+            ttl: d[22],
+            traffic_class: d[15],
+            swapped,
+        });
+        true
+    }
+
+    #[inline(never)]
+    fn other_options(&mut self, options: &[u8]) -> &Options {
+        self.options.push(Options::read(options));
+        self.options.last().expect("it was just put there")
+    }
+
+    /// The packets, and what [`Packet::rest`] asks for.
+    pub fn parts(&mut self) -> (&mut [Packet], &[Options]) {
+        (&mut self.packets, &self.options)
+    }
+
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.packets.len() >= BATCH
+    }
+
+    pub fn clear(&mut self) {
+        self.packets.clear();
+        self.options.clear();
+    }
+}
