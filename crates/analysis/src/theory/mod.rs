@@ -1,9 +1,11 @@
 //! Formulas of queues, buffers and transport as calculators: each a [`Model`] with its formula, its source, where it
 //! holds, and an example that a person can check by hand. `tailback model` and its pages are made from [`MODELS`].
 
+mod mixture;
 mod path;
 mod queues;
 mod sizing;
+mod tagged;
 mod tcp;
 
 use base::words::{Entry, Parameter, Unit, Words, WordsError};
@@ -82,6 +84,8 @@ pub static MODELS: &[&Model] = &[
     &queues::MD1,
     &queues::MG1,
     &queues::GG1,
+    &mixture::MIXTURE,
+    &tagged::TAGGED,
     &tcp::MATHIS,
     &tcp::PADHYE,
     &tcp::CUBIC,

@@ -10,7 +10,7 @@ use report::chart::{Chart, Draw, Series};
 use report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(
@@ -21,6 +21,8 @@ use std::path::PathBuf;
     after_help = "Examples:\n  \
         tailback model bdp rate=700kbit/s rtt=19ms buffer=37625B\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \
+        tailback trace --traffic --json office.pcapng > office.json\n  \
+        tailback model mixture --traffic office.json served=40\n  \
         tailback model mm1 rate=10Mbit/s --plot offered=1Mbit/s..9.5Mbit/s --show sojourn,p99 -o mm1.svg"
 )]
 pub struct Args {
@@ -29,6 +31,9 @@ pub struct Args {
     /// Its parameters, with their units
     #[arg(value_name = "KEY=VALUE")]
     parameters: Vec<String>,
+    /// Take the traffic of a capture: what `tailback trace --traffic --json CAPTURE` wrote into this file
+    #[arg(long, value_name = "FILE")]
+    traffic: Option<PathBuf>,
     /// Draw the figures against this parameter, from a value to another
     #[arg(long, value_name = "KEY=LOW..HIGH", requires = "output")]
     plot: Option<String>,
@@ -53,11 +58,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     };
     let (model, _) = parse(name).map_err(|e| usage(e.to_string()))?;
-    if args.parameters.is_empty() && args.plot.is_none() && !args.json {
+    if args.parameters.is_empty() && args.plot.is_none() && args.traffic.is_none() && !args.json {
         print(&explained(model)?)?;
         return Ok(Outcome::Done);
     }
-    let given = format!("{name}:{}", args.parameters.join(","));
+    let mut parameters = args.parameters.clone();
+    if let Some(path) = &args.traffic {
+        parameters.extend(fitted(path, model, &args.parameters)?);
+    }
+    let given = format!("{name}:{}", parameters.join(","));
     if let (Some(plot), Some(output)) = (&args.plot, &args.output) {
         if output.extension().is_none_or(|e| e != "svg") {
             return Err(usage(format!(
@@ -65,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 output.display()
             )));
         }
-        let svg = drawing(model, &args.parameters, plot, &args.show)?;
+        let svg = drawing(model, &parameters, plot, &args.show)?;
         write_file(output, &svg)?;
         eprintln!("{} written", output.display());
         return Ok(Outcome::Done);
@@ -78,6 +87,66 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         table(model, &values)?
     })?;
     Ok(Outcome::Done)
+}
+
+/// What the fits of a capture say for the parameters of document 003's table 3.1, without those that are given.
+fn fitted(path: &Path, model: &Model, given: &[String]) -> anyhow::Result<Vec<String>> {
+    let at = path.display();
+    let keys = model.entry.parameters.iter().map(|p| p.name);
+    if !keys.clone().any(|key| key == "tcp_rate_shape") {
+        return Err(usage(format!(
+            "--traffic: model \"{}\" has no traffic of TCP and UDP; mixture, tagged and hops have",
+            model.entry.name
+        )));
+    }
+    let text =
+        std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {at}: {e}")))?;
+    let strange = |what: &str| {
+        usage(format!(
+            "{at}: {what}; it must be what `tailback trace --traffic --json CAPTURE` writes"
+        ))
+    };
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| strange(&format!("not JSON ({e})")))?;
+    let step = json["step_s"]
+        .as_f64()
+        .ok_or_else(|| strange("there is no step_s"))?;
+    let mut all = vec![("unit", format!("{}ns", (step * 1e9).round()))];
+    all.extend(
+        json["tcp_share_of_packets"]
+            .as_f64()
+            .map(|s| ("share", s.to_string())),
+    );
+    for (key, class, law, which, factor) in [
+        ("tcp_rate_shape", 0, "arrivals", 0, 1.0),
+        ("tcp_rate_scale", 0, "arrivals", 1, step),
+        ("tcp_size_shape", 0, "sizes", 0, 1.0),
+        ("tcp_size_scale", 0, "sizes", 1, 1.0),
+        ("udp_rate_shape", 1, "arrivals", 0, 1.0),
+        ("udp_rate_scale", 1, "arrivals", 1, step),
+        ("udp_size_shape", 1, "sizes", 0, 1.0),
+        ("udp_size_scale", 1, "sizes", 1, 1.0),
+    ] {
+        let law = &json["classes"][class][law];
+        let fits = law["fits"].as_array().into_iter().flatten();
+        let weibull = fits.into_iter().find(|f| f["family"] == "Weibull");
+        let value = weibull.and_then(|f| f["parameters"][which][1]["value"].as_f64());
+        let value = value.ok_or_else(|| {
+            let why = law["without"][0]
+                .as_str()
+                .unwrap_or("the capture holds too little");
+            strange(&format!("no Weibull law for {key}: {why}"))
+        })?;
+        all.push((key, (value * factor).to_string()));
+    }
+    let known: Vec<&str> = keys.collect();
+    let said = |key: &str| given.iter().any(|g| g.split('=').next() == Some(key));
+    let wanted = all
+        .into_iter()
+        .filter(|(key, _)| known.contains(key) && !said(key));
+    Ok(wanted
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect())
 }
 
 fn explained(model: &Model) -> Result<String, std::fmt::Error> {
