@@ -527,7 +527,7 @@ mod tests {
     fn the_mean_gap_of_an_exponential_in_whole_slots_is_a_geometric_one() {
         // 1/(1 − e^(−1/η)).
         for scale in [0.01, 2.0, 1000.0] {
-            let geometric = 1.0 / -(-1.0 / scale as f64).exp_m1();
+            let geometric = 1.0 / -f64::exp_m1(-1.0 / scale);
             assert!(
                 (mean_gap(1.0, scale) / geometric - 1.0).abs() < 1e-9,
                 "{scale}"
