@@ -159,6 +159,7 @@ const TITLES: &[(u32, &str)] = &[
     (8985, "The RACK-TLP Loss Detection Algorithm for TCP"),
     (9112, "HTTP/1.1"),
     (9113, "HTTP/2"),
+    (9110, "HTTP Semantics"),
     (9293, "Transmission Control Protocol (TCP)"),
     (
         9330,

@@ -141,6 +141,6 @@ fn a_target_that_cannot_be_found_leaves_nothing_behind() {
     let mut child = tailback(&dir.0, &["monitor", "icmp:no-such-host.invalid", "-q"]);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     assert_eq!(std::fs::read_dir(&dir.0).unwrap().count(), 0);
-    let mut child = tailback(&dir.0, &["monitor", "https://far.example/", "-q"]);
+    let mut child = tailback(&dir.0, &["monitor", "https://fa r/", "-q"]);
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }

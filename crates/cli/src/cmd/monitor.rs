@@ -21,8 +21,8 @@ use store::{Name, Options, Writer};
         interface that leads there, this host's load and the interface's availability. It goes on through outages, restarts of \
         the server, changes of address, clock steps and a sleeping host, and says each of them in the recording. \
         Every slot gets a row.\n\n\
-        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), http://HOST/PATH (fresh \
-        connection to first byte), dns:NAME@SERVER. Append ,TIME for an interval of its own. TCP, HTTP and DNS are asked once a \
+        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), http://HOST/PATH or \
+        https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append ,TIME for an interval of its own. TCP, HTTP and DNS are asked once a \
         second unless you say so.",
     after_help = "Examples:\n  \
         tailback monitor far.example\n  \

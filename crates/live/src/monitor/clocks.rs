@@ -1,16 +1,12 @@
 //! What this host's clocks did: stepped, slewed, slept.
 
 use crate::clock::{Clock, awake_ns, mono_ns, raw_ns};
-use crate::timestamp::compare_clocks;
+use crate::probe::wire::Wall;
 use base::Time;
-use measure::clock::{SleepWatch, SlewWatch, WallClock};
-use std::collections::VecDeque;
+use measure::clock::{SleepWatch, SlewWatch};
 
 pub struct Clocks {
-    pub wall: WallClock,
-    /// When a step was noticed last.
-    stepped_at: Option<Time>,
-    steps: VecDeque<i64>,
+    pub wall: Wall,
     /// Wall time minus the labels that rows get.
     label_error_ns: i64,
     sleep: SleepWatch,
@@ -20,34 +16,20 @@ pub struct Clocks {
 impl Clocks {
     pub fn new(clock: Clock) -> Clocks {
         let mut clocks = Clocks {
-            wall: WallClock::default(),
-            stepped_at: None,
-            steps: VecDeque::new(),
+            wall: Wall::new(clock),
             label_error_ns: 0,
             sleep: SleepWatch::default(),
             slew: SlewWatch::default(),
         };
-        clocks.compare(clock);
         clocks.slept(clock.now());
         clocks
     }
 
-    /// Compares the wall clock; to be done right after stamps were read.
-    pub fn compare(&mut self, clock: Clock) {
-        if let Some(by) = self.wall.observe(compare_clocks(clock)) {
-            self.stepped_at = Some(clock.now());
-            self.steps.push_back(by);
-            self.label_error_ns += by;
-        }
-    }
-
-    /// Whether all stamps since `since` are on one scale.
-    pub fn steady_since(&self, since: Time) -> bool {
-        self.stepped_at.is_none_or(|at| at < since)
-    }
-
+    /// By how much the wall clock was set forward, ns; each step is told once.
     pub fn take_step(&mut self) -> Option<i64> {
-        self.steps.pop_front()
+        let by = self.wall.take_step()?;
+        self.label_error_ns += by;
+        Some(by)
     }
 
     pub fn label_error_ns(&self) -> i64 {

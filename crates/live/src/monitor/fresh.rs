@@ -1,8 +1,9 @@
 //! Targets that are asked on a fresh TCP connection each time.
 
-use super::wire::told;
+use super::tls::{Session, Tls};
 use crate::clock::Clock;
 use crate::load::kernel::close_abruptly;
+use crate::probe::wire::told;
 use base::{Duration, Time};
 use measure::asker::{Answer, Asker};
 use nix::poll::PollFlags;
@@ -16,6 +17,8 @@ pub struct Fresh {
     pub remote: SocketAddr,
     /// What is asked once connected; without it, to be connected is the answer.
     request: Option<String>,
+    /// Inside of which it is asked.
+    tls: Option<Tls>,
     under_way: Vec<Connection>,
 }
 
@@ -23,7 +26,15 @@ struct Connection {
     seq: u64,
     began: Time,
     stream: TcpStream,
-    asked: bool,
+    state: State,
+}
+
+enum State {
+    Connecting,
+    /// The request is on its way.
+    Asked,
+    /// The handshake is, or the request inside of it.
+    Sheltered(Session),
 }
 
 /// Connections at once; slots beyond are given up, so that nothing piles up on a line that is stuck.
@@ -32,22 +43,26 @@ const AT_ONCE: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Fresh {
-    pub fn new(asker: Asker, remote: SocketAddr, request: Option<String>) -> Fresh {
+    pub fn new(
+        asker: Asker,
+        remote: SocketAddr,
+        request: Option<String>,
+        tls: Option<Tls>,
+    ) -> Fresh {
         Fresh {
             asker,
             remote,
             request,
+            tls,
             under_way: Vec::new(),
         }
     }
 
     pub fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        let events = |c: &Connection| {
-            if c.asked {
-                PollFlags::POLLIN
-            } else {
-                PollFlags::POLLOUT
-            }
+        let events = |c: &Connection| match &c.state {
+            State::Connecting => PollFlags::POLLOUT,
+            State::Sheltered(session) if session.wants_write() => PollFlags::POLLOUT,
+            State::Asked | State::Sheltered(_) => PollFlags::POLLIN,
         };
         let all = self.under_way.iter();
         all.map(|c| (c.stream.as_fd(), events(c))).collect()
@@ -71,7 +86,7 @@ impl Fresh {
                         seq,
                         began: before,
                         stream,
-                        asked: false,
+                        state: State::Connecting,
                     });
                 }
                 Err(e) => {
@@ -121,7 +136,7 @@ impl Fresh {
     fn step(&self, c: &mut Connection) -> Step {
         let refused =
             |e: io::Error| Step::Refused(e.raw_os_error().map_or(e.to_string(), told_of_tcp));
-        if !c.asked {
+        if matches!(c.state, State::Connecting) {
             match c.stream.take_error() {
                 Ok(Some(e)) | Err(e) => return refused(e),
                 Ok(None) => {}
@@ -133,13 +148,24 @@ impl Fresh {
             let Some(request) = &self.request else {
                 return Step::Answered;
             };
-            // An empty send buffer takes a request whole.
-            if let Err(e) = c.stream.write_all(request.as_bytes()) {
-                return refused(e);
+            let asked = match &self.tls {
+                Some(tls) => tls.begin(request).map(State::Sheltered),
+                // An empty send buffer takes a request whole.
+                None => c
+                    .stream
+                    .write_all(request.as_bytes())
+                    .map(|()| State::Asked),
+            };
+            match asked {
+                Ok(state) => c.state = state,
+                Err(e) => return refused(e),
             }
-            c.asked = true;
         }
-        match c.stream.read(&mut [0]) {
+        let came = match &mut c.state {
+            State::Sheltered(session) => session.read(&mut c.stream),
+            State::Connecting | State::Asked => c.stream.read(&mut [0]),
+        };
+        match came {
             Ok(0) => Step::Refused("the server hung up without an answer".into()),
             Ok(_) => Step::Answered,
             Err(e)

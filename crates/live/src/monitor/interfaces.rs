@@ -1,6 +1,6 @@
 //! The interfaces that lead to the targets: what passes them, and whether they could carry anything.
 
-use super::target::Probed;
+use super::probed::Probed;
 use super::{MonitorPlan, Out, after};
 use crate::clock::Clock;
 use crate::traffic::{Rates, Sampler};

@@ -7,8 +7,9 @@
 mod clocks;
 mod fresh;
 mod interfaces;
+mod probed;
 mod target;
-mod wire;
+mod tls;
 
 pub use target::{Target, TargetError, TargetKind};
 
@@ -24,11 +25,11 @@ use interfaces::Interfaces;
 use measure::wire::Key;
 use nix::poll::{PollFd, ppoll};
 use nix::sys::time::TimeSpec;
+use probed::{Probed, Resolver};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
-use target::{Probed, Resolver};
 
 /// Everything that decides what is recorded; kept in the recording, so that it can be run again and gone on with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -338,7 +339,12 @@ impl Monitor {
 
     fn look(&mut self) {
         for p in &mut self.probed {
-            p.look(&mut self.batch, self.clock, &mut self.clocks, &mut self.out);
+            p.look(
+                &mut self.batch,
+                self.clock,
+                &mut self.clocks.wall,
+                &mut self.out,
+            );
         }
         self.last_look = self.clock.now();
         self.report_steps();

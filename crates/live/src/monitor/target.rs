@@ -1,30 +1,12 @@
-//! What can be monitored, and each target's socket around its pure half.
+//! What can be monitored.
 
-use super::clocks::Clocks;
-use super::fresh::Fresh;
-use super::wire::{Found, Kind, Wire, local_towards, told};
-use super::{MonitorPlan, Out};
-use crate::clock::Clock;
-use crate::probe::host::{boot_id, random};
-use crate::resolve::{self, ResolveError};
-use crate::timestamp::Batch;
-use base::record::Text;
-use base::rng::Streams;
-use base::{Duration, Time};
-use measure::asker::{Answer, Asker};
-use measure::lasting::{Lasting, Transmit};
-use measure::ledger::Slots;
-use measure::session::Arrival;
-use measure::wire::{Key, MAX_LEN};
-use measure::{asker, control, dns, icmp, lasting};
-use nix::poll::PollFlags;
+use super::tls::Tls;
+use crate::resolve::ResolveError;
+use base::Duration;
+use measure::{control, dns};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::str::FromStr;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
@@ -37,6 +19,12 @@ pub enum TargetKind {
     Tcp { host: String, port: u16 },
     /// A GET on a fresh connection: from its start until the first byte.
     Http {
+        host: String,
+        port: u16,
+        path: String,
+    },
+    /// The same inside TLS: a handshake later.
+    Https {
         host: String,
         port: u16,
         path: String,
@@ -55,7 +43,7 @@ pub struct Target {
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     #[error(
-        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, tcp:HOST:PORT, http://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own"
+        "\"{text}\" is no target: {why}. Known: SERVER, icmp:HOST, tcp:HOST:PORT, http://HOST/PATH, https://HOST/PATH, dns:NAME@SERVER, each with ,TIME for an interval of its own"
     )]
     Unreadable { text: String, why: &'static str },
     #[error("{interval} between probes of {target}: it must be from {least} to 1 h")]
@@ -127,23 +115,28 @@ impl Target {
             }
             Ok((host.into(), port))
         };
+        let address = |rest: &str, port: u16| -> Result<(String, u16, String), TargetError> {
+            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+            let (host, port) = host_port(authority, Some(port))?;
+            if path.chars().any(|c| c.is_whitespace() || c.is_control()) {
+                return Err(unreadable("a path has no blanks: write them as %20"));
+            }
+            Ok((host, port, format!("/{path}")))
+        };
         let kind = if let Some(host) = what.strip_prefix("icmp:") {
             TargetKind::Icmp(host_port(host, Some(1)).map(|_| host.to_owned())?)
         } else if let Some(rest) = what.strip_prefix("tcp:") {
             let (host, port) = host_port(rest, None)?;
             TargetKind::Tcp { host, port }
         } else if let Some(rest) = what.strip_prefix("http://") {
-            let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-            let (host, port) = host_port(authority, Some(80))?;
-            if path.chars().any(|c| c.is_whitespace() || c.is_control()) {
-                return Err(unreadable("a path has no blanks: write them as %20"));
-            }
-            let path = format!("/{path}");
+            let (host, port, path) = address(rest, 80)?;
             TargetKind::Http { host, port, path }
-        } else if what.starts_with("https://") {
-            return Err(unreadable(
-                "there is no TLS in this program: use tcp:HOST:443 for the time to connect, or http://",
-            ));
+        } else if let Some(rest) = what.strip_prefix("https://") {
+            let (host, port, path) = address(rest, 443)?;
+            if Tls::new(&host).is_err() {
+                return Err(unreadable("no certificate can be for such a host"));
+            }
+            TargetKind::Https { host, port, path }
         } else if let Some(rest) = what.strip_prefix("dns:") {
             let (name, server) = rest
                 .rsplit_once('@')
@@ -190,556 +183,23 @@ impl Target {
                 80 => format!("http://{host}{path}"),
                 port => format!("http://{host}:{port}{path}"),
             },
+            TargetKind::Https { host, port, path } => match port {
+                443 => format!("https://{host}{path}"),
+                port => format!("https://{host}:{port}{path}"),
+            },
             TargetKind::Dns { name, server } => format!("dns:{name}@{server}"),
         }
     }
 
     /// The name to look up, and its port.
-    fn host(&self) -> (&str, u16) {
+    pub(super) fn host(&self) -> (&str, u16) {
         match &self.kind {
             TargetKind::Server(host) => (host, control::DEFAULT_PORT),
             TargetKind::Icmp(host) => (host, 1),
-            TargetKind::Tcp { host, port } | TargetKind::Http { host, port, .. } => (host, *port),
+            TargetKind::Tcp { host, port }
+            | TargetKind::Http { host, port, .. }
+            | TargetKind::Https { host, port, .. } => (host, *port),
             TargetKind::Dns { server, .. } => (server, 53),
-        }
-    }
-}
-
-/// Looks names up again, in threads of their own because that may take minutes.
-pub struct Resolver {
-    only_v4: bool,
-    only_v6: bool,
-    asked: BTreeMap<String, (Time, Option<Receiver<SocketAddr>>)>,
-}
-
-/// A name is not looked up more often.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
-
-impl Resolver {
-    pub fn new(plan: &MonitorPlan) -> Resolver {
-        Resolver {
-            only_v4: plan.only_v4,
-            only_v6: plan.only_v6,
-            asked: BTreeMap::new(),
-        }
-    }
-
-    /// The address of a target as it is now, once that is known.
-    fn ask(&mut self, now: Time, host: &str, port: u16) -> Option<SocketAddr> {
-        if host.parse::<IpAddr>().is_ok() || host.parse::<SocketAddr>().is_ok() {
-            return None;
-        }
-        let due = Time::from_nanos(0);
-        let (since, pending) = self.asked.entry(host.into()).or_insert((due, None));
-        if let Some(answer) = pending {
-            match answer.try_recv() {
-                Ok(addr) => {
-                    *pending = None;
-                    return Some(addr);
-                }
-                Err(TryRecvError::Empty) => return None,
-                Err(TryRecvError::Disconnected) => *pending = None,
-            }
-        }
-        if now.saturating_since(*since) >= ASK_AGAIN {
-            *since = now;
-            let (tell, answer) = channel();
-            let (name, v4, v6) = (host.to_owned(), self.only_v4, self.only_v6);
-            let thread = std::thread::Builder::new()
-                .name("resolve".into())
-                .stack_size(256 << 10)
-                .spawn(move || {
-                    if let Ok(addr) = resolve::server(&name, port, v4, v6) {
-                        let _ = tell.send(addr);
-                    }
-                });
-            *pending = thread.is_ok().then_some(answer);
-        }
-        None
-    }
-}
-
-/// A target and how it is probed.
-pub struct Probed {
-    target: Target,
-    name: Text,
-    how: How,
-    /// When it was last heard of, to know when to look its name up again.
-    answered_at: Time,
-}
-
-enum How {
-    Server {
-        lasting: Box<Lasting>,
-        wire: Box<Wire>,
-    },
-    Echo {
-        asker: Box<Asker>,
-        wire: Box<Wire>,
-        question: Question,
-    },
-    Fresh(Box<Fresh>),
-}
-
-enum Question {
-    Icmp {
-        id: u16,
-        token: u64,
-    },
-    Dns {
-        query: Vec<u8>,
-        first_id: u16,
-        rcode: u8,
-    },
-}
-
-/// After this much silence a target's name is looked up again.
-const UNHEARD: Duration = Duration::from_secs(20);
-/// Fifteen seconds of probes each millisecond; three minutes of one each 11 ms.
-const CAPACITY: usize = 16_384;
-
-impl Probed {
-    /// # Errors
-    /// The name is unknown, or the socket is not allowed.
-    pub fn open(
-        target: &Target,
-        plan: &MonitorPlan,
-        key: Option<Key>,
-        clock: Clock,
-        (first_slot, first_seq): (Time, u64),
-        streams: &Streams,
-    ) -> Result<Probed, TargetError> {
-        let (host, port) = target.host();
-        let remote = resolve::server(host, port, plan.only_v4, plan.only_v6)?;
-        let name: Text = target.name().into();
-        let socket = |source| TargetError::Socket {
-            target: target.name(),
-            source,
-        };
-        let origin_unix_ns = clock.from_mono_ns(clock.mono_of(Time::ZERO));
-        let asker = || {
-            let params = asker::Params {
-                interval: target.interval,
-                lost_after: plan.lost_after,
-                kept_for: plan.kept_for,
-                first_seq,
-                origin_unix_ns,
-                target: name.clone(),
-                capacity: CAPACITY,
-            };
-            Asker::new(params, first_slot)
-        };
-        let how = match &target.kind {
-            TargetKind::Server(_) => {
-                let params = lasting::Params {
-                    interval: target.interval,
-                    lost_after: plan.lost_after,
-                    kept_for: plan.kept_for,
-                    first_seq,
-                    origin_unix_ns,
-                    host_origin_unix_ns: clock.from_mono_ns(0),
-                    target: name.clone(),
-                    key,
-                    tos: 0,
-                    boot_id: boot_id(),
-                    capacity: CAPACITY,
-                };
-                let rng = streams.stream("nonce");
-                let lasting = Lasting::new(params, clock.now(), first_slot, rng);
-                How::Server {
-                    lasting: Box::new(lasting),
-                    wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
-                }
-            }
-            TargetKind::Icmp(_) => {
-                let word: [u8; 10] = random().map_err(socket)?;
-                let (token, id) = word.split_at(8);
-                let question = Question::Icmp {
-                    token: u64::from_be_bytes(token.try_into().expect("eight bytes")),
-                    id: u16::from_be_bytes(id.try_into().expect("two bytes")),
-                };
-                How::Echo {
-                    asker: Box::new(asker()),
-                    wire: Box::new(Wire::open(Kind::Icmp, remote, clock).map_err(socket)?),
-                    question,
-                }
-            }
-            TargetKind::Dns { name, .. } => How::Echo {
-                asker: Box::new(asker()),
-                wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
-                question: Question::Dns {
-                    query: dns::encode(0, name).unwrap_or_default(),
-                    first_id: u16::from_be_bytes(random().map_err(socket)?),
-                    rcode: 0,
-                },
-            },
-            TargetKind::Tcp { .. } => How::Fresh(Box::new(Fresh::new(asker(), remote, None))),
-            TargetKind::Http { host, path, .. } => {
-                let request = format!(
-                    "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: tailback/{}\r\nAccept: */*\r\nConnection: close\r\n\r\n",
-                    env!("CARGO_PKG_VERSION")
-                );
-                How::Fresh(Box::new(Fresh::new(asker(), remote, Some(request))))
-            }
-        };
-        Ok(Probed {
-            target: target.clone(),
-            name,
-            how,
-            answered_at: clock.now(),
-        })
-    }
-
-    pub fn name(&self) -> &Text {
-        &self.name
-    }
-
-    pub fn slots(&self) -> Slots {
-        match &self.how {
-            How::Server { lasting, .. } => lasting.slots(),
-            How::Echo { asker, .. } => asker.slots(),
-            How::Fresh(fresh) => fresh.asker.slots(),
-        }
-    }
-
-    /// The address it is reached from.
-    pub fn local(&self) -> Option<IpAddr> {
-        match &self.how {
-            How::Server { wire, .. } | How::Echo { wire, .. } => wire.local,
-            How::Fresh(fresh) => local_towards(fresh.remote),
-        }
-    }
-
-    pub fn remote(&self) -> SocketAddr {
-        match &self.how {
-            How::Server { wire, .. } | How::Echo { wire, .. } => wire.remote,
-            How::Fresh(fresh) => fresh.remote,
-        }
-    }
-
-    pub fn trouble(&self) -> Option<String> {
-        let said = match &self.how {
-            How::Server { lasting, .. } => lasting.trouble(),
-            How::Echo { asker, .. } => asker.trouble(),
-            How::Fresh(fresh) => fresh.asker.trouble(),
-        };
-        said.map(str::to_owned)
-    }
-
-    pub fn is_asking(&self) -> bool {
-        matches!(&self.how, How::Server { lasting, .. } if lasting.is_asking())
-    }
-
-    pub fn is_waiting(&self) -> bool {
-        match &self.how {
-            How::Server { lasting, .. } => lasting.is_waiting(),
-            How::Echo { asker, .. } => asker.is_waiting(),
-            How::Fresh(fresh) => fresh.asker.is_waiting(),
-        }
-    }
-
-    /// Whether probes leave often enough for silence to mean something within seconds.
-    pub fn asked_lately(&self) -> bool {
-        self.target.interval <= Duration::from_secs(2)
-    }
-
-    /// Probes since the last look.
-    pub fn sends(&self) -> u32 {
-        match &self.how {
-            How::Server { wire, .. } | How::Echo { wire, .. } => wire.sends,
-            How::Fresh(_) => 0,
-        }
-    }
-
-    pub fn poll_fds(&self) -> Vec<(BorrowedFd<'_>, PollFlags)> {
-        match &self.how {
-            How::Fresh(fresh) => fresh.poll_fds(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub fn send_due(&mut self, clock: Clock, out: &mut Out) {
-        let mut buffer = [0; MAX_LEN];
-        match &mut self.how {
-            How::Server { lasting, wire } => {
-                while let Some(transmit) = lasting.poll_transmit(clock.now(), &mut buffer) {
-                    let (seq, len) = match transmit {
-                        Transmit::Greeting(len) => (None, len),
-                        Transmit::Probe { seq, len } => (Some(seq), len),
-                    };
-                    let before = clock.now();
-                    let sent = wire.send(&buffer[..len], seq);
-                    let after = clock.now();
-                    match (sent, seq) {
-                        (Ok(()), Some(seq)) => lasting.handle_sent(seq, before, after),
-                        (Err(e), Some(seq)) => {
-                            let why = e.raw_os_error().map_or(e.to_string(), told);
-                            lasting.handle_send_failed(after, seq, &why);
-                        }
-                        (Ok(()), None) => {}
-                        (Err(e), None) => lasting.note_trouble(after, &e.to_string()),
-                    }
-                }
-                drain(|| lasting.poll_row(), out);
-            }
-            How::Echo {
-                asker,
-                wire,
-                question,
-            } => {
-                while let Some(seq) = asker.poll_transmit(clock.now()) {
-                    let bytes: &[u8] = match question {
-                        Question::Icmp { id, token } => {
-                            let mut packet = [0; icmp::LEN];
-                            icmp::encode(&mut packet, wire.remote.is_ipv6(), *id, *token, seq);
-                            buffer[..icmp::LEN].copy_from_slice(&packet);
-                            &buffer[..icmp::LEN]
-                        }
-                        Question::Dns {
-                            query, first_id, ..
-                        } => {
-                            let id = first_id.wrapping_add(seq as u16);
-                            query[..2].copy_from_slice(&id.to_be_bytes());
-                            query
-                        }
-                    };
-                    let before = clock.now();
-                    match wire.send(bytes, Some(seq)) {
-                        Ok(()) => asker.handle_sent(seq, before, clock.now()),
-                        Err(e) => {
-                            let why = e.raw_os_error().map_or(e.to_string(), told);
-                            asker.handle_send_failed(before, seq, &why);
-                        }
-                    }
-                }
-                drain(|| asker.poll_row(), out);
-            }
-            How::Fresh(fresh) => {
-                fresh.launch_due(clock);
-                drain(|| fresh.asker.poll_row(), out);
-            }
-        }
-    }
-
-    pub fn look(&mut self, batch: &mut Batch, clock: Clock, clocks: &mut Clocks, out: &mut Out) {
-        match &mut self.how {
-            How::Server { lasting, wire } => {
-                wire.look(batch, clock, clocks, &mut |now, found| match found {
-                    Found::Left(seq, at) => lasting.handle_tx_stamp(seq, at),
-                    Found::Trouble(why) => lasting.note_trouble(now, &why),
-                    Found::Came {
-                        at,
-                        kernel,
-                        steady,
-                        received,
-                        bytes,
-                    } => {
-                        let arrival = Arrival {
-                            at,
-                            kernel,
-                            steady,
-                            tos: received.tos,
-                        };
-                        lasting.handle_datagram(now, arrival, bytes);
-                    }
-                });
-                drain(|| lasting.poll_row(), out);
-            }
-            How::Echo {
-                asker,
-                wire,
-                question,
-            } => {
-                let (raw, v6) = (wire.raw, wire.remote.is_ipv6());
-                wire.look(batch, clock, clocks, &mut |now, found| match found {
-                    Found::Left(seq, at) => asker.handle_tx_stamp(seq, at),
-                    Found::Trouble(why) => asker.note_trouble(now, &why),
-                    Found::Came {
-                        at,
-                        kernel,
-                        steady,
-                        received,
-                        bytes,
-                    } => {
-                        let answer = Answer {
-                            at,
-                            steady: steady && kernel,
-                            tos: received.tos,
-                        };
-                        if let Some(seq) = question.answered(bytes, raw, v6, now, asker) {
-                            asker.handle_answer(now, seq, answer);
-                        }
-                    }
-                });
-                drain(|| asker.poll_row(), out);
-            }
-            How::Fresh(_) => {}
-        }
-    }
-
-    /// What time brings, and connections that moved.
-    pub fn advance(&mut self, now: Time, clock: Clock, out: &mut Out) {
-        match &mut self.how {
-            How::Server { lasting, .. } => {
-                lasting.handle_timeout(now);
-                drain(|| lasting.poll_row(), out);
-            }
-            How::Echo { asker, .. } => {
-                asker.handle_timeout(now);
-                drain(|| asker.poll_row(), out);
-            }
-            How::Fresh(fresh) => {
-                fresh.advance(clock);
-                drain(|| fresh.asker.poll_row(), out);
-            }
-        }
-    }
-
-    /// Whether an address changed: ours by which it is reached, or its own.
-    pub fn each_second(&mut self, now: Time, clock: Clock, resolver: &mut Resolver, out: &mut Out) {
-        let answers = out.status.get(&self.name).map_or(0, |s| s.answered);
-        if answers > 0 && self.trouble().is_none() && !self.is_asking() {
-            self.answered_at = self.last_heard(now);
-        }
-        let remote = self.remote();
-        let mut new_remote = remote;
-        if now.saturating_since(self.answered_at) >= UNHEARD {
-            let (host, port) = self.target.host();
-            if let Some(found) = resolver.ask(now, host, port) {
-                new_remote = found;
-            }
-        }
-        let (new_local, old_local) = match &self.how {
-            How::Fresh(_) => (None, None),
-            How::Server { wire, .. } | How::Echo { wire, .. } => {
-                (local_towards(new_remote), wire.local)
-            }
-        };
-        let moved = new_local.is_some() && new_local != old_local;
-        if new_remote == remote && !moved {
-            return;
-        }
-        let detail = format!(
-            "{{\"from\":\"{} to {remote}\",\"to\":\"{} to {new_remote}\"}}",
-            shown(old_local),
-            shown(new_local)
-        );
-        match &mut self.how {
-            How::Server { lasting, wire } => match Wire::open(Kind::Udp, new_remote, clock) {
-                Ok(new) => {
-                    **wire = new;
-                    lasting.handle_new_path(now, detail);
-                }
-                Err(e) => lasting.note_trouble(now, &e.to_string()),
-            },
-            How::Echo {
-                asker,
-                wire,
-                question,
-            } => {
-                let kind = match question {
-                    Question::Icmp { .. } => Kind::Icmp,
-                    Question::Dns { .. } => Kind::Udp,
-                };
-                match Wire::open(kind, new_remote, clock) {
-                    Ok(new) => {
-                        **wire = new;
-                        out.event(clock.unix_ns(), "address", &self.name, detail);
-                    }
-                    Err(e) => asker.note_trouble(now, &e.to_string()),
-                }
-            }
-            How::Fresh(fresh) => {
-                fresh.remote = new_remote;
-                out.event(clock.unix_ns(), "address", &self.name, detail);
-            }
-        }
-    }
-
-    fn last_heard(&self, now: Time) -> Time {
-        match &self.how {
-            How::Server { lasting, .. } => lasting.last_heard(),
-            _ => now,
-        }
-    }
-
-    pub fn relabel(&mut self, by_ns: i64) {
-        match &mut self.how {
-            How::Server { lasting, .. } => lasting.relabel(by_ns),
-            How::Echo { asker, .. } => asker.relabel(by_ns),
-            How::Fresh(fresh) => fresh.asker.relabel(by_ns),
-        }
-    }
-
-    pub fn handle_sleep(&mut self, from: Time, to: Time) {
-        match &mut self.how {
-            How::Server { lasting, .. } => lasting.handle_sleep(from, to),
-            How::Echo { asker, .. } => asker.handle_sleep(from, to),
-            How::Fresh(fresh) => fresh.asker.handle_sleep(from, to),
-        }
-    }
-
-    /// Writes what is open; nothing more will come.
-    pub fn finish(&mut self, now: Time, out: &mut Out) {
-        match &mut self.how {
-            How::Server { lasting, wire } => {
-                lasting.handle_timeout(now);
-                let mut buffer = [0; MAX_LEN];
-                if let Some(len) = lasting.close(&mut buffer) {
-                    // A courtesy: without it the server forgets us minutes later.
-                    let _ = wire.send(&buffer[..len], None);
-                }
-                lasting.finish();
-                drain(|| lasting.poll_row(), out);
-            }
-            How::Echo { asker, .. } => {
-                asker.finish();
-                drain(|| asker.poll_row(), out);
-            }
-            How::Fresh(fresh) => {
-                fresh.asker.finish();
-                drain(|| fresh.asker.poll_row(), out);
-            }
-        }
-    }
-}
-
-fn shown(ip: Option<IpAddr>) -> String {
-    ip.map_or("nowhere".into(), |ip| ip.to_string())
-}
-
-fn drain(mut next: impl FnMut() -> Option<base::record::Row>, out: &mut Out) {
-    while let Some(row) = next() {
-        out.row(row);
-    }
-}
-
-impl Question {
-    /// The probe that a datagram answers.
-    fn answered(
-        &mut self,
-        bytes: &[u8],
-        raw: bool,
-        v6: bool,
-        now: Time,
-        asker: &mut Asker,
-    ) -> Option<u64> {
-        match self {
-            Question::Icmp { token, .. } => icmp::decode(bytes, v6, raw, *token),
-            Question::Dns {
-                query,
-                first_id,
-                rcode,
-            } => {
-                let (id, code) = dns::decode(bytes, query)?;
-                if code != std::mem::replace(rcode, code) {
-                    asker.report(now, format!("{{\"dns_result_code\":{code}}}"));
-                }
-                // The latest query of that number: there are 65 536, and answers are waited for three minutes.
-                let latest = asker.slots().next_seq().checked_sub(1)?;
-                let behind = first_id.wrapping_add(latest as u16).wrapping_sub(id);
-                latest.checked_sub(u64::from(behind))
-            }
         }
     }
 }
@@ -763,6 +223,8 @@ mod tests {
             ("tcp:far:443", "tcp:far:443", 1000),
             ("tcp:[fd77::2]:443,50 ms", "tcp:fd77::2:443", 50),
             ("http://far", "http://far/", 1000),
+            ("https://far", "https://far/", 1000),
+            ("https://192.0.2.1:8443/a", "https://192.0.2.1:8443/a", 1000),
             ("http://far:8080/a/b?c=1", "http://far:8080/a/b?c=1", 1000),
             (
                 "dns:example.org@192.0.2.53",
@@ -782,7 +244,7 @@ mod tests {
     #[test]
     fn a_target_that_cannot_be_probed_says_why() {
         for (text, part) in [
-            ("https://far/", "tcp:HOST:443"),
+            ("https://fa r/", "no certificate"),
             ("tcp:far", "port is missing"),
             ("tcp:far:x", "1 to 65535"),
             ("dns:example.org", "dns:NAME@SERVER"),

@@ -7,23 +7,23 @@
 mod error;
 pub mod host;
 mod thread;
+pub mod wire;
 
 pub use error::ProbeError;
 
 use crate::clock::Clock;
-use crate::timestamp;
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
 use measure::session::{Params, Session, Stats};
 use measure::wire::{Ask, Key, MAX_LEN, boot_proof};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use thread::{Command, Driver};
+use wire::{Kind, Wire};
 
 /// What to probe and how.
 #[derive(Clone, Debug)]
@@ -133,28 +133,13 @@ impl Prober {
                 source: Arc::new(source),
             }
         };
-        let any: SocketAddr = if server.is_ipv4() {
-            ([0, 0, 0, 0], 0).into()
-        } else {
-            ([0u16; 8], 0).into()
-        };
-        let socket = UdpSocket::bind(any).map_err(local("open a UDP socket"))?;
-        let (fd, v6) = (socket.as_raw_fd(), server.is_ipv6());
-        timestamp::enable(fd, true).map_err(local("ask for kernel timestamps"))?;
+        let mut wire = Wire::open(Kind::Udp, server, clock)
+            .map_err(|e| gone(&e, server).unwrap_or_else(|| local("open a UDP socket")(e)))?;
         let asked_at = clock.now();
-        timestamp::enable_headers(fd, v6, false).map_err(local("ask for packet headers"))?;
-        timestamp::enable_errors(fd, v6).map_err(local("ask for ICMP errors"))?;
-        timestamp::set_tos(fd, v6, plan.tos).map_err(local("set the traffic class"))?;
-        // Room for what arrives between two looks; the kernel may grant less, which is enough too.
-        let _ = timestamp::set_int(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, 1 << 20);
-        socket
-            .connect(server)
-            .map_err(|e| ProbeError::Unreachable {
-                server,
-                why: e.to_string(),
-            })?;
+        wire.set_tos(plan.tos)
+            .map_err(local("set the traffic class"))?;
 
-        let grant = shake_hands(&socket, &plan, clock)?;
+        let grant = shake_hands(&mut wire, &plan, clock)?;
         let warm = asked_at + WARM_UP;
         host::sleep_until(clock.mono_of(warm));
         let params = Params {
@@ -175,7 +160,7 @@ impl Prober {
         }
         let (commands, inbox) = mpsc::channel();
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let driver = Driver::new(socket, session, clock, plan, rows, inbox, shared.clone());
+        let driver = Driver::new(wire, session, clock, plan, rows, inbox, shared.clone());
         let thread = std::thread::Builder::new()
             .name("probe".into())
             .spawn(move || driver.run())
@@ -263,8 +248,25 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
         .expect("nobody panics while holding this lock")
 }
 
+/// What an error of a socket says of the way to the server, if it does.
+fn gone(e: &io::Error, server: SocketAddr) -> Option<ProbeError> {
+    match e.raw_os_error()? {
+        libc::ECONNREFUSED => Some(ProbeError::PortClosed { server }),
+        libc::ENETUNREACH
+        | libc::EHOSTUNREACH
+        | libc::EADDRNOTAVAIL
+        | libc::EACCES
+        | libc::EPERM
+        | libc::ENETDOWN => Some(ProbeError::Unreachable {
+            server,
+            why: e.to_string(),
+        }),
+        _ => None,
+    }
+}
+
 fn shake_hands(
-    socket: &UdpSocket,
+    wire: &mut Wire,
     plan: &ProbePlan,
     clock: Clock,
 ) -> Result<measure::wire::Grant, ProbeError> {
@@ -276,7 +278,6 @@ fn shake_hands(
             source: Arc::new(source),
         }
     };
-    let fd = socket.as_raw_fd();
     let nonce = u64::from_be_bytes(host::random().map_err(local("draw a random number"))?);
     let ask = Ask {
         interval_ns: plan.interval.min(plan.shortest_interval).as_nanos(),
@@ -286,16 +287,6 @@ fn shake_hands(
     };
     let mut handshake = Handshake::new(clock.now(), nonce, ask, plan.key.clone(), plan.patience);
     let mut buffer = [0u8; MAX_LEN];
-    let gone = |e: &io::Error| match e.raw_os_error() {
-        Some(libc::ECONNREFUSED) => Some(ProbeError::PortClosed { server }),
-        Some(
-            libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES | libc::EPERM | libc::ENETDOWN,
-        ) => Some(ProbeError::Unreachable {
-            server,
-            why: e.to_string(),
-        }),
-        _ => None,
-    };
     loop {
         let now = clock.now();
         handshake.handle_timeout(now);
@@ -304,8 +295,8 @@ fn shake_hands(
                 .map_err(|failure| ProbeError::from_failure(failure, server, ask.interval_ns));
         }
         while let Some(len) = handshake.poll_transmit(now, &mut buffer) {
-            if let Err(e) = timestamp::send(fd, &buffer[..len])
-                && let Some(error) = gone(&e)
+            if let Err(e) = wire.send(&buffer[..len], None)
+                && let Some(error) = gone(&e, server)
             {
                 return Err(error);
             }
@@ -313,12 +304,10 @@ fn shake_hands(
         let wait = handshake
             .next_wakeup()
             .map_or(Duration::ZERO, |t| t.saturating_since(now));
-        timestamp::set_receive_timeout(fd, wait.max(Duration::from_millis(1)))
-            .map_err(local("limit how long to wait"))?;
-        match socket.recv(&mut buffer) {
+        match wire.receive_within(wait.max(Duration::from_millis(1)), &mut buffer) {
             Ok(len) => handshake.handle_datagram(clock.now(), &buffer[..len]),
             Err(e) => {
-                if let Some(error) = gone(&e) {
+                if let Some(error) = gone(&e, server) {
                     return Err(error);
                 }
             }

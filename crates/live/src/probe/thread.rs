@@ -1,16 +1,13 @@
-//! The prober's thread: the clock and the socket around [`Session`].
+//! The prober's thread: the clock and the [`Wire`] around [`Session`].
 
+use super::wire::{Found, Wall, Wire, told};
 use super::{ProbeError, ProbePlan, ProbeSummary, Shared, host, lock};
 use crate::clock::Clock;
-use crate::timestamp::{self, Batch, SentNumbers};
+use crate::timestamp::Batch;
 use base::record::Row;
 use base::{BitsPerSec, Bytes, Duration, Time};
-use measure::clock::WallClock;
 use measure::session::{Arrival, Session, TrainResult};
 use measure::wire::MAX_LEN;
-use std::io;
-use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
@@ -25,19 +22,18 @@ pub(super) enum Command {
 }
 
 pub(super) struct Driver {
-    socket: UdpSocket,
+    wire: Wire,
     session: Session,
     clock: Clock,
     plan: ProbePlan,
     rows: Sender<Row>,
     inbox: Receiver<Command>,
     shared: Arc<Mutex<Shared>>,
-    wall: WallClock,
+    wall: Wall,
     batch: Batch,
     buffer: [u8; MAX_LEN],
-    tx: SentNumbers,
+    /// Beside those of the wire.
     system_calls: u64,
-    sends_since_look: u32,
     last_look: Time,
     trouble: Option<ProbeError>,
     /// When the trouble was last seen.
@@ -68,7 +64,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 impl Driver {
     pub(super) fn new(
-        socket: UdpSocket,
+        wire: Wire,
         session: Session,
         clock: Clock,
         plan: ProbePlan,
@@ -77,19 +73,17 @@ impl Driver {
         shared: Arc<Mutex<Shared>>,
     ) -> Driver {
         Driver {
-            socket,
+            wire,
             session,
             clock,
             plan,
             rows,
             inbox,
             shared,
-            wall: WallClock::default(),
+            wall: Wall::new(clock),
             batch: Batch::new(64),
             buffer: [0; MAX_LEN],
-            tx: SentNumbers::new(),
             system_calls: 0,
-            sends_since_look: 0,
             last_look: clock.now(),
             trouble: None,
             trouble_at: Time::ZERO,
@@ -99,15 +93,12 @@ impl Driver {
 
     pub(super) fn run(mut self) {
         let realtime = host::wake_exactly(host::PROBES);
-        self.wall.observe(timestamp::compare_clocks(self.clock));
-        // The handshake's datagrams are forgotten and the kernel's count begins with the first probe.
-        self.restart_numbers();
         loop {
             let wake = self.next_wake();
             self.sleep_until(wake);
             let now = self.clock.now();
             self.send_due(now);
-            if now.saturating_since(self.last_look) >= LOOK || self.sends_since_look >= LOOK_SENDS {
+            if now.saturating_since(self.last_look) >= LOOK || self.wire.sends >= LOOK_SENDS {
                 self.look();
                 self.publish(realtime);
             }
@@ -130,11 +121,7 @@ impl Driver {
         self.publish(realtime);
         let len = self.session.close(&mut self.buffer);
         // A courtesy: without it the server forgets us a minute later.
-        let _ = timestamp::send(self.fd(), &self.buffer[..len]);
-    }
-
-    fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        let _ = self.wire.send(&self.buffer[..len], None);
     }
 
     fn next_wake(&self) -> Time {
@@ -161,129 +148,64 @@ impl Driver {
     fn send_due(&mut self, now: Time) {
         while let Some((seq, len)) = self.session.poll_transmit(now, &mut self.buffer) {
             let before = self.clock.now();
-            let sent = self.send(len, Some(seq));
-            match sent {
+            match self.wire.send(&self.buffer[..len], Some(seq)) {
                 Ok(()) => self.session.handle_sent(seq, before, self.clock.now()),
-                Err(_) => self.session.handle_send_failed(seq),
-            }
-            self.sends_since_look += 1;
-        }
-    }
-
-    fn send(&mut self, len: usize, probe: Option<u64>) -> io::Result<()> {
-        for _ in 0..3 {
-            self.system_calls += 1;
-            match timestamp::send(self.fd(), &self.buffer[..len]) {
-                Ok(()) => {
-                    self.tx.sent(probe);
-                    return Ok(());
-                }
-                // News of an earlier datagram: this one has not been tried yet.
-                Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED)) => self.closed(),
                 Err(e) => {
-                    self.unreachable(&e);
-                    self.restart_numbers();
-                    return Err(e);
+                    self.session.handle_send_failed(seq);
+                    self.note(e.raw_os_error().unwrap_or(libc::EIO));
                 }
             }
         }
-        Err(io::ErrorKind::ConnectionRefused.into())
-    }
-
-    /// Whether the kernel counted a datagram that failed is its secret: begin anew.
-    fn restart_numbers(&mut self) {
-        self.read_errors();
-        if timestamp::enable(self.fd(), true).is_ok() {
-            self.tx = SentNumbers::new();
-        }
-        self.system_calls += 2;
     }
 
     fn look(&mut self) {
-        self.read_errors();
-        loop {
-            self.system_calls += 1;
-            let got = self.batch.receive(self.fd(), libc::MSG_DONTWAIT);
-            let reading = timestamp::compare_clocks(self.clock);
-            let step = self.wall.observe(reading);
-            let now = self.clock.now();
-            if let Some(by) = step {
-                self.session.report_wall_step(now, by);
-            }
-            let n = match got {
-                Ok(n) => n,
-                Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {
-                    self.closed();
-                    continue;
+        let mut trouble = None;
+        let session = &mut self.session;
+        self.wire.look(
+            &mut self.batch,
+            self.clock,
+            &mut self.wall,
+            &mut |now, found| match found {
+                Found::Left(seq, at) => session.handle_tx_stamp(seq, at),
+                Found::Trouble(errno) => trouble = trouble.or(Some(errno)),
+                Found::Came {
+                    at,
+                    kernel,
+                    steady,
+                    received,
+                    bytes,
+                } => {
+                    let arrival = Arrival {
+                        at,
+                        kernel,
+                        steady,
+                        tos: received.tos,
+                    };
+                    session.handle_datagram(now, arrival, bytes);
                 }
-                Err(_) => break,
-            };
-            for (received, bytes) in self.batch.messages() {
-                let kernel = received
-                    .wall_ns
-                    .and_then(|ns| self.wall.to_mono(ns))
-                    .filter(|&t| t <= now);
-                let arrival = Arrival {
-                    at: kernel.unwrap_or(now),
-                    kernel: kernel.is_some(),
-                    steady: step.is_none(),
-                    tos: received.tos,
-                };
-                self.session.handle_datagram(now, arrival, bytes);
-            }
-            if n < 64 {
-                break;
-            }
-        }
+            },
+        );
         self.last_look = self.clock.now();
-        self.sends_since_look = 0;
+        while let Some(by) = self.wall.take_step() {
+            self.session.report_wall_step(self.last_look, by);
+        }
+        // A train's datagram too long for some link is lost, probes are not.
+        if let Some(errno) = trouble.filter(|e| *e != libc::EMSGSIZE) {
+            self.note(errno);
+        }
         self.session.handle_timeout(self.last_look);
         self.check_train();
         self.hand_over_rows();
     }
 
-    /// Transmit times, and ICMP errors.
-    fn read_errors(&mut self) {
-        loop {
-            self.system_calls += 1;
-            let Ok(n) = self
-                .batch
-                .receive(self.fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
-            else {
-                return;
-            };
-            let mut refused = None;
-            for (received, _) in self.batch.messages() {
-                let at = received.wall_ns.and_then(|ns| self.wall.to_mono(ns));
-                if let (Some(seq), Some(at)) = (received.tx_id.and_then(|id| self.tx.probe(id)), at)
-                {
-                    self.session.handle_tx_stamp(seq, at);
-                }
-                refused = refused.or(received.error);
-            }
-            match refused {
-                Some(e) if e.errno == libc::ECONNREFUSED => self.closed(),
-                // A train's datagram too long for some link: it is lost, probes are not.
-                Some(e) if e.errno == libc::EMSGSIZE => {}
-                Some(e) => self.unreachable(&io::Error::from_raw_os_error(e.errno)),
-                None => {}
-            }
-            if n < 64 {
-                return;
-            }
-        }
-    }
-
-    fn closed(&mut self) {
+    fn note(&mut self, errno: i32) {
         let server = self.plan.server;
-        self.set_trouble(ProbeError::PortClosed { server });
-    }
-
-    fn unreachable(&mut self, e: &io::Error) {
-        let server = self.plan.server;
-        self.set_trouble(ProbeError::Unreachable {
-            server,
-            why: e.to_string(),
+        self.set_trouble(match errno {
+            libc::ECONNREFUSED => ProbeError::PortClosed { server },
+            other => ProbeError::Unreachable {
+                server,
+                why: told(other),
+            },
         });
     }
 
@@ -321,7 +243,7 @@ impl Driver {
         shared.summary = ProbeSummary {
             session: self.session.stats(),
             cpu: Duration::from_nanos(host::thread_cpu_ns()),
-            system_calls: self.system_calls,
+            system_calls: self.system_calls + self.wire.system_calls,
             realtime,
             far_ahead_ns: self.session.far_ahead_ns(),
         };
@@ -341,7 +263,7 @@ impl Driver {
                 .session
                 .train_datagram(train, index, count, payload, &mut self.buffer);
             // What could not be sent is missing from the result like what was lost.
-            let _ = self.send(len, None);
+            let _ = self.wire.send(&self.buffer[..len], None);
         }
         let now = self.clock.now();
         self.train = Some(RunningTrain {

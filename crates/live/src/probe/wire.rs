@@ -1,10 +1,11 @@
-//! A datagram socket whose kernel says when each datagram left and arrived.
+//! A datagram socket whose kernel says when each datagram left and arrived: the one around all that probes.
 
-use super::clocks::Clocks;
 use crate::clock::Clock;
-use crate::timestamp::{self, Batch, Received, SentNumbers};
-use base::Time;
+use crate::timestamp::{self, Batch, Received, SentNumbers, compare_clocks};
+use base::{Duration, Time};
+use measure::clock::WallClock;
 use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
@@ -15,6 +16,44 @@ pub enum Kind {
     Icmp,
 }
 
+/// The scale of the kernel's stamps, which are wall time, and the steps that it made.
+pub struct Wall {
+    clock: WallClock,
+    /// When a step was noticed last.
+    stepped_at: Option<Time>,
+    steps: VecDeque<i64>,
+}
+
+impl Wall {
+    pub fn new(clock: Clock) -> Wall {
+        let mut wall = Wall {
+            clock: WallClock::default(),
+            stepped_at: None,
+            steps: VecDeque::new(),
+        };
+        wall.compare(clock);
+        wall
+    }
+
+    /// Compares the wall clock; to be done right after stamps were read.
+    fn compare(&mut self, clock: Clock) {
+        if let Some(by) = self.clock.observe(compare_clocks(clock)) {
+            self.stepped_at = Some(clock.now());
+            self.steps.push_back(by);
+        }
+    }
+
+    /// Whether all stamps since `since` are on one scale.
+    fn steady_since(&self, since: Time) -> bool {
+        self.stepped_at.is_none_or(|at| at < since)
+    }
+
+    /// By how much the wall clock was set forward, ns; each step is told once.
+    pub fn take_step(&mut self) -> Option<i64> {
+        self.steps.pop_front()
+    }
+}
+
 pub struct Wire {
     socket: Socket,
     /// Whether IPv4 datagrams come with their header.
@@ -22,7 +61,9 @@ pub struct Wire {
     pub remote: SocketAddr,
     pub local: Option<IpAddr>,
     tx: SentNumbers,
+    /// Datagrams since the last look.
     pub sends: u32,
+    pub system_calls: u64,
     last_look: Time,
 }
 
@@ -38,8 +79,8 @@ pub enum Found<'a> {
         received: &'a Received,
         bytes: &'a [u8],
     },
-    /// The network complains.
-    Trouble(String),
+    /// The network complains; what about, [`told`] says.
+    Trouble(i32),
 }
 
 impl Wire {
@@ -88,8 +129,30 @@ impl Wire {
             local: local.map(|a| a.ip()),
             tx: SentNumbers::new(),
             sends: 0,
+            system_calls: 0,
             last_look: clock.now(),
         })
+    }
+
+    /// Sets the TOS or traffic-class byte of all that is sent.
+    ///
+    /// # Errors
+    /// When the kernel refuses the value.
+    pub fn set_tos(&self, tos: u8) -> io::Result<()> {
+        timestamp::set_tos(self.fd(), self.remote.is_ipv6(), tos)
+    }
+
+    /// The next datagram, waited for at most this long.
+    ///
+    /// # Errors
+    /// Nothing came (`WouldBlock`), or the network complains.
+    pub fn receive_within(&self, wait: Duration, buffer: &mut [u8]) -> io::Result<usize> {
+        timestamp::set_receive_timeout(self.fd(), wait)?;
+        Ok(nix::sys::socket::recv(
+            self.fd(),
+            buffer,
+            nix::sys::socket::MsgFlags::empty(),
+        )?)
     }
 
     fn fd(&self) -> RawFd {
@@ -102,6 +165,7 @@ impl Wire {
         self.sends += 1;
         let mut result = Ok(());
         for _ in 0..3 {
+            self.system_calls += 1;
             result = timestamp::send(self.fd(), bytes);
             match &result {
                 Ok(()) => {
@@ -114,6 +178,7 @@ impl Wire {
             }
         }
         // Whether the kernel counted a datagram that failed is its secret: begin anew.
+        self.system_calls += 2;
         if timestamp::enable(self.fd(), true).is_ok() {
             self.tx = SentNumbers::new();
         }
@@ -125,20 +190,24 @@ impl Wire {
         &mut self,
         batch: &mut Batch,
         clock: Clock,
-        clocks: &mut Clocks,
+        wall: &mut Wall,
         each: &mut dyn FnMut(Time, Found<'_>),
     ) {
         let began = clock.now();
-        while let Ok(n) = batch.receive(self.fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) {
+        loop {
+            self.system_calls += 1;
+            let Ok(n) = batch.receive(self.fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) else {
+                break;
+            };
             for (received, _) in batch.messages() {
-                let at = received.wall_ns.and_then(|ns| clocks.wall.to_mono(ns));
+                let at = received.wall_ns.and_then(|ns| wall.clock.to_mono(ns));
                 if let (Some(id), Some(at)) = (received.tx_id, at)
                     && let Some(seq) = self.tx.probe(id)
                 {
                     each(began, Found::Left(seq, at));
                 }
                 if let Some(e) = received.error {
-                    each(began, Found::Trouble(told(e.errno)));
+                    each(began, Found::Trouble(e.errno));
                 }
             }
             if n < 64 {
@@ -146,15 +215,16 @@ impl Wire {
             }
         }
         loop {
+            self.system_calls += 1;
             let got = batch.receive(self.fd(), libc::MSG_DONTWAIT);
-            clocks.compare(clock);
+            wall.compare(clock);
             let now = clock.now();
             let n = match got {
                 Ok(n) => n,
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) | None => break,
                     Some(errno) => {
-                        each(now, Found::Trouble(told(errno)));
+                        each(now, Found::Trouble(errno));
                         if errno == libc::ECONNREFUSED {
                             continue;
                         }
@@ -162,11 +232,11 @@ impl Wire {
                     }
                 },
             };
-            let steady = clocks.steady_since(self.last_look);
+            let steady = wall.steady_since(self.last_look);
             for (received, bytes) in batch.messages() {
                 let kernel = received
                     .wall_ns
-                    .and_then(|ns| clocks.wall.to_mono(ns))
+                    .and_then(|ns| wall.clock.to_mono(ns))
                     .filter(|&t| t <= now);
                 let came = Found::Came {
                     at: kernel.unwrap_or(now),
