@@ -39,9 +39,9 @@ pub fn draw(m: &Material) -> Markup {
             (legend("up", "upload", 1, LEFT + INNER - 160.0))
             @for (day, bytes) in &m.days {
                 @let x = LEFT + slot * (day - first) as f64;
-                @for (way, class) in [(0, "bar-down"), (1, "bar-up")] {
+                @for (way, class, name) in [(0, "bar-down", "download"), (1, "bar-up", "upload")] {
                     rect class=(class) x=(short(x + slot * 0.1 + bar * way as f64)) width=(short(bar)) y=(short(panel.y(bytes[way]))) height=(short(panel.top + panel.height - panel.y(bytes[way]))) {
-                        title { (calendar::day_name(*day)) ": " (SIZE.print(bytes[way])) }
+                        title { (calendar::day_name(*day)) ": " (name) " " (SIZE.print(bytes[way])) }
                     }
                 }
                 @if ((day - first) as usize).is_multiple_of(names) {

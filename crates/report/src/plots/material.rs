@@ -3,6 +3,7 @@
 //! picked: a stretch is drawn by the distribution of all of its probes.
 
 use super::calendar::{Clock, weekday};
+use super::cells::Cells;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use base::histogram::{Histogram, HistogramError};
@@ -86,6 +87,8 @@ pub struct Material {
     pub stretches: Vec<Stretch>,
     /// Smallest and largest of each column in ms, and whether any was lost.
     fine: Vec<(f64, f64, bool)>,
+    /// What the page's smoke is made of.
+    pub cells: Cells,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
     /// Seven days of 24 hours, from Monday.
@@ -111,6 +114,7 @@ impl Material {
             title: title.to_owned(),
             stretches: vec![Stretch::default(); STRETCHES],
             fine: vec![(f64::INFINITY, 0.0, false); COLUMNS],
+            cells: Cells::new(&scope),
             down: vec![Carried::default(); STRETCHES],
             up: vec![Carried::default(); STRETCHES],
             week: vec![Stretch::default(); 7 * 24],
@@ -153,6 +157,7 @@ impl Material {
             rtt_ns.map(|ns| (ns as f64 / 1e6, ns as f64 / 1e6)),
             rtt_ns.is_none(),
         );
+        self.cells.probe(sent_ns, rtt_ns);
         for stretch in [
             &mut self.stretches[place],
             &mut self.week[hour],
@@ -314,6 +319,8 @@ impl Material {
         let at = self.clock.local(row.t_ns + row.interval_ns / 2);
         self.week[weekday(at.day) * 24 + at.hour].add(&stretch);
         self.whole.add(&stretch);
+        self.cells
+            .interval(row.t_ns, row.interval_ns, &stretch.delays, stretch.lost);
         let bits = if stretch.delays.is_empty() { 1 } else { 3 };
         let minutes = begin.div_euclid(MINUTE_NS)..=(end_ns - 1).div_euclid(MINUTE_NS);
         minutes.for_each(|m| self.mark(m, bits));

@@ -3,6 +3,7 @@
 mod availability;
 mod calendar;
 mod cdf;
+mod cells;
 mod daily;
 mod heat;
 mod material;
@@ -44,7 +45,7 @@ const STYLE: &str = "
 .tb-plot .bar-down{fill:var(--down)}.tb-plot .bar-up{fill:var(--up)}
 .tb-plot .l0{stroke:#26d900}.tb-plot .l1{stroke:#00b8ff}.tb-plot .l2{stroke:#0059ff}.tb-plot .l3{stroke:#7e00ff}.tb-plot .l4{stroke:#ff00ff}.tb-plot .l5{stroke:#ff5500}.tb-plot .l6{stroke:#ff0000}.tb-plot .l7{stroke:#a00000}
 .tb-plot .med{stroke-width:3}.tb-plot .hot{fill:var(--up)}.tb-plot .out{fill:var(--loss)}.tb-plot .sound{fill:#2f9e5b}.tb-plot .unknown{fill:var(--rule);opacity:.5}
-.tb-plot .small{font-size:12px}.tb-plot .onhot{fill:var(--ink);font-size:11px}.tb-plot .strong{fill:var(--paper)}
+.tb-plot .small{font-size:12px}.tb-plot .onhot{fill:var(--ink);font-size:11px;pointer-events:none}.tb-plot .strong{fill:var(--paper)}
 ";
 
 impl Plot {

@@ -1,7 +1,8 @@
 //! One page with all plots of a recording that is no test: it fetches nothing, and is complete without its script,
-//! which makes the first and the distribution ones that can be zoomed and read point by point.
+//! which makes those over time and the distribution ones that can be zoomed and read point by point, and the calendars
+//! ones whose cells can be read.
 
-use super::{Material, Plot, calendar};
+use super::{Material, Plot, calendar, smoke};
 use crate::data;
 use crate::html::{CSS, POLICY, SCRIPT, licence};
 use crate::words::{DELAY, percent};
@@ -67,9 +68,15 @@ pub fn page(m: &Material) -> String {
         ))
     })
     .collect();
-    let curves = data::curves(&m.curves()).to_string();
+    let mut curves = data::curves(&m.curves());
+    if m.has_delays() {
+        curves["smoke"] = m.cells.json();
+        curves["smoke"]["losses"] = smoke::loss_limits();
+    }
+    let curves = curves.to_string();
     let live = |plot: Plot| match plot {
         Plot::Rtt => Some("over-time"),
+        Plot::Smoke => Some("smoke"),
         Plot::Cdf => Some("distribution"),
         _ => None,
     };
@@ -106,6 +113,8 @@ pub fn page(m: &Material) -> String {
                                         div.live hidden {}
                                         figcaption.with-script { "Drag across a plot to zoom in, double-click to see all; the arrow keys move the cursor." }
                                     }
+                                } @else if matches!(plot, Plot::Heat | Plot::Availability | Plot::Daily) {
+                                    figure.cells { div { (picture) } }
                                 } @else {
                                     figure { (picture) }
                                 }

@@ -101,6 +101,11 @@ fn colour(s: &Stretch) -> Option<&'static str> {
         .map(|(_, class, _)| *class)
 }
 
+/// Losses up to which each colour goes, for the page's script.
+pub fn loss_limits() -> serde_json::Value {
+    LOSSES.iter().map(|(up_to, ..)| *up_to).collect()
+}
+
 fn legend(y: f64) -> Markup {
     let start = LEFT + INNER - 50.0 * LOSSES.len() as f64;
     html! {

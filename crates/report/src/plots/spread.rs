@@ -96,6 +96,12 @@ impl Spread {
         self.sum_us += other.sum_us;
     }
 
+    /// (delay in µs, how many), rising.
+    pub fn counts_us(&self) -> impl Iterator<Item = (f64, u64)> {
+        let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        filled.map(|(i, n)| (value_us(self.first + i), *n))
+    }
+
     pub fn len(&self) -> u64 {
         self.n
     }

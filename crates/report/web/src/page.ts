@@ -1,6 +1,8 @@
 // The script of report.html: turns the static plots into ones that can be read point by point. The page is
 // complete without it.
 import uPlot from "uplot";
+import { FONT, Plots, axis, byId, colour, dates, digits, element, hint, lastUpTo, live, logarithmic, movable, nearest, toggle } from "./plot";
+import { type Smoke, smoke } from "./smoke";
 
 /** A null interrupts the line. */
 interface Line {
@@ -25,146 +27,16 @@ interface Curves {
     down_bps: (number | null)[];
     up_bps: (number | null)[];
   };
+  /** Of recordings of any length: what smoke is drawn from. */
+  smoke?: Smoke;
   cdf: { ms: number[]; phases: { name: string; label: string; percent: number[] }[] };
 }
 
 type Column = (number | null | undefined)[];
 
 const DASHES: Record<string, number[]> = { idle: [2, 3], up: [8, 3], both: [8, 3, 2, 3] };
-const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif';
-
-const byId = (id: string): HTMLElement | null => document.getElementById(id);
 const embedded = (id: string): string => byId(id)?.textContent ?? "null";
-const colour = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const known = (phase: string): string => (["idle", "down", "up", "both"].includes(phase) ? phase : "idle");
-
-/** Three significant digits, as everywhere in the report. */
-function digits(value: number): string {
-  if (value === 0) return "0";
-  const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
-  return String(Number(value.toFixed(Math.min(places, 12))));
-}
-
-function element<K extends keyof HTMLElementTagNameMap>(tag: K, className: string, text = ""): HTMLElementTagNameMap[K] {
-  const made = document.createElement(tag);
-  made.className = className;
-  made.textContent = text;
-  return made;
-}
-
-/** Index of the last value that is at most `x` in a rising list; -1 where there is none. */
-function lastUpTo(xs: number[], x: number): number {
-  let low = 0;
-  let high = xs.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((xs[middle] as number) <= x) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
-}
-
-/** Index of the value nearest to `x` in a rising list; -1 where it is empty. */
-function nearest(xs: number[], x: number): number {
-  const before = lastUpTo(xs, x);
-  const [a, b] = [xs[before], xs[before + 1]];
-  return b !== undefined && (a === undefined || b - x < x - a) ? before + 1 : before;
-}
-
-/** 1, 2 and 5 of each power of ten within the range, or even round steps where it is too narrow for three of those. */
-function logMarks(low: number, high: number): number[] {
-  const marks: number[] = [];
-  for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
-    for (const m of [1, 2, 5]) marks.push(Number((m * 10 ** e).toPrecision(1)));
-  }
-  const inside = marks.filter((v) => v >= low && v <= high);
-  if (inside.length >= 3 || high <= low) return inside;
-  const power = 10 ** Math.floor(Math.log10((high - low) / 4));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= (high - low) / 6) as number;
-  const even: number[] = [];
-  for (let i = Math.ceil(low / step); i * step <= high; i++) even.push(Number((i * step).toPrecision(12)));
-  return even;
-}
-
-function axis(over: Partial<uPlot.Axis>): uPlot.Axis {
-  const rule = { stroke: colour("rule"), width: 1 };
-  return { stroke: colour("muted"), font: FONT, labelFont: FONT, labelSize: 20, grid: rule, ticks: { ...rule, size: 5 }, values: (_, splits) => splits.map((v) => (v == null ? "" : digits(v))), ...over };
-}
-
-const logarithmic: Partial<uPlot.Axis> = {
-  splits: (_u, _axis, min, max) => logMarks(min, max),
-  filter: (_u, splits) => splits,
-};
-
-/** A button that is pressed or not; `act` is told which. */
-function toggle(text: string, pressed: boolean, act: (pressed: boolean) => void, swatch?: string): HTMLButtonElement {
-  const button = element("button", "");
-  button.type = "button";
-  if (swatch) {
-    const mark = element("span", "swatch");
-    mark.style.color = `var(--${swatch})`;
-    button.append(mark);
-  }
-  button.append(text);
-  button.setAttribute("aria-pressed", String(pressed));
-  button.addEventListener("click", () => {
-    const now = button.getAttribute("aria-pressed") !== "true";
-    button.setAttribute("aria-pressed", String(now));
-    act(now);
-  });
-  return button;
-}
-
-/** Everything that is drawn is drawn again when its width or the colours change. */
-class Plots {
-  private made: uPlot[] = [];
-  private width = 0;
-  constructor(private readonly within: HTMLElement, private readonly build: (width: number) => uPlot[]) {
-    new ResizeObserver(() => {
-      const width = this.within.clientWidth;
-      if (width > 0 && width !== this.width) {
-        this.width = width;
-        if (this.made.length === 0) this.again();
-        for (const plot of this.made) plot.setSize({ width, height: plot.height });
-      }
-    }).observe(within);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.again());
-  }
-  again(): void {
-    for (const plot of this.made) plot.destroy();
-    this.made = this.width > 0 ? this.build(this.width) : [];
-  }
-  get all(): readonly uPlot[] {
-    return this.made;
-  }
-}
-
-const hint = (): string => (matchMedia("(hover: hover)").matches ? "Point at the plot to read values." : "Tap the plot to read values.");
-
-/** Arrow keys move the cursor, so that every value can be read without a pointer. */
-function movable(box: HTMLElement, what: string, plot: () => uPlot | undefined): void {
-  box.tabIndex = 0;
-  box.setAttribute("role", "img");
-  box.setAttribute("aria-label", `${what}. The arrow keys move the cursor.`);
-  box.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    const u = plot();
-    if (step === undefined || !u) return;
-    event.preventDefault();
-    const width = u.bbox.width / devicePixelRatio;
-    const from = u.cursor.left !== undefined && u.cursor.left >= 0 ? u.cursor.left : width / 2;
-    const left = Math.min(width, Math.max(0, from + step * (event.shiftKey ? 20 : 2)));
-    u.setCursor({ left, top: u.cursor.top !== undefined && u.cursor.top >= 0 ? u.cursor.top : 20 });
-  });
-}
-
-function live(figure: HTMLElement): HTMLElement {
-  const box = figure.querySelector<HTMLElement>(".live");
-  if (!box) throw new Error(`the figure ${figure.id} has no place for its plot`);
-  box.hidden = false;
-  figure.classList.add("is-live");
-  return box;
-}
 
 function overTime(figure: HTMLElement, c: Curves): void {
   const box = live(figure);
@@ -187,12 +59,6 @@ function overTime(figure: HTMLElement, c: Curves): void {
   const hasFlow = c.in_flow_down.t_s.length + c.in_flow_up.t_s.length > 0;
 
   const zoned = (t: number): Date => (c.zone ? uPlot.tzDate(new Date(t * 1e3), c.zone) : new Date(t * 1e3));
-  // Without the upper axis's marks: those are numbers.
-  const dates = (): uPlot.Axis => {
-    const { values: _numbers, ...rest } = axis({ size: 44 });
-    return rest;
-  };
-
   const tools = element("div", "tools");
   const upper = element("div", "plot");
   const lower = element("div", "plot");
@@ -442,6 +308,53 @@ function distribution(figure: HTMLElement, c: Curves): void {
   movable(area, "Share of probes answered within a time", () => plots.all[0]);
 }
 
+/** Cells of a picture say in a line below what else only a tooltip would, which neither fingers nor keys can reach. */
+function readable(figure: HTMLElement): void {
+  const cells = [...figure.querySelectorAll<SVGElement>("rect:has(> title)")];
+  const picture = figure.querySelector("svg");
+  if (!picture || cells.length === 0) return;
+  const readout = element("p", "readout", hint().replace("plot", "picture"));
+  readout.setAttribute("aria-live", "polite");
+  figure.append(readout);
+  const said = (cell: SVGElement): string => cell.querySelector("title")?.textContent ?? "";
+  let at = -1;
+  const choose = (next: number): void => {
+    cells[at]?.classList.remove("chosen");
+    at = next;
+    const cell = cells[at];
+    cell?.classList.add("chosen");
+    readout.textContent = cell ? said(cell) : hint().replace("plot", "picture");
+  };
+  const point = (event: Event): void => choose(cells.indexOf((event.target as Element).closest("rect") as SVGElement));
+  picture.addEventListener("pointerover", point);
+  picture.addEventListener("click", point);
+  const name = picture.getAttribute("aria-label") ?? picture.querySelector("text")?.textContent ?? "";
+  const box = picture.parentElement ?? figure;
+  box.tabIndex = 0;
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", `${name}. The arrow keys move from cell to cell.`);
+  const number = (cell: SVGElement, name: string): number => Number(cell.getAttribute(name));
+  // Of bars, the feet stand in a row.
+  const place = (cell: SVGElement): [number, number] => [number(cell, "x"), number(cell, "y") + number(cell, "height")];
+  box.addEventListener("keydown", (event) => {
+    const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    const from = cells[at];
+    if (!from) return choose(0);
+    const [x, y] = place(from);
+    let best = at;
+    let least = Infinity;
+    cells.forEach((cell, i) => {
+      const [dx, dy] = [place(cell)[0] - x, place(cell)[1] - y];
+      const along = dx * (way[0] as number) + dy * (way[1] as number);
+      const aside = Math.abs(dx * (way[1] as number)) + Math.abs(dy * (way[0] as number));
+      if (along > 0.5 && along + 8 * aside < least) [best, least] = [i, along + 8 * aside];
+    });
+    choose(best);
+  });
+}
+
 function copyable(): void {
   for (const commands of document.querySelectorAll<HTMLElement>(".commands")) {
     const code = commands.querySelector("code");
@@ -480,5 +393,8 @@ const time = byId("over-time");
 const within = byId("distribution");
 if (time) overTime(time, curves);
 if (within) distribution(within, curves);
+const cloud = byId("smoke");
+if (cloud && curves.smoke) smoke(cloud, curves.smoke, curves.from_s ?? 0, curves.span_s, curves.zone);
+for (const figure of document.querySelectorAll<HTMLElement>("figure.cells")) readable(figure);
 copyable();
 download();

@@ -1,0 +1,254 @@
+//! What the page's script draws smoke from: the counts of each of some thousand cells of time, coarse enough for a page,
+//! so that zooming in adds cells anew and every percentile stays that of the probes themselves.
+
+use super::material::Scope;
+use super::spread::Spread;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD_NO_PAD;
+use serde_json::{Value, json};
+
+/// Cells that the span is divided into, while they fit into the page.
+const CELLS: usize = 3_200;
+/// Steps an octave: a value is shown within 1.1 % of what it is.
+const STEPS: f64 = 32.0;
+/// What a page may spend on them, bytes before base64. Where that is not enough, neighbours are added.
+const MOST: usize = 600_000;
+
+/// Probes of one cell: answers by logarithmic step, in order of the steps, and losses.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    lost: u64,
+    /// The step that `counts` begins with.
+    first: usize,
+    counts: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Cells {
+    cells: Vec<Cell>,
+    from_ns: i64,
+    to_ns: i64,
+    /// Longest interval that was known by its distribution only: no column is drawn narrower.
+    longest_ns: i64,
+}
+
+/// Step 0 is up to a microsecond.
+fn step_of(us: f64) -> usize {
+    (us.max(1.0).log2() * STEPS).round() as usize
+}
+
+impl Cell {
+    fn add(&mut self, step: usize, count: u64) {
+        if self.counts.is_empty() {
+            self.first = step;
+        }
+        if step < self.first {
+            let more = self.first - step;
+            self.counts.splice(0..0, std::iter::repeat_n(0, more));
+            self.first = step;
+        }
+        let at = step - self.first;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] = self.counts[at].saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    fn join(&mut self, other: &Cell) {
+        self.lost += other.lost;
+        for (i, n) in other.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            self.add(other.first + i, u64::from(*n));
+        }
+    }
+
+    /// Losses, number of steps with answers, then for each the steps passed over and its count: seven bits a byte, low ones
+    /// first, the eighth says that more follow.
+    fn write(&self, out: &mut Vec<u8>) {
+        let filled = || self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
+        varint(out, self.lost);
+        varint(out, filled().count() as u64);
+        let mut next = 0;
+        for (i, n) in filled() {
+            let step = self.first + i;
+            varint(out, (step - next) as u64);
+            varint(out, u64::from(*n));
+            next = step + 1;
+        }
+    }
+}
+
+fn varint(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+
+impl Cells {
+    pub fn new(scope: &Scope) -> Cells {
+        Cells {
+            cells: vec![Cell::default(); CELLS],
+            from_ns: scope.from_ns,
+            to_ns: scope.to_ns,
+            longest_ns: 0,
+        }
+    }
+
+    fn at(&mut self, t_ns: i64) -> &mut Cell {
+        let since = i128::from(t_ns) - i128::from(self.from_ns);
+        let length = i128::from(self.to_ns - self.from_ns).max(1);
+        let at = (since * CELLS as i128 / length).clamp(0, CELLS as i128 - 1);
+        &mut self.cells[at as usize]
+    }
+
+    pub fn probe(&mut self, sent_ns: i64, rtt_ns: Option<i64>) {
+        let cell = self.at(sent_ns);
+        match rtt_ns {
+            Some(ns) => cell.add(step_of(ns as f64 / 1e3), 1),
+            None => cell.lost += 1,
+        }
+    }
+
+    /// What is known of an interval as a whole stands in its middle.
+    pub fn interval(&mut self, begin_ns: i64, interval_ns: i64, delays: &Spread, lost: u64) {
+        self.longest_ns = self.longest_ns.max(interval_ns);
+        let cell = self.at(begin_ns + interval_ns / 2);
+        cell.lost += lost;
+        for (us, n) in delays.counts_us() {
+            cell.add(step_of(us), n);
+        }
+    }
+
+    /// For the page; `web/src/smoke.ts` reads it.
+    pub fn json(&self) -> Value {
+        let mut cells = self.cells.clone();
+        let bytes = loop {
+            let mut bytes = Vec::new();
+            cells.iter().for_each(|c| c.write(&mut bytes));
+            if bytes.len() <= MOST || cells.len() < 500 {
+                break bytes;
+            }
+            let joined = cells.chunks(2).map(|two| {
+                let mut sum = two[0].clone();
+                two.iter().skip(1).for_each(|c| sum.join(c));
+                sum
+            });
+            cells = joined.collect();
+        };
+        let cell_ns = (self.to_ns - self.from_ns).max(1) as f64 / cells.len() as f64;
+        json!({
+            "cells": cells.len(),
+            "steps_per_octave": STEPS,
+            "least": (self.longest_ns as f64 / cell_ns).ceil().max(1.0),
+            "data": BASE64_STANDARD_NO_PAD.encode(bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    fn scope(seconds: i64) -> Scope {
+        Scope {
+            from_ns: 0,
+            to_ns: seconds * 1_000_000_000,
+            zone: TimeZone::UTC,
+        }
+    }
+
+    /// What the page reads: losses, and (step, count), of each cell.
+    fn read(v: &Value) -> Vec<(u64, Vec<(u64, u64)>)> {
+        let bytes = BASE64_STANDARD_NO_PAD
+            .decode(v["data"].as_str().unwrap())
+            .unwrap();
+        let mut bytes = bytes.iter();
+        let mut next = || {
+            let (mut v, mut shift) = (0, 0);
+            loop {
+                let b = *bytes.next().unwrap();
+                v |= u64::from(b & 0x7f) << shift;
+                shift += 7;
+                if b < 0x80 {
+                    return v;
+                }
+            }
+        };
+        (0..v["cells"].as_u64().unwrap())
+            .map(|_| {
+                let (lost, steps) = (next(), next());
+                let mut at = 0;
+                let counts = (0..steps).map(|_| {
+                    let step = at + next();
+                    at = step + 1;
+                    (step, next())
+                });
+                (lost, counts.collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_probe_is_in_its_cell_and_its_step() {
+        let mut cells = Cells::new(&scope(3200));
+        for i in 0..3200 {
+            let t = i * 1_000_000_000 + 5;
+            cells.probe(t, Some(20_000_000));
+            cells.probe(t, Some(1_000_000 * (i + 1)));
+            if i % 100 == 0 {
+                cells.probe(t, None);
+            }
+        }
+        let v = cells.json();
+        assert_eq!(v["least"], 1.0);
+        let cells = read(&v);
+        assert_eq!(cells.len(), 3200);
+        assert_eq!(cells.iter().map(|c| c.0).sum::<u64>(), 32);
+        for (i, (_, counts)) in cells.iter().enumerate() {
+            assert_eq!(counts.iter().map(|c| c.1).sum::<u64>(), 2);
+            for ms in [20.0, i as f64 + 1.0] {
+                let shown = |step: u64| (step as f64 / STEPS).exp2() / 1e3;
+                let close = |s: &(u64, u64)| (shown(s.0) / ms - 1.0).abs() < 0.011;
+                assert!(counts.iter().any(close), "{i}: {ms} {counts:?}");
+            }
+        }
+    }
+
+    /// Delays all over the place: 200 a cell fill 150 steps of it, and the page stays a page.
+    #[test]
+    fn where_they_would_not_fit_neighbours_are_added_and_none_is_lost() {
+        let mut cells = Cells::new(&scope(3200));
+        for i in 0..640_000_i64 {
+            // Over 18 octaves evenly.
+            let us = ((i * 7919 % 18_000) as f64 / 1e3).exp2() as i64;
+            cells.probe(i * 5_000_000, (i % 50 > 0).then_some(us * 1_000));
+        }
+        let v = cells.json();
+        let read = read(&v);
+        assert!(read.len() < 3200 && read.len() >= 250, "{}", read.len());
+        assert!(v["data"].as_str().unwrap().len() < 900_000);
+        let answers = read.iter().flat_map(|c| &c.1).map(|c| c.1).sum::<u64>();
+        let lost = read.iter().map(|c| c.0).sum::<u64>();
+        assert_eq!((answers, lost), (640_000 * 49 / 50, 640_000 / 50));
+    }
+
+    #[test]
+    fn an_interval_longer_than_a_cell_says_how_narrow_a_column_may_be() {
+        let mut cells = Cells::new(&scope(3200));
+        let mut delays = Spread::default();
+        delays.record_ns(20_000_000);
+        for i in 0..32 {
+            cells.interval(i * 100_000_000_000, 100_000_000_000, &delays, 1);
+        }
+        let v = cells.json();
+        assert_eq!(v["least"], 100.0);
+        let sent = |c: &(u64, Vec<(u64, u64)>)| c.0 + c.1.iter().map(|n| n.1).sum::<u64>();
+        assert!(
+            read(&v)
+                .chunks(100)
+                .all(|c| c.iter().map(sent).sum::<u64>() == 2)
+        );
+    }
+}
