@@ -1,5 +1,7 @@
 //! Figures of documents that are reckoned, not simulated packet by packet: the section `[calculate]`.
 
+use analysis::theory::regression::Regression;
+use base::rng::{Streams, uniform};
 use sim::ScenarioError;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
@@ -19,8 +21,13 @@ pub fn figures(table: &Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenar
             .map_err(|e| invalid(format!("[calculate] {e}")))?
             .smallest(seed),
         "model" => model(rest),
+        "hops" => rest
+            .try_into::<sim::hops::Hops>()
+            .map_err(|e| invalid(format!("[calculate] {e}")))?
+            .run(seed),
+        "regression" => regression(rest, seed),
         other => Err(invalid(format!(
-            "[calculate] what = \"{other}\" is not known; there are: lblca, model"
+            "[calculate] what = \"{other}\" is not known; there are: lblca, model, hops, regression"
         ))),
     }
 }
@@ -47,9 +54,123 @@ fn model(mut given: Table) -> Result<BTreeMap<String, f64>, ScenarioError> {
         .collect())
 }
 
+/// How `of`, a figure of another calculation, follows from values that are drawn evenly between bounds.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Study {
+    of: String,
+    /// Rows that are fitted; as many again are only predicted.
+    rows: usize,
+    /// Keys of the calculation, and from where to where.
+    vary: BTreeMap<String, [f64; 2]>,
+    /// The calculation.
+    from: Table,
+}
+
+/// A line through the rows, and how it fares with rows that it has not seen: `r2`, `r2_left_out`, `r2_new`, `deviation`
+/// over the mean, shares `outside…` of the 95 % intervals, `coefficient.KEY`, and `row.N.…` in the columns of 003's
+/// appendix A, in the order of size.
+fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
+    let invalid = |e: &dyn std::fmt::Display| ScenarioError::Invalid(format!("[calculate] {e}"));
+    let study: Study = given.try_into().map_err(|e| invalid(&e))?;
+    let mut rng = Streams::new(seed).stream("rows");
+    let (mut rows, mut values) = (Vec::new(), Vec::new());
+    let mut tried = 0u64;
+    while rows.len() < 2 * study.rows {
+        tried += 1;
+        if tried > 20 * study.rows as u64 {
+            return Err(invalid(&format!(
+                "hardly any of {tried} draws has a figure \"{}\"",
+                study.of
+            )));
+        }
+        let mut table = study.from.clone();
+        let mut row = Vec::new();
+        for (key, [low, high]) in &study.vary {
+            let value = low + (high - low) * uniform(&mut rng);
+            sim::document::set(&mut table, key, &Value::Float(value))?;
+            row.push(value);
+        }
+        if let Some(value) = figures(&table, seed.wrapping_add(tried))?.get(&study.of) {
+            rows.push(row);
+            values.push(*value);
+        }
+    }
+    let (seen, new) = rows.split_at(study.rows);
+    let (known, unknown) = values.split_at(study.rows);
+    let line = Regression::fit(seen, known).map_err(|e| invalid(&e))?;
+    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+    let outside = |rows: &[Vec<f64>], values: &[f64]| {
+        let pairs = rows.iter().zip(values);
+        let out = pairs.filter(|(row, value)| {
+            let p = line.predict(row);
+            !(p.low..=p.high).contains(*value)
+        });
+        out.count() as f64 / values.len() as f64
+    };
+    let middle = mean(unknown);
+    let spread: f64 = unknown.iter().map(|v| (v - middle).powi(2)).sum();
+    let pairs = new.iter().zip(unknown);
+    let missed: f64 = pairs
+        .map(|(r, v)| (v - line.predict(r).value).powi(2))
+        .sum();
+    let mut all = BTreeMap::from([
+        ("r2".to_string(), line.r2),
+        ("r2_left_out".into(), line.r2_left_out),
+        ("r2_new".into(), 1.0 - missed / spread),
+        ("deviation".into(), line.deviation / mean(known)),
+        ("outside".into(), outside(seen, known)),
+        ("outside_left_out".into(), line.outside_left_out),
+        ("outside_new".into(), outside(new, unknown)),
+    ]);
+    for (key, value) in study.vary.keys().zip(&line.coefficients[1..]) {
+        all.insert(format!("coefficient.{key}"), *value);
+    }
+    let mut order: Vec<usize> = (0..study.rows).collect();
+    order.sort_by(|a, b| known[*a].total_cmp(&known[*b]));
+    for (number, i) in order.into_iter().enumerate() {
+        let p = line.predict(&seen[i]);
+        let cells = [known[i], p.value, p.standard_error, p.low, p.high];
+        for (name, value) in TABLE_A1.iter().zip(cells) {
+            all.insert(format!("row.{}.{name}", number + 1), value);
+        }
+    }
+    Ok(all)
+}
+
+/// The columns of a row of a regression, after 003's table A.1.
+pub const TABLE_A1: [&str; 5] = ["actual", "predicted", "standard_error", "low", "high"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_laid_through_the_figures_of_another_calculation() {
+        let table: Table = toml::from_str(
+            r#"
+what = "regression"
+of = "at_most"
+rows = 30
+[vary]
+arrivals = [1.0, 2.0]
+[from]
+what = "model"
+name = "gg1"
+rate = "10 Mbit/s"
+offered = "5 Mbit/s"
+sizes = 0
+"#,
+        )
+        .unwrap();
+        let all = figures(&table, 1).unwrap();
+        // Kingman's bound is a straight line in the spread of the arrivals.
+        assert!(
+            all["r2"] > 0.999_999 && all["r2_new"] > 0.999_999,
+            "{all:?}"
+        );
+        assert_eq!(all.keys().filter(|k| k.starts_with("row.")).count(), 150);
+    }
 
     #[test]
     fn a_formula_is_reckoned_with_the_keys_of_the_section() {

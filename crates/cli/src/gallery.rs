@@ -1,5 +1,6 @@
 //! The pages of `tailback reproduce`: what a document says, what we get, and the plot beside it.
 
+use crate::calculate::TABLE_A1;
 use crate::cmd::reproduce::{Item, Yield};
 use base::record::{Queue, Recording};
 use base::units::significant;
@@ -47,10 +48,20 @@ fn cells(c: &Comparison) -> [String; 6] {
     [
         c.label.clone(),
         c.unit.clone(),
-        c.printed.map_or("in words".into(), shown),
+        match c.printed {
+            Some(printed) => shown(printed),
+            None if c.is_ours_alone() => String::new(),
+            None => "in words".into(),
+        },
         ours(c),
-        band(c.reproduced),
-        row_state(c.state).into(),
+        match c.is_ours_alone() {
+            true => String::new(),
+            false => band(c.reproduced),
+        },
+        match c.is_ours_alone() {
+            true => String::new(),
+            false => row_state(c.state).into(),
+        },
     ]
 }
 
@@ -86,8 +97,36 @@ pub fn text(item: &Item, compared: &[Comparison], state: State) -> String {
     out
 }
 
+/// The rows of a regression in the layout of 003's table A.1; nothing where there are none.
+fn predictions(item: &Item, got: &Yield) -> String {
+    let mut out = String::new();
+    let Some(case) = item.reproduction.cases().into_iter().next() else {
+        return out;
+    };
+    let row = |n: usize| -> Option<Vec<f64>> {
+        let cells = TABLE_A1
+            .iter()
+            .map(|c| got.first(&case, &format!("row.{n}.{c}")));
+        cells.collect()
+    };
+    for (n, cells) in (1..).map_while(|n| Some((n, row(n)?))) {
+        if n == 1 {
+            out.push_str(
+                "The first run in the layout of the document's table A.1, in Mbit:\n\n\
+                 | row | actual | predicted | standard error | 95 % lower limit of an individual | upper |\n|---|---|---|---|---|---|\n",
+            );
+        }
+        let cells: Vec<String> = cells.into_iter().map(shown).collect();
+        let _ = writeln!(out, "| {n} | {} |", cells.join(" | "));
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    out
+}
+
 /// The page of one item, as Markdown.
-pub fn page(item: &Item, compared: &[Comparison], pictures: &[Chart]) -> String {
+pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart]) -> String {
     let d = &item.reproduction.document;
     let mut out = format!("# {}\n\n", d.title);
     let _ = writeln!(
@@ -119,6 +158,7 @@ pub fn page(item: &Item, compared: &[Comparison], pictures: &[Chart]) -> String 
         }
         out.push('\n');
     }
+    out.push_str(&predictions(item, got));
     let file = item.id.rsplit('/').next().unwrap_or(item.id);
     for (i, picture) in pictures.iter().enumerate() {
         let _ = writeln!(out, "![{}]({file}-{}.svg)\n", picture.title, i + 1);

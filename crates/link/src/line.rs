@@ -17,7 +17,7 @@ use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
 use crate::rate::{Rate, Serializer};
 use base::record;
 use base::rng::Streams;
-use base::{Bytes, Duration, Packet, Time};
+use base::{BitsPerSec, Bytes, Duration, Packet, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -267,6 +267,12 @@ impl Link {
             probability: self.qdisc.probability(),
             ..self.stats
         }
+    }
+
+    /// From now on packets are sent at that rate; the one in transmission ends at its own. Above zero; poll first, so that
+    /// what was due before has begun.
+    pub fn set_rate(&mut self, rate: BitsPerSec) {
+        self.serializer.change(rate);
     }
 
     pub fn qdisc(&self) -> &AnyQdisc {

@@ -353,6 +353,20 @@ impl Serializer {
         Serializer::Varying { rate, at }
     }
 
+    /// A fixed rate from the end of what is being sent.
+    pub(crate) fn change(&mut self, rate: BitsPerSec) {
+        let free = match self {
+            Serializer::Steady(steady) if steady.rate == rate.get() => return,
+            Serializer::Steady(steady) => steady.free,
+            Serializer::Varying { .. } => 0,
+        };
+        *self = Serializer::Steady(Steady {
+            tick: free,
+            free,
+            ..Steady::new(rate)
+        });
+    }
+
     /// When the last bit of a packet has left that may begin at `start`, rounded up to the nanosecond;
     /// [`Time::MAX`] where the rate stays zero from then on. A packet that begins at the instant that
     /// was returned for the one before follows it without a gap, fractions included.

@@ -44,6 +44,9 @@ pub struct Document {
 fn one() -> u64 {
     1
 }
+fn anything() -> [f64; 2] {
+    [f64::NEG_INFINITY, f64::INFINITY]
+}
 fn unscaled() -> f64 {
     1.0
 }
@@ -98,7 +101,9 @@ pub struct Expectation {
     /// As printed; absent where the document says it in words only.
     #[serde(default)]
     pub printed: Option<f64>,
-    /// From here to there it is [`State::Reproduced`].
+    /// From here to there it is [`State::Reproduced`]; whatever it is where the document says nothing of it, and it is
+    /// shown for comparison.
+    #[serde(default = "anything")]
     pub reproduced: [f64; 2],
     /// From here to there it is [`State::Trend`]; nowhere else where it is not given.
     #[serde(default)]
@@ -221,7 +226,10 @@ fn invalid(text: String) -> ScenarioError {
 }
 
 /// Gives a value to a key such as `router.B1.arrival`, whose section must be there.
-fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioError> {
+///
+/// # Errors
+/// A section that is not there.
+pub fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioError> {
     let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
     let mut at = table;
     for section in sections.split('.').filter(|s| !s.is_empty()) {
@@ -523,6 +531,13 @@ pub struct Comparison {
     pub reproduced: [f64; 2],
     pub trend: Option<[f64; 2]>,
     pub state: State,
+}
+
+impl Comparison {
+    /// The document says nothing that it could be compared with.
+    pub fn is_ours_alone(&self) -> bool {
+        self.reproduced == anything()
+    }
 }
 
 /// The whole is as good as its worst part.

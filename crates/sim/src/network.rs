@@ -568,6 +568,14 @@ impl Network {
         }
     }
 
+    /// From now on a link that is not plain sends at that rate; it must be as of now.
+    pub fn set_rate(&mut self, link: LinkIndex, rate: BitsPerSec) {
+        match &mut self.links[link].line {
+            Line::Any(link) => link.set_rate(rate),
+            Line::Express(_) => unreachable!("what comes out of a plain link is known ahead"),
+        }
+    }
+
     /// Brings a link up to now, so that its figures are of now.
     pub fn refresh<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
         let slot = &mut self.links[link];

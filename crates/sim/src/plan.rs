@@ -2,6 +2,7 @@
 
 use crate::absurd::FASTEST;
 use crate::flow::Flow;
+use crate::lblca_ports::Ports;
 use crate::network::Network;
 use crate::scenario::{Scenario, ScenarioError};
 use crate::source::registry::Made;
@@ -38,6 +39,8 @@ pub enum End {
 
 pub struct Plan {
     pub network: Network,
+    /// What sets the rates of the watched links.
+    pub(crate) ports: Option<Ports>,
     /// Number, name and mean rate after the warm-up of the links whose queues the scenario is about.
     pub watched: Vec<(usize, String, BitsPerSec)>,
     /// Those of them whose rate varies.
@@ -199,6 +202,9 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         params(&edge.name, &edge.link)?;
     }
     crate::absurd::check(scenario, &graph)?;
+    if let Some(lblca) = &scenario.lblca {
+        lblca.check(&graph)?;
+    }
     for phase in &scenario.phases {
         if phase.from >= phase.to || phase.to > scenario.duration {
             return invalid(format!(
@@ -308,7 +314,13 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     });
     for edge in &graph.edges {
         let params = params(&edge.name, &edge.link)?;
-        let link = network.add_link(&params, &streams, &edge.name);
+        let link = match &scenario.lblca {
+            // What comes out of a port is not known ahead.
+            Some(_) if edge.watched => {
+                network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
+            }
+            _ => network.add_link(&params, &streams, &edge.name),
+        };
         if edge.watched {
             network.watch(link);
             let mean = params.rate.mean_between(scenario.warmup, scenario.duration);
@@ -363,8 +375,13 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
             flows.push(Instance { group, end, hosts });
         }
     }
+    let ports = scenario.lblca.as_ref().map(|lblca| {
+        let links: Vec<_> = watched.iter().map(|w| w.0).collect();
+        lblca.ports(&graph, &links, &streams)
+    });
     Ok(Plan {
         network,
+        ports,
         watched,
         varying,
         back,

@@ -76,6 +76,10 @@ pub struct FlowOutcome {
     pub sent: u64,
     /// Packets dropped on their way, over those sent.
     pub loss: Option<f64>,
+    /// The others, over those sent: the packet delivery ratio of papers.
+    pub delivered: Option<f64>,
+    /// That over the mean one-way delay in units of 100 ms, as 10·log₁₀: 003, (6.7)-(6.9).
+    pub efficacy_db: Option<f64>,
     pub retransmits: u64,
     pub timeouts: u64,
     /// Transfers, pages, echoes, segments or connections completed, and how long each took, from the wish to
@@ -230,6 +234,9 @@ pub fn run(
     }
     loop {
         let mut next = end.min(queue_due).min(slice_due).min(traffic_due);
+        if let Some(ports) = &runner.plan.ports {
+            next = next.min(ports.due);
+        }
         if recording {
             next = next.min(flow_due);
         }
@@ -254,6 +261,11 @@ pub fn run(
             warmed = true;
             refresh(&mut runner);
             runner.begin_measurement();
+        }
+        if runner.plan.ports.as_ref().is_some_and(|p| next >= p.due) {
+            refresh(&mut runner);
+            let Plan { ports, network, .. } = &mut runner.plan;
+            ports.iter_mut().for_each(|p| p.step(network));
         }
         if next >= queue_due {
             refresh(&mut runner);
@@ -502,18 +514,25 @@ impl<'a> Runner<'a> {
                     sums.note(network, instance.end);
                 }
             }
+            let loss = (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64);
+            let delay_ms = mean(&sums.delays);
             FlowOutcome {
                 name: names[group].clone(),
                 count: flow.count,
                 goodput_bps: per_s(sums.bytes * 8.0),
                 fairness: (sums.n > 1.0 && sums.squares > 0.0)
                     .then(|| sums.bytes * sums.bytes / (sums.n * sums.squares)),
-                delay_ms: mean(&sums.delays),
+                delay_ms,
                 delay_p95_ms: mean(&sums.p95s),
                 journeys: follower.of(group).and_then(|j| summed(&j, self.warm)),
                 rtt_ms: (flow.kind() == PROBE).then(|| Stats::of_ns(&sums.rtt)),
                 sent: sums.sent,
-                loss: (sums.sent > 0).then(|| sums.lost as f64 / sums.sent as f64),
+                loss,
+                delivered: loss.map(|l| 1.0 - l),
+                efficacy_db: loss
+                    .zip(delay_ms)
+                    .map(|(l, d)| 10.0 * ((1.0 - l) / (d / 100.0)).log10())
+                    .filter(|e| e.is_finite()),
                 retransmits: sums.again,
                 timeouts: sums.timeouts,
                 completed: sums.seen.took.count(),

@@ -4,6 +4,7 @@ use crate::calendar::Began;
 use crate::document::Document;
 use crate::fault::Fault;
 use crate::flow::Flow;
+use crate::lblca_ports::Routers;
 use crate::tcp::Settings;
 use crate::topology::TopologySpec;
 use base::words::nearest;
@@ -45,6 +46,9 @@ pub struct Scenario {
     pub access: Option<DirectionSpec>,
     #[serde(default)]
     pub tcp: Tcp,
+    /// Watched links are ports under link-by-link congestion avoidance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lblca: Option<Routers>,
     #[serde(default, rename = "flow")]
     pub flows: Vec<Flow>,
     /// Links of `topology = "graph"`.

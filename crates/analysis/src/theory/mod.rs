@@ -4,6 +4,7 @@
 mod mixture;
 mod path;
 mod queues;
+pub mod regression;
 mod sizing;
 mod tagged;
 mod tcp;

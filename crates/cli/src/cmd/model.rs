@@ -95,7 +95,7 @@ fn fitted(path: &Path, model: &Model, given: &[String]) -> anyhow::Result<Vec<St
     let keys = model.entry.parameters.iter().map(|p| p.name);
     if !keys.clone().any(|key| key == "tcp_rate_shape") {
         return Err(usage(format!(
-            "--traffic: model \"{}\" has no traffic of TCP and UDP; mixture, tagged and hops have",
+            "--traffic: model \"{}\" has no traffic of TCP and UDP; mixture and tagged have",
             model.entry.name
         )));
     }

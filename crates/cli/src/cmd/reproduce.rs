@@ -63,6 +63,11 @@ pub struct Yield {
 }
 
 impl Yield {
+    /// Of the first run of a case.
+    pub fn first(&self, case: &Case, figure: &str) -> Option<f64> {
+        self.figures.get(case)?.first()?.get(figure).copied()
+    }
+
     /// Over the runs of a case.
     pub fn mean(&self, case: &Case, figure: &str) -> Option<f64> {
         let runs = self.figures.get(case)?;
@@ -387,7 +392,7 @@ fn write_page(
             &picture.svg(),
         )?;
     }
-    write_file(&page, &gallery::page(item, compared, &pictures))?;
+    write_file(&page, &gallery::page(item, compared, got, &pictures))?;
     eprintln!("{}", page.display());
     Ok(())
 }
