@@ -14,7 +14,7 @@ static: assets ## needs `rustup target add x86_64-unknown-linux-musl` and Debian
 	CC_x86_64_unknown_linux_musl=musl-gcc CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat \
 	CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 CARGO_PROFILE_RELEASE_STRIP=symbols CARGO_PROFILE_RELEASE_DEBUG=false \
 	$(CARGO) build --release --target $(MUSL) --package tailback-cli
-	@ls -l target/$(MUSL)/release/tailback
+	@ls -l $(or $(CARGO_TARGET_DIR),target)/$(MUSL)/release/tailback
 
 demo: build ## the whole job on one machine, over an emulated ADSL line
 	rm -rf demo.rec

@@ -61,6 +61,13 @@ fn files() -> Result<Vec<(String, String)>> {
             ),
             pretty(&statistics.to_value())?,
         ),
+        (
+            format!(
+                "schema/comparison.v{}.json",
+                analysis::compare::COMPARISON_VERSION
+            ),
+            pretty(&schemars::schema_for!(analysis::compare::SideBySide).to_value())?,
+        ),
         ("docs/reference/record.md".into(), record_page()?),
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
         ("docs/reference/controllers.md".into(), controllers_page()?),

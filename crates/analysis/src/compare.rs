@@ -9,9 +9,26 @@
 
 use crate::answer::Figure;
 use crate::statistics::{Statistics, Summary, TargetStatistics};
+use crate::together::Together;
 use base::record::Origin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Rises when the meaning of a field changes.
+pub const COMPARISON_VERSION: u32 = 1;
+
+/// Everything that several recordings are answered with: what `tailback analyse A B --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SideBySide {
+    /// [`COMPARISON_VERSION`].
+    pub version: u32,
+    pub comparison: Comparison,
+    /// The statistics of each, in the order in which they were named.
+    pub recordings: Vec<Statistics>,
+    /// As links of one place; absent where that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub together: Option<Together>,
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {

@@ -6,7 +6,7 @@ use crate::gather;
 use crate::layout::Layout;
 use crate::survey::{self, Ask};
 use crate::when;
-use analysis::compare;
+use analysis::compare::{self, SideBySide};
 use analysis::services::{self, Can};
 use analysis::statistics::{Statistics, TargetStatistics};
 use analysis::survey::Span;
@@ -204,11 +204,12 @@ fn several(
     };
     let c = compare::compare(&named);
     if format == Format::Json {
-        let recordings: Vec<&Statistics> = all.iter().map(|(_, s)| s).collect();
-        let mut whole = serde_json::json!({ "comparison": c, "recordings": recordings });
-        if let Some(t) = &joint {
-            whole["together"] = serde_json::to_value(t)?;
-        }
+        let whole = SideBySide {
+            version: compare::COMPARISON_VERSION,
+            comparison: c,
+            recordings: all.iter().map(|(_, s)| s.clone()).collect(),
+            together: joint,
+        };
         return print(&format!("{}\n", serde_json::to_string_pretty(&whole)?));
     }
     let mut tables = report::statistics::comparison(&c);
