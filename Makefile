@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth install
+.PHONY: demo test build static assets deps truth accuracy install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -30,6 +30,10 @@ test: deps assets ## installs what tests need and runs all of them
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
+
+accuracy: build ## every kind of probe on lines whose truth is known, half an hour: docs/book/probe/accuracy.md
+	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp
+	mv accuracy.tmp docs/book/probe/accuracy.md
 
 assets: $(WEB)/dist/page.js
 

@@ -41,7 +41,8 @@ fn rtt(run: Run) -> anyhow::Result<()> {
         ..ProbePlan::new(run.server)
     };
     let began = run.clock.now();
-    let whole = interval * count;
+    // The last one has left and its successor has not.
+    let whole = (interval * count).saturating_sub(interval / 2);
     let prober = Prober::start(plan, run.clock, run.rows)?;
     loop {
         let elapsed = run.clock.now() - began;

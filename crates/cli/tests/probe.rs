@@ -116,6 +116,39 @@ fn sizes_counts_large_datagrams_although_the_receiving_kernel_keeps_what_is_inco
     std::fs::remove_dir_all(&dir).expect("the recording can go");
 }
 
+/// Half of the line is others', sent by another thread of this very machine.
+#[test]
+fn capacity_tells_what_others_leave_free_of_an_emulated_line() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-capacity-{}", std::process::id()));
+    let out = run(&[
+        "probe",
+        "capacity",
+        "--link",
+        "fiber",
+        "--set",
+        "up.rate=20 Mbit/s",
+        "--set",
+        "up.queue=fifo:packets=100",
+        "--others",
+        "10 Mbit/s",
+        "--json",
+        "-o",
+        dir.to_str().expect("a plain path"),
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let capacity = figure(&answer, "capacity_bps");
+    assert!((capacity - 20e6).abs() < 1e6, "{capacity}");
+    // docs/book/probe/accuracy.md has how near it comes on a quiet machine.
+    let free = figure(&answer, "available_bps");
+    assert!((7e6..13e6).contains(&free), "{free}");
+    std::fs::remove_dir_all(&dir).expect("the recording can go");
+}
+
 #[test]
 fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teaches_them() {
     for (kind, part) in [

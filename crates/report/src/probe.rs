@@ -181,7 +181,9 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                             section { h2 { (name) } ul { @for line in lines.iter() { li { (line) } } } }
                         }
                     }
-                    p { "It sent " (SIZE.print(answer.own_bytes as f64)) " in " (answer.own_packets) " datagrams itself." }
+                    @if answer.own_packets > 0 {
+                        p { "It sent " (SIZE.print(answer.own_bytes as f64)) " in " (answer.own_packets) " datagrams itself." }
+                    }
                 }
                 footer { p { "Written by " (meta.writer) ". This page fetches nothing." } }
                 script type="application/json" id="answer" { (crate::data::inline(&json)) }

@@ -143,7 +143,7 @@ pub struct ProbeAnswer {
     pub duration_s: f64,
     /// Whether the run went to its planned end.
     pub complete: bool,
-    /// What it put on the line itself: whole IP packets.
+    /// What it put on the line in crafted trains: whole IP packets.
     pub own_bytes: u64,
     pub own_packets: u64,
     #[serde(flatten)]
@@ -180,17 +180,11 @@ impl ProbeAnswer {
             .filter_map(|f| f.sent_ns)
             .max();
         let ended = meta.ended_ns.or(latest).unwrap_or(meta.started_ns);
-        let (own_bytes, own_packets) = match recording.datagram.len() {
-            0 => (0, 0),
-            n => (
-                recording
-                    .datagram
-                    .iter()
-                    .map(|d| d.size_bytes.max(0) as u64)
-                    .sum(),
-                n as u64,
-            ),
-        };
+        let own = recording
+            .datagram
+            .iter()
+            .map(|d| d.size_bytes.max(0) as u64);
+        let (own_bytes, own_packets) = (own.clone().sum(), own.count() as u64);
         ProbeAnswer {
             version: PROBE_ANSWER_VERSION,
             title: meta.title.clone(),

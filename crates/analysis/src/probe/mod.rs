@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod buffer;
 pub mod burst;
+pub mod capacity;
 pub mod envelope;
 mod registry;
 pub mod rtt;

@@ -1,7 +1,7 @@
 //! The one table of kinds: `tailback probe --help`, `tailback list probes`, the reference page and the accuracy
 //! table loop over it.
 
-use super::{answer::Outcome, buffer, burst, envelope, rtt, sizes, spacing, sweep};
+use super::{answer::Outcome, buffer, burst, capacity, envelope, rtt, sizes, spacing, sweep};
 use base::program::{Sending, Train};
 use base::record::Recording;
 use base::words::{Entry, Words, worded};
@@ -35,6 +35,7 @@ pub const PROBES: &[Spec] = &[
     burst::SPEC,
     envelope::SPEC,
     buffer::SPEC,
+    capacity::SPEC,
 ];
 
 worded! {

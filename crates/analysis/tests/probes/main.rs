@@ -2,6 +2,7 @@
 
 mod buffer;
 mod burst;
+mod capacity;
 mod envelope;
 mod sizes;
 mod spacing;

@@ -8,10 +8,10 @@ use crate::{Outcome, link_arg, runners};
 use analysis::probe::{How, PROBES, ProbeSpec};
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
-use base::{Bytes, Duration};
+use base::{BitsPerSec, Bytes, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
-use live::craft::{self, CraftError};
+use live::craft::{self, CraftError, Others};
 use live::emulate::{self, Emulation};
 use live::load::Peer;
 use live::serve::{ServeConfig, Server};
@@ -41,6 +41,9 @@ pub struct Args {
     /// Change one value of the emulated line, such as up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Let others send this much up the emulated line beside the probe, packets of mixed sizes at random
+    #[arg(long, requires = "link", value_name = "RATE")]
+    others: Option<BitsPerSec>,
     #[command(flatten)]
     key: KeyArg,
     /// Use IPv4 only
@@ -98,6 +101,7 @@ fn plan_json(args: &Args, link: Option<&LinkSpec>) -> anyhow::Result<serde_json:
         "probe": args.probe,
         "server": args.server.as_deref().unwrap_or("embedded"),
         "link": link.map(serde_json::to_value).transpose().context("the link's definition")?,
+        "others": args.others,
         "budget": args.budget,
         "hold_off": args.hold_off,
         "beside_others": args.beside_others,
@@ -242,9 +246,14 @@ fn embedded(
     } else {
         (emulate::FAR_V4, port).into()
     };
+    let others = args
+        .others
+        .map(|rate| Others::start(&emulation, rate, 1))
+        .transpose()?;
     let result = emulation
         .near()
         .run(|| probe(args, address, key, clock, recorder, watch))?;
+    drop(others);
     server.stop();
     let summary = emulation.stop()?;
     // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.

@@ -6,7 +6,10 @@
 //! line it does not begin.
 
 pub(crate) mod fragments;
+mod others;
 pub(crate) mod passage;
+
+pub use others::Others;
 
 use crate::clock::{Clock, mono_ns};
 use crate::load::LoadError;

@@ -67,15 +67,11 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
             page.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
         }
     }
-    page.paragraph(
-        &format!(
-            "It sent {} in {} datagrams itself.",
-            SIZE.print(answer.own_bytes as f64),
-            answer.own_packets
-        ),
-        0,
-        Some(Paint::Faint),
-    );
+    if answer.own_packets > 0 {
+        let sent = SIZE.print(answer.own_bytes as f64);
+        let text = format!("It sent {sent} in {} datagrams itself.", answer.own_packets);
+        page.paragraph(&text, 0, Some(Paint::Faint));
+    }
     page.finish()
 }
 
