@@ -220,10 +220,9 @@ fn emulated() -> Vec<Case> {
         buffer(0.7e6, 37_625.0),
         buffer(10e6, 312_500.0),
         bucket(20e6, 10e6, 1e6),
-        capacity(2e6, 0.0),
-        capacity(2e6, 0.5),
     ];
     all.extend(SHARES.map(|share| capacity(20e6, share)));
+    all.extend([0.0, 0.5].map(|share| capacity(2e6, share)));
     all
 }
 
@@ -339,7 +338,10 @@ fn rows(case: &Case, said: &Said) {
                 } else {
                     "**no**"
                 },
-                format!("{} %", significant((value / t.is - 1.0) * 100.0, 2)),
+                match t.is {
+                    0.0 => String::new(),
+                    is => format!("{} %", significant((value / is - 1.0) * 100.0, 2)),
+                },
             ),
             Some(Figure::CannotTell { cannot_tell }) => {
                 (format!("cannot tell: {cannot_tell}"), "–", String::new())

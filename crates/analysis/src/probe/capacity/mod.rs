@@ -25,6 +25,7 @@ use base::program::{Program, Sending, Shot, Step, Train};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
+use streams::Line;
 
 /// Whole on every link of 1500 bytes, IPv4 and IPv6.
 const PAYLOAD: u32 = 1452;
@@ -86,6 +87,17 @@ fn carries(trains: &[Train]) -> Figure {
             found => found,
         },
         found => found,
+    }
+}
+
+/// What streams need to know of it.
+fn line(trains: &[Train], capacity: f64) -> Line {
+    let light = of_stage(trains, "pairs").chain(of_stage(trains, "size"));
+    let (sent, lost) = light.fold((0, 0), |(s, l), t| (s + t.sent(), l + t.lost()));
+    Line {
+        capacity,
+        bits: packet_bits(trains),
+        loss: lost as f64 / f64::from(u32::try_from(sent).unwrap_or(u32::MAX).max(1)),
     }
 }
 
@@ -174,12 +186,13 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             rest,
         }
     };
-    if let Some(rate) = streams::next_rate(trains, capacity, bits)
+    let line = line(trains, capacity);
+    if let Some(rate) = streams::next_rate(trains, &line)
         && !sent("measure")
     {
         return Some(stream("stream", rate));
     }
-    let free = streams::estimate(trains, capacity, bits);
+    let free = streams::estimate(trains, &line);
     if of_stage(trains, "measure").count() < MEASURES {
         return Some(stream("measure", free + ABOVE * capacity));
     }
@@ -266,7 +279,10 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
             "streams",
             "free",
             "streams_bps",
-            free(streams::free),
+            match capacity {
+                Some(c) => streams::free(trains, &line(trains, c)),
+                None => Figure::cannot_tell("it needs what the line carries"),
+            },
             "fair queueing shows a flow's share; what others send must last as long as the streams do",
         ),
         said(
@@ -355,13 +371,13 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         ..Outcome::default()
     };
     if let Some(c) = carries.value() {
-        let (low, high, _) = streams::between(trains, c, bits);
+        let (low, high, _) = streams::between(trains, &line(trains, c));
         outcome.evidence.push(format!(
             "streams up to {} Mbit/s did not make the delay grow, those from {} Mbit/s on did",
             significant(low / 1e6, 3),
             significant(high / 1e6, 3)
         ));
-        outcome.plots.push(streams_plot(trains, c, bits));
+        outcome.plots.push(streams_plot(trains, &line(trains, c)));
     }
     if let (Some(c), Some(s)) = (
         pairs::capacity(trains, bits).value(),
@@ -450,10 +466,10 @@ fn trains_table(trains: &[Train]) -> Table {
     }
 }
 
-fn streams_plot(trains: &[Train], capacity: f64, bits: f64) -> Plot {
+fn streams_plot(trains: &[Train], line: &Line) -> Plot {
     let all = of_stage(trains, "stream").chain(of_stage(trains, "measure"));
     let mut points: Vec<(f64, Option<f64>)> = all
-        .filter_map(|t| streams::of(t, capacity, bits))
+        .filter_map(|t| streams::of(t, line))
         .map(|s| (s.rate / 1e6, Some(s.growth * 1e3)))
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -3,7 +3,7 @@
 //! **Source.** Jain, Dovrolis, "Pathload: A Measurement Tool for End-to-End Available Bandwidth", PAM 2002 (SLoPS).
 //!
 //! **Deviations.** Fewer, longer streams. Pathload asks only whether delays grow; how fast they do tells what others sent
-//! meanwhile, and is used too. A stream is read up to its first loss, so that short buffers do no harm.
+//! meanwhile, and is used too; what a full queue loses counts as if it had queued.
 
 use super::super::trains::of_stage;
 use crate::answer::Figure;
@@ -17,6 +17,17 @@ const FEWEST: usize = 40;
 /// Between these two the search has nothing more to find: shares of the capacity.
 const NARROW: f64 = 0.05;
 pub const MOST: usize = 8;
+
+/// What is known of the line before streams are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Whole IP packets, bit/s.
+    pub capacity: f64,
+    /// Of a packet.
+    pub bits: f64,
+    /// Share that it loses while hardly anything is sent: that is none of the queue's.
+    pub loss: f64,
+}
 
 /// One stream, in whole IP packets.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +47,8 @@ impl Stream {
     }
 }
 
-pub fn of(train: &Train, capacity: f64, bits: f64) -> Option<Stream> {
+pub fn of(train: &Train, line: &Line) -> Option<Stream> {
+    let Line { capacity, bits, .. } = *line;
     // Datagrams ahead of the stream only make a queue.
     let last = train.facts.program.steps().len() - 1;
     let stream: Vec<_> = train.datagrams().filter(|(d, _)| d.step == last).collect();
@@ -49,24 +61,17 @@ pub fn of(train: &Train, capacity: f64, bits: f64) -> Option<Stream> {
             Some(((s - first) as f64 * 1e-9, (r - s) as f64 * 1e-9))
         })
         .collect();
-    let arrived = || delays.iter().flatten();
-    let fold = |f: fn(f64, f64) -> f64| arrived().map(|d| d.1).reduce(f);
-    let (least, most) = (fold(f64::min)?, fold(f64::max)?);
-    // Where a datagram is lost while the delay is at its highest, the queue was full.
-    let high = least + 0.7 * (most - least);
-    let full = delays
-        .windows(2)
-        .position(|two| two[1].is_none() && two[0].is_some_and(|d| d.1 > high));
-    let before = full.filter(|at| *at >= FEWEST).unwrap_or(delays.len());
-    let whole: Vec<(f64, f64)> = delays[..before].iter().flatten().copied().collect();
-    if whole.len() < FEWEST || arrived().count() * 5 < delays.len() * 4 && before == delays.len() {
-        // It was cut short at once: all that is known is that this is far too much.
+    let whole: Vec<(f64, f64)> = delays.iter().flatten().copied().collect();
+    if whole.len() < FEWEST {
+        // All that is known is that this is far too much.
         return Some(Stream {
             rate,
-            growth: (rate / capacity - 1.0).max(GROWS),
+            growth: (rate / capacity).max(GROWS),
             grows: true,
         });
     }
+    let lost = (delays.len() - whole.len()) as f64 / delays.len() as f64;
+    let share = (lost - line.loss).max(0.0);
     let fifth = whole.len() / 5;
     let middle = |w: &[(f64, f64)]| {
         let of = |f: fn(&(f64, f64)) -> f64| stats::sorted(&w.iter().map(f).collect::<Vec<_>>());
@@ -79,20 +84,23 @@ pub fn of(train: &Train, capacity: f64, bits: f64) -> Option<Stream> {
         middle(&whole[..fifth]),
         middle(&whole[whole.len() - fifth..]),
     );
-    let growth = (late.1 - early.1) / (late.0 - early.0);
+    // What came too much waits, or was lost: of all that came the same share as of the stream.
+    let queued = (late.1 - early.1) / (late.0 - early.0);
+    let growth = queued + share / (1.0 - share).max(0.1);
     // Two packets more may wait by chance.
-    let grows = growth > GROWS && late.1 - early.1 > 2.0 * bits / capacity;
+    let waits = queued > GROWS && late.1 - early.1 > 2.0 * bits / capacity;
     Some(Stream {
         rate,
         growth,
-        grows,
+        grows: waits || share > GROWS,
     })
 }
 
 /// Rates between which what is free lies, as far as the search has come: shares of the capacity.
-pub fn between(trains: &[Train], capacity: f64, bits: f64) -> (f64, f64, Option<f64>) {
+pub fn between(trains: &[Train], line: &Line) -> (f64, f64, Option<f64>) {
+    let capacity = line.capacity;
     let all: Vec<Stream> = of_stage(trains, "stream")
-        .filter_map(|t| of(t, capacity, bits))
+        .filter_map(|t| of(t, line))
         .collect();
     let low = all
         .iter()
@@ -113,9 +121,10 @@ pub fn between(trains: &[Train], capacity: f64, bits: f64) -> (f64, f64, Option<
 }
 
 /// The next rate of the search; none where it is at its end.
-pub fn next_rate(trains: &[Train], capacity: f64, bits: f64) -> Option<f64> {
+pub fn next_rate(trains: &[Train], line: &Line) -> Option<f64> {
+    let capacity = line.capacity;
     let tried = of_stage(trains, "stream").count();
-    let (low, high, nearest) = between(trains, capacity, bits);
+    let (low, high, nearest) = between(trains, line);
     if tried >= MOST || high - low < NARROW * capacity {
         return None;
     }
@@ -136,15 +145,16 @@ pub fn next_rate(trains: &[Train], capacity: f64, bits: f64) -> Option<f64> {
 }
 
 /// What the search makes of it, to measure near.
-pub fn estimate(trains: &[Train], capacity: f64, bits: f64) -> f64 {
-    let (low, high, nearest) = between(trains, capacity, bits);
+pub fn estimate(trains: &[Train], line: &Line) -> f64 {
+    let (low, high, nearest) = between(trains, line);
     nearest.map_or(high, |n| n.clamp(low, high))
 }
 
 /// What is free, from the streams that were sent a little faster than that.
-pub fn free(trains: &[Train], capacity: f64, bits: f64) -> Figure {
+pub fn free(trains: &[Train], line: &Line) -> Figure {
+    let capacity = line.capacity;
     let all: Vec<f64> = of_stage(trains, "measure")
-        .filter_map(|t| of(t, capacity, bits))
+        .filter_map(|t| of(t, line))
         .map(|s| s.free(capacity).clamp(0.0, capacity))
         .collect();
     if all.len() < 3 {
