@@ -119,6 +119,9 @@ pub fn svg(plot: &Plot) -> String {
     .svg()
 }
 
+/// A text of more bytes than this is prose, which may be broken into lines.
+const LONG: usize = 40;
+
 /// One self-contained page.
 pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
     let o = &answer.outcome;
@@ -171,7 +174,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                             div.scroll role="region" tabindex="0" aria-label=(t.title) {
                                 table {
                                     thead { tr { @for c in &t.columns { th scope="col" { (c) } } } }
-                                    tbody { @for r in &t.rows { tr { @for (i, c) in r.iter().enumerate() { @if i == 0 { th scope="row" { (c) } } @else { td { (c) } } } } } }
+                                    tbody { @for r in &t.rows { tr { @for (i, c) in r.iter().enumerate() { @if i == 0 { th scope="row" { (c) } } @else { td.long[c.len() > LONG] { (c) } } } } } }
                                 }
                             }
                         }
