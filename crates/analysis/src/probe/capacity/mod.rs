@@ -67,7 +67,7 @@ pub const SPEC: Spec = Spec {
             doc: "which way to send",
         }],
     },
-    takes: "four to five minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
+    takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
     beside_others: true,
     how: How::Crafted(next),
     answer: |words, recording| answer(words, &Train::all_of(recording)),
