@@ -121,8 +121,14 @@ fn next_step(path: &Path, file: &DayFile) -> Option<Step> {
             let now = store::mean_spacing_ns(path, file).unwrap_or(i64::MAX);
             Some(finer_than(now + now / 10))
         }
-        TableId::Flow | TableId::Queue | TableId::Datagram => Some(Step::Remove),
-        TableId::Event | TableId::Availability => None,
+        TableId::Flow | TableId::Queue | TableId::Datagram | TableId::Segment | TableId::Course => {
+            Some(Step::Remove)
+        }
+        TableId::Event
+        | TableId::Availability
+        | TableId::Connection
+        | TableId::Retransmission
+        | TableId::Conversation => None,
     }
 }
 

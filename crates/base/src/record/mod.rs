@@ -9,8 +9,9 @@ mod tables;
 pub use meta::{Exclusion, FORMAT_VERSION, Host, Meta, Origin};
 pub use schema::{Cell, Column, Field, Kind, Sink, Table, TableSpec, Text};
 pub use tables::{
-    Availability, Datagram, Delay, Direction, Distribution, Event, Flow, HostLoad, Queue, Row,
-    Status, TABLES, TableId, Traffic,
+    Availability, Burst, Cause, Connection, Conversation, Course, Datagram, Delay, Direction,
+    Distribution, Event, Flow, HostLoad, Queue, Retransmission, Row, Segment, Status, TABLES,
+    TableId, Traffic,
 };
 
 /// A whole recording in memory, each table in the order in which its rows were written.
@@ -25,6 +26,11 @@ pub struct Recording {
     pub host: Vec<HostLoad>,
     pub availability: Vec<Availability>,
     pub distribution: Vec<Distribution>,
+    pub connection: Vec<Connection>,
+    pub segment: Vec<Segment>,
+    pub retransmission: Vec<Retransmission>,
+    pub course: Vec<Course>,
+    pub conversation: Vec<Conversation>,
     pub event: Vec<Event>,
 }
 
@@ -39,6 +45,11 @@ impl Recording {
             Row::HostLoad(r) => self.host.push(r),
             Row::Availability(r) => self.availability.push(r),
             Row::Distribution(r) => self.distribution.push(r),
+            Row::Connection(r) => self.connection.push(*r),
+            Row::Segment(r) => self.segment.push(r),
+            Row::Retransmission(r) => self.retransmission.push(r),
+            Row::Course(r) => self.course.push(r),
+            Row::Conversation(r) => self.conversation.push(r),
             Row::Event(r) => self.event.push(r),
         }
     }

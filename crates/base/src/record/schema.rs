@@ -160,9 +160,15 @@ macro_rules! word_enum {
     };
 }
 
+/// How `Row` holds a row type: a wide one, `boxed`, must not make all others large.
+macro_rules! held {
+    ($row:ident) => { $row };
+    ($row:ident boxed) => { Box<$row> };
+}
+
 /// Declares row types; the doc comment of each field becomes its description everywhere.
 macro_rules! tables {
-    ($($(#[doc = $tdoc:literal])* $row:ident in $name:literal at $time:ident {
+    ($($(#[doc = $tdoc:literal])* $row:ident in $name:literal at $time:ident $($boxed:ident)? {
         $($(#[doc = $doc:literal])* $field:ident : $t:ty),+ $(,)?
     })+) => {
         $(
@@ -199,17 +205,17 @@ macro_rules! tables {
                     self.$time
                 }
                 fn into_row(self) -> Row {
-                    Row::$row(self)
+                    self.into()
                 }
             }
         )+
 
         /// Any row: what threads hand to the recorder.
         #[derive(Clone, Debug, PartialEq)]
-        pub enum Row { $($row($row)),+ }
+        pub enum Row { $($row($crate::record::schema::held!($row $($boxed)?))),+ }
 
         $(impl From<$row> for Row {
-            fn from(r: $row) -> Row { Row::$row(r) }
+            fn from(r: $row) -> Row { Row::$row(r.into()) }
         })+
 
         /// Which table: its number is its place in `TABLES`.
@@ -223,7 +229,7 @@ macro_rules! tables {
             }
             /// A row of this table; see `Table::from_cells`.
             pub fn row(self, cells: &mut dyn FnMut(usize) -> Cell) -> Option<Row> {
-                match self { $(TableId::$row => $row::from_cells(cells).map(Row::$row)),+ }
+                match self { $(TableId::$row => $row::from_cells(cells).map(Row::from)),+ }
             }
         }
 
@@ -246,4 +252,4 @@ macro_rules! tables {
     };
 }
 
-pub(super) use {tables, word_enum};
+pub(super) use {held, tables, word_enum};

@@ -31,6 +31,29 @@ word_enum! {
     Direction { Up = "up", Down = "down" }
 }
 
+word_enum! {
+    /// Why something was sent again.
+    Cause {
+        /// The retransmission timer ran out (RFC 6298).
+        Timeout = "timeout",
+        /// Three duplicate ACKs (RFC 5681 section 3.2).
+        Fast = "fast",
+        /// SACK told of data above it before the third duplicate ACK came (RFC 6675, RFC 8985).
+        Sack = "sack",
+        /// Further segments of the same recovery.
+        Recovery = "recovery",
+        /// The last segment, sent again early so that its loss is noticed (RFC 8985 section 7).
+        TailProbe = "tail_probe",
+        /// None of these can be shown.
+        Unknown = "unknown",
+    }
+}
+
+word_enum! {
+    /// What let go the burst in whose midst something was lost.
+    Burst { Offload = "offload", Acks = "acks", Application = "application", Unknown = "unknown" }
+}
+
 tables! {
     /// One row a probe, written once its fate is known.
     Delay in "delay" at sent_ns {
@@ -197,11 +220,265 @@ tables! {
         histogram: Text,
     }
 
+    /// One row a direction of a TCP connection in a capture, written when the connection is over. Its numbers are those of `tailback trace --json`.
+    Connection in "connection" at first_ns boxed {
+        /// When the connection's first packet was captured, UNIX ns.
+        first_ns: i64,
+        /// When its last packet was captured.
+        last_ns: i64,
+        /// Number of the direction within the recording: twice the number of the connection, and one more for what its second end sent.
+        flow: i64,
+        /// Address and port of the end whose data it is.
+        source: Text,
+        /// Address and port of the other end.
+        destination: Text,
+        /// The connection was reset by either end.
+        reset: bool,
+        /// Packets of the connection that were captured twice and count once.
+        copied_packets: i64,
+        /// Packets of the connection that the capture holds out of order of time.
+        backward_packets: i64,
+        /// Packets that it sent.
+        sent_packets: i64,
+        /// Of those with payload.
+        data_packets: i64,
+        /// Payload, copies included.
+        data_bytes: i64,
+        /// Payload counted once.
+        unique_bytes: i64,
+        /// Packets of which at least a byte was seen before.
+        retransmitted_packets: i64,
+        /// Bytes that were seen before.
+        retransmitted_bytes: i64,
+        /// Packets that filled a hole below the highest byte seen.
+        out_of_order_packets: i64,
+        /// Of those: sent again after a loss ahead of the capture.
+        upstream_repair_packets: i64,
+        /// Of those: overtaken on the way.
+        reordered_packets: i64,
+        /// Sent again because the retransmission timer ran out.
+        again_timeout_packets: i64,
+        /// Sent again after three duplicate ACKs.
+        again_fast_packets: i64,
+        /// Sent again because SACK told of data above.
+        again_sack_packets: i64,
+        /// Sent again in a recovery that had begun.
+        again_recovery_packets: i64,
+        /// Sent again as tail loss probes.
+        again_tail_probe_packets: i64,
+        /// Sent again for no reason that shows.
+        again_unknown_packets: i64,
+        /// Of all sent again: had arrived before.
+        needless_packets: i64,
+        /// Round trips that were measured, from data to its ACK (Karn's rule).
+        rtt_samples: i64,
+        /// The least of them.
+        rtt_min_ns: Option<i64>,
+        /// Their mean.
+        rtt_mean_ns: Option<f64>,
+        /// Their median.
+        rtt_p50_ns: Option<i64>,
+        /// Their 95th percentile.
+        rtt_p95_ns: Option<i64>,
+        /// Their 99th percentile.
+        rtt_p99_ns: Option<i64>,
+        /// The largest of them.
+        rtt_max_ns: Option<i64>,
+        /// ACKs without data or news, of the window's size before, while data was outstanding; sent by this end, as all about ACKs here.
+        duplicate_acks: i64,
+        /// The third of each row of them.
+        triple_duplicate_acks: i64,
+        /// ACKs that carried SACK blocks.
+        sack_acks: i64,
+        /// Blocks that told of a duplicate (RFC 2883).
+        dsacks: i64,
+        /// Packets that offered no window.
+        zero_windows: i64,
+        /// Data into a closed window.
+        window_probes: i64,
+        /// Questions whether the other end lives.
+        keep_alives: i64,
+        /// ACKs of data that the capture does not hold.
+        acks_of_unseen: i64,
+        /// Most bytes sent and not acknowledged.
+        outstanding_max_bytes: i64,
+        /// The same without those that SACK reported.
+        in_flight_max_bytes: i64,
+        /// Data sent before the first ACK of data.
+        initial_window_bytes: i64,
+        /// The MSS that this end's SYN allows.
+        mss_bytes: Option<i64>,
+        /// The window scale of its SYN.
+        window_scale: Option<i64>,
+        /// Whether its SYN permits SACK.
+        sack_permitted: bool,
+        /// Whether its packets carry timestamps.
+        timestamps: bool,
+        /// Longest time between two of its packets.
+        silence_max_ns: i64,
+        /// Packets that were marked on the way (CE).
+        ce_packets: i64,
+        /// Packets with ECE.
+        ece_packets: i64,
+        /// Payload that was acknowledged or numbered but is not in the capture.
+        missing_bytes: i64,
+        /// Sent again and not needlessly: losses.
+        lost_packets: i64,
+        /// Of those: sent while the path carried nothing.
+        lost_in_breaks_packets: i64,
+        /// Lost from a burst of segmentation offload.
+        lost_in_offload_bursts_packets: i64,
+        /// Lost from a burst that one ACK released.
+        lost_in_ack_bursts_packets: i64,
+        /// Lost from a burst of the application.
+        lost_in_application_bursts_packets: i64,
+        /// Lost from a burst of a kind that cannot be told.
+        lost_in_unknown_bursts_packets: i64,
+        /// Lost and neither.
+        lost_otherwise_packets: i64,
+        /// Time from the first loss of each flow break to the ACK that ended it.
+        breaks_ns: i64,
+        /// Least round trip before the course begins; this and all below null where fewer than five packets carried data.
+        rtt_before_ns: Option<i64>,
+        /// Round trips measured by timestamps (RFC 7323), copies included.
+        stamped_samples: Option<i64>,
+        /// Their median.
+        stamped_p50_ns: Option<i64>,
+        /// Their 95th percentile.
+        stamped_p95_ns: Option<i64>,
+        /// Their 99th percentile.
+        stamped_p99_ns: Option<i64>,
+        /// Time in which its application had nothing to send.
+        sender_limited_ns: Option<i64>,
+        /// Time in which the receiver's window was full.
+        receiver_limited_ns: Option<i64>,
+        /// The rest.
+        network_limited_ns: Option<i64>,
+        /// Packets closer together than this are one burst.
+        burst_gap_ns: Option<i64>,
+        /// Median of what it let go at once.
+        burst_p50_bytes: Option<i64>,
+        /// Its 95th percentile.
+        burst_p95_bytes: Option<i64>,
+        /// The most.
+        burst_max_bytes: Option<i64>,
+        /// Bursts of more than two segments, of segmentation offload.
+        offload_bursts: Option<i64>,
+        /// Released by one ACK.
+        ack_bursts: Option<i64>,
+        /// Of the application.
+        application_bursts: Option<i64>,
+        /// Of a kind that cannot be told.
+        unknown_bursts: Option<i64>,
+        /// ACKs for it that came in bunches, closer together than its data.
+        bunched_acks: Option<i64>,
+        /// How many bunches.
+        ack_bunches: Option<i64>,
+        /// Highest rate acknowledged over a tenth of a second or a round trip.
+        peak_bps: Option<f64>,
+        /// When its course begins, and with it the first interval of `course`.
+        course_ns: Option<i64>,
+    }
+
+    /// One row a TCP packet in a capture: what it sent and what it acknowledged. Positions are bytes of the direction from its first one, SYN included.
+    Segment in "segment" at t_ns {
+        /// When it was captured, UNIX ns; never before the packet ahead of it in its connection.
+        t_ns: i64,
+        /// Whose packet it is; see `connection`.
+        flow: i64,
+        /// Flags of its header: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
+        flags: i64,
+        /// Where what it carries begins; null where it carries nothing.
+        position_bytes: Option<i64>,
+        /// Its payload.
+        size_bytes: i64,
+        /// Of that, what was not seen before.
+        fresh_bytes: Option<i64>,
+        /// Bytes of its direction in flight afterwards.
+        in_flight_bytes: Option<i64>,
+        /// Everything of the other direction up to there has been acknowledged.
+        acked_bytes: Option<i64>,
+        /// Room that it offers beyond that: the receive window, scaled.
+        window_bytes: Option<i64>,
+        /// Round trip of the data that it acknowledges, as of `connection`.
+        rtt_ns: Option<i64>,
+        /// Where the first block of its SACK option begins: of the other direction, the latest that arrived out of order, or twice.
+        sack_from_bytes: Option<i64>,
+        /// Where it ends.
+        sack_to_bytes: Option<i64>,
+    }
+
+    /// One row a packet that was sent again, written when the connection is over; the first hundred thousand of a direction.
+    Retransmission in "retransmission" at t_ns {
+        /// When it was sent again, UNIX ns.
+        t_ns: i64,
+        /// Whose packet it is; see `connection`.
+        flow: i64,
+        /// When the same was sent before; null where that was not seen.
+        before_ns: Option<i64>,
+        /// Where it begins, in bytes of its direction.
+        position_bytes: i64,
+        /// How much of it was seen before.
+        size_bytes: i64,
+        /// Why it was sent again.
+        cause: Cause,
+        /// It had arrived before, so nothing was lost.
+        needless: bool,
+        /// The burst in whose midst it had been sent before; null where in none.
+        burst: Option<Burst>,
+    }
+
+    /// One row a stretch of time of a direction that carried more than a handful of packets, written when the connection is over; none where nothing happened.
+    Course in "course" at t_ns {
+        /// Begin of the interval, UNIX ns.
+        t_ns: i64,
+        /// Its length: 20 ms, or more where the connection lasted long.
+        interval_ns: i64,
+        /// Whose data; see `connection`.
+        flow: i64,
+        /// Payload sent for the first time: goodput.
+        fresh_bytes: i64,
+        /// Payload sent again.
+        again_bytes: i64,
+        /// Sequence space acknowledged.
+        acked_bytes: i64,
+        /// Most bytes in flight.
+        in_flight_max_bytes: i64,
+        /// Round trips measured.
+        rtt_samples: i64,
+        /// The least of them; beyond the least between the same two hosts, they waited in a queue.
+        rtt_min_ns: Option<i64>,
+        /// Their mean, rounded down.
+        rtt_mean_ns: Option<i64>,
+        /// The largest.
+        rtt_max_ns: Option<i64>,
+    }
+
+    /// One row a UDP conversation in a capture.
+    Conversation in "conversation" at first_ns {
+        /// When its first packet was captured, UNIX ns.
+        first_ns: i64,
+        /// When its last packet was captured.
+        last_ns: i64,
+        /// Address and port of who sent the first packet.
+        source: Text,
+        /// Address and port of the other.
+        destination: Text,
+        /// Packets that the first sent.
+        sent_packets: i64,
+        /// Packets that came back.
+        returned_packets: i64,
+        /// Payload of those sent.
+        sent_bytes: i64,
+        /// Payload of those that came back.
+        returned_bytes: i64,
+    }
+
     /// What happened and when: phases, faults, findings of the instrument about itself.
     Event in "event" at t_ns {
         /// When, UNIX ns.
         t_ns: i64,
-        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; of a probe `train` (what a train of crafted datagrams was); and others.
+        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; of a probe `train` (what a train of crafted datagrams was); of a capture `capture` (what it held as a whole), `damage`, `flow_break`; and others.
         kind: Text,
         /// What it is about: the phase's name, a target, a queue.
         subject: Text,
@@ -341,6 +618,14 @@ mod tests {
             "cpu",
             "bytes_acked",
             "bytes_received",
+            "flags",
+            "window_scale",
+            "dsacks",
+            "keep_alives",
+            "acks_of_unseen",
+        ];
+        let counted = [
+            "_samples", "_acks", "_bursts", "_bunches", "_windows", "_probes",
         ];
         for table in TABLES {
             for c in table.columns {
@@ -351,7 +636,8 @@ mod tests {
                     c.name
                 );
                 let number = matches!(c.kind, Kind::Int | Kind::Real);
-                let named = units.iter().any(|u| c.name.ends_with(u)) || counts.contains(&c.name);
+                let ends = |with: &[&str]| with.iter().any(|u| c.name.ends_with(u));
+                let named = ends(&units) || ends(&counted) || counts.contains(&c.name);
                 assert!(
                     !number || named,
                     "{}.{} does not say its unit",
