@@ -30,6 +30,15 @@ pub fn scan(
     store::scan(path, table, columns, each).map(tell)
 }
 
+/// As `store::each_row`; says once of each file what it lost.
+pub fn each_row(
+    path: &Path,
+    table: TableId,
+    each: &mut dyn FnMut(base::record::Row),
+) -> Result<(), StoreError> {
+    store::each_row(path, table, each).map(tell)
+}
+
 /// As `store::read_meta`; a damaged one is told of, and gone on without.
 pub fn meta(path: &Path) -> Result<Meta, StoreError> {
     let mut notes = Vec::new();

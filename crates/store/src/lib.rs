@@ -16,6 +16,7 @@
 
 mod batch;
 mod columns;
+mod csv;
 mod day;
 pub mod disk;
 mod error;
@@ -28,11 +29,12 @@ mod stream;
 mod writer;
 
 pub use columns::{Columns, Ints, scan};
+pub use csv::CsvWriter;
 pub use error::StoreError;
 pub use keep::{
     DayFile, Thin, files, finish_thinning, first_value, mean_spacing_ns, remove, seal_days, thin,
 };
-pub use reader::{Recovered, read, read_meta, read_meta_noting, read_noting};
+pub use reader::{Recovered, each_row, read, read_meta, read_meta_noting, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 
 /// Extension of a table's file while it may still grow: an Arrow IPC stream.

@@ -1,7 +1,7 @@
 use crate::batch::RowReader;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file, stream};
 use arrow_array::RecordBatch;
-use base::record::{FORMAT_VERSION, Meta, Recording, TableId};
+use base::record::{FORMAT_VERSION, Meta, Recording, Row, TableId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
@@ -56,19 +56,34 @@ pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>)
         ..Recording::default()
     };
     for &table in TableId::ALL {
-        let dir = path.join(table.spec().name);
-        let mut rows = RowReader::new(table);
-        let mut push = |batch: RecordBatch| {
-            let rows = rows.rows(&batch)?;
-            let count = rows.len() as u64;
-            rows.into_iter().for_each(|row| recording.push(row));
-            Ok(count)
-        };
-        for day in days(&dir)? {
-            read_day(&dir.join(day), None, &mut push, &mut notes)?;
-        }
+        notes.extend(each_row(path, table, &mut |row| recording.push(row))?);
     }
     Ok((recording, notes))
+}
+
+/// Hands the rows of one table to `each`, in the order in which [`crate::scan`] does. Returns what had to be left out of files
+/// that a crash cut short.
+///
+/// # Errors
+/// As `read`.
+pub fn each_row(
+    path: impl AsRef<Path>,
+    table: TableId,
+    each: &mut dyn FnMut(Row),
+) -> Result<Vec<Recovered>, StoreError> {
+    let mut notes = Vec::new();
+    let mut reader = RowReader::new(table);
+    let dir = path.as_ref().join(table.spec().name);
+    for day in days(&dir)? {
+        let mut take = |batch: RecordBatch| {
+            let rows = reader.rows(&batch)?;
+            let count = rows.len() as u64;
+            rows.into_iter().for_each(&mut *each);
+            Ok(count)
+        };
+        read_day(&dir.join(day), None, &mut take, &mut notes)?;
+    }
+    Ok(notes)
 }
 
 /// As `read_meta`; where it is damaged, nothing is known but what the tables hold, and `notes` says so.

@@ -6,7 +6,7 @@ use crate::stream::Encoder;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file};
 use arrow_array::RecordBatch;
 use base::Duration;
-use base::record::{FORMAT_VERSION, Meta, Origin, Row, TableId};
+use base::record::{FORMAT_VERSION, Meta, Origin, Row, Table, TableId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ pub struct Options {
     /// Rows go to disk this long after the flush before. By default half of the second that a crash may cost, so
     /// that a busy host has the other half to get round to it.
     pub flush_every: Option<Duration>,
+    /// Whether rows are synced as they come. By default those are that cannot be made again: all but the rows of
+    /// simulated and imported recordings.
+    pub durable: Option<bool>,
 }
 
 impl Options {
@@ -97,10 +100,13 @@ impl Options {
             disk: Arc::from(disk),
             path,
             utc_offset_s: self.utc_offset_s,
-            durable: !matches!(meta.origin, Origin::Simulated | Origin::Imported),
+            durable: self
+                .durable
+                .unwrap_or(!matches!(meta.origin, Origin::Simulated | Origin::Imported)),
             flush_every: self.flush_every.unwrap_or(FLUSH_EVERY),
             streams: BTreeMap::new(),
             sheets: Sheets::default(),
+            pages: BTreeMap::new(),
             now_ns: meta.started_ns,
             flushed_ns: meta.started_ns,
             rows_released: 0,
@@ -155,6 +161,8 @@ pub struct Writer {
     streams: BTreeMap<(TableId, i64), Stream>,
     /// Tables that come by the column, straight into Parquet.
     sheets: Sheets,
+    /// Rows on their way there.
+    pages: BTreeMap<(TableId, i64), Rows>,
     /// The latest instant heard of.
     now_ns: i64,
     /// When the last flush was.
@@ -253,6 +261,38 @@ impl Writer {
         }
     }
 
+    /// As `write`, for a row whose type is known where this is compiled. Where rows can be made again they go straight into
+    /// Parquet: a table comes either this way or by `write`.
+    ///
+    /// # Errors
+    /// As `write`; where rows can be made again there is nothing more to be done with the recording then.
+    pub fn push<T: Table>(&mut self, row: T) -> Result<(), StoreError> {
+        if self.durable {
+            return self.write(row.into_row());
+        }
+        let day = day_of(row.time_ns(), self.utc_offset_s);
+        let page = self
+            .pages
+            .entry((T::ID, day))
+            .or_insert_with(|| Rows::new(T::ID));
+        page.push_as(&row);
+        if page.len() < BATCH_ROWS {
+            return Ok(());
+        }
+        let batch = page.take().expect("columns of a table are equally long");
+        self.append(T::ID, day, &batch)
+    }
+
+    fn append_pages(&mut self) -> Result<(), StoreError> {
+        for ((table, day), mut page) in std::mem::take(&mut self.pages) {
+            if page.len() > 0 {
+                let batch = page.take().expect("columns of a table are equally long");
+                self.append(table, day, &batch)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes whole columns of one table and day, straight into Parquet: for imports, which can be made again if they
     /// are cut short. A table comes either this way or row by row.
     ///
@@ -323,7 +363,9 @@ impl Writer {
         let mut left: Vec<_> = std::mem::take(&mut self.streams).into_iter().collect();
         left.sort_by_key(|(key, stream)| (stream.len, *key));
         let mut rows = 0;
+        let paged = self.append_pages();
         let sheets = std::mem::take(&mut self.sheets).close(&*self.disk);
+        let sheets = paged.and(sheets);
         let result = loop {
             let before = left.len();
             let mut first = Ok(());

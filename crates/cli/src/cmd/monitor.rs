@@ -137,6 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         name: Name::NextFree,
         utc_offset_s: jiff::Zoned::now().offset().seconds(),
         flush_every: Some(args.flush),
+        ..Options::default()
     };
     let writer = match &resumed {
         Some(path) => options.resume(path, meta.clone())?,

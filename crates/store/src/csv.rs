@@ -1,0 +1,142 @@
+//! Tables as CSV (RFC 4180), one file each, for programs that read nothing better.
+
+use crate::StoreError;
+use base::record::{Sink, Table, TableId};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Writes `TABLE.csv` of each table that has rows into one directory; the first line names the columns.
+pub struct CsvWriter {
+    directory: PathBuf,
+    files: BTreeMap<TableId, BufWriter<File>>,
+    line: Line,
+}
+
+impl CsvWriter {
+    /// # Errors
+    /// `Io` where the directory cannot be made; `Exists` where it is there and not empty.
+    pub fn create(directory: &Path) -> Result<CsvWriter, StoreError> {
+        let io = |action, e| StoreError::io(action, directory, 0, e);
+        std::fs::create_dir_all(directory).map_err(|e| io("create the directory", e))?;
+        let mut entries = std::fs::read_dir(directory).map_err(|e| io("list", e))?;
+        if entries.next().is_some() {
+            return Err(StoreError::Exists {
+                path: directory.to_owned(),
+            });
+        }
+        Ok(CsvWriter {
+            directory: directory.to_owned(),
+            files: BTreeMap::new(),
+            line: Line::default(),
+        })
+    }
+
+    fn path(&self, table: TableId) -> PathBuf {
+        self.directory.join(format!("{}.csv", table.spec().name))
+    }
+
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn push<T: Table>(&mut self, row: &T) -> Result<(), StoreError> {
+        if !self.files.contains_key(&T::ID) {
+            let path = self.path(T::ID);
+            let names: Vec<&str> = T::SPEC.columns.iter().map(|c| c.name).collect();
+            let begun = File::create(&path).and_then(|file| {
+                let mut file = BufWriter::with_capacity(1 << 16, file);
+                writeln!(file, "{}", names.join(","))?;
+                Ok(file)
+            });
+            let file = begun.map_err(|e| StoreError::io("create", &path, 0, e))?;
+            self.files.insert(T::ID, file);
+        }
+        self.line.0.clear();
+        row.put(&mut self.line);
+        self.line.0.push(b'\n');
+        let written = self
+            .files
+            .get_mut(&T::ID)
+            .map_or(Ok(()), |f| f.write_all(&self.line.0));
+        written.map_err(|e| StoreError::io("write", &self.path(T::ID), 0, e))
+    }
+
+    /// Hands everything to the disk.
+    ///
+    /// # Errors
+    /// As `push`.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        for (table, file) in std::mem::take(&mut self.files) {
+            let path = self.path(table);
+            file.into_inner()
+                .map_err(io::IntoInnerError::into_error)
+                .and_then(|file| file.sync_all())
+                .map_err(|e| StoreError::io("write", &path, 0, e))?;
+        }
+        Ok(())
+    }
+}
+
+/// One line on its way; a null is an empty field.
+#[derive(Default)]
+struct Line(Vec<u8>);
+
+impl Line {
+    fn cell(&mut self, column: usize, value: std::fmt::Arguments<'_>) {
+        if column > 0 {
+            self.0.push(b',');
+        }
+        self.0.write_fmt(value).expect("memory takes all");
+    }
+}
+
+impl Sink for Line {
+    fn int(&mut self, column: usize, value: i64) {
+        self.cell(column, format_args!("{value}"));
+    }
+    fn real(&mut self, column: usize, value: f64) {
+        self.cell(column, format_args!("{value}"));
+    }
+    fn flag(&mut self, column: usize, value: bool) {
+        self.cell(column, format_args!("{value}"));
+    }
+    fn text(&mut self, column: usize, value: &str) {
+        if value.contains(['"', ',', '\n', '\r']) {
+            let quoted = value.replace('"', "\"\"");
+            self.cell(column, format_args!("\"{quoted}\""));
+        } else {
+            self.cell(column, format_args!("{value}"));
+        }
+    }
+    fn null(&mut self, column: usize) {
+        self.cell(column, format_args!(""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::record::Event;
+
+    #[test]
+    fn a_line_names_its_columns_first_and_quotes_what_would_break_it() {
+        let directory = std::env::temp_dir().join(format!("tailback-csv-{}", std::process::id()));
+        let mut csv = CsvWriter::create(&directory).unwrap();
+        csv.push(&Event {
+            t_ns: 7,
+            kind: "damage".into(),
+            subject: "".into(),
+            detail: "a \"b\", c".into(),
+        })
+        .unwrap();
+        csv.close().unwrap();
+        let text = std::fs::read_to_string(directory.join("event.csv")).unwrap();
+        assert_eq!(
+            text,
+            "t_ns,kind,subject,detail\n7,damage,,\"a \"\"b\"\", c\"\n"
+        );
+        let again = CsvWriter::create(&directory);
+        assert!(matches!(again, Err(StoreError::Exists { .. })));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
