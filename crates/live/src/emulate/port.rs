@@ -1,19 +1,14 @@
-//! The emulator's end of a veth pair: frames come in through a ring of memory shared with the kernel
-//! (packet(7), TPACKET_V2: unlike V3 it shows each frame at once), and go out many to a system call.
+//! The emulator's end of a veth pair: frames come in through a ring of memory shared with the kernel, and go out many to
+//! a system call.
 
 use super::EmulateError;
 use super::header::ETHERNET;
 use super::wire::raw;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::ring::{Ring, set_option};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Memory of one ring: at 1 Gbit/s it holds what arrives in 60 ms and more.
 const RING: usize = 16 << 20;
-const BLOCK: usize = 1 << 16;
-/// The ring's own header before each frame, with its alignment.
-const MARGIN: usize = 128;
 /// Messages of one system call; the kernel takes at most 1024.
 const BATCH: usize = 256;
 
@@ -38,96 +33,6 @@ pub(super) struct Port {
     messages: Vec<libc::mmsghdr>,
 }
 
-/// The mapping, and whose turn it is.
-struct Ring {
-    base: *mut u8,
-    len: usize,
-    frame: usize,
-    next: usize,
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: `base` and `len` are those of the mapping made in `Ring::map`, and no frame outlives `self`.
-        unsafe { libc::munmap(self.base.cast(), self.len) };
-    }
-}
-
-impl Ring {
-    fn map(socket: &OwnedFd, longest: usize) -> io::Result<Ring> {
-        let frame = (longest + MARGIN).next_power_of_two();
-        let request = libc::tpacket_req {
-            tp_block_size: BLOCK.max(frame) as u32,
-            tp_block_nr: (RING / BLOCK.max(frame)) as u32,
-            tp_frame_size: frame as u32,
-            tp_frame_nr: (RING / frame) as u32,
-        };
-        set_option(socket, libc::PACKET_RX_RING, &request)?;
-        // SAFETY: a fresh mapping at an address of the kernel's choice; it is unmapped in `drop`.
-        let base = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                RING,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                raw(socket),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Ring {
-            base: base.cast(),
-            len: RING,
-            frame,
-            next: 0,
-        })
-    }
-
-    /// Hands the oldest frame to `f`, with its length on the wire and the kernel's stamp (wall time, ns),
-    /// then gives the slot back. False where there is none.
-    fn take(&mut self, f: impl FnOnce(&[u8], usize, i64)) -> bool {
-        // SAFETY: `next` counts whole slots within the mapping, each of which starts with the header that
-        // packet(7) describes. The kernel writes a slot only while its status word is TP_STATUS_KERNEL, which
-        // it changes after the rest (read with Acquire) and we change back after the last use (Release).
-        // `tp_mac` and `tp_snaplen` are the kernel's and lie within the slot, which the assert makes sure of.
-        unsafe {
-            let slot = self.base.add(self.next * self.frame);
-            let header = slot.cast::<libc::tpacket2_hdr>();
-            let status = AtomicU32::from_ptr(&raw mut (*header).tp_status);
-            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-                return false;
-            }
-            let (at, len) = (usize::from((*header).tp_mac), (*header).tp_snaplen as usize);
-            assert!(at + len <= self.frame, "the kernel's frame leaves its slot");
-            let stamp = i64::from((*header).tp_sec) * 1_000_000_000 + i64::from((*header).tp_nsec);
-            f(
-                std::slice::from_raw_parts(slot.add(at), len),
-                (*header).tp_len as usize,
-                stamp,
-            );
-            status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        }
-        self.next = (self.next + 1) % (self.len / self.frame);
-        true
-    }
-
-    fn is_empty(&self) -> bool {
-        // SAFETY: as in `take`.
-        let status = unsafe {
-            AtomicU32::from_ptr(
-                &raw mut (*self
-                    .base
-                    .add(self.next * self.frame)
-                    .cast::<libc::tpacket2_hdr>())
-                .tp_status,
-            )
-        };
-        status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
-    }
-}
-
 impl Port {
     /// Opens the interface of that name in the calling thread's namespace.
     pub(super) fn open(interface: &str, mtu: u32) -> Result<Port, EmulateError> {
@@ -140,46 +45,13 @@ impl Port {
             format!("find the emulator's interface \"{interface}\""),
         ))?;
         let longest = mtu as usize + ETHERNET;
-        // Protocol 0: nothing comes in before the ring stands and the socket is bound to its interface.
-        // SAFETY: the call has no pointers; a socket that it returns is ours alone.
-        let socket = unsafe {
-            let fd = libc::socket(
-                libc::AF_PACKET,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-                0,
-            );
-            if fd < 0 {
-                return Err(failed("open a packet socket")(io::Error::last_os_error()));
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        set_option(
-            &socket,
-            libc::PACKET_VERSION,
-            &(libc::tpacket_versions::TPACKET_V2 as libc::c_int),
-        )
-        .map_err(failed("choose the ring's version"))?;
+        let socket = crate::ring::socket().map_err(failed("open a packet socket"))?;
         set_option(&socket, libc::PACKET_IGNORE_OUTGOING, &1i32)
             .map_err(failed("leave out the emulator's own frames"))?;
         set_option(&socket, libc::PACKET_QDISC_BYPASS, &1i32)
             .map_err(failed("pass by the kernel's own queue"))?;
-        let ring = Ring::map(&socket, longest).map_err(failed("make a receive ring"))?;
-        // SAFETY: `sockaddr_ll` is plain data, for which all zeroes is a value.
-        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex = index as i32;
-        // SAFETY: the address is valid for the length given and is only read.
-        let bound = unsafe {
-            libc::bind(
-                raw(&socket),
-                (&raw const address).cast(),
-                size_of_val(&address) as u32,
-            )
-        };
-        if bound < 0 {
-            return Err(failed("bind a packet socket")(io::Error::last_os_error()));
-        }
+        let ring = Ring::map(&socket, longest, RING).map_err(failed("make a receive ring"))?;
+        crate::ring::bind(&socket, index).map_err(failed("bind a packet socket"))?;
         Ok(Port {
             socket,
             ring,
@@ -195,12 +67,12 @@ impl Port {
     pub(super) fn receive(&mut self, mut f: impl FnMut(&[u8], i64)) {
         let (longest, oversized) = (self.longest, &mut self.losses.oversized);
         // At most one turn of the ring, so that a flood cannot keep us here.
-        for _ in 0..self.ring.len / self.ring.frame {
-            let more = self.ring.take(|frame, wire_len, stamp| {
-                if wire_len > longest || frame.len() < wire_len {
+        for _ in 0..self.ring.frames() {
+            let more = self.ring.take(|frame| {
+                if frame.wire_len > longest || frame.data.len() < frame.wire_len {
                     *oversized += 1
                 } else {
-                    f(frame, stamp)
+                    f(frame.data, frame.t_ns)
                 }
             });
             if !more {
@@ -252,27 +124,10 @@ impl Port {
 
     /// With the kernel's count of what did not fit into the ring.
     pub(super) fn losses(&mut self) -> Result<PortLosses, EmulateError> {
-        let mut counts = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
-        let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes of `counts`, both of which live across the call.
-        let done = unsafe {
-            libc::getsockopt(
-                raw(&self.socket),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counts).cast(),
-                &raw mut len,
-            )
-        };
-        if done < 0 {
-            return Err(EmulateError::kernel(format!(
-                "read the packet counters of \"{}\"",
-                self.name
-            ))(io::Error::last_os_error()));
-        }
+        let counts = crate::ring::counts(&self.socket).map_err(EmulateError::kernel(format!(
+            "read the packet counters of \"{}\"",
+            self.name
+        )))?;
         // Reading sets the kernel's counters back.
         self.losses.ring_full += u64::from(counts.tp_drops);
         Ok(self.losses)
@@ -282,23 +137,5 @@ impl Port {
 impl AsFd for Port {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads the value for its whole length, and every caller passes the plain type of its option.
-    let done = unsafe {
-        libc::setsockopt(
-            raw(socket),
-            libc::SOL_PACKET,
-            option,
-            ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
     }
 }
