@@ -73,6 +73,10 @@ const TITLES: &[(u32, &str)] = &[
         4231,
         "Identifiers and Test Vectors for HMAC-SHA-224, HMAC-SHA-256, HMAC-SHA-384, and HMAC-SHA-512",
     ),
+    (
+        4180,
+        "Common Format and MIME Type for Comma-Separated Values (CSV) Files",
+    ),
     (4193, "Unique Local IPv6 Unicast Addresses"),
     (4291, "IP Version 6 Addressing Architecture"),
     (4302, "IP Authentication Header"),

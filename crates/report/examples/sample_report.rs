@@ -1,10 +1,12 @@
-//! Writes the report of three made-up runs and of a fortnight into a directory: what the browser tests open, and what to look at
+//! Writes the report of three made-up runs, of a fortnight and of a capture into a directory: what the browser tests open, and what to look at
 //! while working on the page. `cargo run --release -p tailback-report --example sample_report OUTDIR`
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 
-use base::record::Status;
+use analysis::answer::{Finding, Severity};
+use base::record::{Cause, Meta, Status};
+use report::packets::{Acked, Again, Mark, Packets, Page, Sent};
 use report::plots::{Material, Scope};
 use report::terminal::Style;
 use std::error::Error;
@@ -43,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(out.join(format!("{name}.html")), page)?;
         println!("{}", report::terminal::line(&answer, style));
     }
+    std::fs::write(out.join("capture.html"), capture())?;
     std::fs::write(out.join("weeks.html"), report::plots::page(&fortnight()))?;
     Ok(())
 }
@@ -84,4 +87,82 @@ fn fortnight() -> Material {
         );
     }
     m
+}
+
+/// A capture of two directions: a million packets that fill a queue of 80 ms again and again, and a handful.
+fn capture() -> String {
+    let finding = Finding {
+        severity: Severity::Warning,
+        says: "Data towards 192.0.2.2 waits up to 78 ms in a queue beyond the capture.".into(),
+        evidence: vec!["delay added beyond the base of 20 ms: median 40 ms".into()],
+    };
+    report::packets::page(&Page {
+        meta: Meta {
+            writer: "tailback".into(),
+            ..Meta::default()
+        },
+        title: "home.pcap".into(),
+        key: vec![("Packets".into(), "1000020".into())],
+        notes: Vec::new(),
+        findings: vec![finding],
+        tables: vec![(
+            "Connections".into(),
+            vec!["From > to".into(), "Payload".into()],
+            vec![vec![
+                "192.0.2.1:40000 > 192.0.2.2:80".into(),
+                "724 MB".into(),
+            ]],
+        )],
+        ways: vec![
+            sawtooth("192.0.2.1:40000 > 192.0.2.2:80", 500_000),
+            sawtooth("192.0.2.1:40001 > 192.0.2.2:80", 10),
+        ],
+        json: "{}".into(),
+    })
+}
+
+/// So many segments of which every fifty-thousandth is lost and sent again.
+fn sawtooth(name: &str, n: u64) -> Packets {
+    let mut p = Packets {
+        name: name.into(),
+        span_s: (0.0, n as f64 / 1e4 + 0.1),
+        base_ms: Some(20.0),
+        ..Packets::default()
+    };
+    p.marks.push((0.0, 0, Mark::Syn));
+    for i in 0..n {
+        let (t_s, from) = (i as f64 / 1e4, i * 1448);
+        let queue_ms = (i % 50_000) as f64 * 80.0 / 50_000.0;
+        let back = t_s + (20.0 + queue_ms) / 1e3;
+        let in_flight = (back - t_s) * 1e4 * 1448.0;
+        p.sent.push(Sent {
+            t_s,
+            from,
+            to: from + 1448,
+            fresh: 1448,
+            in_flight: in_flight as u64,
+        });
+        p.acked.push(Acked {
+            t_s: back,
+            to: from,
+            room: from + 3_000_000,
+        });
+        p.rtt.push((back, 20.0 + queue_ms));
+        if i % 50_000 == 49_999 {
+            let (t_s, to) = (back, from + 1448);
+            let cause = Cause::ALL[(i / 50_000) as usize % Cause::ALL.len()];
+            let again = Again {
+                t_s,
+                from,
+                to,
+                cause,
+                needless: i % 100_000 == 99_999,
+            };
+            p.again.push(again);
+            p.sacked.push((t_s, to, to + 20 * 1448));
+        }
+    }
+    p.acked.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    p.rtt.sort_by(|a, b| a.0.total_cmp(&b.0));
+    p
 }

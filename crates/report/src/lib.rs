@@ -12,6 +12,7 @@ mod curves;
 mod data;
 pub mod html;
 pub mod layout;
+pub mod packets;
 pub mod plots;
 pub mod probe;
 pub mod statistics;

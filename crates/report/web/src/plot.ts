@@ -21,7 +21,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(tag: K, className
 }
 
 /** Index of the last value that is at most `x` in a rising list; -1 where there is none. */
-export function lastUpTo(xs: number[], x: number): number {
+export function lastUpTo(xs: ArrayLike<number>, x: number): number {
   let low = 0;
   let high = xs.length;
   while (low < high) {

@@ -190,6 +190,71 @@ test("the cells of calendars and the bars of days are read by pointer and by key
   await close(opened);
 });
 
+/** Waits until the packets of that direction are drawn. */
+async function drawn(page: Page, name: string): Promise<void> {
+  await page.waitForFunction((n) => document.getElementById("bytes-over-time")?.dataset["drawn"] === n, name);
+  await settle(page);
+}
+
+for (const [width, colorScheme] of [[390, "dark"], [1280, "light"]] as const) {
+  test(`a capture of a million packets at ${width} px, ${colorScheme}: draws all four plots, asks for nothing, fits the screen`, async () => {
+    const opened = await open("capture", { viewport: { width, height: 800 }, colorScheme });
+    const { page } = opened;
+    await drawn(page, "192.0.2.1:40000 > 192.0.2.2:80");
+    await page.screenshot({ path: join(out, `capture-${width}-${colorScheme}.png`), fullPage: true });
+    assert.deepEqual(opened.errors, []);
+    assert.deepEqual(opened.requests, []);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth), 0);
+    const canvases = await painted(page);
+    assert.equal(canvases.length, 4);
+    for (const { strong } of canvases) assert.ok(strong > 1000, `a plot has only ${strong} painted pixels`);
+    await close(opened);
+  });
+}
+
+test("a capture is zoomed by dragging and by buttons, all plots together, and shown whole again", async () => {
+  const opened = await open("capture");
+  const { page } = opened;
+  await drawn(page, "192.0.2.1:40000 > 192.0.2.2:80");
+  const whole = (await painted(page)).map((p) => p.sum);
+  const box = await area(page, "bytes-over-time");
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.41, box.y + 50, { steps: 5 });
+  await page.mouse.up();
+  await settle(page);
+  const near = (await painted(page)).map((p) => p.sum);
+  near.forEach((sum, i) => assert.notEqual(sum, whole[i], `plot ${i} did not zoom`));
+  await page.getByRole("button", { name: "Later" }).click();
+  await settle(page);
+  const later = (await painted(page)).map((p) => p.sum);
+  assert.notDeepEqual(later, near);
+  await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  const said = await readout(page, "bytes-over-time");
+  for (const word of ["sent up to", "in flight", "acknowledged", "goodput", "round trip", "of which waiting"]) assert.ok(said.includes(word), said);
+  await page.getByRole("button", { name: "All of it" }).click();
+  await page.mouse.move(5, 5);
+  await settle(page);
+  assert.deepEqual((await painted(page)).map((p) => p.sum), whole);
+  await close(opened);
+});
+
+test("another connection of a capture is drawn when it is chosen", async () => {
+  const opened = await open("capture");
+  const { page } = opened;
+  await drawn(page, "192.0.2.1:40000 > 192.0.2.2:80");
+  await page.getByLabel("Connection", { exact: true }).selectOption("1");
+  await drawn(page, "192.0.2.1:40001 > 192.0.2.2:80");
+  assert.deepEqual(opened.errors, []);
+  await close(opened);
+});
+
+test("without a script a capture is drawn by static plots", async () => {
+  const opened = await open("capture", { javaScriptEnabled: false });
+  assert.equal(await opened.page.locator(".static svg:visible").count(), 4);
+  await close(opened);
+});
+
 for (const colorScheme of ["light", "dark"] as const) {
   test(`every text can be read in ${colorScheme} mode: contrast of at least 4.5`, async () => {
     const opened = await open("partial", { colorScheme });

@@ -1,0 +1,135 @@
+//! `report.html` of a capture.
+
+use super::{Packets, Plot, data};
+use crate::html::{CSS, POLICY, SCRIPT, grid, licence};
+use crate::tables::{Cell, Row, Table};
+use crate::words;
+use analysis::answer::{Finding, Severity};
+use base::record::Meta;
+use maud::{DOCTYPE, PreEscaped, html};
+
+/// Packets whose places are in the page at most, of all directions together: what a browser unpacks and draws at ease.
+const MOST: usize = 1_500_000;
+
+/// What the page says.
+pub struct Page {
+    pub meta: Meta,
+    pub title: String,
+    /// Figures of the capture as a whole: name and value.
+    pub key: Vec<(String, String)>,
+    /// What a reader of the figures should know.
+    pub notes: Vec<String>,
+    pub findings: Vec<Finding>,
+    /// A heading, its columns, and rows of as many cells.
+    pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+    /// Those with the most data, the largest first.
+    pub ways: Vec<Packets>,
+    /// All figures, for machines.
+    pub json: String,
+}
+
+/// One self-contained page.
+pub fn page(p: &Page) -> String {
+    let verdict = match p.findings.first() {
+        Some(f) => f.says.clone(),
+        None => "No queue beyond the capture held data for long.".to_owned(),
+    };
+    let mut room = MOST;
+    let ways: Vec<String> = p
+        .ways
+        .iter()
+        .map(|w| {
+            let way = data::way(w, room);
+            room = room.saturating_sub(w.len()).max(MOST / 20);
+            way.to_string()
+        })
+        .collect();
+    let figure = p.ways.first();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content=(p.meta.writer);
+                title { (p.title) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    header {
+                        p.meta { b { "Tailback" } " " span { (p.title) } " " span { (words::moment(p.meta.started_ns)) } " " span { "from a capture" } }
+                        div.verdict { h1 { (verdict) } }
+                        @if !p.notes.is_empty() {
+                            div.doubts role="note" {
+                                b { "Doubts about this capture" }
+                                ul { @for note in &p.notes { li { (note) } } }
+                            }
+                        }
+                        dl.key { @for (name, value) in &p.key { div { dt { (name) } dd { (value) } } } }
+                    }
+                    @if !p.findings.is_empty() {
+                        section aria-labelledby="findings" {
+                            h2 id="findings" { "What was found" }
+                            ul.findings {
+                                @for f in &p.findings {
+                                    @let word = match f.severity { Severity::Bad => "bad", Severity::Warning => "warning", Severity::Note => "note", Severity::Good => "good" };
+                                    li {
+                                        span.tag.(word) { (word) }
+                                        div { p { (f.says) } @for e in &f.evidence { p.evidence { (e) } } }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @if let Some(way) = figure {
+                        section aria-labelledby="packets" {
+                            h2 id="packets" { "Packet by packet" }
+                            figure id="bytes-over-time" {
+                                div.static {
+                                    @for plot in Plot::ALL { @if let Ok(picture) = plot.svg(way) { (PreEscaped(picture)) } }
+                                }
+                                div.live hidden {}
+                                figcaption {
+                                    "Segments as bars over the bytes that they carry, above the line of what is acknowledged. "
+                                    span.with-script { "Drag across a plot to zoom in, double-click to see all; the wheel with Ctrl zooms, with Shift it moves; the arrow keys move the cursor." }
+                                }
+                            }
+                        }
+                    }
+                    @for (i, (title, columns, rows)) in p.tables.iter().enumerate() {
+                        section {
+                            h2 { (title) }
+                            (grid(&table(title, columns, rows), &format!("table-{i}")))
+                        }
+                    }
+                    section aria-labelledby="raw" {
+                        h2 id="raw" { "For machines" }
+                        p { "All figures are in this page as JSON, in the element with the id " code { "answer" } "." span.with-script { " " a id="download" href="#raw" download="answer.json" { "Download answer.json" } } }
+                    }
+                }
+                footer { p { "Written by " (p.meta.writer) ". This page fetches nothing." } (licence()) }
+                script type="application/json" id="answer" { (crate::data::inline(&p.json)) }
+                @for way in &ways { script.packets type="application/json" { (crate::data::inline(way)) } }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+fn table(title: &str, columns: &[String], rows: &[Vec<String>]) -> Table {
+    Table {
+        title: title.to_owned(),
+        columns: columns.to_vec(),
+        rows: rows
+            .iter()
+            .map(|r| Row {
+                label: r.first().cloned().unwrap_or_default(),
+                cells: r.iter().skip(1).cloned().map(Cell::Is).collect(),
+            })
+            .collect(),
+    }
+}
