@@ -223,6 +223,9 @@ FIELDS = ["time_epoch", "stream", "seq", "len", "analysis.ack_rtt", "analysis.re
 def commands(file, tailback, with_tshark):
     f = str(file)
     yield "tailback", [tailback, "trace", f], None
+    # With a row of every packet kept.
+    recording = f"{f}.rec"
+    yield "tailback -o", ["sh", "-c", 'rm -rf "$2"; exec "$0" trace "$1" -o "$2"', tailback, f, recording], None
     yield "cat", ["cat", f], None
     if shutil.which("tcptrace"):
         yield "tcptrace -n -l -r", ["tcptrace", "-n", "-l", "-r", f], None
@@ -276,6 +279,10 @@ def compare(name, file, args):
         seconds = [s for s, _ in values]
         least = min(seconds)
         print(f"{label:20} {least:8.3f} {statistics.median(seconds):9.3f} {max(m for _, m in values):7.1f} {least / ours:7.2f}", flush=True)
+    recording = pathlib.Path(f"{file}.rec")
+    size = sum(part.stat().st_size for part in recording.rglob("*") if part.is_file())
+    print(f"the recording has {size / 1e6:.1f} MB")
+    shutil.rmtree(recording)
 
 
 def main():

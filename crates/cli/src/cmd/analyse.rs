@@ -108,6 +108,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     if let [path] = &args.recordings[..]
         && !asks_for_statistics(&args)
+        && super::trace::made(path)?
+    {
+        return super::trace::analyse(path, args.json);
+    }
+    if let [path] = &args.recordings[..]
+        && !asks_for_statistics(&args)
         && has_phases(path)?
     {
         return test(path, args.json);

@@ -1,6 +1,6 @@
 //! `tailback report`: pictures of a recording.
 
-use super::{analyse, usage, write_file};
+use super::{analyse, trace, usage, write_file};
 use crate::Outcome;
 use crate::gather::{self, Seen, fill};
 use crate::survey::{self, Ask};
@@ -8,6 +8,7 @@ use crate::when;
 use analysis::compare;
 use anyhow::Context;
 use base::record::Text;
+use report::packets;
 use report::plots::{self, Material, Scope};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub struct Args {
     /// Which plot, for SVG and PNG
     #[arg(long, value_enum, default_value_t = Plot::Rtt)]
     plot: Plot,
+    /// Which connection of a capture: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default: the one with the most data]
+    #[arg(long, value_name = "CONNECTION")]
+    connection: Option<String>,
     /// Begin of the span to draw, such as 2026-05-16T09:17 or 2026-05-16T09:17:20Z [default: the recording's begin]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
@@ -63,11 +67,28 @@ enum Plot {
     Heat,
     /// Share of the minutes with an answer, by day and hour
     Availability,
+    /// Of a capture: bytes sent and acknowledged over time, what was sent again marked by its cause
+    Sequence,
+    /// Of a capture: bytes in flight over time
+    InFlight,
+    /// Of a capture: payload sent and acknowledged a second
+    Throughput,
 }
 
 impl Plot {
-    fn kind(self) -> plots::Plot {
+    /// Of the packets of a capture.
+    fn of_packets(self) -> Option<packets::Plot> {
         match self {
+            Plot::Rtt => Some(packets::Plot::Rtt),
+            Plot::Sequence => Some(packets::Plot::Sequence),
+            Plot::InFlight => Some(packets::Plot::InFlight),
+            Plot::Throughput => Some(packets::Plot::Throughput),
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> Option<plots::Plot> {
+        Some(match self {
             Plot::Rtt => plots::Plot::Rtt,
             Plot::Cdf => plots::Plot::Cdf,
             Plot::Smoothed => plots::Plot::Smoothed,
@@ -76,7 +97,8 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
-        }
+            Plot::Sequence | Plot::InFlight | Plot::Throughput => return None,
+        })
     }
 }
 
@@ -127,13 +149,7 @@ fn several(args: &Args) -> anyhow::Result<Outcome> {
         true => report::compared::distributions(&c, &materials),
         false => report::compared::page(&c, &materials),
     };
-    if ending == Some("png") {
-        png(&text, &output)?;
-    } else {
-        write_file(&output, &text)?;
-    }
-    eprintln!("{}", output.display());
-    Ok(Outcome::Done)
+    write(&text, &output, ending)
 }
 
 fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
@@ -146,6 +162,15 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
     // A test has phases: its page and its two plots show them.
     let test = whole && analyse::has_phases(recording)?;
     let probe = whole && super::probe::made(recording)?;
+    if trace::made(recording)? {
+        return captured(args, recording, &output, ending);
+    }
+    if let Some(name) = &args.connection {
+        return Err(usage(format!(
+            "--connection {name}: {} is not of a capture",
+            recording.display()
+        )));
+    }
     let text = match (ending, args.plot) {
         (Some("html"), _) if probe => super::probe::draw(recording, true)?,
         (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(recording, false)?,
@@ -164,6 +189,12 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
         }
         (Some("svg" | "png"), plot) => plot
             .kind()
+            .ok_or_else(|| {
+                usage(format!(
+                    "{} is not of a capture: sequence, in-flight and throughput are drawn of packets",
+                    recording.display()
+                ))
+            })?
             .svg(&material(args, recording)?)
             .map_err(|why| anyhow::anyhow!("{}: {why}", recording.display()))?,
         _ => {
@@ -173,10 +204,51 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
             )));
         }
     };
+    write(&text, &output, ending)
+}
+
+/// A recording of a capture: its packets.
+fn captured(
+    args: &Args,
+    recording: &Path,
+    output: &Path,
+    ending: Option<&str>,
+) -> anyhow::Result<Outcome> {
+    let zone = when::zone(args.zone.as_deref())?;
+    let given = |name: &str, text: &Option<String>| {
+        text.as_deref()
+            .map(|t| when::instant(name, t, &zone))
+            .transpose()
+    };
+    let span = trace::Span {
+        from_ns: given("--from", &args.from)?,
+        to_ns: given("--to", &args.to)?,
+    };
+    let connection = args.connection.as_deref();
+    let text = match (ending, args.plot.of_packets()) {
+        (Some("html"), _) => trace::page(recording, connection, span)?,
+        (Some("svg" | "png"), Some(plot)) => trace::svg(recording, plot, connection, span)?,
+        (Some("svg" | "png"), None) => {
+            return Err(usage(format!(
+                "{} is of a capture: draw --plot sequence, throughput, in-flight or rtt",
+                recording.display()
+            )));
+        }
+        _ => {
+            return Err(usage(format!(
+                "{}: end the name in .html, .svg or .png",
+                output.display()
+            )));
+        }
+    };
+    write(&text, output, ending)
+}
+
+fn write(text: &str, output: &Path, ending: Option<&str>) -> anyhow::Result<Outcome> {
     if ending == Some("png") {
-        png(&text, &output)?;
+        png(text, output)?;
     } else {
-        write_file(&output, &text)?;
+        write_file(output, text)?;
     }
     eprintln!("{}", output.display());
     Ok(Outcome::Done)

@@ -214,11 +214,11 @@ impl Live {
         self.last_ns = p.t;
         let other = receiver.seen_by_other();
         sender.note(p, options, other);
+        watch.turn(self.number, direction);
         if p.has(flag::RST) {
             self.reset = true;
             return;
         }
-        watch.turn(self.number, direction);
         sender.data(p, other, watch);
         if p.has(flag::ACK) {
             watch.turn(self.number, 1 - direction);
@@ -438,12 +438,12 @@ impl Tracker {
             && let Some(i) = at
             && self.live[i].superseded_by(p)
         {
-            self.end(i);
+            self.end(i, watch);
             at = None;
         }
         let i = match at {
             Some(i) => i,
-            None => self.begin(p),
+            None => self.begin(p, watch),
         };
         let live = &mut self.live[i];
         let copies = self.settings.deduplicate.then_some(&mut self.copies);
@@ -454,14 +454,14 @@ impl Tracker {
                 .push_back((p.t + LINGER_NS, i as u32, live.number));
         }
         if self.closing.front().is_some_and(|(until, ..)| *until < p.t) {
-            self.retire(p.t);
+            self.retire(p.t, watch);
         }
     }
 
     #[cold]
-    fn begin(&mut self, p: &Packet) -> usize {
+    fn begin<W: Watch>(&mut self, p: &Packet, watch: &mut W) -> usize {
         if self.live.len() >= self.settings.most_live {
-            self.make_room();
+            self.make_room(watch);
         }
         let number = self.begun;
         self.begun = self.begun.wrapping_add(1);
@@ -470,7 +470,7 @@ impl Tracker {
 
     /// Lets go of connections that were over and stayed silent since.
     #[cold]
-    fn retire(&mut self, t: i64) {
+    fn retire<W: Watch>(&mut self, t: i64, watch: &mut W) {
         while let Some((until, i, number)) = self.closing.front().copied() {
             if until >= t {
                 return;
@@ -481,16 +481,18 @@ impl Tracker {
             };
             let quiet = live.last_ns + LINGER_NS;
             if quiet < t {
-                self.end(i as usize);
+                self.end(i as usize, watch);
             } else {
                 self.closing.push_back((quiet.max(until), i, number));
             }
         }
     }
 
-    fn end(&mut self, i: usize) {
+    fn end<W: Watch>(&mut self, i: usize, watch: &mut W) {
         let (key, live) = self.live.remove(i);
-        self.keep(live.end(&key));
+        let connection = live.end(&key);
+        watch.over(&connection);
+        self.keep(connection);
     }
 
     /// Puts a finished connection away; of too many only the larger ones stay.
@@ -537,7 +539,7 @@ impl Tracker {
 
     /// Closes what is over, and of the rest the half that was silent for longest, half-open ones first.
     #[cold]
-    fn make_room(&mut self) {
+    fn make_room<W: Watch>(&mut self, watch: &mut W) {
         let mut by_age: Vec<(u8, i64, u32)> = self
             .live
             .iter()
@@ -561,7 +563,7 @@ impl Tracker {
             self.totals.evicted += 1;
             // A connection of a single packet said nothing that the totals do not hold.
             if self.live[i as usize].packets() > 1 {
-                self.end(i as usize);
+                self.end(i as usize, watch);
             } else {
                 self.live.remove(i as usize);
             }
@@ -574,11 +576,18 @@ impl Tracker {
     }
 
     /// Everything seen, connections in the order in which they began.
-    pub fn finish(mut self) -> Traffic {
-        self.settle();
+    pub fn finish(self) -> Traffic {
+        self.finish_watched(&mut ())
+    }
+
+    /// The same, of which `watch` is told the connections that are over only now.
+    pub fn finish_watched<W: Watch>(mut self, watch: &mut W) -> Traffic {
+        self.follow(watch);
         let mut connections = std::mem::take(&mut self.done);
         while let Some((key, live)) = self.live.pop() {
-            connections.push(live.end(&key));
+            let connection = live.end(&key);
+            watch.over(&connection);
+            connections.push(connection);
         }
         connections.sort_unstable_by_key(|c| (c.first_ns, c.number));
         let mut conversations: Vec<Conversation> = std::iter::from_fn(|| self.udp.pop())

@@ -9,18 +9,77 @@
 //! **Limits.** A round trip says that something waits beyond the capture, on the way there or on the way back;
 //! a direction that carries data at full rate fills its own queue, ACKs alone seldom do.
 
-use super::{Connection, Half, Quantiles};
+use super::{Bin, Connection, Quantiles};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// Route changes are rarer than queues that stand for a minute.
 const WINDOW_NS: i64 = 300_000_000_000;
 
-/// Waiting of one direction of one connection.
+/// The round trips of one direction of a connection, as it was tracked or as a recording holds it.
+#[derive(Clone, Debug)]
+pub struct Trail<'a> {
+    /// Whose data it is, and where it went.
+    pub hosts: (IpAddr, IpAddr),
+    pub first_ns: i64,
+    /// Round trips that were measured.
+    pub samples: u64,
+    /// The least one that is not in the course: of a direction that has none, or from before it begins.
+    pub outside_ns: Option<i64>,
+    /// `None` where hardly anything was sent.
+    pub course: Option<Steps<'a>>,
+}
+
+/// A course over time: bins of equal width.
+#[derive(Clone, Debug)]
+pub struct Steps<'a> {
+    pub begin_ns: i64,
+    pub width_ns: i64,
+    pub bins: Cow<'a, [Bin]>,
+}
+
+impl Steps<'_> {
+    fn times(&self) -> impl Iterator<Item = (i64, &Bin)> {
+        let bins = self.bins.iter().enumerate();
+        bins.map(|(i, b)| (self.begin_ns + i as i64 * self.width_ns, b))
+            .filter(|(_, b)| b.rtt_count > 0)
+    }
+}
+
+impl Trail<'_> {
+    /// Of what `direction` 0 (from `a`) or 1 sent.
+    pub fn of(c: &Connection, direction: usize) -> Trail<'_> {
+        let half = &c.halves[direction];
+        let (a, b) = (c.a.ip(), c.b.ip());
+        let detail = half.detail();
+        Trail {
+            hosts: if direction == 0 { (a, b) } else { (b, a) },
+            first_ns: c.first_ns,
+            samples: detail.map_or(half.rtt.count, |d| d.rtt.count()),
+            outside_ns: match detail {
+                Some(d) => d.rtt_before_ns,
+                None => (half.rtt.count > 0).then_some(half.rtt.min_ns),
+            },
+            course: detail.map(|d| Steps {
+                begin_ns: d.course.begin_ns,
+                width_ns: d.course.width_ns,
+                bins: Cow::Borrowed(&d.course.bins),
+            }),
+        }
+    }
+
+    /// Enough of them to show their course.
+    fn told(&self) -> Option<&Steps<'_>> {
+        self.course.as_ref().filter(|_| self.samples >= 8)
+    }
+}
+
+/// Waiting of one direction.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// Index into [`super::Traffic::connections`], and which of its halves.
-    pub connection: usize,
-    pub direction: usize,
+    /// Which of the trails, counted from 0.
+    pub trail: usize,
     pub base_ns: i64,
     /// Time and wait of each bin that holds a round trip, ns.
     pub course: Vec<(i64, i64)>,
@@ -29,89 +88,53 @@ pub struct Waits {
 }
 
 /// The waiting of every direction with enough data to show its course.
-pub fn waits(connections: &[Connection]) -> Vec<Waits> {
+pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> {
+    let wanted: BTreeSet<_> = trails
+        .clone()
+        .filter(|t| t.told().is_some())
+        .map(|t| t.hosts)
+        .collect();
     // Least round trip between two hosts in each direction, in stretches of the window's length.
     let mut least: BTreeMap<_, i64> = BTreeMap::new();
-    let hosts = |c: &Connection, direction: usize| match direction {
-        0 => (c.a.address, c.b.address),
-        _ => (c.b.address, c.a.address),
-    };
-    let mut note = |key, t: i64, rtt: i64| {
-        let slot = least.entry((key, t.div_euclid(WINDOW_NS))).or_insert(rtt);
-        *slot = rtt.min(*slot);
-    };
-    let told = |half: &Half| half.detail().is_some_and(|d| d.rtt.count() >= 8);
-    let wanted: BTreeSet<_> = connections
-        .iter()
-        .flat_map(|c| [0, 1].map(|d| (c, d)))
-        .filter(|(c, d)| told(&c.halves[*d]))
-        .map(|(c, d)| hosts(c, d))
-        .collect();
-    for c in connections {
-        for (direction, half) in c.halves.iter().enumerate() {
-            let key = hosts(c, direction);
-            if !wanted.contains(&key) {
-                continue;
-            }
-            if half.rtt.count > 0 && half.detail().is_none() {
-                note(key, c.first_ns, half.rtt.min_ns);
-            }
-            let Some(d) = half.detail() else { continue };
-            // Among them what came before the details, such as the handshake.
-            if let Some(first) = d.rtt_before_ns {
-                note(key, c.first_ns, first);
-            }
-            for (i, bin) in d
-                .course
-                .bins
-                .iter()
-                .enumerate()
-                .filter(|(_, b)| b.rtt_count > 0)
-            {
-                note(
-                    key,
-                    d.course.begin_ns + i as i64 * d.course.width_ns,
-                    bin.rtt_min_ns,
-                );
-            }
+    for trail in trails.clone().filter(|t| wanted.contains(&t.hosts)) {
+        let course = trail.course.iter().flat_map(Steps::times);
+        let course = course.map(|(t, bin)| (t, bin.rtt_min_ns));
+        // Outside of it is what came before the details, such as the handshake.
+        let outside = trail.outside_ns.map(|rtt| (trail.first_ns, rtt));
+        for (t, rtt) in course.chain(outside) {
+            let slot = least
+                .entry((trail.hosts, t.div_euclid(WINDOW_NS)))
+                .or_insert(rtt);
+            *slot = rtt.min(*slot);
         }
     }
     let mut all = Vec::new();
-    for (connection, c) in connections.iter().enumerate() {
-        for (direction, half) in c.halves.iter().enumerate() {
-            let Some(d) = half.detail().filter(|_| told(half)) else {
-                continue;
+    for (i, trail) in trails.enumerate() {
+        let Some(steps) = trail.told() else { continue };
+        let base = |t: i64| {
+            let at = t.div_euclid(WINDOW_NS);
+            (at - 1..=at + 1)
+                .filter_map(|w| least.get(&(trail.hosts, w)))
+                .min()
+                .copied()
+        };
+        let mut one = Waits {
+            trail: i,
+            base_ns: i64::MAX,
+            course: Vec::new(),
+            waits: Quantiles::default(),
+        };
+        for (t, bin) in steps.times() {
+            let Some(base) = base(t) else { continue };
+            let rtt = match bin.rtt_count {
+                1..4 => bin.rtt_min_ns,
+                n => bin.rtt_sum_ns / i64::from(n),
             };
-            let key = hosts(c, direction);
-            let base = |t: i64| {
-                let at = t.div_euclid(WINDOW_NS);
-                (at - 1..=at + 1)
-                    .filter_map(|w| least.get(&(key, w)))
-                    .min()
-                    .copied()
-            };
-            let mut one = Waits {
-                connection,
-                direction,
-                base_ns: i64::MAX,
-                course: Vec::new(),
-                waits: Quantiles::default(),
-            };
-            for (i, bin) in d.course.bins.iter().enumerate() {
-                let t = d.course.begin_ns + i as i64 * d.course.width_ns;
-                let Some(base) = base(t).filter(|_| bin.rtt_count > 0) else {
-                    continue;
-                };
-                let rtt = match bin.rtt_count {
-                    1..4 => bin.rtt_min_ns,
-                    n => bin.rtt_sum_ns / i64::from(n),
-                };
-                one.base_ns = one.base_ns.min(base);
-                one.course.push((t, rtt - base));
-                one.waits.add(rtt - base);
-            }
-            all.push(one);
+            one.base_ns = one.base_ns.min(base);
+            one.course.push((t, rtt - base));
+            one.waits.add(rtt - base);
         }
+        all.push(one);
     }
     all
 }

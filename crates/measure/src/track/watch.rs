@@ -1,4 +1,6 @@
-//! Someone who wants to be told of packets one by one: a plot, a recording.
+//! Someone who wants to be told of packets one by one, and of connections as they end: a plot, a recording.
+
+use super::Connection;
 
 /// What happened in one direction. Positions are bytes from its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +21,12 @@ pub enum Act {
 
 /// Told in the order of the capture.
 pub trait Watch {
+    /// Whose acts follow: first what the packet's sender sent, also of a RST, which has no act; then what it acknowledges.
     /// `direction` 0 is from the connection's `a` to its `b`.
     fn turn(&mut self, _connection: u32, _direction: usize) {}
     fn act(&mut self, act: Act);
+    /// A connection is over, or has been silent for too long to be kept open.
+    fn over(&mut self, _connection: &Connection) {}
 }
 
 impl Watch for () {

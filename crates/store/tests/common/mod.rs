@@ -52,6 +52,11 @@ pub fn rows(recording: &Recording) -> Vec<Row> {
     all.extend(r.host.into_iter().map(Row::from));
     all.extend(r.availability.into_iter().map(Row::from));
     all.extend(r.distribution.into_iter().map(Row::from));
+    all.extend(r.connection.into_iter().map(Row::from));
+    all.extend(r.segment.into_iter().map(Row::from));
+    all.extend(r.retransmission.into_iter().map(Row::from));
+    all.extend(r.course.into_iter().map(Row::from));
+    all.extend(r.conversation.into_iter().map(Row::from));
     all.extend(r.event.into_iter().map(Row::from));
     all
 }

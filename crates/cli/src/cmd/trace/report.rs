@@ -1,16 +1,33 @@
 //! What `tailback trace --json` prints, and what the table shows a part of.
 
-use super::queues;
-use measure::track::{Blame, BurstKind, Cause, Connection, Detail, Half, Totals, Traffic};
-use serde::Serialize;
+use super::rows;
+use analysis::answer::Finding;
+use base::record;
+use measure::track::{Blame, BurstKind, Cause, Connection, Half, Totals};
+use serde::{Deserialize, Serialize};
 
 /// What `--json` prints. Times in UNIX ns, sizes in bytes, rates in bit/s; what is not known is null.
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) notes: Vec<String>,
+    pub(super) duration_s: f64,
+    #[serde(flatten)]
+    pub(super) held: Held,
+    pub(super) losses: Losses,
+    /// Waiting in queues beyond the point of capture, gravest first.
+    pub(super) findings: Vec<Finding>,
+    pub(super) connections: Vec<ConnectionReport>,
+    pub(super) udp_conversations: Vec<Conversation>,
+}
+
+/// What the capture held as a whole; in a recording the event `capture`.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Held {
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    pub(super) duration_s: f64,
+    /// Times of the first and the last packet.
+    pub(super) first_ns: Option<i64>,
+    pub(super) last_ns: Option<i64>,
     pub(super) tcp: Share,
     pub(super) udp: Share,
     pub(super) other_packets: u64,
@@ -21,14 +38,41 @@ pub(super) struct Report {
     pub(super) evicted_connections: u64,
     /// Finished connections that are not listed because there were too many.
     pub(super) connections_not_listed: u64,
-    pub(super) losses: Losses,
-    /// Waiting in queues beyond the point of capture, gravest first.
-    pub(super) findings: Vec<analysis::answer::Finding>,
-    pub(super) connections: Vec<ConnectionReport>,
-    pub(super) udp_conversations: Vec<Conversation>,
 }
 
-#[derive(Serialize)]
+impl Held {
+    pub(super) fn duration_s(&self) -> f64 {
+        let lasts = self.first_ns.zip(self.last_ns).map_or(0, |(a, b)| b - a);
+        seconds(lasts)
+    }
+}
+
+impl From<&Totals> for Held {
+    fn from(t: &Totals) -> Held {
+        Held {
+            packets: t.packets,
+            bytes: t.bytes,
+            first_ns: t.first_ns,
+            last_ns: t.last_ns,
+            tcp: Share {
+                packets: t.tcp_packets,
+                bytes: t.tcp_bytes,
+            },
+            udp: Share {
+                packets: t.udp_packets,
+                bytes: t.udp_bytes,
+            },
+            other_packets: t.other_packets,
+            cut_packets: t.cut_packets,
+            first_fragments: t.first_fragments,
+            later_fragments: t.later_fragments,
+            evicted_connections: t.evicted,
+            connections_not_listed: t.not_listed,
+        }
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct Share {
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -46,6 +90,7 @@ pub(super) struct Conversation {
 
 #[derive(Serialize)]
 pub(super) struct ConnectionReport {
+    pub(super) number: i64,
     pub(super) a: String,
     pub(super) b: String,
     pub(super) first_ns: i64,
@@ -74,7 +119,7 @@ pub(super) struct Direction {
     pub(super) upstream_repairs: u64,
     pub(super) reordered: u64,
     /// By cause; see the book's page on traces.
-    pub(super) retransmissions: Vec<(&'static str, u64)>,
+    pub(super) retransmissions: [(&'static str, u64); 6],
     pub(super) needless_retransmissions: u64,
     pub(super) rtt_samples: u64,
     pub(super) rtt_min_ms: Option<f64>,
@@ -93,8 +138,8 @@ pub(super) struct Direction {
     pub(super) outstanding_max_bytes: u64,
     pub(super) in_flight_max_bytes: u64,
     pub(super) initial_window_bytes: u64,
-    pub(super) mss_bytes: Option<u16>,
-    pub(super) window_scale: Option<u8>,
+    pub(super) mss_bytes: Option<i64>,
+    pub(super) window_scale: Option<i64>,
     pub(super) sack_permitted: bool,
     pub(super) timestamps: bool,
     pub(super) longest_silence_ms: f64,
@@ -146,6 +191,40 @@ impl Losses {
         l
     }
 
+    /// As a recording holds them.
+    pub(super) fn recorded(r: &record::Connection) -> Losses {
+        Losses {
+            data_packets: count(r.data_packets),
+            lost: count(r.lost_packets),
+            in_breaks: count(r.lost_in_breaks_packets),
+            in_bursts_of_offload: count(r.lost_in_offload_bursts_packets),
+            in_bursts_after_acks: count(r.lost_in_ack_bursts_packets),
+            in_bursts_of_the_application: count(r.lost_in_application_bursts_packets),
+            in_bursts_of_unknown_kind: count(r.lost_in_unknown_bursts_packets),
+            neither: count(r.lost_otherwise_packets),
+            time_in_breaks_s: seconds(r.breaks_ns),
+        }
+    }
+
+    /// What they are put down to, in words.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("flow breaks", self.in_breaks),
+            ("bursts of segmentation offload", self.in_bursts_of_offload),
+            ("bursts that one ACK released", self.in_bursts_after_acks),
+            (
+                "bursts of the application",
+                self.in_bursts_of_the_application,
+            ),
+            (
+                "bursts of a kind that cannot be told",
+                self.in_bursts_of_unknown_kind,
+            ),
+            ("neither", self.neither),
+        ]
+        .into_iter()
+    }
+
     pub(super) fn add(&mut self, o: &Losses) {
         self.data_packets += o.data_packets;
         self.lost += o.lost;
@@ -174,7 +253,7 @@ pub(super) struct DetailReport {
     pub(super) burst_p95_bytes: Option<u64>,
     pub(super) burst_max_bytes: u64,
     /// Bursts of more than two segments, by kind.
-    pub(super) bursts: Vec<(&'static str, u64)>,
+    pub(super) bursts: [(&'static str, u64); 4],
     /// ACKs for it that came in rows of three and more, in less than a third of the time in which the data was sent.
     pub(super) bunched_acks: u64,
     pub(super) ack_bunches: u64,
@@ -191,18 +270,6 @@ pub(super) struct Times {
     pub(super) p99_ms: Option<f64>,
 }
 
-impl Times {
-    fn of(q: &measure::track::Quantiles) -> Times {
-        let at = |p| q.at(p).map(|ns| ns as f64 / 1e6);
-        Times {
-            count: q.count(),
-            p50_ms: at(0.5),
-            p95_ms: at(0.95),
-            p99_ms: at(0.99),
-        }
-    }
-}
-
 /// Course over time, one entry a bin.
 #[derive(Serialize)]
 pub(super) struct CourseReport {
@@ -217,55 +284,65 @@ pub(super) struct CourseReport {
 }
 
 impl DetailReport {
-    fn new(h: &Half, d: &Detail) -> DetailReport {
-        let limited = d.limited();
-        let rtt = h.rtt.mean_ns().unwrap_or(0.0) as i64;
-        let c = &d.course;
-        let rate = |bytes: u64| 8.0 * bytes as f64 / seconds(c.width_ns);
-        let ms = |ns: i64, n: u32| (n > 0).then_some(ns as f64 / 1e6);
-        DetailReport {
-            rtt_by_timestamps: Times::of(&d.rtt_by_timestamps),
-            sender_limited_s: seconds(limited.sender_ns),
-            receiver_limited_s: seconds(limited.receiver_ns),
-            network_limited_s: seconds(limited.network_ns),
-            burst_gap_us: d.bursts.gap_ns() as f64 / 1e3,
-            burst_p50_bytes: d.bursts.sizes.at(0.5),
-            burst_p95_bytes: d.bursts.sizes.at(0.95),
-            burst_max_bytes: d.bursts.largest,
-            bursts: BurstKind::ALL
-                .iter()
-                .map(|k| (k.word(), d.bursts.count[*k as usize]))
-                .collect(),
-            bunched_acks: d.bunches.acks,
-            ack_bunches: d.bunches.rows,
-            peak_bps: d.peak_bps(rtt),
-            course: CourseReport {
-                begin_ns: c.begin_ns,
-                interval_ns: c.width_ns,
-                goodput_bps: c.bins.iter().map(|b| rate(b.fresh_bytes)).collect(),
-                again_bps: c.bins.iter().map(|b| rate(b.again_bytes)).collect(),
-                in_flight_max_bytes: c.bins.iter().map(|b| b.in_flight_max).collect(),
-                rtt_min_ms: c
-                    .bins
-                    .iter()
-                    .map(|b| ms(b.rtt_min_ns, b.rtt_count))
-                    .collect(),
-                rtt_mean_ms: c
-                    .bins
-                    .iter()
-                    .map(|b| ms(b.rtt_sum_ns / i64::from(b.rtt_count.max(1)), b.rtt_count))
-                    .collect(),
-                rtt_max_ms: c
-                    .bins
-                    .iter()
-                    .map(|b| ms(b.rtt_max_ns, b.rtt_count))
-                    .collect(),
-            },
+    /// `None` where the direction carried too little.
+    fn new(r: &record::Connection, course: &[record::Course]) -> Option<DetailReport> {
+        let begin_ns = r.course_ns?;
+        let width = course.first().map_or(1, |c| c.interval_ns.max(1));
+        let rate = |bytes: i64| 8.0 * bytes as f64 / seconds(width);
+        let spent = |ns: Option<i64>| seconds(ns.unwrap_or(0));
+        let n = |n: Option<i64>| count(n.unwrap_or(0));
+        // Intervals in which nothing happened have no row.
+        let place = |c: &record::Course| usize::try_from((c.t_ns - begin_ns) / width).unwrap_or(0);
+        let length = course.last().map_or(0, |c| place(c) + 1);
+        let mut report = CourseReport {
+            begin_ns,
+            interval_ns: width,
+            goodput_bps: vec![0.0; length],
+            again_bps: vec![0.0; length],
+            in_flight_max_bytes: vec![0; length],
+            rtt_min_ms: vec![None; length],
+            rtt_mean_ms: vec![None; length],
+            rtt_max_ms: vec![None; length],
+        };
+        for c in course {
+            let i = place(c);
+            report.goodput_bps[i] = rate(c.fresh_bytes);
+            report.again_bps[i] = rate(c.again_bytes);
+            report.in_flight_max_bytes[i] = count(c.in_flight_max_bytes);
+            report.rtt_min_ms[i] = ms(c.rtt_min_ns);
+            report.rtt_mean_ms[i] = ms(c.rtt_mean_ns);
+            report.rtt_max_ms[i] = ms(c.rtt_max_ns);
         }
+        Some(DetailReport {
+            rtt_by_timestamps: Times {
+                count: n(r.stamped_samples),
+                p50_ms: ms(r.stamped_p50_ns),
+                p95_ms: ms(r.stamped_p95_ns),
+                p99_ms: ms(r.stamped_p99_ns),
+            },
+            sender_limited_s: spent(r.sender_limited_ns),
+            receiver_limited_s: spent(r.receiver_limited_ns),
+            network_limited_s: spent(r.network_limited_ns),
+            burst_gap_us: r.burst_gap_ns.unwrap_or(0) as f64 / 1e3,
+            burst_p50_bytes: r.burst_p50_bytes.map(count),
+            burst_p95_bytes: r.burst_p95_bytes.map(count),
+            burst_max_bytes: n(r.burst_max_bytes),
+            bursts: [
+                (BurstKind::Offload, r.offload_bursts),
+                (BurstKind::Acks, r.ack_bursts),
+                (BurstKind::Application, r.application_bursts),
+                (BurstKind::Unknown, r.unknown_bursts),
+            ]
+            .map(|(kind, bursts)| (kind.word(), n(bursts))),
+            bunched_acks: n(r.bunched_acks),
+            ack_bunches: n(r.ack_bunches),
+            peak_bps: r.peak_bps,
+            course: report,
+        })
     }
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Break {
     pub(super) begin_ns: i64,
     /// Between the transmissions of the segment that was lost again and again.
@@ -273,141 +350,150 @@ pub(super) struct Break {
     pub(super) resumed_ns: Option<i64>,
 }
 
-impl Report {
-    /// Everything, of the connections chosen.
-    pub(super) fn new<'a>(
-        traffic: &'a Traffic,
-        notes: Vec<String>,
-        connections: impl Iterator<Item = &'a Connection>,
-    ) -> Report {
-        let t: &Totals = &traffic.totals;
-        let mut losses = Losses::default();
-        for c in &traffic.connections {
-            c.halves.iter().for_each(|h| losses.add(&Losses::of(h)));
+/// A break as the event of a recording holds it.
+#[derive(Serialize, Deserialize)]
+pub(super) struct BreakTimes {
+    /// Transmissions of the segment, the first one included.
+    pub(super) sent_ns: Vec<i64>,
+    pub(super) resumed_ns: Option<i64>,
+}
+
+impl From<&BreakTimes> for Break {
+    fn from(b: &BreakTimes) -> Break {
+        Break {
+            begin_ns: b.sent_ns.first().copied().unwrap_or(0),
+            waits_s: b.sent_ns.windows(2).map(|w| seconds(w[1] - w[0])).collect(),
+            resumed_ns: b.resumed_ns,
         }
-        Report {
-            notes,
-            packets: t.packets,
-            bytes: t.bytes,
-            duration_s: t
-                .first_ns
-                .zip(t.last_ns)
-                .map_or(0.0, |(a, b)| seconds(b - a)),
-            tcp: Share {
-                packets: t.tcp_packets,
-                bytes: t.tcp_bytes,
-            },
-            udp: Share {
-                packets: t.udp_packets,
-                bytes: t.udp_bytes,
-            },
-            other_packets: t.other_packets,
-            cut_packets: t.cut_packets,
-            first_fragments: t.first_fragments,
-            later_fragments: t.later_fragments,
-            evicted_connections: t.evicted,
-            connections_not_listed: t.not_listed,
-            losses,
-            findings: queues::findings(traffic),
-            connections: connections.map(ConnectionReport::new).collect(),
-            udp_conversations: traffic
-                .conversations
-                .iter()
-                .map(|c| Conversation {
-                    a: c.a.to_string(),
-                    b: c.b.to_string(),
-                    first_ns: c.first_ns,
-                    duration_s: seconds(c.last_ns - c.first_ns),
-                    packets: c.packets,
-                    payload_bytes: c.bytes,
-                })
-                .collect(),
+    }
+}
+
+impl From<record::Conversation> for Conversation {
+    fn from(c: record::Conversation) -> Conversation {
+        Conversation {
+            a: c.source.to_string(),
+            b: c.destination.to_string(),
+            first_ns: c.first_ns,
+            duration_s: seconds(c.last_ns - c.first_ns),
+            packets: [c.sent_packets, c.returned_packets].map(count),
+            payload_bytes: [c.sent_bytes, c.returned_bytes].map(count),
+        }
+    }
+}
+
+/// A direction as a recording holds it.
+#[derive(Clone)]
+pub(super) struct Recorded {
+    pub(super) row: Box<record::Connection>,
+    pub(super) course: Vec<record::Course>,
+    pub(super) breaks: Vec<Break>,
+}
+
+impl Recorded {
+    pub(super) fn of(c: &Connection, direction: usize) -> Recorded {
+        let half = &c.halves[direction];
+        Recorded {
+            row: Box::new(rows::connection(c, direction)),
+            course: rows::course(rows::flow(c.number, direction), half).collect(),
+            breaks: rows::breaks(half).map(|b| Break::from(&b)).collect(),
         }
     }
 }
 
 impl ConnectionReport {
-    fn new(c: &Connection) -> ConnectionReport {
-        let duration = c.last_ns - c.first_ns;
-        let [there, back] = &c.halves;
+    pub(super) fn of(c: &Connection) -> ConnectionReport {
+        ConnectionReport::new([0, 1].map(|d| Recorded::of(c, d)))
+    }
+
+    /// Of what its first end sent, and its second.
+    pub(super) fn new(halves: [Recorded; 2]) -> ConnectionReport {
+        let r = &halves[0].row;
         ConnectionReport {
-            a: c.a.to_string(),
-            b: c.b.to_string(),
-            first_ns: c.first_ns,
-            duration_s: seconds(duration),
-            reset: c.reset,
-            copies: c.duplicates,
-            backward: c.backward,
-            directions: [
-                Direction::new(there, c.a.to_string(), c.b.to_string(), duration),
-                Direction::new(back, c.b.to_string(), c.a.to_string(), duration),
-            ],
+            number: r.flow / 2,
+            a: r.source.to_string(),
+            b: r.destination.to_string(),
+            first_ns: r.first_ns,
+            duration_s: seconds(r.last_ns - r.first_ns),
+            reset: r.reset,
+            copies: count(r.copied_packets),
+            backward: count(r.backward_packets),
+            directions: halves.map(Direction::new),
         }
     }
 }
 
 impl Direction {
-    fn new(h: &Half, from: String, to: String, duration: i64) -> Direction {
-        let (c, e) = (&h.counts, h.events());
-        let timed = h.rtt.count > 0;
-        let rtt_at = |p| h.rtt_at(p).map(|ns| ns as f64 / 1e6);
+    fn new(half: Recorded) -> Direction {
+        let r = &*half.row;
+        let duration = r.last_ns - r.first_ns;
+        let bits = 8.0 * r.unique_bytes as f64;
         Direction {
-            from,
-            to,
-            packets: c.packets,
-            data_packets: c.data_packets,
-            data_bytes: c.data_bytes,
-            unique_bytes: c.unique_bytes,
-            goodput_bps: (duration > 0).then(|| 8.0 * c.unique_bytes as f64 / seconds(duration)),
-            retransmitted_packets: c.retransmitted_packets,
-            retransmitted_bytes: c.retransmitted_bytes,
-            out_of_order: e.out_of_order,
-            upstream_repairs: e.upstream_repairs,
-            reordered: e.reordered,
-            retransmissions: Cause::ALL
-                .iter()
-                .map(|cause| (cause.word(), e.by_cause[*cause as usize]))
-                .collect(),
-            needless_retransmissions: e.needless,
-            rtt_samples: h.rtt.count,
-            rtt_min_ms: timed.then_some(h.rtt.min_ns as f64 / 1e6),
-            rtt_mean_ms: h.rtt.mean_ns().map(|m| m / 1e6),
-            rtt_max_ms: timed.then_some(h.rtt.max_ns as f64 / 1e6),
-            rtt_p50_ms: rtt_at(0.5),
-            rtt_p95_ms: rtt_at(0.95),
-            rtt_p99_ms: rtt_at(0.99),
-            duplicate_acks: e.duplicate_acks,
-            triple_duplicate_acks: e.triple_duplicate_acks,
-            sack_acks: e.sack_acks,
-            dsacks: e.dsacks,
-            zero_windows: e.zero_windows,
-            window_probes: e.window_probes,
-            keep_alives: e.keep_alives,
-            outstanding_max_bytes: c.outstanding_max,
-            in_flight_max_bytes: c.in_flight_max,
-            initial_window_bytes: c.initial_window,
-            mss_bytes: h.mss,
-            window_scale: h.window_scale,
-            sack_permitted: h.sack_permitted,
-            timestamps: h.timestamps,
-            longest_silence_ms: c.longest_silence_ns as f64 / 1e6,
-            ce_packets: e.ce,
-            ece_packets: e.ece,
-            missing_bytes: h.missing_bytes,
-            acks_of_unseen: e.acks_of_unseen,
-            losses: Losses::of(h),
-            detail: h.detail().map(|d| DetailReport::new(h, d)),
-            breaks: e
-                .breaks
-                .iter()
-                .map(|b| Break {
-                    begin_ns: b.sent_ns[0],
-                    waits_s: b.sent_ns.windows(2).map(|w| seconds(w[1] - w[0])).collect(),
-                    resumed_ns: b.resumed_ns,
-                })
-                .collect(),
+            from: r.source.to_string(),
+            to: r.destination.to_string(),
+            packets: count(r.sent_packets),
+            data_packets: count(r.data_packets),
+            data_bytes: count(r.data_bytes),
+            unique_bytes: count(r.unique_bytes),
+            goodput_bps: (duration > 0).then(|| bits / seconds(duration)),
+            retransmitted_packets: count(r.retransmitted_packets),
+            retransmitted_bytes: count(r.retransmitted_bytes),
+            out_of_order: count(r.out_of_order_packets),
+            upstream_repairs: count(r.upstream_repair_packets),
+            reordered: count(r.reordered_packets),
+            retransmissions: again(r).map(|(cause, n)| (cause.word(), count(n))),
+            needless_retransmissions: count(r.needless_packets),
+            rtt_samples: count(r.rtt_samples),
+            rtt_min_ms: ms(r.rtt_min_ns),
+            rtt_mean_ms: r.rtt_mean_ns.map(|m| m / 1e6),
+            rtt_p50_ms: ms(r.rtt_p50_ns),
+            rtt_p95_ms: ms(r.rtt_p95_ns),
+            rtt_p99_ms: ms(r.rtt_p99_ns),
+            rtt_max_ms: ms(r.rtt_max_ns),
+            duplicate_acks: count(r.duplicate_acks),
+            triple_duplicate_acks: count(r.triple_duplicate_acks),
+            sack_acks: count(r.sack_acks),
+            dsacks: count(r.dsacks),
+            zero_windows: count(r.zero_windows),
+            window_probes: count(r.window_probes),
+            keep_alives: count(r.keep_alives),
+            outstanding_max_bytes: count(r.outstanding_max_bytes),
+            in_flight_max_bytes: count(r.in_flight_max_bytes),
+            initial_window_bytes: count(r.initial_window_bytes),
+            mss_bytes: r.mss_bytes,
+            window_scale: r.window_scale,
+            sack_permitted: r.sack_permitted,
+            timestamps: r.timestamps,
+            longest_silence_ms: r.silence_max_ns as f64 / 1e6,
+            ce_packets: count(r.ce_packets),
+            ece_packets: count(r.ece_packets),
+            missing_bytes: count(r.missing_bytes),
+            acks_of_unseen: count(r.acks_of_unseen),
+            losses: Losses::recorded(r),
+            detail: DetailReport::new(r, &half.course),
+            breaks: half.breaks,
         }
     }
+}
+
+/// Sent again, by cause.
+pub(super) fn again(r: &record::Connection) -> [(Cause, i64); 6] {
+    let n = [
+        r.again_timeout_packets,
+        r.again_fast_packets,
+        r.again_sack_packets,
+        r.again_recovery_packets,
+        r.again_tail_probe_packets,
+        r.again_unknown_packets,
+    ];
+    std::array::from_fn(|i| (Cause::ALL[i], n[i]))
+}
+
+fn count(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+fn ms(ns: Option<i64>) -> Option<f64> {
+    ns.map(|ns| ns as f64 / 1e6)
 }
 
 pub(super) fn seconds(ns: i64) -> f64 {

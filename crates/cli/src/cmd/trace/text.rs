@@ -1,50 +1,139 @@
 //! The tables that `tailback trace` shows in a terminal.
 
-use super::queues;
-use super::report::{Losses, seconds};
+use super::report::{ConnectionReport, Direction, Held, Losses, again, seconds};
+use analysis::answer::Finding;
+use base::record;
 use base::units::significant;
 use base::{BitsPerSec, Bytes};
-use measure::track::{Cause, Connection, Events, Half, Traffic};
+use measure::track::{Cause, Connection, Half};
 use std::fmt::Write;
 
-/// A connection and one of its halves.
-type Row<'a> = (&'a Connection, usize);
-
-fn half<'a>((c, direction): &Row<'a>) -> &'a Half {
-    &c.halves[*direction]
+/// Everything of all connections together.
+#[derive(Default)]
+pub(super) struct Sums {
+    connections: usize,
+    conversations: usize,
+    /// Directions that carried data.
+    carrying: usize,
+    /// When the first connection began, UNIX ns.
+    begin_ns: Option<i64>,
+    by_cause: [u64; 6],
+    needless: u64,
+    upstream_repairs: u64,
+    reordered: u64,
+    out_of_order: u64,
+    copies: u64,
+    acks_of_unseen: u64,
+    pub(super) losses: Losses,
 }
 
-fn name((c, direction): &Row<'_>) -> String {
-    match direction {
-        0 => format!("{} > {}", c.a, c.b),
-        _ => format!("{} > {}", c.b, c.a),
+impl Sums {
+    pub(super) fn new(conversations: usize) -> Sums {
+        Sums {
+            conversations,
+            ..Sums::default()
+        }
+    }
+
+    /// Packets sent again by cause.
+    pub(super) fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
+        Cause::ALL.into_iter().zip(self.by_cause)
+    }
+
+    pub(super) fn again(&self) -> u64 {
+        self.by_cause.iter().sum()
+    }
+
+    pub(super) fn connection(&mut self, c: &Connection) {
+        self.began(c.first_ns, c.duplicates);
+        c.halves.iter().for_each(|h| self.half(h));
+    }
+
+    fn began(&mut self, first_ns: i64, copies: u64) {
+        self.connections += 1;
+        self.copies += copies;
+        self.begin_ns = Some(self.begin_ns.map_or(first_ns, |b| b.min(first_ns)));
+    }
+
+    fn half(&mut self, h: &Half) {
+        let e = h.events();
+        self.carrying += usize::from(h.counts.data_packets > 0);
+        for (sum, n) in self.by_cause.iter_mut().zip(e.by_cause) {
+            *sum += n;
+        }
+        self.needless += e.needless;
+        self.upstream_repairs += e.upstream_repairs;
+        self.reordered += e.reordered;
+        self.out_of_order += e.out_of_order;
+        self.acks_of_unseen += e.acks_of_unseen;
+        self.losses.add(&Losses::of(h));
+    }
+
+    /// A direction as a recording holds it; the first one of each connection counts the connection.
+    pub(super) fn recorded(&mut self, r: &record::Connection) {
+        let n = |n: i64| u64::try_from(n).unwrap_or(0);
+        if r.flow % 2 == 0 {
+            self.began(r.first_ns, n(r.copied_packets));
+        }
+        self.carrying += usize::from(r.data_packets > 0);
+        for (sum, (_, again)) in self.by_cause.iter_mut().zip(again(r)) {
+            *sum += n(again);
+        }
+        self.needless += n(r.needless_packets);
+        self.upstream_repairs += n(r.upstream_repair_packets);
+        self.reordered += n(r.reordered_packets);
+        self.out_of_order += n(r.out_of_order_packets);
+        self.acks_of_unseen += n(r.acks_of_unseen);
+        self.losses.add(&Losses::recorded(r));
     }
 }
 
-pub(super) fn text(traffic: &Traffic, notes: Vec<String>, top: usize) -> String {
+/// A connection and one of its directions.
+pub(super) struct Row(pub(super) ConnectionReport, pub(super) usize);
+
+impl Row {
+    fn direction(&self) -> &Direction {
+        &self.0.directions[self.1]
+    }
+
+    fn name(&self) -> String {
+        let d = self.direction();
+        format!("{} > {}", d.from, d.to)
+    }
+}
+
+/// What is shown besides the figures of all together.
+pub(super) struct Shown {
+    pub(super) notes: Vec<String>,
+    /// Directions with the most data, the largest first.
+    pub(super) rows: Vec<Row>,
+    /// Directions in which something broke off.
+    pub(super) broken: Vec<Row>,
+    pub(super) findings: Vec<Finding>,
+}
+
+pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     let mut out = String::new();
-    let t = &traffic.totals;
-    let share = |bytes: u64| 100.0 * bytes as f64 / t.bytes.max(1) as f64;
-    let lasts = t.first_ns.zip(t.last_ns).map_or(0, |(a, b)| b - a);
+    let share = |bytes: u64| 100.0 * bytes as f64 / held.bytes.max(1) as f64;
     let _ = writeln!(
         out,
         "{} packets, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
-        t.packets,
-        bytes(t.bytes),
-        significant(seconds(lasts), 4),
-        share(t.tcp_bytes),
-        share(t.udp_bytes),
+        held.packets,
+        bytes(held.bytes),
+        significant(held.duration_s(), 4),
+        share(held.tcp.bytes),
+        share(held.udp.bytes),
     );
-    for note in notes {
+    for note in &shown.notes {
         let _ = writeln!(out, "! {note}");
     }
     for (n, what) in [
         (
-            t.evicted,
+            held.evicted_connections,
             "connections were closed early because too many were open at once",
         ),
         (
-            t.not_listed,
+            held.connections_not_listed,
             "small connections are not listed because there were too many",
         ),
     ] {
@@ -52,45 +141,25 @@ pub(super) fn text(traffic: &Traffic, notes: Vec<String>, top: usize) -> String 
             let _ = writeln!(out, "! {n} {what}");
         }
     }
-    let mut rows: Vec<Row> = traffic
-        .connections
-        .iter()
-        .flat_map(|c| [(c, 0), (c, 1)])
-        .filter(|r| half(r).counts.data_packets > 0)
-        .collect();
+    let carried = sums.carrying;
     let _ = writeln!(
         out,
-        "{} TCP connections, {} UDP conversations; {} directions carried TCP data\n",
-        traffic.connections.len(),
-        traffic.conversations.len(),
-        rows.len()
+        "{} TCP connections, {} UDP conversations; {carried} directions carried TCP data\n",
+        sums.connections, sums.conversations,
     );
-    let carried = rows.len();
-    let order = |r: &Row| {
-        (
-            std::cmp::Reverse(half(r).counts.unique_bytes),
-            r.0.first_ns,
-            r.0.number,
-            r.1,
-        )
-    };
-    if top < rows.len() {
-        rows.select_nth_unstable_by_key(top, order);
-        rows.truncate(top);
-    }
-    rows.sort_by_key(order);
-    directions(&mut out, traffic, &rows);
-    if carried > top {
+    directions(&mut out, sums, &shown.rows);
+    if carried > shown.rows.len() {
         let _ = writeln!(
             out,
             "… and {} more: --top {carried} shows all",
-            carried - top
+            carried - shown.rows.len()
         );
     }
-    causes(&mut out, traffic);
-    losses(&mut out, traffic);
-    limits(&mut out, &rows);
-    for f in queues::findings(traffic) {
+    causes(&mut out, sums);
+    breaks(&mut out, &shown.broken);
+    losses(&mut out, &sums.losses);
+    limits(&mut out, &shown.rows);
+    for f in &shown.findings {
         let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
         for e in &f.evidence {
             let _ = writeln!(out, "  {e}");
@@ -109,13 +178,16 @@ fn severity(s: analysis::answer::Severity) -> &'static str {
     }
 }
 
-fn directions(out: &mut String, traffic: &Traffic, rows: &[Row]) {
-    let begin = traffic.connections.first().map_or(0, |c| c.first_ns);
-    let width = rows.iter().map(|r| name(r).len()).max().unwrap_or(0);
+fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
+    let begin = sums.begin_ns.unwrap_or(0);
+    let width = rows.iter().map(|r| r.name().len()).max().unwrap_or(0);
+    let number = |r: &Row| r.0.number.to_string().len();
+    let digits = rows.iter().map(number).max().unwrap_or(0);
     if !rows.is_empty() {
         let _ = writeln!(
             out,
-            "{:width$} {:>9} {:>8} {:>9} {:>11} {:>7} {:>6} {:>23} {:>6}",
+            "{:>digits$} {:width$} {:>9} {:>8} {:>9} {:>11} {:>7} {:>6} {:>23} {:>6}",
+            "#",
             "from > to",
             "begin s",
             "lasts s",
@@ -128,101 +200,86 @@ fn directions(out: &mut String, traffic: &Traffic, rows: &[Row]) {
         );
     }
     for r in rows {
-        let (c, h) = (r.0, half(r));
-        let again = 100.0 * h.counts.retransmitted_packets as f64 / h.counts.data_packets as f64;
-        let ms = |ns: u64| ns as f64 / 1e6;
-        let rtt = match (h.rtt_at(0.5), h.rtt_at(0.95)) {
-            (Some(median), Some(high)) => format!(
-                "{:.1}/{:.1}/{:.1}",
-                h.rtt.min_ns as f64 / 1e6,
-                ms(median),
-                ms(high)
-            ),
+        let (c, d) = (&r.0, r.direction());
+        let again = 100.0 * d.retransmitted_packets as f64 / d.data_packets as f64;
+        let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
+            (Some(least), Some(median), Some(high)) => {
+                format!("{least:.1}/{median:.1}/{high:.1}")
+            }
             _ => "not seen".to_string(),
         };
-        let lasts = seconds(c.last_ns - c.first_ns);
         let _ = writeln!(
             out,
-            "{:width$} {:>9.3} {:>8} {:>9} {:>11} {:>7} {:>6.2} {:>23} {:>6}",
-            name(r),
+            "{:>digits$} {:width$} {:>9.3} {:>8} {:>9} {:>11} {:>7} {:>6.2} {:>23} {:>6}",
+            c.number,
+            r.name(),
             seconds(c.first_ns - begin),
-            significant(lasts, 4),
-            bytes(h.counts.unique_bytes),
-            if lasts > 0.0 {
-                rate(8.0 * h.counts.unique_bytes as f64 / lasts)
-            } else {
-                "-".into()
-            },
-            h.counts.retransmitted_packets,
+            significant(c.duration_s, 4),
+            bytes(d.unique_bytes),
+            d.goodput_bps.map_or("-".into(), rate),
+            d.retransmitted_packets,
             again,
             rtt,
-            h.events().breaks.len(),
+            d.breaks.len(),
         );
     }
 }
 
 /// Everything that went wrong, of all connections together.
-fn causes(out: &mut String, traffic: &Traffic) {
-    let sum = |f: &dyn Fn(&Events) -> u64| {
-        let halves = traffic.connections.iter().flat_map(|c| &c.halves);
-        halves.map(|h| f(h.events())).sum::<u64>()
-    };
-    let again = sum(&|e| e.by_cause.iter().sum());
+fn causes(out: &mut String, s: &Sums) {
+    let again = s.again();
     if again > 0 {
-        let parts: Vec<String> = Cause::ALL
-            .iter()
-            .filter_map(|cause| {
-                let n = sum(&|e| e.by_cause[*cause as usize]);
-                (n > 0).then(|| format!("{n} {}", words(*cause)))
-            })
+        let parts: Vec<String> = s
+            .causes()
+            .filter(|(_, n)| *n > 0)
+            .map(|(cause, n)| format!("{n} {}", words(cause)))
             .collect();
         let _ = writeln!(out, "\nSent again: {again} packets: {}", parts.join(", "));
-        let needless = sum(&|e| e.needless);
-        if needless > 0 {
-            let _ = writeln!(out, "  {needless} of them had arrived before: needless");
+        if s.needless > 0 {
+            let _ = writeln!(out, "  {} of them had arrived before: needless", s.needless);
         }
     }
-    let (repairs, reordered, filled) = (
-        sum(&|e| e.upstream_repairs),
-        sum(&|e| e.reordered),
-        sum(&|e| e.out_of_order),
-    );
-    if filled > 0 {
+    if s.out_of_order > 0 {
         let _ = writeln!(
             out,
-            "Out of order: {filled} packets: {repairs} repairs of losses ahead of the capture, {reordered} overtaken, {} cannot be told",
-            filled - repairs - reordered
+            "Out of order: {} packets: {} repairs of losses ahead of the capture, {} overtaken, {} cannot be told",
+            s.out_of_order,
+            s.upstream_repairs,
+            s.reordered,
+            s.out_of_order - s.upstream_repairs - s.reordered
         );
     }
-    let copies: u64 = traffic.connections.iter().map(|c| c.duplicates).sum();
-    if copies > 0 {
-        let _ = writeln!(out, "{copies} packets were captured twice and counted once");
-    }
-    let unseen = sum(&|e| e.acks_of_unseen);
-    if unseen > 0 {
+    if s.copies > 0 {
         let _ = writeln!(
             out,
-            "{unseen} ACKs are for data that the capture does not hold: it lost packets, the network may not have"
+            "{} packets were captured twice and counted once",
+            s.copies
         );
     }
-    for r in traffic.connections.iter().flat_map(|c| [(c, 0), (c, 1)]) {
-        for b in &half(&r).events().breaks {
-            let waits: Vec<String> = b
-                .sent_ns
-                .windows(2)
-                .map(|w| significant(seconds(w[1] - w[0]), 3))
-                .collect();
+    if s.acks_of_unseen > 0 {
+        let _ = writeln!(
+            out,
+            "{} ACKs are for data that the capture does not hold: it lost packets, the network may not have",
+            s.acks_of_unseen
+        );
+    }
+}
+
+fn breaks(out: &mut String, broken: &[Row]) {
+    for r in broken {
+        for b in &r.direction().breaks {
+            let waits: Vec<String> = b.waits_s.iter().map(|w| significant(*w, 3)).collect();
             let end = match b.resumed_ns {
                 Some(t) => format!(
                     "went on after {} s",
-                    significant(seconds(t - b.sent_ns[0]), 3)
+                    significant(seconds(t - b.begin_ns), 3)
                 ),
                 None => "never went on".to_string(),
             };
             let _ = writeln!(
                 out,
                 "Flow break, {}: waits of {} s, {end}",
-                name(&r),
+                r.name(),
                 waits.join(", ")
             );
         }
@@ -230,11 +287,7 @@ fn causes(out: &mut String, traffic: &Traffic) {
 }
 
 /// What the losses are put down to: the thesis's table 6.6.1.
-fn losses(out: &mut String, traffic: &Traffic) {
-    let mut all = Losses::default();
-    for h in traffic.connections.iter().flat_map(|c| &c.halves) {
-        all.add(&Losses::of(h));
-    }
+fn losses(out: &mut String, all: &Losses) {
     if all.lost == 0 {
         return;
     }
@@ -246,20 +299,7 @@ fn losses(out: &mut String, traffic: &Traffic) {
         all.data_packets,
         100.0 * all.lost as f64 / all.data_packets.max(1) as f64
     );
-    for (what, n) in [
-        ("flow breaks", all.in_breaks),
-        ("bursts of segmentation offload", all.in_bursts_of_offload),
-        ("bursts that one ACK released", all.in_bursts_after_acks),
-        (
-            "bursts of the application",
-            all.in_bursts_of_the_application,
-        ),
-        (
-            "bursts of a kind that cannot be told",
-            all.in_bursts_of_unknown_kind,
-        ),
-        ("neither", all.neither),
-    ] {
+    for (what, n) in all.shares() {
         if n > 0 {
             let _ = writeln!(out, "  {:5.1} %  {what}", of_lost(n));
         }
@@ -277,45 +317,44 @@ fn losses(out: &mut String, traffic: &Traffic) {
 fn limits(out: &mut String, rows: &[Row]) {
     let mut first = true;
     for r in rows.iter().take(5) {
-        let h = half(r);
-        let Some(d) = h.detail() else { continue };
-        let l = d.limited();
-        let all = (l.sender_ns + l.receiver_ns + l.network_ns).max(1) as f64;
-        let percent = |ns: i64| 100.0 * ns as f64 / all;
+        let Some(d) = &r.direction().detail else {
+            continue;
+        };
+        let parts = [
+            d.sender_limited_s,
+            d.receiver_limited_s,
+            d.network_limited_s,
+        ];
+        let all = parts.iter().sum::<f64>().max(1e-9);
+        let [sender, receiver, network] = parts.map(|s| 100.0 * s / all);
         if std::mem::take(&mut first) {
             let _ = writeln!(out, "\nWhat the largest waited for");
         }
         let _ = writeln!(
             out,
-            "  {}: its application {:.0} %, the receiver's window {:.0} %, the network {:.0} % of the time",
-            name(r),
-            percent(l.sender_ns),
-            percent(l.receiver_ns),
-            percent(l.network_ns)
+            "  {}: its application {sender:.0} %, the receiver's window {receiver:.0} %, the network {network:.0} % of the time",
+            r.name(),
         );
-        let bursts: u64 = d.bursts.count.iter().sum();
+        let [offload, acks, application, unknown] = d.bursts.map(|(_, n)| n);
+        let bursts = offload + acks + application + unknown;
         if bursts > 0 {
             let _ = writeln!(
                 out,
-                "    {bursts} bursts of more than two segments (up to {}): {} of offload, {} released by one ACK, {} of the application, {} cannot be told",
-                bytes(d.bursts.largest),
-                d.bursts.count[0],
-                d.bursts.count[1],
-                d.bursts.count[2],
-                d.bursts.count[3]
+                "    {bursts} bursts of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
+                bytes(d.burst_max_bytes),
             );
         }
-        if d.bunches.acks > 0 {
+        if d.bunched_acks > 0 {
             let _ = writeln!(
                 out,
                 "    {} ACKs came in {} bunches, closer together than the data that they acknowledge was sent",
-                d.bunches.acks, d.bunches.rows
+                d.bunched_acks, d.ack_bunches
             );
         }
     }
 }
 
-fn words(cause: Cause) -> &'static str {
+pub(super) fn words(cause: Cause) -> &'static str {
     match cause {
         Cause::Timeout => "after a time-out",
         Cause::Fast => "after three duplicate ACKs",

@@ -17,11 +17,8 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     /// The same traffic, captured at the far end: match both packet by packet. Says what was lost between them,
     /// how long packets took each way, and what was changed. Repeat for the parts of one capture
-    #[arg(long, value_name = "FILE", conflicts_with = "traffic")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "csv"])]
     far: Vec<PathBuf>,
-    /// Keep the matched packets as a recording, for `tailback analyse` and `tailback report`
-    #[arg(short, long, value_name = "RECORDING", requires = "far")]
-    output: Option<PathBuf>,
 }
 
 impl Args {
@@ -43,6 +40,7 @@ struct Ends {
 pub fn run(
     files: &[PathBuf],
     args: &Args,
+    output: Option<&Path>,
     plots: Option<&Path>,
     top: usize,
     json: bool,
@@ -73,7 +71,7 @@ pub fn run(
     if let Some(directory) = plots {
         draw(&ends, directory)?;
     }
-    let kept = match &args.output {
+    let kept = match output {
         Some(path) => Some(recording::write(&ends, path, files, &args.far)?),
         None => None,
     };

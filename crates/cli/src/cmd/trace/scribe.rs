@@ -1,0 +1,157 @@
+//! Every packet of a capture as a row, as it comes, and every connection as it ends.
+
+use super::keep::Keep;
+use super::rows;
+use base::record::Segment;
+use measure::capture::frame::{Frame, Tcp, flag};
+use measure::track::{Act, Connection, Watch};
+use std::collections::BTreeMap;
+
+/// The packet whose acts are being told.
+struct Now {
+    row: Segment,
+    /// Its sender's turn has come.
+    turned: bool,
+    /// The block of its SACK option that came first.
+    sack: Option<(u32, u32)>,
+}
+
+pub struct Scribe<'k> {
+    keep: &'k mut Keep,
+    now: Now,
+    /// Sequence number of position 0 of each direction that lives and sent something.
+    bases: BTreeMap<i64, u32>,
+    seq: u32,
+}
+
+const NOTHING: Segment = Segment {
+    t_ns: 0,
+    flow: 0,
+    flags: 0,
+    position_bytes: None,
+    size_bytes: 0,
+    fresh_bytes: None,
+    in_flight_bytes: None,
+    acked_bytes: None,
+    window_bytes: None,
+    rtt_ns: None,
+    sack_from_bytes: None,
+    sack_to_bytes: None,
+};
+
+impl<'k> Scribe<'k> {
+    pub fn new(keep: &'k mut Keep) -> Scribe<'k> {
+        Scribe {
+            keep,
+            now: Now {
+                row: NOTHING,
+                turned: false,
+                sack: None,
+            },
+            bases: BTreeMap::new(),
+            seq: 0,
+        }
+    }
+
+    /// Of what the acts that follow are.
+    pub fn begin(&mut self, t_ns: Option<i64>, frame: Option<&Frame<'_>>) {
+        self.now.turned = false;
+        let (Some(t_ns), Some(tcp)) = (t_ns, rows::tcp(frame)) else {
+            return;
+        };
+        self.seq = tcp.seq;
+        self.now = Now {
+            row: Segment {
+                t_ns: t_ns.max(0),
+                flags: i64::from(tcp.flags),
+                size_bytes: i64::from(tcp.payload),
+                ..NOTHING
+            },
+            turned: false,
+            sack: first_block(tcp),
+        };
+    }
+
+    /// Tells the time, UNIX ns, of a capture that goes on.
+    pub fn tick(&mut self, now_ns: i64) {
+        self.keep.tick(now_ns);
+    }
+
+    /// The packet is told of: writes its row. One that was captured twice was never told of.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.now.turned) {
+            self.keep
+                .push(std::mem::replace(&mut self.now.row, NOTHING));
+        }
+    }
+}
+
+fn first_block(tcp: &Tcp<'_>) -> Option<(u32, u32)> {
+    // Most packets have no options, or timestamps alone.
+    if !tcp.has(flag::ACK) || tcp.options.is_empty() || tcp.timestamps_alone().is_some() {
+        return None;
+    }
+    tcp.parse_options().sack().first().copied()
+}
+
+impl Watch for Scribe<'_> {
+    fn turn(&mut self, connection: u32, direction: usize) {
+        if !self.now.turned {
+            self.now.turned = true;
+            self.now.row.flow = rows::flow(connection, direction);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let row = &mut self.now.row;
+        match act {
+            Act::Sent {
+                t,
+                position,
+                fresh,
+                in_flight,
+                ..
+            } => {
+                row.t_ns = t;
+                row.position_bytes = Some(position as i64);
+                row.fresh_bytes = Some(fresh as i64);
+                row.in_flight_bytes = Some(in_flight as i64);
+                let base = self.seq.wrapping_sub(position as u32);
+                self.bases.insert(row.flow, base);
+            }
+            Act::RoundTrip { rtt, .. } => row.rtt_ns = Some(rtt),
+            Act::Acknowledged {
+                t,
+                position,
+                window,
+            } => {
+                row.t_ns = t;
+                row.acked_bytes = Some(position as i64);
+                row.window_bytes = Some(i64::from(window));
+                let base = self.bases.get(&(row.flow ^ 1));
+                if let (Some((from, to)), Some(base)) = (self.now.sack, base) {
+                    // Half of the sequence space lies before the ACK, half after it.
+                    let at = |edge: u32| {
+                        let ahead = edge.wrapping_sub(*base).wrapping_sub(position as u32) as i32;
+                        position as i64 + i64::from(ahead)
+                    };
+                    row.sack_from_bytes = Some(at(from));
+                    row.sack_to_bytes = Some(at(to));
+                }
+            }
+        }
+    }
+
+    fn over(&mut self, c: &Connection) {
+        for (direction, half) in c.halves.iter().enumerate() {
+            let flow = rows::flow(c.number, direction);
+            self.bases.remove(&flow);
+            self.keep.push(rows::connection(c, direction));
+            rows::course(flow, half).for_each(|r| self.keep.push(r));
+            rows::retransmissions(flow, half).for_each(|r| self.keep.push(r));
+            for b in rows::breaks(half) {
+                self.keep.push(rows::break_event(flow, &b));
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! `tailback trace --live` beside the packets that really passed. Needs root or user namespaces; a skip says why, and
+//! TAILBACK_REQUIRE_NETNS=1 turns a skip into a failure.
+
+use link::LinkSpec;
+use live::clock::Clock;
+use live::emulate::{EmulateError, Emulation, FAR_V4, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
+
+/// A directory of its own that is gone with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("tailback-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Place(path)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An emulated line of 20 Mbit/s and 10 ms with a queue of 100 ms, or nothing where this system does not allow one.
+fn line() -> Option<Emulation> {
+    let way = "rate = \"20 Mbit/s\"\nqueue = \"fifo:bytes=250kB\"\ndelay = \"5 ms\"";
+    let link = format!("name = \"t\"\ntitle = \"t\"\n[up]\n{way}\n[down]\n{way}\n");
+    let link = LinkSpec::parse(&link).unwrap();
+    match Emulation::start(&[link], Options::new(Clock::start())) {
+        Ok(emulation) => Some(emulation),
+        Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
+            assert!(
+                std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
+                "TAILBACK_REQUIRE_NETNS is set, yet: {e}"
+            );
+            eprintln!("skipped: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// `tailback trace --live` at the near end, listening.
+fn watch(line: &Emulation, args: &[&str]) -> Child {
+    let mut command = Command::new(TAILBACK);
+    command.args(["trace", "--live", "link0"]).args(args);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = line.near().command(&mut command).spawn().unwrap();
+    // Its ring stands once its socket is bound to all protocols.
+    let begun = Instant::now();
+    let packets = format!("/proc/{}/net/packet", child.id());
+    while !std::fs::read_to_string(&packets).is_ok_and(|t| t.contains(" 0003 ")) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "it does not listen"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+/// 300 kB from near to far.
+fn transfer(line: &Emulation) {
+    let listener = line
+        .far()
+        .run(|| TcpListener::bind((FAR_V4, 0)))
+        .unwrap()
+        .unwrap();
+    let to = listener.local_addr().unwrap();
+    let receiver = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let mut stream = line.near().run(|| TcpStream::connect(to)).unwrap().unwrap();
+    stream.write_all(&vec![7; 300_000]).unwrap();
+    drop(stream);
+    assert_eq!(receiver.join().unwrap(), 300_000);
+    // The last ACKs are under way for half of the round trip.
+    std::thread::sleep(Duration::from_millis(200));
+}
+
+fn interrupt(child: &Child) {
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+}
+
+fn text(out: &Output) -> String {
+    let said = String::from_utf8(out.stdout.clone()).unwrap();
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{errors}\n{said}");
+    said
+}
+
+fn tailback(args: &[&str]) -> String {
+    text(&Command::new(TAILBACK).args(args).output().unwrap())
+}
+
+#[test]
+fn what_passes_an_interface_is_told_kept_and_written_alike() {
+    let Some(line) = line() else { return };
+    let place = Place::new("live");
+    let (copy, recording) = (place.at("copy.pcapng"), place.at("live.rec"));
+    let child = watch(&line, &["--write", &copy, "-o", &recording]);
+    transfer(&line);
+    interrupt(&child);
+    let said = text(&child.wait_with_output().unwrap());
+    assert!(said.contains("1 TCP connections"), "{said}");
+    assert!(said.contains("300 kB"), "{said}");
+    assert!(said.contains("RTT min/median/95 % ms"), "{said}");
+    assert!(!said.contains("had no room"), "{said}");
+    // The same packets as a file, and the same figures as a recording.
+    assert_eq!(tailback(&["trace", &copy]), said);
+    assert_eq!(tailback(&["analyse", &recording]), said);
+    let picture = place.at("x.svg");
+    tailback(&["report", &recording, "--plot", "sequence", "-o", &picture]);
+    assert!(Path::new(&picture).exists());
+    line.stop().unwrap();
+}
+
+#[test]
+fn it_ends_by_itself_after_the_time_asked_for() {
+    let Some(line) = line() else { return };
+    let child = watch(&line, &["--duration", "1s"]);
+    transfer(&line);
+    let said = text(&child.wait_with_output().unwrap());
+    assert!(said.contains("1 TCP connections"), "{said}");
+    line.stop().unwrap();
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named_with_those_that_are() {
+    let out = Command::new(TAILBACK)
+        .args(["trace", "--live", "nothing0"])
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(2));
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        errors.contains("no interface \"nothing0\" here. There are: "),
+        "{errors}"
+    );
+    assert!(errors.contains("lo"), "{errors}");
+}
+
+#[test]
+fn without_privileges_it_says_which_and_what_else_works() {
+    let mut command = if nix::unistd::geteuid().is_root() {
+        // Nobody has none.
+        let mut command = Command::new("setpriv");
+        let as_nobody = [
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+        ];
+        command.args(as_nobody).arg(TAILBACK);
+        command
+    } else {
+        Command::new(TAILBACK)
+    };
+    let out = command.args(["trace", "--live", "lo"]).output().unwrap();
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("CAP_NET_RAW"), "{errors}");
+    assert!(errors.contains("tcpdump -i lo"), "{errors}");
+}
