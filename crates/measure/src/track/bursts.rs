@@ -1,7 +1,7 @@
 //! Packets that a sender let go at once, and why it did.
 //!
 //! **Method.** Packets are one burst while each follows the one before within a gap: a hundred microseconds, or one and
-//! a half times the least time between two full segments where the sender's own link is slower than that. A burst
+//! a half times the least time between two full segments where the sender's own link is slower than that, up to 2 ms. A burst
 //! counts from more than two full segments on, for two are what every second ACK releases. Its kind:
 //! - *offload*: a packet larger than a segment was captured; or the burst is larger than the ACK before it can have
 //!   released, and several ACKs came since the burst before: the sender gathered them to fill one large segment;
@@ -13,6 +13,7 @@
 //! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
 //! **Limits.** Where the capture is far from the sender, which ACK released a burst cannot be told.
 
+use super::count;
 use super::quantiles::Quantiles;
 use std::collections::VecDeque;
 
@@ -45,6 +46,8 @@ impl BurstKind {
 
 /// Between packets of one burst, at least.
 const GAP_NS: i64 = 100_000;
+/// And at most: a full segment on a link of 6 Mbit/s. Who writes one every 20 ms sends no bursts.
+const GAP_MOST_NS: i64 = 2_000_000;
 /// How long before a burst the ACK came that released it, at most.
 const RELEASE_NS: i64 = 1_000_000;
 /// Bursts remembered while their segments are not acknowledged.
@@ -105,11 +108,7 @@ pub struct Bursts {
 impl Bursts {
     /// Time between two packets up to which they are one burst.
     pub fn gap_ns(&self) -> i64 {
-        if self.least_gap == 0 {
-            GAP_NS
-        } else {
-            GAP_NS.max(self.least_gap + self.least_gap / 2)
-        }
+        (self.least_gap + self.least_gap / 2).clamp(GAP_NS, GAP_MOST_NS)
     }
 
     /// A packet of `payload` bytes at `start`, `since` after the one before; says the number of its burst. `near`: the
@@ -129,7 +128,7 @@ impl Bursts {
             self.least_gap = since;
         }
         if since <= GAP_NS || since <= self.gap_ns() {
-            self.now.bytes += u64::from(payload);
+            count(&mut self.now.bytes, u64::from(payload));
             self.now.largest = self.now.largest.max(payload);
         } else {
             self.close(mss);
@@ -154,7 +153,7 @@ impl Bursts {
     #[inline]
     pub fn acknowledged(&mut self, t: i64, newly: u64) {
         self.released = newly;
-        self.gathered += newly;
+        count(&mut self.gathered, newly);
         self.acks = self.acks.saturating_add(1);
         self.last_ack_t = t;
     }

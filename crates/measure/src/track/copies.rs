@@ -66,9 +66,9 @@ fn fingerprint(p: &Packet) -> u64 {
     let content = u64::from(p.id) << 32 ^ u64::from(p.seq);
     let rest = u64::from(p.ack) << 32 | u64::from(p.checksum) << 16 | u64::from(p.flags);
     let more = u64::from(stamp) << 32 | u64::from(p.payload);
+    let first = fold(content ^ 0x9e37_79b9_7f4a_7c15, ends);
     fold(
-        fold(content ^ 0x9e37_79b9_7f4a_7c15, ends)
-            ^ fold(rest ^ 0x1319_8a2e_0370_7344, more ^ 0xa409_3822_299f_31d0),
-        0x9e37_79b9_7f4a_7c15,
+        first ^ rest ^ 0x1319_8a2e_0370_7344,
+        more ^ 0xa409_3822_299f_31d0,
     )
 }

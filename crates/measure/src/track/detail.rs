@@ -5,6 +5,7 @@
 //! section 16.3 (ACK compression: ACKs closer together than the data they answer can have arrived).
 
 use super::bursts::Bursts;
+use super::count;
 use super::half::RoundTrips;
 use super::limits::{Limited, Limits};
 use super::quantiles::Quantiles;
@@ -200,8 +201,8 @@ impl Detail {
     #[inline]
     pub(super) fn sent(&mut self, t: i64, fresh: u64, again: u64, in_flight: u64) {
         let bin = self.course.at(t);
-        bin.fresh_bytes += fresh;
-        bin.again_bytes += again;
+        count(&mut bin.fresh_bytes, fresh);
+        count(&mut bin.again_bytes, again);
         bin.in_flight_max = bin.in_flight_max.max(in_flight);
     }
 
@@ -242,7 +243,7 @@ impl Detail {
 
     #[inline]
     pub(super) fn acknowledged(&mut self, t: i64, newly: u64, sent: i64, srtt: i64) {
-        self.course.at(t).acked_bytes += newly;
+        count(&mut self.course.at(t).acked_bytes, newly);
         self.bursts.acknowledged(t, newly);
         self.bunches
             .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));

@@ -3,6 +3,7 @@
 mod cause;
 
 use super::bursts::BurstKind;
+use super::count;
 use super::detail::{Detail, UnderWay};
 use super::events::{Events, NOTHING, Retransmission};
 use super::limits::Moment;
@@ -60,7 +61,7 @@ impl RoundTrips {
             self.min_ns.min(rtt)
         };
         self.max_ns = self.max_ns.max(rtt);
-        self.count += 1;
+        count(&mut self.count, 1);
         self.sum_ns = self.sum_ns.saturating_add(rtt);
     }
     pub fn mean_ns(&self) -> Option<f64> {
@@ -174,7 +175,7 @@ impl State {
     /// Whether packets take hardly any time from here to the sender and back, and far less than to the receiver.
     #[inline]
     fn is_near(&self, away: i64) -> bool {
-        away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt / 4)
+        away <= NEAR_NS && (self.srtt == 0 || 4 * away <= self.srtt)
     }
 
     fn repair(&self) -> &Repair {
@@ -201,6 +202,8 @@ pub(super) struct Other {
     window: Option<u32>,
     mss: Option<u16>,
     window_scale: Option<u8>,
+    /// It understands SACK.
+    sack: bool,
     /// Least time from here to this direction's sender and back.
     away: i64,
 }
@@ -282,6 +285,7 @@ impl Side {
             window: self.state.window_seen.then_some(self.state.window),
             mss: self.half.mss,
             window_scale: self.half.window_scale,
+            sack: self.half.sack_permitted,
             away: self.half.rtt.min_ns,
         }
     }
@@ -290,7 +294,7 @@ impl Side {
     #[inline]
     pub fn is_news(&self, p: &Packet) -> bool {
         let s = &self.state;
-        let (known, said) = match p.occupied() {
+        let (known, said) = match p.occupied {
             0 => (s.acked, p.ack.wrapping_sub(1)),
             _ => (s.next, p.seq),
         };
@@ -307,7 +311,7 @@ impl Side {
             None => half.first_ns = Some(p.t),
         }
         half.last_ns = Some(p.t);
-        c.packets += 1;
+        count(&mut c.packets, 1);
         half.timestamps |= p.timestamps().is_some();
         const RARE: u8 = flag::ECE | flag::CWR | flag::SYN | flag::FIN | flag::RST;
         if p.is_marked() || p.window == 0 || p.flags & RARE != 0 {
@@ -360,10 +364,11 @@ impl Side {
             s.base = ORIGIN + u64::from(p.seq);
             (s.next, s.una) = (s.base, s.base);
         }
-        let occupied = p.occupied();
+        let occupied = u64::from(p.occupied);
         if occupied == 0 {
             return;
         }
+        let near = s.is_near(other.away);
         if p.has(flag::SYN) {
             self.half.isn.get_or_insert(p.seq);
         }
@@ -371,8 +376,8 @@ impl Side {
         let end = start + occupied;
         if p.payload > 0 {
             let c = &mut self.half.counts;
-            c.data_packets += 1;
-            c.data_bytes += u64::from(p.payload);
+            count(&mut c.data_packets, 1);
+            count(&mut c.data_bytes, u64::from(p.payload));
             c.largest = c.largest.max(p.payload);
             // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
             if other.window == Some(0) && !p.has(flag::SYN | flag::FIN) {
@@ -382,7 +387,7 @@ impl Side {
             if !self.state.mss_known {
                 self.learn_mss(p, other.mss);
             }
-            self.detail_before(p, start, self.state.is_near(other.away));
+            self.detail_before(p, start, near);
         }
         let s = &mut self.state;
         if p.has(flag::FIN) {
@@ -404,11 +409,11 @@ impl Side {
             s.next = end;
             u64::from(p.payload)
         } else {
-            self.again(p, start..end, self.state.is_near(other.away))
+            self.again(p, start..end, near, other.sack || self.half.isn.is_none())
         };
-        self.half.counts.unique_bytes += fresh;
+        count(&mut self.half.counts.unique_bytes, fresh);
         self.state.data_t = p.t;
-        let in_flight = self.flight(p, fresh, other);
+        let in_flight = self.flight(p, fresh, other, near);
         watch.act(Act::Sent {
             t: p.t,
             position,
@@ -455,7 +460,7 @@ impl Side {
 
     /// Bytes outstanding after a transmission.
     #[inline(always)]
-    fn flight(&mut self, p: &Packet, fresh: u64, other: Other) -> u64 {
+    fn flight(&mut self, p: &Packet, fresh: u64, other: Other, near: bool) -> u64 {
         let payload = u64::from(p.payload);
         let s = &mut self.state;
         let outstanding = s.next - s.una.min(s.next);
@@ -465,7 +470,7 @@ impl Side {
         let mut in_flight = outstanding.saturating_sub(sacked);
         c.in_flight_max = c.in_flight_max.max(in_flight);
         if !s.ack_of_data {
-            c.initial_window += payload;
+            count(&mut c.initial_window, payload);
         }
         if let Some(d) = &mut self.half.detail {
             let mut now = Moment {
@@ -476,7 +481,7 @@ impl Side {
                 repairing: s.recovery != Recovery::None,
                 over: false,
             };
-            if !s.is_near(other.away) {
+            if !near {
                 let echo = p.timestamps().map(|x| x.1);
                 let (una, window) = d.known_at(p.t, other.away, echo);
                 (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
@@ -490,7 +495,7 @@ impl Side {
 
     /// A packet that begins below what was sent already; says how much of its payload is new.
     #[inline(never)]
-    fn again(&mut self, p: &Packet, span: Range<u64>, near: bool) -> u64 {
+    fn again(&mut self, p: &Packet, span: Range<u64>, near: bool, sack: bool) -> u64 {
         let (t, start, end) = (p.t, span.start, span.end);
         let data_start = start + u64::from(p.has(flag::SYN));
         let data_end = data_start + u64::from(p.payload);
@@ -562,7 +567,8 @@ impl Side {
         if keep_alive {
             self.half.events_mut().keep_alives += u64::from(old > 0);
         } else if old > 0 {
-            self.retransmitted(t, start, end, old, before, near);
+            let sack = sack && (self.half.sack_permitted || self.half.isn.is_none());
+            self.retransmitted(t, start..end, old, before, near, sack);
         }
         fresh_data
     }
@@ -570,13 +576,13 @@ impl Side {
     fn retransmitted(
         &mut self,
         t: i64,
-        start: u64,
-        end: u64,
+        Range { start, end }: Range<u64>,
         bytes: u64,
         before: Option<Segment>,
         near: bool,
+        sack: bool,
     ) {
-        let cause = self.cause(t, start, end, before, near);
+        let cause = self.cause(t, start..end, before, near, sack);
         self.chain(t, start, before.map(|s| s.t), cause);
         let needless = end <= self.state.una;
         let one = Retransmission {
@@ -617,8 +623,8 @@ impl Side {
         }
         s.ack_t = t;
         let ack = extend(s.una, p.ack);
-        let pure = p.occupied() == 0;
-        from.half.counts.pure_acks += u64::from(pure);
+        let pure = p.occupied == 0;
+        count(&mut from.half.counts.pure_acks, u64::from(pure));
         if let (Some(d), Some((_, echo))) = (&mut self.half.detail, p.timestamps()) {
             d.echoed(t, echo);
         }
@@ -730,7 +736,7 @@ impl Side {
                     watch.act(Act::RoundTrip { sent: front.t, rtt });
                 }
             } else {
-                self.half.counts.acked_cumulatively += 1;
+                count(&mut self.half.counts.acked_cumulatively, 1);
             }
             latest = latest.max(front.t);
         }

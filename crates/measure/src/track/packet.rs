@@ -18,6 +18,8 @@ pub(super) struct Packet {
     pub ack: u32,
     /// Bytes of data on the wire.
     pub payload: u32,
+    /// Sequence numbers that it takes: those of its data, SYN and FIN.
+    pub occupied: u32,
     /// IP's identification; 0 where there is none.
     pub id: u32,
     /// TSval and TSecr, where there are any: apart, for what is written in parts is slow to read as a whole.
@@ -58,17 +60,17 @@ impl Packet {
         }
     }
 
-    /// Sequence numbers are taken by data, SYN and FIN.
-    #[inline(always)]
-    pub fn occupied(&self) -> u64 {
-        u64::from(self.payload) + u64::from(self.has(flag::SYN)) + u64::from(self.has(flag::FIN))
-    }
-
     /// Congestion was experienced on the way (RFC 3168).
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
         self.traffic_class & 3 == 3
     }
+}
+
+#[inline(always)]
+fn occupied(payload: u32, flags: u8) -> u32 {
+    // SYN is the second bit, FIN the first. No packet holds 4 GiB.
+    payload.saturating_add(u32::from(flags & flag::FIN) + u32::from(flags >> 1 & 1))
 }
 
 /// What most packets carry besides timestamps.
@@ -105,6 +107,7 @@ impl Batch {
             seq: tcp.seq,
             ack: tcp.ack,
             payload: tcp.payload,
+            occupied: occupied(tcp.payload, tcp.flags),
             id: frame.id,
             stamp,
             echo,
@@ -147,6 +150,7 @@ impl Batch {
             }
             (stamp, echo) = (four(4), four(8));
         }
+        let payload = ip_len - 20 - header;
         let (key, swapped) = Key::of_ipv4(four(26), two(34), four(30), two(36));
         self.packets.push(Packet {
             key,
@@ -154,7 +158,8 @@ impl Batch {
             t,
             seq: four(38),
             ack: four(42),
-            payload: ip_len - 20 - header,
+            payload,
+            occupied: occupied(payload, d[47]),
             id: u32::from(two(18)),
             stamp,
             echo,

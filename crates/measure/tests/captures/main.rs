@@ -1,6 +1,8 @@
 //! Captures from their first byte to what is said of the connections in them.
 
+mod behaviour;
 mod ends;
+mod hostile;
 mod packets;
 mod reading;
 mod tracking;

@@ -9,6 +9,7 @@
 use super::{Chain, Recovery, Side};
 use crate::track::events::{Break, Cause};
 use crate::track::segments::Segment;
+use std::ops::Range;
 
 /// Fewer retransmissions in a row are no break of the path but a loss.
 const BREAK_LEAST: usize = 3;
@@ -35,10 +36,10 @@ impl Side {
     pub(super) fn cause(
         &mut self,
         t: i64,
-        start: u64,
-        end: u64,
+        Range { start, end }: Range<u64>,
         before: Option<Segment>,
         near: bool,
+        sack: bool,
     ) -> Cause {
         let s = &self.state;
         let timeout = self.timeout_ns();
@@ -48,6 +49,15 @@ impl Side {
         let prompted = near && t - s.ack_t <= PROMPT_NS;
         let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
         let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
+        // RFC 8985 section 7.2: the last segment, sent once, when nothing was heard for two round trips (and as long
+        // as a receiver holds an ACK back, where it is alone), before the retransmission timer; not while SACK tells
+        // of a loss, and only where SACK can tell.
+        let last_once = end == s.next && before.is_some_and(|b| b.again == 0);
+        let pause =
+            s.srtt > 0 && quiet >= 2 * s.srtt - s.srtt / 8 && quiet < timeout - timeout / 32;
+        if near && sack && last_once && pause && s.segments.sacked_bytes() == 0 {
+            return Cause::TailProbe;
+        }
         if timer && overdue && !(end == s.next && !at_front && waited < timeout) {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
@@ -55,6 +65,11 @@ impl Side {
         if s.una < s.repair().recover {
             match s.recovery {
                 // The repair itself was lost: only the timer notices.
+                // Without SACK no ACK has the same segment sent a third time (RFC 6582 section 3.2).
+                Recovery::Fast if !sack && at_front && before.is_some_and(|b| b.again > 0) => {
+                    self.enter(Recovery::Timeout, t);
+                    return Cause::Timeout;
+                }
                 Recovery::Fast
                     if !prompted
                         && before.is_some_and(|b| b.again > 0)

@@ -1,0 +1,281 @@
+//! What senders and receivers do of their own accord: bursts, waiting, bunches of ACKs, queues, needless repairs.
+
+use crate::packets::{ACK, MS, SYN, T0, Tcp};
+use measure::capture::{LinkType, Record};
+use measure::track::{BurstKind, Cause, Half, Settings, Tracker, Traffic, queue};
+
+const US: i64 = 1000;
+/// The other end takes segments of 1000 bytes, and understands SACK.
+const MSS_1000: [u8; 8] = [2, 4, 3, 232, 4, 2, 1, 1];
+
+/// Packets of one connection, seen at its client: 30 ms to the server and back.
+struct Line {
+    packets: Vec<(i64, Tcp)>,
+}
+
+impl Line {
+    fn new() -> Line {
+        let mut line = Line {
+            packets: Vec::new(),
+        };
+        line.at(0, Tcp::there(1000, 0, 0).flags(SYN).options(&MSS_1000));
+        line.at(
+            30 * MS,
+            Tcp::back(5000, 1001, 0).flags(SYN | ACK).options(&MSS_1000),
+        );
+        line.at(30 * MS + 20 * US, Tcp::there(1001, 5001, 0));
+        line
+    }
+
+    fn at(&mut self, t: i64, packet: Tcp) {
+        let id = self.packets.len() as u16 + 1;
+        self.packets.push((T0 + t, packet.id(id)));
+    }
+
+    /// So many segments of 1000 bytes 10 µs apart, from the `first`-th on.
+    fn send(&mut self, t: i64, first: u32, segments: u32) {
+        for i in 0..segments {
+            self.at(
+                t + i64::from(i) * 10 * US,
+                Tcp::there(1001 + 1000 * (first + i), 5001, 1000),
+            );
+        }
+    }
+
+    /// An ACK of the first `segments`.
+    fn ack(&mut self, t: i64, segments: u32) {
+        self.at(t, Tcp::back(5001, 1001 + 1000 * segments, 0));
+    }
+
+    /// Six segments one by one, each answered after 30 ms; ends at 660 ms.
+    fn warmed_up() -> Line {
+        let mut line = Line::new();
+        for i in 0..6 {
+            let t = (100 + 100 * i64::from(i)) * MS;
+            line.send(t, i, 1);
+            line.ack(t + 30 * MS, i + 1);
+        }
+        line
+    }
+
+    fn track(&self) -> Traffic {
+        let mut packets = self.packets.clone();
+        packets.sort_by_key(|p| p.0);
+        let mut tracker = Tracker::new(Settings::default());
+        for (t, p) in &packets {
+            let data = p.ethernet();
+            tracker.record(&Record {
+                t_ns: Some(*t),
+                link: LinkType::ETHERNET,
+                original_len: data.len() as u32,
+                data: &data,
+            });
+        }
+        tracker.finish()
+    }
+
+    fn there(&self) -> Half {
+        self.track().connections[0].halves[0].clone()
+    }
+
+    fn bursts(&self) -> [u64; 4] {
+        self.there().detail().unwrap().bursts.count
+    }
+}
+
+const OFFLOAD: usize = BurstKind::Offload as usize;
+const ACKS: usize = BurstKind::Acks as usize;
+const APPLICATION: usize = BurstKind::Application as usize;
+
+#[test]
+fn a_burst_is_put_down_to_what_released_it() {
+    let only = |kind: usize, n: u64| {
+        let mut counts = [0; 4];
+        counts[kind] = n;
+        counts
+    };
+    let mut line = Line::warmed_up();
+    assert_eq!(line.bursts(), [0; 4], "single segments are none");
+    // After a pause, and no ACK since the last segment: the application wrote.
+    line.send(900 * MS, 6, 4);
+    assert_eq!(line.bursts(), only(APPLICATION, 1));
+
+    // One ACK of four segments releases four at once.
+    line.ack(930 * MS, 10);
+    line.send(930 * MS + 50 * US, 10, 4);
+    let mut counts = only(APPLICATION, 1);
+    counts[ACKS] = 1;
+    assert_eq!(line.bursts(), counts);
+
+    // Two ACKs of two segments each, and only then four segments: they were gathered.
+    line.ack(960 * MS, 12);
+    line.ack(970 * MS, 14);
+    line.send(975 * MS, 14, 4);
+    counts[OFFLOAD] = 1;
+    assert_eq!(line.bursts(), counts);
+
+    // A packet of three segments was not yet cut.
+    line.ack(1005 * MS, 18);
+    line.at(1100 * MS, Tcp::there(19_001, 5001, 3000));
+    counts[OFFLOAD] = 2;
+    assert_eq!(line.bursts(), counts);
+}
+
+#[test]
+fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
+    use measure::track::Blame;
+    let blamed = |lost: u32| {
+        let mut line = Line::warmed_up();
+        line.send(900 * MS, 6, 4);
+        line.ack(930 * MS, 6 + lost);
+        line.at(1300 * MS, Tcp::there(7001 + 1000 * lost, 5001, 1000));
+        line.ack(1330 * MS, 10);
+        line.there().events().losses().collect::<Vec<_>>()
+    };
+    assert_eq!(blamed(0), [Blame::Neither]);
+    assert_eq!(blamed(2), [Blame::Burst(BurstKind::Application)]);
+}
+
+#[test]
+fn time_is_put_down_to_window_application_or_network() {
+    let limited = |line: &Line| line.there().detail().unwrap().limited();
+    let before = limited(&Line::warmed_up());
+    let spent = |line: &Line| {
+        let now = limited(line);
+        (
+            (now.sender_ns - before.sender_ns) / MS,
+            (now.receiver_ns - before.receiver_ns) / MS,
+            (now.network_ns - before.network_ns) / MS,
+        )
+    };
+    // From the last ACK at 630 ms to 700 ms there was nothing to send. Then two full segments fill the window for 30 ms.
+    let mut line = Line::warmed_up();
+    line.packets.last_mut().unwrap().1.window = 2000;
+    line.send(700 * MS, 6, 2);
+    line.ack(730 * MS, 8);
+    let (sender, receiver, network) = spent(&line);
+    assert_eq!((sender, network), (70, 0));
+    assert!((29..=30).contains(&receiver), "{receiver}");
+    // The same two segments into an open window: the network's 30 ms.
+    let mut line = Line::warmed_up();
+    line.send(700 * MS, 6, 2);
+    line.ack(730 * MS, 8);
+    assert_eq!(spent(&line), (70, 0, 30));
+    // A short segment was all there was.
+    let mut line = Line::warmed_up();
+    line.at(700 * MS, Tcp::there(7001, 5001, 300));
+    line.at(730 * MS, Tcp::back(5001, 7301, 0));
+    assert_eq!(spent(&line), (100, 0, 0));
+    // A closed window stays the receiver's fault until it opens.
+    let mut line = Line::warmed_up();
+    line.packets.last_mut().unwrap().1.window = 0;
+    line.at(1030 * MS, Tcp::back(5001, 7001, 0));
+    line.send(1040 * MS, 6, 1);
+    assert_eq!(spent(&line), (10, 400, 0));
+    assert_eq!(
+        line.track().connections[0].halves[1].events().zero_windows,
+        1
+    );
+}
+
+#[test]
+fn acks_that_come_closer_together_than_their_data_left_are_bunched() {
+    let bunches = |gap: i64| {
+        let mut line = Line::warmed_up();
+        for i in 0..5u32 {
+            line.send((700 + 10 * i64::from(i)) * MS, 6 + i, 1);
+            line.ack(800 * MS + i64::from(i) * gap, 7 + i);
+        }
+        let b = line.there().detail().unwrap().bunches;
+        (b.rows, b.acks)
+    };
+    assert_eq!(bunches(50 * US), (1, 5));
+    assert_eq!(bunches(10 * MS), (0, 0), "as far apart as the data");
+}
+
+#[test]
+fn the_initial_window_is_what_left_before_the_first_ack_of_data() {
+    let mut line = Line::new();
+    line.send(31 * MS, 0, 10);
+    line.ack(61 * MS, 10);
+    line.send(62 * MS, 10, 20);
+    assert_eq!(line.there().counts.initial_window, 10_000);
+    assert_eq!(line.there().counts.outstanding_max, 20_000);
+}
+
+#[test]
+fn a_time_out_whose_first_copy_had_arrived_is_needless() {
+    let mut line = Line::warmed_up();
+    line.send(700 * MS, 6, 3);
+    line.send(1100 * MS, 6, 1);
+    line.ack(1110 * MS, 9);
+    // RFC 2883: the receiver tells that the second copy came as well.
+    line.at(1130 * MS, Tcp::back(5001, 10_001, 0).sack(&[(7001, 8001)]));
+    let half = line.there();
+    let r = half.events().retransmissions[0];
+    assert_eq!((r.cause, r.needless), (Cause::Timeout, true));
+    assert_eq!(half.events().losses().count(), 0);
+    assert_eq!(line.track().connections[0].halves[1].events().dsacks, 1);
+}
+
+#[test]
+fn a_fast_retransmission_of_what_was_only_overtaken_is_needless() {
+    let repaired = |told: bool| {
+        let mut line = Line::warmed_up();
+        line.send(700 * MS, 6, 5);
+        for i in 0..4 {
+            line.ack(731 * MS + i * 10 * US, 6);
+        }
+        line.send(731 * MS + 50 * US, 6, 1);
+        line.ack(732 * MS, 11);
+        if told {
+            line.at(762 * MS, Tcp::back(5001, 12_001, 0).sack(&[(7001, 8001)]));
+        }
+        let half = line.there();
+        let r = half.events().retransmissions[0];
+        (r.cause, r.needless)
+    };
+    assert_eq!(repaired(true), (Cause::Fast, true));
+    assert_eq!(repaired(false), (Cause::Fast, false));
+}
+
+#[test]
+fn one_segment_in_flight_is_probed_before_its_time_out() {
+    let again = |after: i64, sack: bool| {
+        let mut line = Line::warmed_up();
+        if !sack {
+            line.packets[1].1.options = vec![2, 4, 3, 232];
+        }
+        line.send(700 * MS, 6, 1);
+        line.send((700 + after) * MS, 6, 1);
+        line.there().events().retransmissions[0].cause
+    };
+    // Two round trips and the 40 ms for which an ACK may be held back; the timer would run out after 230 ms.
+    assert_eq!(again(100, true), Cause::TailProbe);
+    assert_eq!(again(231, true), Cause::Timeout);
+    assert_ne!(
+        again(100, false),
+        Cause::TailProbe,
+        "who has no SACK probes nothing"
+    );
+}
+
+#[test]
+fn what_round_trips_exceed_the_least_by_is_waiting() {
+    let mut line = Line::warmed_up();
+    // A queue that grows by 10 ms with each of twenty segments, half a second apart.
+    for i in 0..20u32 {
+        let t = (1000 + 500 * i64::from(i)) * MS;
+        line.send(t, 6 + i, 1);
+        line.ack(t + (30 + 10 * i64::from(i)) * MS, 7 + i);
+    }
+    let traffic = line.track();
+    let waits = queue::waits(&traffic.connections);
+    assert_eq!(waits.len(), 1, "only one direction carried data");
+    let w = &waits[0];
+    assert_eq!((w.connection, w.direction, w.base_ns), (0, 0, 30 * MS));
+    let most = w.course.iter().map(|(_, wait)| *wait).max();
+    assert_eq!(most, Some(190 * MS));
+    // The course begins with the fifth segment; the round trips before it count for the least one only.
+    assert_eq!(w.course.iter().filter(|(_, wait)| *wait == 0).count(), 3);
+}
