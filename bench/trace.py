@@ -216,6 +216,13 @@ CAPTURES = {
     "flows10k": make_small,
     "flows200k": make_synthetic,
 }
+# Ratios asked for in issue 6: at least so many times faster than the rivals, at most so many times `cat`, and a share of
+# tcptrace's memory.
+ASKED = {
+    "big": {"tcptrace -n -l -r": 3.3, "tshark ack_rtt": 200, "cat": 3},
+    "flows10k": {"tcptrace -n -l -r": 9, "tshark ack_rtt": 115},
+    "flows200k": {"tcptrace -n -l -r": 12, "memory": 6},
+}
 TSHARK = ["tshark", "-n", "-d", "tcp.port==5201-5203,data", "-o", "tcp.desegment_tcp_streams:false", "-r"]
 FIELDS = ["time_epoch", "stream", "seq", "len", "analysis.ack_rtt", "analysis.retransmission", "analysis.out_of_order"]
 
@@ -230,8 +237,7 @@ def commands(file, tailback, with_tshark):
     if shutil.which("tcptrace"):
         yield "tcptrace -n -l -r", ["tcptrace", "-n", "-l", "-r", f], None
     if with_tshark and shutil.which("tshark"):
-        # Hours on a large file: once is enough.
-        yield "tshark -z conv,tcp", [*TSHARK, f, "-q", "-z", "conv,tcp"], 1
+        # Minutes on a large file: once is enough.
         fields = [x for name in FIELDS for x in ("-e", ("frame." if name == "time_epoch" else "tcp.") + name)]
         yield "tshark ack_rtt", [*TSHARK, f, "-T", "fields", *fields], 1
 
@@ -283,6 +289,13 @@ def compare(name, file, args):
     size = sum(part.stat().st_size for part in recording.rglob("*") if part.is_file())
     print(f"the recording has {size / 1e6:.1f} MB")
     shutil.rmtree(recording)
+    for label, asked in ASKED.get(name, {}).items():
+        if label == "memory" and (rival := runs.get("tcptrace -n -l -r")):
+            print(f"asked: a sixth of tcptrace's memory; it takes {rival[0][1] / max(m for _, m in runs['tailback']):.1f} times ours")
+        elif label == "cat":
+            print(f"asked: at most {asked} times cat; {ours / min(s for s, _ in runs['cat']):.2f}")
+        elif label in runs:
+            print(f"asked: {asked} times faster than {label}; {min(s for s, _ in runs[label]) / ours:.1f}")
 
 
 def main():
