@@ -270,10 +270,11 @@ fn what_round_trips_exceed_the_least_by_is_waiting() {
         line.ack(t + (30 + 10 * i64::from(i)) * MS, 7 + i);
     }
     let traffic = line.track();
-    let waits = queue::waits(&traffic.connections);
+    let ways = [0, 1].map(|way| queue::Trail::of(&traffic.connections[0], way));
+    let waits = queue::waits(ways.into_iter());
     assert_eq!(waits.len(), 1, "only one direction carried data");
     let w = &waits[0];
-    assert_eq!((w.connection, w.direction, w.base_ns), (0, 0, 30 * MS));
+    assert_eq!((w.trail, w.base_ns), (0, 30 * MS));
     let most = w.course.iter().map(|(_, wait)| *wait).max();
     assert_eq!(most, Some(190 * MS));
     // The course begins with the fifth segment; the round trips before it count for the least one only.

@@ -134,7 +134,11 @@ pub fn survive(bytes: &[u8]) {
             }
         }
     }
-    queue::waits(&traffic.connections);
+    let ways = traffic
+        .connections
+        .iter()
+        .flat_map(|c| [0, 1].map(|way| (c, way)));
+    queue::waits(ways.map(|(c, way)| queue::Trail::of(c, way)));
     let crowded = crowded.finish();
     assert_eq!(crowded.totals.packets, packets as u64);
 }
