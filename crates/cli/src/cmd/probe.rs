@@ -384,6 +384,5 @@ pub fn draw(path: &Path, page: bool) -> anyhow::Result<String> {
 
 /// Whether a recording is of a probe.
 pub fn made(path: &Path) -> anyhow::Result<bool> {
-    // What is damaged in it is told where it is used.
-    Ok(store::read_meta_noting(path, &mut Vec::new())?.verb == "probe")
+    Ok(crate::gather::meta(path)?.verb == "probe")
 }

@@ -14,7 +14,7 @@ const TOP: usize = 20;
 
 /// Whether a recording is of a capture at one place.
 pub fn made(path: &Path) -> anyhow::Result<bool> {
-    let meta = store::read_meta(path)?;
+    let meta = gather::meta(path)?;
     Ok(meta.verb == "trace" && meta.plan.get("captures").is_some())
 }
 
