@@ -158,6 +158,12 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
             span,
         }
     });
+    let mut targets: Vec<_> = series
+        .iter()
+        .map(|(name, s)| target(name, s, &request))
+        .collect();
+    // Our own probes first, others by name.
+    targets.sort_by_key(|t| t.target != "udp");
     Ok(Statistics {
         version: STATISTICS_VERSION,
         title: meta.title,
@@ -166,10 +172,7 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         from_ns,
         to_ns,
         excluded: excluded.collect(),
-        targets: series
-            .iter()
-            .map(|(name, s)| target(name, s, &request))
-            .collect(),
+        targets,
     })
 }
 
