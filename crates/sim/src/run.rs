@@ -219,8 +219,9 @@ pub fn run(
     );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
-    // A run stops for nobody more often than that.
-    let slice = (scenario.duration / 200).max(Duration::from_millis(200));
+    // A run stops for nobody more often than that, and soon for one who wants it to end.
+    let slice =
+        (scenario.duration / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
     let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
     let mut traffic_due = match scenario.sample.traffic {
         Some(every) if recording => Time::ZERO + every,

@@ -156,12 +156,34 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     if done < jobs.len() {
         eprintln!(
-            "tailback: ended early: {done} of {} runs are complete and counted",
-            jobs.len()
+            "tailback: ended early: {done} of {} runs are complete and counted{}",
+            jobs.len(),
+            missing(&results, args.seeds)
         );
         return Ok(Outcome::CouldNotMeasure);
     }
     Ok(Outcome::Done)
+}
+
+/// Which values of a sweep lack runs, and how many.
+fn missing(results: &[(&Point, Vec<&sim::Outcome>)], seeds: u64) -> String {
+    let lacking = results.iter().filter_map(|(point, outcomes)| {
+        let left = seeds - outcomes.len() as u64;
+        let labels = point
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let labels: Vec<String> = labels.collect();
+        (left > 0 && !labels.is_empty()).then(|| match seeds {
+            1 => labels.join(" "),
+            _ => format!("{} ({left} of {seeds} seeds)", labels.join(" ")),
+        })
+    });
+    let lacking: Vec<String> = lacking.collect();
+    match lacking.is_empty() {
+        true => String::new(),
+        false => format!("; missing: {}", few(&lacking)),
+    }
 }
 
 fn split<'a>(pair: &'a str, option: &str, example: &str) -> anyhow::Result<(&'a str, &'a str)> {
