@@ -18,6 +18,7 @@ use base::{Bytes, Duration, Time};
 
 /// What is inside, and its times.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Entry<T> {
     arrived: Time,
     /// When its transmission begins.
@@ -174,6 +175,13 @@ impl<T: Copy + Default> Express<T> {
             ring[(number & mask) as usize] = *self.entry(number);
         }
         (self.ring, self.mask) = (ring, mask);
+    }
+
+    /// Makes room for as many as there are, so that they need not be looked through soon again.
+    pub fn make_room(&mut self) {
+        if self.next.wrapping_sub(self.first) > self.mask / 2 {
+            self.grow();
+        }
     }
 
     /// Whether the next packet needs more memory, unless some are released before.

@@ -1,5 +1,6 @@
 //! The speed scenario without the scenario file: what a profiler should look at.
-//! `cargo run --release -p tailback-sim --example dumbbell [SECONDS] [FLOWS]`
+//! `cargo run --release -p tailback-sim --example dumbbell [SECONDS] [FLOWS] [MBIT_S]`, with a rate of its own without
+//! losses
 
 use base::rng::Streams;
 use base::{BitsPerSec, Bytes, Duration, Time};
@@ -23,29 +24,37 @@ fn line(rate: u64, delay_ms: u64, packets: u64) -> LinkParams {
 fn main() {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<u64>());
     let mut arg = |default| args.next().and_then(Result::ok).unwrap_or(default);
-    let (seconds, flows) = (arg(60), arg(10));
+    let (seconds, flows, own) = (arg(60), arg(10), arg(0));
+    let (mbps, queue, window) = match own {
+        0 => (100, 1000, 1_000_000),
+        own => (own, 25 * own, (own * 21_250 / flows).max(2000)),
+    };
     let streams = Streams::new(1);
     let mut network = Network::default();
-    let there = network.add_link(&line(100, 50, 1000), &streams, "there");
-    let back = network.add_link(&line(100, 50, 100_000), &streams, "back");
+    let there = network.add_link(&line(mbps, 50, queue), &streams, "there");
+    let back = network.add_link(&line(mbps, 50, 1_000_000), &streams, "back");
     network.watch(there);
     let settings = Settings {
         mss: Bytes::new(1000),
         header: Bytes::new(40),
         delayed_ack: false,
-        receive_window: Bytes::new(1_000_000),
+        receive_window: Bytes::new(window),
         ..Settings::default()
     };
     for i in 0..flows {
         let mut add = |name: &str| {
-            network.add_link(&line(1000, 5, 100_000), &streams, &format!("{name}/{i}"))
+            network.add_link(
+                &line(mbps.max(1000), 5, 1_000_000),
+                &streams,
+                &format!("{name}/{i}"),
+            )
         };
         let (a, b, c, d) = (add("out"), add("in"), add("home"), add("away"));
         network.connect(
             &settings,
             &[a, there, b],
             &[c, back, d],
-            Time::from_millis(100 * i),
+            Time::from_millis(1000 * i / flows),
             u64::MAX,
             &streams,
         );

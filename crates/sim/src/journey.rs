@@ -6,7 +6,7 @@ use crate::network::{Happening, Observer};
 use crate::plan::{self, End, Plan};
 use crate::run::Stats;
 use crate::scenario::{Scenario, ScenarioError};
-use crate::segment::Segment;
+use crate::segment::{Segment, flag};
 use crate::summary::Summary;
 use base::{Duration, Packet, Time};
 use serde::Serialize;
@@ -98,8 +98,8 @@ impl Observer for Follower {
         let Some(followed) = self.flows.get_mut(&packet.flow.0) else {
             return;
         };
-        // A SYN has neither payload nor a number.
-        if segment.flags & crate::segment::flag::SYN != 0 {
+        // What opens or closes a connection has neither payload nor a number.
+        if segment.is(flag::SYN | flag::ACK) {
             return;
         }
         match what {

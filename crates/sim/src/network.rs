@@ -34,6 +34,7 @@ use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fate, Fates, Reason};
 use link::{Express, Link, LinkParams, LinkStats};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// What an observer may want to see; nothing costs anything where it does not look.
 pub trait Observer {
@@ -153,6 +154,15 @@ impl LinkSlot {
         match &mut self.watch {
             Some(watch) => express.release(now, |waited| watch.sojourn.add_span(waited)),
             None => express.release(now, |_| {}),
+        }
+    }
+
+    /// What has come out by now makes room for what comes.
+    #[cold]
+    fn make_room(&mut self, now: Time) {
+        self.release(now);
+        if let Line::Express(express) = &mut self.line {
+            express.make_room();
         }
     }
 
@@ -331,6 +341,8 @@ pub struct Network {
     refusals: BTreeSet<(Time, LinkIndex, u32)>,
     pub connections: Vec<Connection>,
     hosts: Vec<Host>,
+    /// Of the application that was added last.
+    settings: Arc<Settings>,
     asks: Vec<Ask>,
     pub datagrams: Vec<Datagrams>,
     /// What stands at the end of the route of each flow.
@@ -368,6 +380,7 @@ impl Default for Network {
             refusals: BTreeSet::new(),
             connections: Vec::new(),
             hosts: Vec::new(),
+            settings: Arc::default(),
             asks: Vec::new(),
             datagrams: Vec::new(),
             owners: Vec::new(),

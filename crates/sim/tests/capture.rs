@@ -207,3 +207,45 @@ fn a_point_is_a_link_or_a_host_with_one() {
             .contains("Did you mean \"link/0\"?")
     );
 }
+
+#[test]
+fn a_transfer_that_ends_closes_in_both_directions() {
+    let scenario = scenario(
+        r#"
+        duration = "5 s"
+        link = { rate = "2 Mbit/s", delay = "10 ms", queue = "fifo:packets=10" }
+        tcp = { ecn = true }
+        flow = [{ kind = "bulk", size = "500001 B" }]
+        "#,
+    );
+    let file = &captured(&scenario, &["s0"], 128)[0];
+    let (mut first, mut fins, mut last) = (None, Vec::new(), None);
+    each_record(file, |r| {
+        let frame = frame::parse(r).unwrap();
+        let Transport::Tcp(tcp) = frame.transport else {
+            return;
+        };
+        let own = tcp.dst_port < tcp.src_port;
+        first.get_or_insert(tcp.seq);
+        let said = (own, tcp.seq, tcp.ack, tcp.payload, tcp.flags);
+        if tcp.has(frame::flag::FIN) {
+            fins.push(said);
+        }
+        last = Some(said);
+    });
+    // Payload begins behind the SYN and is 500 001 bytes; a FIN takes a number, like a SYN.
+    let end = first.unwrap().wrapping_add(1 + 500_001);
+    let [(true, seq, _, payload, _), (false, answer, ack, 0, _)] = fins[..] else {
+        panic!("{fins:?}");
+    };
+    assert_eq!(seq.wrapping_add(payload), end);
+    assert_eq!(ack, end.wrapping_add(1));
+    let closing = (
+        true,
+        end.wrapping_add(1),
+        answer.wrapping_add(1),
+        0,
+        frame::flag::ACK,
+    );
+    assert_eq!(last, Some(closing));
+}

@@ -195,7 +195,11 @@ impl Observer for Table {
             Happening::Received => return,
         };
         let ms = now.as_secs_f64() * 1e3;
+        // Only the receiver echoes what the data took to arrive.
+        let closing = s.is(flag::ACK) && s.delay.is_zero() && !s.is(flag::SYN);
+        let fin = if s.is(flag::FIN) { " FIN" } else { "" };
         let _ = match (s.is(flag::SYN), s.is(flag::ACK)) {
+            _ if closing => writeln!(self.text, "{ms:9.3} sender   {what} ACK"),
             (true, false) => writeln!(self.text, "{ms:9.3} sender   {what} SYN"),
             (true, true) => writeln!(self.text, "{ms:9.3} receiver {what} SYN ACK"),
             (false, true) => {
@@ -206,12 +210,12 @@ impl Observer for Table {
                     .collect();
                 writeln!(
                     self.text,
-                    "{ms:9.3} receiver {what} ACK {} {}",
+                    "{ms:9.3} receiver {what} ACK {} {}{fin}",
                     s.ack / 960,
                     blocks.join(" ")
                 )
             }
-            _ => writeln!(self.text, "{ms:9.3} sender   {what} {}", s.seq / 960),
+            _ => writeln!(self.text, "{ms:9.3} sender   {what} {}{fin}", s.seq / 960),
         };
     }
 }

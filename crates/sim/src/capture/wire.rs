@@ -8,7 +8,7 @@
 //!
 //! **Deviations**: headers whose size a scenario sets otherwise than 40 or 52 bytes: what is left of it stands
 //! behind the IP packet, as a trailer. A SYN carries its options even where the scenario's header has no room
-//! for them. The end that only receives sends no FIN, because the engine sends no answer to one.
+//! for them. A FIN takes a sequence number here that the engine does not count.
 
 use crate::network::Connection;
 use crate::plan::{End, Plan};
@@ -87,8 +87,8 @@ struct Ends {
     /// Packets with CE that have arrived, and whether the latest was one.
     ce_packets: u32,
     last_ce: bool,
-    /// Payload after which the application has nothing more to say.
-    ends_after: Option<u64>,
+    /// Payload after which the sender has said that it has nothing more to say.
+    ends_at: Option<u64>,
 }
 
 /// What one packet under way says beside what the engine knows.
@@ -176,7 +176,7 @@ impl Wires {
                     for (channel, c) in own.enumerate() {
                         let number = (channel == 0).then_some(number as u32);
                         let connection = &plan.network.connections[*c];
-                        wires.connect(connection, flow.hosts, number, plan.network.ends_after(*c));
+                        wires.connect(connection, flow.hosts, number);
                     }
                 }
                 End::Datagrams(i) => {
@@ -194,17 +194,11 @@ impl Wires {
     /// An application has opened a connection.
     pub fn opened(&mut self, application: usize, connection: &Connection) {
         if let Some(hosts) = self.hosts.get(&application) {
-            self.connect(connection, *hosts, None, None);
+            self.connect(connection, *hosts, None);
         }
     }
 
-    fn connect(
-        &mut self,
-        connection: &Connection,
-        hosts: (u32, u32),
-        number: Option<u32>,
-        ends_after: Option<u64>,
-    ) {
+    fn connect(&mut self, connection: &Connection, hosts: (u32, u32), number: Option<u32>) {
         let number = number.unwrap_or_else(|| {
             self.next += 1;
             self.next - 1
@@ -225,7 +219,7 @@ impl Wires {
         );
         let back = there.turned();
         self.add(connection.back_flow(), Stream { what: acks, ..back });
-        self.ends.push(ends(at, connection, ends_after));
+        self.ends.push(ends(at, connection));
     }
 
     fn add(&mut self, flow: FlowId, stream: Stream) {
@@ -324,7 +318,7 @@ impl Wires {
     }
 }
 
-fn ends(number: u32, connection: &Connection, ends_after: Option<u64>) -> Ends {
+fn ends(number: u32, connection: &Connection) -> Ends {
     let settings = connection.sender.settings();
     let stamped = settings.header.get() >= STAMPED;
     let options = if stamped { STAMPED - PLAIN } else { 0 };
@@ -353,7 +347,7 @@ fn ends(number: u32, connection: &Connection, ends_after: Option<u64>) -> Ends {
         ecn: connection.sender.ecn_use(),
         ce_packets: 0,
         last_ce: false,
-        ends_after,
+        ends_at: None,
     }
 }
 
@@ -368,6 +362,9 @@ impl Ends {
                 Some(EcnUse::L4s) => ECE | CWR | AE,
             };
             return (0, ace);
+        }
+        if segment.is(flag::FIN) {
+            self.ends_at = Some(segment.end());
         }
         let first = !std::mem::replace(&mut self.opened, true);
         let ace = match self.ecn {
@@ -416,7 +413,7 @@ impl Ends {
 
     /// Whether a FIN follows the byte before that position.
     fn is_end(&self, position: u64) -> bool {
-        self.ends_after == Some(position)
+        self.ends_at == Some(position)
     }
 
     fn header(
@@ -459,10 +456,12 @@ impl Ends {
                 ..header
             };
         }
-        let fin = self.is_end(segment.end());
+        let fin = segment.is(flag::FIN);
+        // What acknowledges the other end's FIN comes behind the own.
+        let last = segment.len == 0 && self.is_end(segment.seq);
         Tcp {
-            seq: self.number(0, segment.seq),
-            ack: self.number(1, 0),
+            seq: self.number(0, segment.seq + u64::from(last)),
+            ack: self.number(1, u64::from(last)),
             flags: header.flags
                 | if fin {
                     tcp_flag::FIN | tcp_flag::PSH
@@ -504,6 +503,12 @@ impl Ends {
         Tcp {
             seq: self.number(1, 0),
             ack: after(segment.ack),
+            flags: header.flags
+                | if segment.is(flag::FIN) {
+                    tcp_flag::FIN
+                } else {
+                    0
+                },
             window: match self.handshake {
                 true => (self.receive_window >> self.scale).min(0xffff) as u16,
                 false => unscaled,

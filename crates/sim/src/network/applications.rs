@@ -6,13 +6,14 @@ use crate::tcp::{Receiver, Sender, SenderStats, Settings};
 use base::Time;
 use base::rng::Streams;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// An application and its connections.
 pub struct Host {
     application: Box<dyn Application>,
     /// Its place in the agenda, where it has more than one connection; else its only sender acts for it.
     place: Option<u32>,
-    settings: Settings,
+    settings: Arc<Settings>,
     streams: Streams,
     /// Numbers of its connections, by channel.
     channels: Vec<usize>,
@@ -97,10 +98,13 @@ impl Network {
             self.way(far, back, sender, settings.dscp),
         ];
         let openings = application.openings();
+        if *self.settings != *settings {
+            self.settings = Arc::new(settings.clone());
+        }
         self.hosts.push(Host {
             application,
             place,
-            settings: settings.clone(),
+            settings: self.settings.clone(),
             streams: *streams,
             channels: Vec::new(),
             there: ways[0],
@@ -121,12 +125,6 @@ impl Network {
 
     pub fn host(&self, application: usize) -> &Host {
         &self.hosts[application]
-    }
-    /// Payload after which nothing more comes on a connection that stands as it was first opened; `None` where
-    /// that is not known.
-    pub fn ends_after(&self, connection: usize) -> Option<u64> {
-        let owner = self.connections[connection].application as usize;
-        self.hosts[owner].application.ends_after()
     }
     /// How a video has gone since the measurement began.
     pub fn video(&self, application: usize) -> Option<Watched> {
@@ -167,9 +165,13 @@ impl Network {
             false => (host.there, host.back),
             true => (host.back, host.there),
         };
-        let settings = Settings {
-            handshake: host.settings.handshake && opening.handshake,
-            ..host.settings.clone()
+        let settings = if opening.handshake || !host.settings.handshake {
+            host.settings.clone()
+        } else {
+            Arc::new(Settings {
+                handshake: false,
+                ..(*host.settings).clone()
+            })
         };
         let sender = Sender::new(settings, &host.streams, &format!("connection/{number}"));
         let receiver = Receiver::new(&host.settings);
@@ -308,6 +310,10 @@ impl Network {
                     }
                 }
                 Ask::Write(channel, bytes) => self.write(number, channel, bytes, now, observer),
+                Ask::Close(channel) => {
+                    let connection = self.hosts[number].channels[channel];
+                    self.connections[connection].sender.close();
+                }
                 Ask::Stop(channel) => {
                     let connection = self.hosts[number].channels[channel];
                     self.connections[connection].sender.withdraw();

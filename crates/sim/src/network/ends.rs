@@ -98,7 +98,7 @@ impl Network {
             dscp: way.dscp,
             segment: Segment { sent, ..segment },
         };
-        let number = self.arena.insert(flying);
+        let number = self.arena.insert(&flying);
         let packet = flying.packet(number, now);
         observer.packet(now, Happening::Sent, &packet, &flying.segment);
         let link = self.routes[way.position as usize] as usize;
@@ -139,8 +139,8 @@ impl Network {
                 break;
             };
             let header = connection.sender.settings().header.get() as u32;
-            // RFC 3168 section 6.1.1: a SYN is not ECN-capable.
-            let ecn = if outgoing.flags & flag::SYN != 0 {
+            // RFC 3168 sections 6.1.1 and 6.1.4: a SYN is not ECN-capable, nor is what has no data.
+            let ecn = if outgoing.len == 0 {
                 Ecn::NotEct
             } else {
                 connection.forward_ecn

@@ -179,7 +179,7 @@ impl Network {
                 if delivery.again {
                     // Its second copy needs a place of its own.
                     let copy = *flying;
-                    packet_number = self.arena.insert(copy);
+                    packet_number = self.arena.insert(&copy);
                     let name = PacketId(u64::from(packet_number));
                     observer.copied(packet.id, name);
                 }
@@ -268,7 +268,7 @@ impl Network {
                 return;
             };
             if express.is_full() {
-                slot.release(self.now);
+                slot.make_room(self.now);
             }
             let Line::Express(express) = &mut slot.line else {
                 return;

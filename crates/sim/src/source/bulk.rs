@@ -45,6 +45,9 @@ impl Application for Bulk {
         match (what, self.state) {
             (Told::Due, State::Waiting) => {
                 self.state = State::Writing;
+                if self.bytes < u64::MAX {
+                    asks.push(Ask::Close(0));
+                }
                 asks.push(Ask::Write(0, self.bytes));
             }
             (Told::Due, State::Writing) => {
@@ -74,10 +77,6 @@ impl Application for Bulk {
 
     fn is_over(&self) -> bool {
         self.state == State::Over
-    }
-
-    fn ends_after(&self) -> Option<u64> {
-        Some(self.bytes).filter(|bytes| *bytes < u64::MAX)
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Ask {
     Open(Channel, Opening),
     /// So many bytes more, as one message.
     Write(Channel, u64),
+    /// Nothing more will be written on a connection: its last segment says so.
+    Close(Channel),
     /// What has not been sent yet shall not be sent; what is under way is repaired.
     Stop(Channel),
 }
@@ -102,10 +104,6 @@ pub trait Application: Send {
     fn next_wakeup(&self) -> Option<Time>;
     /// It will write no more.
     fn is_over(&self) -> bool;
-    /// Payload after which its first connection has nothing more to carry; `None` where that is not known.
-    fn ends_after(&self) -> Option<u64> {
-        None
-    }
     /// How a video has gone until now.
     fn video(&self, _now: Time) -> Option<Watched> {
         None

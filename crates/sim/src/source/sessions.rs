@@ -123,6 +123,7 @@ impl Sessions {
         });
         self.under_way += 1;
         asks.push(Ask::Open(channel, THERE));
+        asks.push(Ask::Close(channel));
         asks.push(Ask::Write(channel, bytes));
     }
 

@@ -43,6 +43,10 @@ pub struct Receiver {
     delay: Duration,
     /// Data that arrived though it had already.
     duplicates: u64,
+    /// Where the data ends, once that is known.
+    ends_at: u64,
+    /// Set once all has come: this end closes too.
+    fin: u8,
 }
 
 impl Receiver {
@@ -63,6 +67,8 @@ impl Receiver {
             last_ce: false,
             delay: Duration::ZERO,
             duplicates: 0,
+            ends_at: u64::MAX,
+            fin: 0,
         }
     }
 
@@ -92,8 +98,11 @@ impl Receiver {
             // The last ACK of the handshake.
             return None;
         }
-        if segment.is(flag::CWR) {
-            self.echo = false;
+        if segment.is(flag::CWR | flag::FIN) {
+            self.echo &= !segment.is(flag::CWR);
+            if segment.is(flag::FIN) {
+                self.ends_at = segment.end();
+            }
         }
         self.delay = now.saturating_since(segment.sent);
         let ce = ecn == Ecn::Ce;
@@ -135,7 +144,12 @@ impl Receiver {
         self.waiting += 1;
         let quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
-        if at_once || changed || quick || self.waiting >= self.ack_every {
+        // A FIN is answered at once with this end's own, as by an application that closes when its reader is done.
+        let over = self.next == self.ends_at;
+        if over {
+            self.fin = flag::FIN;
+        }
+        if over || at_once || changed || quick || self.waiting >= self.ack_every {
             return Some(self.acknowledge(duplicate));
         }
         if self.ack_due.is_none() {
@@ -157,7 +171,7 @@ impl Receiver {
             ack: self.next,
             ce_bytes: self.ce_bytes,
             delay: self.delay,
-            flags: flag::ACK | if self.echo { flag::ECE } else { 0 },
+            flags: flag::ACK | self.fin | if self.echo { flag::ECE } else { 0 },
             ..Segment::default()
         };
         if self.sack {

@@ -6,7 +6,8 @@
 //! "Enhancing TCP's Loss Recovery Using Limited Transmit" (2001); RFC 8985, "The RACK-TLP Loss Detection
 //! Algorithm for TCP" (2021); RFC 9937, "Proportional Rate Reduction (PRR)" (2025).
 //!
-//! **Deviations**: no payload, no FIN; Nagle's algorithm is off. A retransmission keeps the boundaries
+//! **Deviations**: no payload; a FIN rides on the last segment of data, takes no sequence number and is never sent alone;
+//! Nagle's algorithm is off. A retransmission keeps the boundaries
 //! of its segment. Without SACK, each duplicate ACK counts as one full segment that has left the network.
 //!
 //! **Units**: bytes of payload from 0, ns.
@@ -24,6 +25,7 @@ use congestion::{
     Ack, Congestion, Controller, ControllerState, DeliveryRate, EcnUse, Idle, Recovery,
     RttEstimator, Sent, Setup, window_rate,
 };
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -115,7 +117,8 @@ impl std::ops::Add for SenderStats {
 }
 
 pub struct Sender {
-    settings: Settings,
+    /// Shared by those that are set alike.
+    settings: Arc<Settings>,
     controller: AnyController,
     rtt: RttEstimator,
     rate: DeliveryRate,
@@ -125,6 +128,10 @@ pub struct Sender {
     next: u64,
     /// Bytes that the application has handed over.
     written: u64,
+    /// It hands over no more.
+    closed: bool,
+    /// The other end's FIN is to be acknowledged.
+    fin_came: bool,
     episode: Episode,
     prr: Prr,
     halving: Halving,
@@ -168,7 +175,7 @@ const DUPLICATES: u64 = 3;
 
 impl Sender {
     /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
-    pub fn new(settings: Settings, streams: &Streams, name: &str) -> Sender {
+    pub fn new(settings: Arc<Settings>, streams: &Streams, name: &str) -> Sender {
         let setup = match settings.initial_window {
             Some(segments) => Setup::with_initial_segments(settings.mss, segments),
             None => Setup::new(settings.mss),
@@ -185,6 +192,8 @@ impl Sender {
             una: 0,
             next: 0,
             written: 0,
+            closed: false,
+            fin_came: false,
             episode: Episode::None,
             prr: Prr::default(),
             halving: Halving::default(),
@@ -221,6 +230,11 @@ impl Sender {
         self.written = self.written.saturating_add(bytes);
     }
 
+    /// The application has nothing more to write.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
     /// The application takes back what has not been sent yet.
     pub fn withdraw(&mut self) {
         self.written = self.next;
@@ -253,7 +267,7 @@ impl Sender {
         &self.rtt
     }
     #[inline]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
     /// What its controller makes of ECN; `None` where it is not negotiated.
@@ -295,6 +309,7 @@ impl Sender {
         if self.state != State::Established || ack.ack < self.una {
             return;
         }
+        self.fin_came |= ack.is(flag::FIN);
         let inflight_before = self.inflight();
         let una_before = self.una;
         let delivered_before = self.rate.delivered();
@@ -727,7 +742,11 @@ impl Sender {
             return self.probe(now);
         }
         if self.board.lost() == 0 && self.next == self.written {
-            return None;
+            return std::mem::take(&mut self.fin_came).then_some(Outgoing {
+                seq: self.next,
+                len: 0,
+                flags: flag::ACK,
+            });
         }
         if self.pace.is_some() && now < self.paced_until {
             self.held_until = self.paced_until;
@@ -798,7 +817,7 @@ impl Sender {
         Outgoing {
             seq,
             len: len as u32,
-            flags: if cwr { flag::CWR } else { 0 },
+            flags: self.fin_after(self.next) | if cwr { flag::CWR } else { 0 },
         }
     }
 
@@ -813,7 +832,17 @@ impl Sender {
         if self.rto_due == NEVER {
             self.set_timers(now);
         }
-        Outgoing { seq, len, flags: 0 }
+        let flags = self.fin_after(seq + u64::from(len));
+        Outgoing { seq, len, flags }
+    }
+
+    /// On the segment that ends there.
+    #[inline]
+    fn fin_after(&self, end: u64) -> u8 {
+        match self.closed && end == self.written {
+            true => flag::FIN,
+            false => 0,
+        }
     }
 
     /// What every data segment does.
