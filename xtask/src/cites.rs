@@ -77,6 +77,12 @@ const TITLES: &[(u32, &str)] = &[
         4180,
         "Common Format and MIME Type for Comma-Separated Values (CSV) Files",
     ),
+    (
+        4035,
+        "Protocol Modifications for the DNS Security Extensions",
+    ),
+    (8198, "Aggressive Use of DNSSEC-Validated Cache"),
+    (9715, "IP Fragmentation Avoidance in DNS over UDP"),
     (4193, "Unique Local IPv6 Unicast Addresses"),
     (4291, "IP Version 6 Addressing Architecture"),
     (4302, "IP Authentication Header"),

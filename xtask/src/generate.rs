@@ -278,6 +278,9 @@ fn unit_name(unit: Unit) -> String {
         Unit::Number => "number".to_owned(),
         Unit::Switch => "switch".to_owned(),
         Unit::Choice(words) => words.join(" or "),
+        Unit::Address => "address".to_owned(),
+        Unit::Name => "name".to_owned(),
+        Unit::List(Unit::Address) => "list of addresses".to_owned(),
         Unit::List(unit) => format!("list of {}s", unit_name(*unit)),
     }
 }
@@ -294,7 +297,7 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
         let default = p.default.unwrap_or("not set");
         let (doc, after) = (cell(p.doc), cell(p.section));
         let (from, to) = match p.unit {
-            Unit::Choice(_) => ("", ""),
+            Unit::Choice(_) | Unit::Address | Unit::Name | Unit::List(Unit::Address) => ("", ""),
             _ => (p.min, p.max),
         };
         writeln!(

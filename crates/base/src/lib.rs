@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod histogram;
+pub mod noted;
 pub mod packet;
 pub mod program;
 pub mod record;

@@ -4,6 +4,7 @@
 
 use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// What a parameter is measured in.
@@ -24,6 +25,10 @@ pub enum Unit {
     Switch,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// An IP address, with a port where it is not the usual one: `192.0.2.53`, `[2001:db8::53]:5353`.
+    Address,
+    /// A name as the DNS has them: `www.example.org`.
+    Name,
     /// Several of these, such as `0.5; 1; 1.5`.
     List(&'static Unit),
 }
@@ -60,6 +65,8 @@ pub enum Value {
     Real(f64),
     Switch(bool),
     Choice(&'static str),
+    /// As it was given, an address or a name.
+    Text(Arc<str>),
     List(Arc<[Value]>),
 }
 
@@ -262,6 +269,25 @@ impl Words {
             other => panic!("{}: {key} is {other:?}, not a choice", self.entry.name),
         }
     }
+    /// An address or a name, where it is set.
+    pub fn text_if_set(&self, key: &str) -> Option<Arc<str>> {
+        self.get(key).map(|v| match v {
+            Value::Text(t) => t,
+            other => panic!("{}: {key} is {other:?}, not a text", self.entry.name),
+        })
+    }
+    pub fn text(&self, key: &str) -> Arc<str> {
+        self.text_if_set(key)
+            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
+    }
+    /// The members of a list; none where it is not set.
+    pub fn list_if_set(&self, key: &str) -> Arc<[Value]> {
+        match self.get(key) {
+            None => Arc::default(),
+            Some(Value::List(list)) => list,
+            other => panic!("{}: {key} is {other:?}, not a list", self.entry.name),
+        }
+    }
     pub fn list(&self, key: &str) -> Arc<[Value]> {
         match self.get(key) {
             Some(Value::List(list)) => list,
@@ -325,7 +351,10 @@ impl Parameter {
             unit.read(text)
                 .expect("the bounds of a table are well formed")
         };
-        let bounded = !matches!(self.unit, Unit::Choice(_) | Unit::Switch);
+        let bounded = !matches!(
+            unit,
+            Unit::Choice(_) | Unit::Switch | Unit::Address | Unit::Name
+        );
         if bounded && (value.below(&bound(self.min)) || bound(self.max).below(&value)) {
             return Err(WordsError::OutOfRange {
                 kind,
@@ -392,6 +421,26 @@ impl Unit {
                         hint(text, known)
                     )
                 }),
+            Unit::Address => {
+                let plain = text.trim_start_matches('[').trim_end_matches(']');
+                let known = plain.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok();
+                known.then(|| Value::Text(text.into())).ok_or_else(|| {
+                    format!("\"{text}\" is no IP address, such as \"192.0.2.53\" or \"[2001:db8::53]:5353\"")
+                })
+            }
+            Unit::Name => {
+                let plain = text.strip_suffix('.').unwrap_or(text);
+                let known = plain.len() <= 253
+                    && plain.split('.').all(|label| {
+                        (1..=63).contains(&label.len())
+                            && label
+                                .bytes()
+                                .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+                    });
+                known
+                    .then(|| Value::Text(plain.into()))
+                    .ok_or_else(|| format!("\"{text}\" is no name, such as \"www.example.org\""))
+            }
             Unit::List(unit) => {
                 let parts = text.split(';').map(|part| unit.read(part.trim()));
                 parts.collect::<Result<_, _>>().map(Value::List)
@@ -426,6 +475,7 @@ impl fmt::Display for Value {
             Value::Real(r) => r.fmt(f),
             Value::Switch(b) => b.fmt(f),
             Value::Choice(c) => c.fmt(f),
+            Value::Text(t) => t.fmt(f),
             Value::List(list) => {
                 for (i, value) in list.iter().enumerate() {
                     f.write_str(if i > 0 { "; " } else { "" })?;
@@ -531,6 +581,30 @@ mod tests {
         assert_eq!(nearest("red", &known), None);
         assert_eq!(slips("codle", "codel"), 1);
         assert_eq!(slips("", "abc"), 3);
+    }
+
+    #[test]
+    fn addresses_and_names_are_kept_as_written_and_nothing_else_passes_for_one() {
+        let read = |unit: Unit, text| unit.read(text).map(|v| v.to_string());
+        for text in [
+            "192.0.2.53",
+            "192.0.2.53:5353",
+            "2001:db8::53",
+            "[2001:db8::53]:53",
+        ] {
+            assert_eq!(read(Unit::Address, text), Ok(text.to_owned()));
+        }
+        for text in ["far.example", "192.0.2", "192.0.2.53:dns", ""] {
+            assert!(read(Unit::Address, text).is_err(), "{text}");
+        }
+        assert_eq!(
+            read(Unit::Name, "a-b.example."),
+            Ok("a-b.example".to_owned())
+        );
+        for text in ["", "a..b", "a b.example", "exa;mple"] {
+            assert!(read(Unit::Name, text).is_err(), "{text}");
+        }
+        assert!(read(Unit::Name, &"x".repeat(64)).is_err());
     }
 
     #[test]

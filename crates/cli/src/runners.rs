@@ -1,5 +1,7 @@
 //! Kinds of probe that do not send crafted trains: who gets their rows. A kind is in this table by its name.
 
+mod dns;
+
 use base::Bytes;
 use base::record::Row;
 use base::words::Words;
@@ -15,6 +17,8 @@ pub struct Run<'a> {
     pub words: &'a Words,
     pub server: SocketAddr,
     pub key: Option<Vec<u8>>,
+    /// The most that it may send.
+    pub budget: Bytes,
     pub clock: Clock,
     pub rows: Sender<Row>,
     pub watch: &'a mut (dyn live::craft::Watch + Send),
@@ -25,10 +29,28 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
 pub type Runner = fn(Run) -> anyhow::Result<()>;
 
-const RUNNERS: &[(&str, Runner)] = &[("rtt", rtt)];
+const RUNNERS: &[(&str, Runner)] = &[("rtt", rtt), ("dns", dns::run)];
 
 pub fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
+}
+
+impl Run<'_> {
+    /// Whether it may put as much on the line as it needs at most.
+    ///
+    /// # Errors
+    /// It may not.
+    fn afford(&self, stage: &str, needs: Bytes) -> Result<(), CraftError> {
+        if needs <= self.budget {
+            return Ok(());
+        }
+        Err(CraftError::Budget {
+            stage: stage.into(),
+            next: needs,
+            spent: Bytes::ZERO,
+            budget: self.budget,
+        })
+    }
 }
 
 /// So many packets on a flow of their own.

@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod clock;
 pub mod craft;
+pub mod dns;
 pub mod emulate;
 pub mod host;
 pub mod load;

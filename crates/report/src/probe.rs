@@ -5,7 +5,7 @@ use crate::html::{CSS, POLICY};
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
 use analysis::answer::Figure;
-use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity};
+use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use base::record::{Meta, Origin};
 use maud::{DOCTYPE, PreEscaped, html};
 
@@ -122,6 +122,15 @@ pub fn svg(plot: &Plot) -> String {
 /// A text of more bytes than this is prose, which may be broken into lines.
 const LONG: usize = 40;
 
+/// How a severity is drawn.
+fn severity(of: Severity) -> &'static str {
+    match of {
+        Severity::Serious => "tag bad",
+        Severity::Warning => "tag warning",
+        Severity::Note => "tag",
+    }
+}
+
 /// One self-contained page.
 pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
     let o = &answer.outcome;
@@ -157,6 +166,11 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                                     @if !answer.complete { li { "It ended before it was done." } }
                                     @for doubt in &o.doubts { li { (doubt) } }
                                 }
+                            }
+                        }
+                        @if !o.alerts.is_empty() {
+                            ul aria-label="Alerts" {
+                                @for a in &o.alerts { li { span class=(severity(a.severity)) { (a.severity.word()) } " " b { (a.what) } ". " (a.means) } }
                             }
                         }
                         dl.key {

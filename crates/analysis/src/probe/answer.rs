@@ -1,6 +1,7 @@
 //! The shape of every kind's answer: what `--json` prints, the terminal shows and the report draws.
 
 use super::ProbeSpec;
+use super::alert::Alert;
 use crate::answer::Figure;
 use base::program::Train;
 use base::record::Recording;
@@ -94,6 +95,8 @@ pub struct Outcome {
     pub says: String,
     /// The one that answers the question first.
     pub figures: Vec<Figured>,
+    /// What a person should know, gravest first; empty where nothing is wrong.
+    pub alerts: Vec<Alert>,
     /// One line each: what was seen, with its numbers.
     pub evidence: Vec<String>,
     /// What to do with it; empty where nothing follows.

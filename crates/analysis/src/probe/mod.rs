@@ -4,10 +4,12 @@
 //! next knowing all trains so far, and the answer from a recording. All three are pure functions, so that a
 //! kind is tested in virtual time, goes on where it was broken off, and says the same of a recording years later.
 
+pub mod alert;
 pub mod answer;
 pub mod buffer;
 pub mod burst;
 pub mod capacity;
+pub mod dns;
 pub mod envelope;
 mod registry;
 pub mod rtt;
@@ -16,6 +18,7 @@ pub mod spacing;
 pub mod sweep;
 pub mod trains;
 
+pub use alert::{Alert, Severity};
 pub use answer::{
     Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
 };

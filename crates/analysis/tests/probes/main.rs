@@ -3,6 +3,7 @@
 mod buffer;
 mod burst;
 mod capacity;
+mod dns;
 mod envelope;
 mod sizes;
 mod spacing;

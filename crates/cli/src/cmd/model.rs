@@ -395,7 +395,9 @@ impl Axis {
                 Value::Rate(r) => (r.get() as f64, Measure::Rate),
                 Value::Count(n) => (n as f64, Measure::Number("")),
                 Value::Real(r) => (r, Measure::Number("")),
-                Value::Switch(_) | Value::Choice(_) | Value::List(_) => return None,
+                Value::Switch(_) | Value::Choice(_) | Value::Text(_) | Value::List(_) => {
+                    return None;
+                }
             })
         };
         let whole = matches!(from, Value::Count(_));

@@ -195,20 +195,10 @@ fn probe(
     watch: &mut Terminal,
 ) -> anyhow::Result<()> {
     let kind = args.probe.kind();
-    if let Some(runner) = runners::of(kind.entry.name) {
-        return runner(runners::Run {
-            words: args.probe.words(),
-            server,
-            key,
-            clock,
-            rows: recorder.rows.clone(),
-            watch,
-        });
-    }
     let plan = craft::Plan {
         peer: Peer {
             server,
-            key,
+            key: key.clone(),
             patience: Duration::from_secs(20),
         },
         budget: args.budget,
@@ -216,6 +206,18 @@ fn probe(
         hold_off: args.hold_off,
         beside_others: args.beside_others || kind.beside_others,
     };
+    if let Some(runner) = runners::of(kind.entry.name) {
+        craft::await_quiet(&plan, clock, &recorder.rows, watch)?;
+        return runner(runners::Run {
+            words: args.probe.words(),
+            server,
+            key,
+            budget: args.budget,
+            clock,
+            rows: recorder.rows.clone(),
+            watch,
+        });
+    }
     let mut next = |trains: &[_]| args.probe.next(trains);
     craft::run(&plan, &mut next, clock, &recorder.rows, watch)?;
     Ok(())

@@ -163,6 +163,22 @@ pub fn run(
     result.map(|()| trains)
 }
 
+/// Waits until nobody else uses the line, as long as the plan says; for kinds that send no trains.
+///
+/// # Errors
+/// Others use it, or the user wants no more.
+pub fn await_quiet(
+    plan: &Plan,
+    clock: Clock,
+    rows: &Sender<Row>,
+    watch: &mut dyn Watch,
+) -> Result<(), CraftError> {
+    if plan.beside_others {
+        return Ok(());
+    }
+    run(plan, &mut |_| None, clock, rows, watch).map(drop)
+}
+
 struct Run<'a> {
     plan: &'a Plan,
     clock: Clock,

@@ -7,7 +7,7 @@ use crate::probe::{figures, origin, table};
 use crate::svg::nice_top;
 use crate::tables::Notes;
 use crate::words::{self, SIZE, SPAN, number};
-use analysis::probe::{Draw, Plot, ProbeAnswer};
+use analysis::probe::{Draw, Plot, ProbeAnswer, Severity};
 use base::record::Meta;
 
 const ROWS: usize = 8;
@@ -36,6 +36,19 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     page.gap();
     page.paragraph(&o.says, 0, Some(Paint::Strong));
     page.gap();
+    if !o.alerts.is_empty() {
+        page.heading("Alerts");
+        for alert in &o.alerts {
+            let text = format!("{}: {}. {}", alert.severity.word(), alert.what, alert.means);
+            let paint = match alert.severity {
+                Severity::Serious => Some(Paint::Red),
+                Severity::Warning => Some(Paint::Yellow),
+                Severity::Note => None,
+            };
+            page.item(&text, paint);
+        }
+        page.gap();
+    }
     let mut notes = Notes::default();
     if !o.figures.is_empty() {
         page.table(&figures(answer), &mut notes);

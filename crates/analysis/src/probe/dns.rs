@@ -1,0 +1,791 @@
+//! How long names take to resolve, and whether the resolver or the line is to blame.
+//!
+//! **Method.** Each resolver is asked for made-up names, which no cache has, and for each of them again, which its
+//! cache has now. The way there and back is timed apart, by TCP connections to the resolver's port: its kernel takes or
+//! refuses them, so that nothing of the resolver itself is in it. What is left of a lookup is the resolver's own. The
+//! line's own round trip, to our server, is measured meanwhile. Signatures: a signed name must come back marked as
+//! checked, one whose signatures are wrong must not come back at all, unless the resolver is told not to check.
+//!
+//! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
+//! Networks", UTFSM, tables 2 and 4 (180 to 220 ms found acceptable, 1300 ms slow); document 002, table 3.1.3;
+//! RFC 4035, Protocol Modifications for the DNS Security Extensions, sections 3.2 and 4.
+//!
+//! **Units.** ms.
+
+use super::alert::{self, Alert, Severity};
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, Spec};
+use crate::answer::Figure;
+use crate::stats;
+use base::noted::Noted;
+use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
+use base::record::{Recording, Status};
+use base::units::significant;
+use base::words::{Entry, Parameter, Unit, Words};
+
+const fn parameter(
+    name: &'static str,
+    unit: Unit,
+    default: Option<&'static str>,
+    bounds: (&'static str, &'static str),
+    section: &'static str,
+    doc: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        unit,
+        default,
+        min: bounds.0,
+        max: bounds.1,
+        section,
+        doc,
+    }
+}
+
+const NONE: (&str, &str) = ("", "");
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "dns",
+        summary: "How long do names take to resolve, and is the resolver to blame or the line?",
+        sources: &[
+            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "RFC 4035",
+        ],
+        parameters: &[
+            parameter(
+                "resolvers",
+                Unit::List(&Unit::Address),
+                None,
+                NONE,
+                "",
+                "ask these in place of those that this host uses",
+            ),
+            parameter(
+                "others",
+                Unit::List(&Unit::Address),
+                None,
+                NONE,
+                "",
+                "compare with these",
+            ),
+            parameter(
+                "public",
+                Unit::Switch,
+                Some("false"),
+                NONE,
+                "document 002, table 3.1.3",
+                "compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too",
+            ),
+            parameter(
+                "zone",
+                Unit::Name,
+                Some("example.com"),
+                NONE,
+                "",
+                "names are made up below this one; that they do not exist is an answer too",
+            ),
+            parameter(
+                "count",
+                Unit::Count,
+                Some("10"),
+                ("3", "1000"),
+                "",
+                "made-up names for each resolver",
+            ),
+            parameter(
+                "interval",
+                Unit::Duration,
+                Some("100 ms"),
+                ("10 ms", "60 s"),
+                "",
+                "from one lookup to the next",
+            ),
+            parameter(
+                "patience",
+                Unit::Duration,
+                Some("5 s"),
+                ("100 ms", "30 s"),
+                "resolv.conf(5)",
+                "a lookup unanswered for so long is lost",
+            ),
+            parameter(
+                "dnssec",
+                Unit::Switch,
+                Some("true"),
+                NONE,
+                "document 001, table 4",
+                "ask for signatures too",
+            ),
+            parameter(
+                "signed",
+                Unit::Name,
+                Some("example.com"),
+                NONE,
+                "",
+                "a name with valid signatures",
+            ),
+            parameter(
+                "bogus",
+                Unit::Name,
+                Some("dnssec-failed.org"),
+                NONE,
+                "",
+                "a name whose signatures are wrong",
+            ),
+        ],
+    },
+    takes: "three seconds for each resolver, and 60 kB at most; asks the resolvers themselves, which are not our server",
+    beside_others: false,
+    how: How::Own,
+    answer,
+};
+
+/// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
+const SLOW_WARM_MS: f64 = 30.0;
+/// Document 001, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
+const SLOW_COLD_MS: f64 = 535.0;
+/// Half as much again as the slowest of those that were acceptable.
+const LAGGING_COLD_MS: f64 = 330.0;
+/// Round trips above this are felt in every lookup.
+const LONG_WAY_MS: f64 = 100.0;
+/// A lookup that was lost costs a person the whole patience of their system, 5 s.
+const MANY_LOST: f64 = 0.05;
+
+/// What a resolver does about signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handling {
+    /// It lets no wrong ones pass.
+    Checks,
+    /// It hands signatures on and checks none.
+    HandsOn,
+    /// It hands none on.
+    Strips,
+    /// It fails for names that are signed well.
+    Fails,
+    Unknown(&'static str),
+}
+
+impl Handling {
+    fn word(self) -> &'static str {
+        match self {
+            Handling::Checks => "checks",
+            Handling::HandsOn => "hands on, unchecked",
+            Handling::Strips => "strips signatures",
+            Handling::Fails => "fails for signed names",
+            Handling::Unknown(_) => "cannot tell",
+        }
+    }
+}
+
+/// One resolver, as the recording has it.
+struct Resolver<'a> {
+    address: &'a str,
+    origin: Origin,
+    name: String,
+    cold: Vec<f64>,
+    warm: Vec<f64>,
+    /// Round trips to it.
+    way: Vec<f64>,
+    asked: usize,
+    lost: usize,
+    /// Of those that were answered: with a code that says that it could not or would not.
+    failed: usize,
+    failures: Vec<String>,
+    problem: Option<String>,
+    handling: Handling,
+    given_up: Option<u32>,
+}
+
+fn ours(origin: Origin) -> bool {
+    origin != Origin::Alternative
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    stats::quantile_of_sorted(&stats::sorted(values), 0.5)
+}
+
+fn least(values: &[f64]) -> Option<f64> {
+    values.iter().copied().reduce(f64::min)
+}
+
+impl<'a> Resolver<'a> {
+    fn all_of(recording: &'a Recording) -> Vec<Resolver<'a>> {
+        let notes: Vec<(&str, DnsNote)> = DnsNote::all_of(recording).collect();
+        let mut all: Vec<Resolver> = Vec::new();
+        for (address, note) in &notes {
+            if let DnsNote::Resolver { origin, name } = note {
+                let times = |target: String| -> Vec<f64> {
+                    let rows = recording.delay.iter().filter(|d| *d.target == *target);
+                    rows.filter(|d| d.status == Status::Ok)
+                        .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+                        .collect()
+                };
+                all.push(Resolver {
+                    address,
+                    origin: *origin,
+                    name: name.clone(),
+                    cold: times(Asked::Cold.target(address)),
+                    warm: times(Asked::Warm.target(address)),
+                    way: times(way_target(address)),
+                    asked: 0,
+                    lost: 0,
+                    failed: 0,
+                    failures: Vec::new(),
+                    problem: None,
+                    handling: handling(&notes, address),
+                    given_up: None,
+                });
+            }
+        }
+        for (address, note) in notes {
+            let Some(resolver) = all.iter_mut().find(|r| r.address == address) else {
+                continue;
+            };
+            match note {
+                DnsNote::Lookup {
+                    asked: Asked::Cold | Asked::Warm,
+                    answer,
+                    problem,
+                    ..
+                } => {
+                    resolver.asked += 1;
+                    match answer {
+                        None => {
+                            resolver.lost += 1;
+                            resolver.problem = resolver.problem.take().or(problem);
+                        }
+                        Some(a) if !matches!(&*a.code, "NOERROR" | "NXDOMAIN") => {
+                            resolver.failed += 1;
+                            if !resolver.failures.contains(&a.code) {
+                                resolver.failures.push(a.code);
+                            }
+                        }
+                        Some(_) => {}
+                    }
+                }
+                DnsNote::GivenUp { after } => resolver.given_up = Some(after),
+                _ => {}
+            }
+        }
+        all
+    }
+
+    /// The way there and back: what the least of the connections took; where it takes and refuses none, null.
+    fn way_ms(&self) -> Option<f64> {
+        least(&self.way)
+    }
+
+    /// What of a lookup of a new name is the resolver's own.
+    fn own(&self) -> Figure {
+        match (self.way_ms(), self.cold.is_empty()) {
+            (_, true) => Figure::cannot_tell("it answered no lookup"),
+            (None, _) => Figure::cannot_tell(
+                "something swallows TCP connections to its port, so the way to it could not be timed",
+            ),
+            (Some(way), _) => {
+                let own: Vec<f64> = self.cold.iter().map(|c| (c - way).max(0.0)).collect();
+                stats::quantile_figure(&own, 0.5)
+            }
+        }
+    }
+
+    fn figure(values: &[f64]) -> Figure {
+        if values.is_empty() {
+            Figure::cannot_tell("it answered no lookup")
+        } else {
+            stats::quantile_figure(values, 0.5)
+        }
+    }
+
+    fn called(&self) -> String {
+        match self.origin {
+            Origin::Stub => format!("{} ({})", self.address, self.name),
+            _ => self.address.to_owned(),
+        }
+    }
+}
+
+fn handling(notes: &[(&str, DnsNote)], address: &str) -> Handling {
+    let said = |which: Asked| -> Option<Option<&Answer>> {
+        notes.iter().find_map(|(a, note)| match note {
+            DnsNote::Lookup { asked, answer, .. } if *a == address && *asked == which => {
+                Some(answer.as_ref())
+            }
+            _ => None,
+        })
+    };
+    let (Some(signed), Some(bogus), Some(unchecked)) = (
+        said(Asked::Signed),
+        said(Asked::Bogus),
+        said(Asked::BogusUnchecked),
+    ) else {
+        return Handling::Unknown("it was not asked");
+    };
+    let good = |a: &&Answer| a.code == "NOERROR" && a.records > 0;
+    let fails = |a: Option<&Answer>| a.is_some_and(|a| a.code == "SERVFAIL");
+    match (signed, bogus, unchecked) {
+        (None, ..) => Handling::Unknown("no answer came to the signed name"),
+        (Some(_), None, _) => Handling::Unknown("no answer came to the wrongly signed name"),
+        (s, b, u) if fails(s) && fails(b) && !fails(u) => Handling::Fails,
+        (s, b, u) if fails(b) && u.as_ref().is_some_and(good) && !fails(s) => Handling::Checks,
+        (_, b, u) if fails(b) && fails(u) => {
+            Handling::Unknown("the wrongly signed name cannot be had unchecked either")
+        }
+        (Some(s), Some(b), _) if good(&s) && good(&b) => {
+            if s.signatures || s.authentic {
+                Handling::HandsOn
+            } else {
+                Handling::Strips
+            }
+        }
+        _ => Handling::Unknown("the two names did not resolve as they do elsewhere"),
+    }
+}
+
+/// Who is to blame for how long names take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blame {
+    /// It takes long even for what it knows.
+    Resolver,
+    /// It takes long for what it has to ask for itself.
+    Recursion,
+    /// It is farther than our server.
+    Distance,
+    /// The line's own round trip is in every lookup.
+    Line,
+    /// It gives no answer to many, or to all.
+    Silence,
+    Nobody,
+    /// The way to it could not be timed.
+    Unknown,
+}
+
+/// Decides on one resolver. `base_ms` is the line's own round trip.
+fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
+    if r.asked > 0 && r.lost + r.failed > 0 {
+        let bad = (r.lost + r.failed) as f64 / r.asked as f64;
+        if bad > MANY_LOST && r.lost + r.failed > 1 {
+            return Blame::Silence;
+        }
+    }
+    let (Some(cold), Some(warm)) = (median(&r.cold), median(&r.warm)) else {
+        return Blame::Silence;
+    };
+    let Some(way) = r.way_ms() else {
+        // All of it together is no more than what is fine on any line.
+        let fine = warm < SLOW_WARM_MS + base_ms.unwrap_or(0.0) && cold < LAGGING_COLD_MS;
+        return if fine { Blame::Nobody } else { Blame::Unknown };
+    };
+    let slow_warm = warm - way > SLOW_WARM_MS.max(way / 2.0);
+    if slow_warm {
+        return Blame::Resolver;
+    }
+    if cold - way > LAGGING_COLD_MS {
+        return Blame::Recursion;
+    }
+    if way > LONG_WAY_MS {
+        return match base_ms {
+            Some(base) if way > 1.5 * base + 10.0 => Blame::Distance,
+            Some(_) => Blame::Line,
+            None => Blame::Unknown,
+        };
+    }
+    Blame::Nobody
+}
+
+fn ms(v: f64) -> String {
+    format!("{} ms", significant(v, 3))
+}
+
+fn told(of: Option<f64>) -> String {
+    of.map_or_else(|| "?".to_owned(), ms)
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let resolvers = Resolver::all_of(recording);
+    let line: Vec<f64> = recording
+        .delay
+        .iter()
+        .filter(|d| &*d.target == "udp" && d.status == Status::Ok)
+        .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+        .collect();
+    let base = least(&line);
+    // A person's programs ask the first; behind a stub is another story of the same lookups.
+    let Some(first) = resolvers.iter().find(|r| ours(r.origin) && r.asked > 0) else {
+        return Outcome::cannot_tell("no resolver was asked");
+    };
+    let blamed: Vec<(&Resolver, Blame)> = resolvers
+        .iter()
+        .filter(|r| r.asked > 0)
+        .map(|r| (r, blame(r, base)))
+        .collect();
+    let in_use = || blamed.iter().filter(|(r, _)| ours(r.origin));
+    let mut alerts: Vec<Alert> = in_use()
+        .filter_map(|(r, b)| alert_of(r, *b, base))
+        .collect();
+    alerts.extend(in_use().filter_map(|(r, _)| alert_of_handling(r)));
+    let (worst, why) = in_use()
+        .find(|(_, b)| !matches!(b, Blame::Nobody | Blame::Unknown))
+        .or_else(|| in_use().next())
+        .copied()
+        .expect("the first is one of them");
+    let mut doubts = Vec::new();
+    if line.is_empty() {
+        doubts.push(
+            "our server answered no probe meanwhile: the line's own round trip is unknown".into(),
+        );
+    }
+    if let (Some(cold), Some(warm)) = (median(&first.cold), median(&first.warm))
+        && warm > 0.8 * cold
+        && cold - first.way_ms().unwrap_or(0.0) > 10.0
+    {
+        doubts.push(format!(
+            "asking {} again is hardly faster: either it keeps no answers, or several machines behind its address do not share them",
+            first.address
+        ));
+    }
+    let share = stats::wilson(first.lost as f64, first.asked as f64);
+    let base_figure = base.map_or_else(
+        || Figure::cannot_tell("our server answered no probe"),
+        Figure::exactly,
+    );
+    let way = first.way_ms().map_or_else(
+        || Figure::cannot_tell("it takes and refuses no TCP connections"),
+        Figure::exactly,
+    );
+    Outcome {
+        says: says(worst, why, base),
+        figures: vec![
+            Figured::new(
+                "cold_ms",
+                "lookup of a new name",
+                Quantity::Time,
+                Resolver::figure(&first.cold),
+            ),
+            Figured::new(
+                "warm_ms",
+                "asked again",
+                Quantity::Time,
+                Resolver::figure(&first.warm),
+            ),
+            Figured::new("way_ms", "round trip to the resolver", Quantity::Time, way),
+            Figured::new(
+                "own_ms",
+                "the resolver's own share of a new name",
+                Quantity::Time,
+                first.own(),
+            ),
+            Figured::new(
+                "base_ms",
+                "the line's round trip to our server",
+                Quantity::Time,
+                base_figure,
+            ),
+            Figured::new("unanswered", "unanswered", Quantity::Share, share),
+        ],
+        alerts: alert::sorted(alerts),
+        evidence: evidence(&resolvers, base),
+        advice: advice(&resolvers, first, why),
+        doubts,
+        tables: vec![table(&blamed)],
+        plots: vec![plot(recording, first.address)],
+    }
+}
+
+fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
+    let name = r.called();
+    let (cold, warm, way) = (median(&r.cold), median(&r.warm), r.way_ms());
+    match why {
+        Blame::Silence if r.cold.is_empty() && r.warm.is_empty() => format!(
+            "The resolver {name} answers nothing{}; the line reaches our server{}.",
+            r.problem
+                .as_ref()
+                .map_or_else(String::new, |p| format!(": {p}")),
+            base.map_or_else(|| " not either".to_owned(), |b| format!(" in {}", ms(b)))
+        ),
+        Blame::Silence => format!(
+            "The resolver {name} leaves {} of {} lookups without a usable answer.",
+            r.lost + r.failed,
+            r.asked
+        ),
+        Blame::Resolver => format!(
+            "Names resolve slowly, and the resolver is to blame: {name} takes {} for a name that it knows, of which the way there and back is {}.",
+            told(warm),
+            told(way)
+        ),
+        Blame::Recursion => format!(
+            "New names resolve slowly, and the line is not to blame: {name} takes {} for a name that it must ask for itself, {} for one that it knows; the way there and back is {}.",
+            told(cold),
+            told(warm),
+            told(way)
+        ),
+        Blame::Distance => format!(
+            "Names resolve slowly because {name} is far: {} there and back, where our server is {} away.",
+            told(way),
+            told(base)
+        ),
+        Blame::Line => format!(
+            "Names resolve slowly because the line is: its own round trip of {} is in every lookup, and {name} adds {} to that.",
+            told(base),
+            told(cold.zip(way).map(|(c, w)| (c - w).max(0.0)))
+        ),
+        Blame::Unknown => format!(
+            "{name} takes {} for a new name and {} for a known one; cannot tell how much of that is the way there, because it answers no TCP connections.",
+            told(cold),
+            told(warm)
+        ),
+        Blame::Nobody => format!(
+            "Names resolve soon: {name} takes {} for a new name and {} for a known one; the way there and back is {}.",
+            told(cold),
+            told(warm),
+            told(way)
+        ),
+    }
+}
+
+fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Alert> {
+    let name = r.called();
+    let cold = median(&r.cold).unwrap_or(0.0);
+    let (severity, what, means) = match why {
+        Blame::Silence if r.cold.is_empty() && r.warm.is_empty() => (
+            Severity::Serious,
+            format!("the resolver {name} does not answer"),
+            "Every new name waits for this resolver's time-out, seconds, before another is asked. Take it out of the configuration, or mend it.",
+        ),
+        Blame::Silence => (
+            Severity::Serious,
+            format!(
+                "the resolver {name} fails {} of {} lookups{}",
+                r.lost + r.failed,
+                r.asked,
+                codes(r)
+            ),
+            "Pages stall for seconds at random, or do not open. The line is not the cause where other probes get through.",
+        ),
+        Blame::Resolver => (
+            Severity::Warning,
+            format!("the resolver {name} is slow even for names that it knows"),
+            "Whatever opens a connection waits for it first. Another resolver would cure that; a faster line would not.",
+        ),
+        Blame::Recursion => (
+            if cold > SLOW_COLD_MS {
+                Severity::Serious
+            } else {
+                Severity::Warning
+            },
+            format!("the resolver {name} takes {} for new names", ms(cold)),
+            "The first visit to anything begins late; later ones are as fast as ever. Another resolver may cure that; a faster line would not.",
+        ),
+        Blame::Distance => (
+            Severity::Warning,
+            format!(
+                "the resolver {name} is {} away, our server {}",
+                told(r.way_ms()),
+                told(base)
+            ),
+            "Every name waits for a long way that other traffic does not take. A nearer resolver would cure that.",
+        ),
+        Blame::Line => (
+            Severity::Warning,
+            format!(
+                "the line's own round trip of {} is in every lookup",
+                told(base)
+            ),
+            "No resolver beyond the line can be faster. A caching resolver on this side of it would help with names asked for before.",
+        ),
+        Blame::Unknown | Blame::Nobody => return None,
+    };
+    Some(Alert::new(severity, what, means))
+}
+
+fn codes(r: &Resolver) -> String {
+    if r.failures.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", r.failures.join(", "))
+    }
+}
+
+fn alert_of_handling(r: &Resolver) -> Option<Alert> {
+    let name = r.called();
+    let (severity, what, means) = match r.handling {
+        Handling::Checks | Handling::Unknown(_) => return None,
+        Handling::HandsOn => (
+            Severity::Note,
+            format!("{name} does not check signatures (DNSSEC)"),
+            "A forged answer that reaches the resolver reaches you. A resolver that checks would hold it back.",
+        ),
+        Handling::Strips => (
+            Severity::Warning,
+            format!("{name} strips signatures (DNSSEC)"),
+            "Programs that check signatures themselves cannot work through it.",
+        ),
+        Handling::Fails => (
+            Severity::Serious,
+            format!("{name} fails for names that are signed well"),
+            "Many names do not resolve at all. Its clock may be wrong, or something before it cuts large answers.",
+        ),
+    };
+    Some(Alert::new(severity, what, means))
+}
+
+fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(base) = base {
+        lines.push(format!(
+            "the line's smallest round trip to our server was {}",
+            ms(base)
+        ));
+    }
+    for r in resolvers {
+        if r.asked == 0 {
+            continue;
+        }
+        let mut line = format!(
+            "{}: {} lookups, {} unanswered; medians {} new and {} known; least of {} connections {}",
+            r.called(),
+            r.asked,
+            r.lost,
+            told(median(&r.cold)),
+            told(median(&r.warm)),
+            r.way.len(),
+            told(r.way_ms())
+        );
+        if let Handling::Unknown(why) = r.handling {
+            line += &format!("; what it does about signatures cannot be told: {why}");
+        }
+        if let Some(after) = r.given_up {
+            line += &format!("; left alone after {after} in a row without an answer");
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// The one that answers new names sooner than the first by more than chance.
+fn sooner<'a, 'b>(all: &'a [Resolver<'b>], than: &Resolver) -> Option<&'a Resolver<'b>> {
+    let bounds = |r: &Resolver| match Resolver::figure(&r.cold) {
+        Figure::Is { value, low, high } => Some((value, low, high)),
+        Figure::CannotTell { .. } => None,
+    };
+    let mine = bounds(than);
+    all.iter()
+        .filter(|r| r.origin == Origin::Alternative && r.lost == 0 && r.failed == 0)
+        .filter(|r| match (bounds(r), mine) {
+            (Some((_, _, high)), Some((_, low, _))) => high < low,
+            (found, None) => found.is_some(),
+            (None, _) => false,
+        })
+        .min_by(|a, b| {
+            let of = |r: &Resolver| median(&r.cold).unwrap_or(f64::INFINITY);
+            of(a).total_cmp(&of(b))
+        })
+}
+
+fn advice(all: &[Resolver], first: &Resolver, why: Blame) -> Vec<String> {
+    let mut lines = Vec::new();
+    let better = sooner(all, first);
+    if let Some(r) = better {
+        let name = if r.name == "given" {
+            String::new()
+        } else {
+            format!(" ({})", r.name)
+        };
+        lines.push(format!(
+            "{}{name} answers new names in {}, {} in {}: name it in the router or in this host's network settings.",
+            r.address, told(median(&r.cold)), first.address, told(median(&first.cold))
+        ));
+    }
+    let compared = all.iter().any(|r| r.origin == Origin::Alternative);
+    let slow = matches!(
+        why,
+        Blame::Resolver | Blame::Recursion | Blame::Distance | Blame::Silence
+    );
+    match (slow, compared, better) {
+        (true, false, _) => lines.push(
+            "See whether another resolver is faster: `tailback probe dns:public=true SERVER`, or others=ADDRESS.".into(),
+        ),
+        (true, true, None) => lines.push("None of those compared is faster for certain.".into()),
+        _ => {}
+    }
+    lines
+}
+
+fn table(blamed: &[(&Resolver, Blame)]) -> Table {
+    let columns = [
+        "resolver",
+        "is",
+        "way, ms",
+        "known, ms",
+        "new, ms",
+        "unanswered",
+        "signatures",
+        "to blame",
+    ];
+    let number = |v: Option<f64>| v.map_or_else(|| "?".to_owned(), |v| significant(v, 3));
+    Table {
+        title: "Resolvers".into(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: blamed
+            .iter()
+            .map(|(r, why)| {
+                let is = match r.origin {
+                    Origin::InUse => "in use".to_owned(),
+                    Origin::Stub => format!("in use: {}", r.name),
+                    Origin::BehindStub | Origin::Given => r.name.clone(),
+                    Origin::Alternative if r.name == "given" => "alternative".to_owned(),
+                    Origin::Alternative => format!("alternative ({})", r.name),
+                };
+                let to_blame = match why {
+                    Blame::Resolver => "the resolver",
+                    Blame::Recursion => "the resolver, for new names",
+                    Blame::Distance => "its distance",
+                    Blame::Line => "the line",
+                    Blame::Silence => "the resolver: no answer",
+                    Blame::Nobody => "nobody",
+                    Blame::Unknown => "cannot tell",
+                };
+                vec![
+                    r.address.to_owned(),
+                    is,
+                    number(r.way_ms()),
+                    number(median(&r.warm)),
+                    number(median(&r.cold)),
+                    format!("{} of {}", r.lost, r.asked),
+                    r.handling.word().to_owned(),
+                    to_blame.to_owned(),
+                ]
+            })
+            .collect(),
+    }
+}
+
+fn plot(recording: &Recording, address: &str) -> Plot {
+    let began = recording.delay.iter().map(|d| d.sent_ns).min().unwrap_or(0);
+    let series = |name: &str, target: String, draw: Draw| Series {
+        name: name.to_owned(),
+        draw,
+        points: recording
+            .delay
+            .iter()
+            .filter(|d| *d.target == *target)
+            .map(|d| {
+                (
+                    (d.sent_ns - began) as f64 * 1e-9,
+                    d.rtt_ns.map(|ns| ns as f64 * 1e-6),
+                )
+            })
+            .collect(),
+    };
+    Plot {
+        title: format!("Lookups at {address}"),
+        x: "s".into(),
+        y: "ms".into(),
+        series: vec![
+            series("new names", Asked::Cold.target(address), Draw::Marks),
+            series("known names", Asked::Warm.target(address), Draw::Marks),
+            series("the way there and back", way_target(address), Draw::Thin),
+        ],
+    }
+}
