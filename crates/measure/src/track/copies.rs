@@ -28,15 +28,15 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Whether this packet was captured before; `news` says that it cannot have been.
+    /// Whether this packet was captured before; `ends` is the hash of its flow, `news` says that it cannot have been.
     #[inline(always)]
-    pub fn is_copy(&mut self, p: &Packet, news: bool) -> bool {
+    pub fn is_copy(&mut self, p: &Packet, ends: u64, news: bool) -> bool {
         // Without an identification two equal packets may well be two: a second duplicate ACK, say. Data
         // with a timestamp cannot be repeated within a millisecond.
         if p.id == 0 && (p.timestamps().is_none() || p.payload == 0) {
             return false;
         }
-        let hash = fingerprint(p);
+        let hash = fingerprint(p, ends);
         let place = (u64::from(p.vlan) * 151 + u64::from(p.ttl)) & 0xff;
         let tick = (p.t / TICK_NS) as u16;
         let slot = &mut self.0[hash as usize % PRINTS];
@@ -60,15 +60,12 @@ impl Copies {
 
 /// Everything by which two packets that left one sender differ, and who they are between.
 #[inline(always)]
-fn fingerprint(p: &Packet) -> u64 {
-    let ends = if p.swapped { !p.hash } else { p.hash };
-    let stamp = p.timestamps().map_or(0, |(value, _)| value);
-    let content = u64::from(p.id) << 32 ^ u64::from(p.seq);
-    let rest = u64::from(p.ack) << 32 | u64::from(p.checksum) << 16 | u64::from(p.flags);
-    let more = u64::from(stamp) << 32 | u64::from(p.payload);
-    let first = fold(content ^ 0x9e37_79b9_7f4a_7c15, ends);
-    fold(
-        first ^ rest ^ 0x1319_8a2e_0370_7344,
-        more ^ 0xa409_3822_299f_31d0,
-    )
+fn fingerprint(p: &Packet, ends: u64) -> u64 {
+    let ends = if p.swapped { !ends } else { ends };
+    let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
+    // An identification counts in its low bits and a timestamp in its high ones, so that they do not meet.
+    let stamp = p.timestamps().map_or(0, |(value, _)| value).swap_bytes();
+    let sums = u64::from(p.checksum) << 16 | u64::from(p.flags) << 8 | u64::from(p.payload & 0xff);
+    let content = u64::from(p.id ^ stamp) << 32 | sums;
+    fold(ends ^ numbers, content ^ 0x9e37_79b9_7f4a_7c15)
 }

@@ -30,7 +30,7 @@ use crate::capture::Record;
 use crate::capture::frame::{self, Address, Frame, Options, Transport, flag};
 use copies::Copies;
 use half::Side;
-use packet::{Batch, Packet};
+use packet::{Batch, Flow, Packet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use table::{Key, Seeds, Table, Touch};
@@ -190,6 +190,7 @@ impl Live {
     fn packet<W: Watch>(
         &mut self,
         p: &mut Packet,
+        ends: u64,
         options: &Options,
         copies: Option<&mut Copies>,
         watch: &mut W,
@@ -206,7 +207,7 @@ impl Live {
             (second, first)
         };
         if let Some(copies) = copies
-            && copies.is_copy(p, sender.is_news(p))
+            && copies.is_copy(p, ends, sender.is_news(p))
         {
             self.duplicates += 1;
             return;
@@ -281,7 +282,7 @@ impl Totals {
 }
 
 /// Puts the packets of a capture together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tracker {
     settings: Settings,
     live: Table<Live>,
@@ -289,12 +290,16 @@ pub struct Tracker {
     done: Vec<Connection>,
     /// Connections that are over, with the time from which on nothing more is expected of them.
     closing: VecDeque<(i64, u32, u32)>,
+    /// The first of these times, or an earlier one.
+    closing_next: i64,
     copies: Copies,
     begun: u32,
-    batch: Batch,
+    /// `None` only while it is followed.
+    batch: Option<Box<Batch>>,
     pub totals: Totals,
 }
 
+const BATCH_IS_THERE: &str = "packets are taken in while none are followed";
 /// The year 2116: a damaged file may claim any time, and differences must have room.
 const LATEST_NS: i64 = 1 << 62;
 /// Of fewer connections a core's own cache holds everything.
@@ -302,27 +307,40 @@ const FEW: usize = 1024;
 /// After its last packet a connection waits so long for late ones.
 const LINGER_NS: i64 = 10_000_000_000;
 
+impl Default for Tracker {
+    fn default() -> Tracker {
+        Tracker::new(Settings::default())
+    }
+}
+
 impl Tracker {
     pub fn new(settings: Settings) -> Tracker {
-        let mut tracker = Tracker {
+        let seeds = Seeds::new(settings.seed);
+        Tracker {
             settings,
-            ..Tracker::default()
-        };
-        tracker.live.seeds = Seeds::new(settings.seed);
-        tracker.udp.seeds = tracker.live.seeds;
-        tracker
+            live: Table::new(seeds),
+            udp: Table::new(seeds),
+            done: Vec::new(),
+            closing: VecDeque::new(),
+            closing_next: i64::MAX,
+            copies: Copies::default(),
+            begun: 0,
+            batch: Some(Box::default()),
+            totals: Totals::default(),
+        }
     }
 
     /// One packet as it was captured. What it did is known a batch of packets later, or at the end.
     #[inline(always)]
     pub fn record(&mut self, record: &Record<'_>) {
+        let batch = self.batch.as_mut().expect(BATCH_IS_THERE);
         let t = record.t_ns.unwrap_or(-1);
         // In order, and at no time that only a damaged file can claim.
         let plain = self
             .totals
             .last_ns
             .is_some_and(|last| (last..=LATEST_NS).contains(&t))
-            && self.batch.push_plain(t, record, &self.live.seeds);
+            && batch.push_plain(t, record, &self.live.seeds);
         if plain {
             let totals = &mut self.totals;
             let bytes = u64::from(record.original_len);
@@ -331,25 +349,25 @@ impl Tracker {
             count(&mut totals.bytes, bytes);
             count(&mut totals.tcp_packets, 1);
             count(&mut totals.tcp_bytes, bytes);
+            if batch.is_full() {
+                self.settle();
+            }
         } else {
             self.other_record(record);
-        }
-        if self.batch.is_full() {
-            self.settle();
         }
     }
 
     #[inline(never)]
     fn other_record(&mut self, record: &Record<'_>) {
         let frame = frame::parse(record);
-        self.take(record.t_ns, record.original_len, frame.as_ref());
+        self.packet(record.t_ns, record.original_len, frame.as_ref());
     }
 
     /// The same of one whose headers were read already; `wire_len` is the frame's length on the wire.
     #[inline]
     pub fn packet(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
         self.take(t_ns, wire_len, frame);
-        if self.batch.is_full() {
+        if self.batch.as_ref().is_some_and(|b| b.is_full()) {
             self.settle();
         }
     }
@@ -395,7 +413,8 @@ impl Tracker {
             Transport::Tcp(tcp) => {
                 totals.tcp_packets += 1;
                 totals.tcp_bytes += u64::from(wire_len);
-                self.batch.push(t, frame, tcp, &self.live.seeds);
+                let batch = self.batch.as_mut().expect(BATCH_IS_THERE);
+                batch.push(t, frame, tcp, &self.live.seeds);
             }
             Transport::Udp {
                 src_port,
@@ -419,21 +438,46 @@ impl Tracker {
 
     #[inline(always)]
     fn follow<W: Watch>(&mut self, watch: &mut W) {
-        let mut batch = std::mem::take(&mut self.batch);
+        let mut batch = self.batch.take().expect(BATCH_IS_THERE);
         if self.live.len() > FEW {
-            self.live.fetch(&batch.packets);
+            self.live.fetch(&batch.flows);
         }
-        let (packets, options) = batch.parts();
+        let (packets, flows, options) = batch.parts();
         for packet in packets {
-            self.tcp(packet, packet.rest(options), watch);
+            let flow = &mut flows[usize::from(packet.flow)];
+            self.tcp(packet, flow, packet.rest(options), watch);
         }
         batch.clear();
-        self.batch = batch;
+        self.batch = Some(batch);
     }
 
     #[inline(always)]
-    fn tcp<W: Watch>(&mut self, p: &mut Packet, options: &Options, watch: &mut W) {
-        let mut at = self.live.find(&p.key, p.hash);
+    fn tcp<W: Watch>(&mut self, p: &mut Packet, flow: &mut Flow, options: &Options, watch: &mut W) {
+        // No other connection had that number: where it still lies there, its ends are these.
+        let same = |l: &Live| l.number == flow.number;
+        let there = self.live.get(flow.place as usize).is_some_and(same);
+        if !there || p.has(flag::SYN) {
+            self.locate(p, flow, watch);
+        }
+        let i = flow.place as usize;
+        let live = &mut self.live[i];
+        let copies = self.settings.deduplicate.then_some(&mut self.copies);
+        live.packet(p, flow.hash, options, copies, watch);
+        if p.has(flag::FIN | flag::RST) && !live.closing && live.closed() {
+            live.closing = true;
+            self.closing
+                .push_back((p.t + LINGER_NS, i as u32, live.number));
+            self.closing_next = self.closing_next.min(p.t + LINGER_NS);
+        }
+        if self.closing_next < p.t {
+            self.retire(p.t, watch);
+        }
+    }
+
+    /// Says in `flow` where the connection of a packet lies, which may be its first.
+    #[inline(never)]
+    fn locate<W: Watch>(&mut self, p: &Packet, flow: &mut Flow, watch: &mut W) {
+        let mut at = self.live.find(&flow.key, flow.hash);
         if p.has(flag::SYN)
             && let Some(i) = at
             && self.live[i].superseded_by(p)
@@ -443,35 +487,26 @@ impl Tracker {
         }
         let i = match at {
             Some(i) => i,
-            None => self.begin(p, watch),
+            None => self.begin(p, flow, watch),
         };
-        let live = &mut self.live[i];
-        let copies = self.settings.deduplicate.then_some(&mut self.copies);
-        live.packet(p, options, copies, watch);
-        if p.has(flag::FIN | flag::RST) && !live.closing && live.closed() {
-            live.closing = true;
-            self.closing
-                .push_back((p.t + LINGER_NS, i as u32, live.number));
-        }
-        if self.closing.front().is_some_and(|(until, ..)| *until < p.t) {
-            self.retire(p.t, watch);
-        }
+        (flow.place, flow.number) = (i as u32, self.live[i].number);
     }
 
     #[cold]
-    fn begin<W: Watch>(&mut self, p: &Packet, watch: &mut W) -> usize {
+    fn begin<W: Watch>(&mut self, p: &Packet, flow: &Flow, watch: &mut W) -> usize {
         if self.live.len() >= self.settings.most_live {
             self.make_room(watch);
         }
         let number = self.begun;
         self.begun = self.begun.wrapping_add(1);
-        self.live.insert(p.key, p.hash, Live::new(number, p))
+        self.live.insert(flow.key, flow.hash, Live::new(number, p))
     }
 
     /// Lets go of connections that were over and stayed silent since.
     #[cold]
     fn retire<W: Watch>(&mut self, t: i64, watch: &mut W) {
         while let Some((until, i, number)) = self.closing.front().copied() {
+            self.closing_next = until;
             if until >= t {
                 return;
             }
@@ -486,6 +521,7 @@ impl Tracker {
                 self.closing.push_back((quiet.max(until), i, number));
             }
         }
+        self.closing_next = i64::MAX;
     }
 
     fn end<W: Watch>(&mut self, i: usize, watch: &mut W) {

@@ -2,17 +2,15 @@
 //!
 //! **Method.** Packets are taken in by the batch and then followed: taking in is a short loop that does not wait for
 //! what the packet before does to its connection, and where there are many connections the memory of all that a batch
-//! belongs to is fetched at once instead of one after the other.
+//! belongs to is fetched at once instead of one after the other. Packets between the same two ends share one [`Flow`] of
+//! the batch, so that their ends are hashed and their connection is looked up once, not once a packet.
 
 use super::table::{Key, Seeds};
 use crate::capture::frame::{Frame, Options, Tcp, flag};
 use crate::capture::{LinkType, Record};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
-    pub key: Key,
-    /// Of the key.
-    pub hash: u64,
     pub t: i64,
     pub seq: u32,
     pub ack: u32,
@@ -31,6 +29,8 @@ pub(super) struct Packet {
     pub vlan: u16,
     /// One more than the place of its other options in the batch; 0 where it has none.
     options: u16,
+    /// Place of its ends in the batch.
+    pub flow: u16,
     pub flags: u8,
     pub ttl: u8,
     /// DSCP and ECN.
@@ -67,26 +67,130 @@ impl Packet {
     }
 }
 
+/// Sequence numbers that SYN (the second bit) and FIN (the first) take.
 #[inline(always)]
-fn occupied(payload: u32, flags: u8) -> u32 {
-    // SYN is the second bit, FIN the first. No packet holds 4 GiB.
-    payload.saturating_add(u32::from(flags & flag::FIN) + u32::from(flags >> 1 & 1))
+fn control(flags: u8) -> u32 {
+    u32::from(flags & flag::FIN) + u32::from(flags >> 1 & 1)
 }
 
 /// What most packets carry besides timestamps.
 static NO_OPTIONS: Options = Options::NONE;
 
+/// The two ends of packets of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub key: Key,
+    /// Of the key.
+    pub hash: u64,
+    /// Where their connection lay when it was last asked for, and which one that was.
+    pub place: u32,
+    pub number: u32,
+    /// Where it is remembered.
+    known: u16,
+}
+
+/// No connection lies there.
+const NOWHERE: u32 = u32::MAX;
+
+/// A flow of this batch or one before, and where it stands in the batch that it was last part of.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    flow: Flow,
+    /// Its ends over IPv4, as [`Key::of_ipv4`] takes them; of others such as no packet has.
+    ends: [u64; 2],
+    batch: u64,
+    at: u16,
+}
+
+/// Lower than the lower end of anything.
+const NO_ENDS: [u64; 2] = [u64::MAX, 0];
+
+/// Flows remembered from batch to batch: of more than so many connections, memory is what is waited for.
+const KNOWN: usize = 64;
+
 /// Packets that were taken in and not yet followed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Batch {
-    pub packets: Vec<Packet>,
+    packets: [Packet; BATCH],
+    len: usize,
+    pub flows: Vec<Flow>,
     options: Vec<Options>,
+    known: [Known; KNOWN],
+    /// Counts batches.
+    number: u64,
 }
 
 /// Packets of a batch: they fit into a core's nearest cache.
 pub(super) const BATCH: usize = 64;
 
+impl Default for Batch {
+    fn default() -> Batch {
+        let flow = Flow {
+            key: Key::IMPOSSIBLE,
+            hash: 0,
+            place: NOWHERE,
+            number: 0,
+            known: 0,
+        };
+        let known = Known {
+            flow,
+            ends: NO_ENDS,
+            batch: 0,
+            at: 0,
+        };
+        Batch {
+            packets: [Packet::default(); BATCH],
+            len: 0,
+            flows: Vec::with_capacity(BATCH),
+            options: Vec::new(),
+            known: [known; KNOWN],
+            number: 1,
+        }
+    }
+}
+
 impl Batch {
+    /// The place in the batch of the flow between two ends over IPv4.
+    #[inline(always)]
+    fn flow_ipv4(&mut self, ends: [u64; 2], seeds: &Seeds) -> u16 {
+        // Anybody can choose ends that fall into one place: they are hashed then.
+        let mixed = ends[0] ^ ends[1] ^ (ends[0] ^ ends[1]) >> 6;
+        let place = mixed as usize % KNOWN;
+        let known = &self.known[place];
+        if known.ends == ends && known.batch == self.number {
+            return known.at;
+        }
+        self.first_of_flow(place, &Key::of_ipv4(ends), ends, seeds)
+    }
+
+    fn flow(&mut self, key: &Key, seeds: &Seeds) -> u16 {
+        let place = key.hash(seeds) as usize % KNOWN;
+        let known = &self.known[place];
+        if known.flow.key == *key && known.batch == self.number {
+            return known.at;
+        }
+        self.first_of_flow(place, key, NO_ENDS, seeds)
+    }
+
+    #[inline(never)]
+    fn first_of_flow(&mut self, place: usize, key: &Key, ends: [u64; 2], seeds: &Seeds) -> u16 {
+        let known = &mut self.known[place];
+        if known.flow.key != *key {
+            known.flow = Flow {
+                key: *key,
+                hash: key.hash(seeds),
+                known: place as u16,
+                place: NOWHERE,
+                number: 0,
+            };
+        }
+        known.ends = ends;
+        known.batch = self.number;
+        known.at = self.flows.len() as u16;
+        self.flows.push(known.flow);
+        known.at
+    }
+
     #[inline(always)]
     pub fn push(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>, seeds: &Seeds) {
         let (key, swapped) = Key::new(&frame.src, tcp.src_port, &frame.dst, tcp.dst_port);
@@ -100,14 +204,14 @@ impl Batch {
             }
             options = self.options.len() as u16;
         }
-        self.packets.push(Packet {
-            key,
-            hash: key.hash(seeds),
+        let flow = self.flow(&key, seeds);
+        self.packets[self.len] = Packet {
             t,
             seq: tcp.seq,
             ack: tcp.ack,
             payload: tcp.payload,
-            occupied: occupied(tcp.payload, tcp.flags),
+            // No packet holds 4 GiB.
+            occupied: tcp.payload.saturating_add(control(tcp.flags)),
             id: frame.id,
             stamp,
             echo,
@@ -116,11 +220,13 @@ impl Batch {
             checksum: tcp.checksum,
             vlan: frame.vlan,
             options,
+            flow,
             flags: tcp.flags,
             ttl: frame.ttl,
             traffic_class: frame.traffic_class,
             swapped,
-        });
+        };
+        self.len += 1;
     }
 
     /// Takes in what most records are: TCP over IPv4 over Ethernet, whole, and without options or with timestamps
@@ -151,15 +257,17 @@ impl Batch {
             (stamp, echo) = (four(4), four(8));
         }
         let payload = ip_len - 20 - header;
-        let (key, swapped) = Key::of_ipv4(four(26), two(34), four(30), two(36));
-        self.packets.push(Packet {
-            key,
-            hash: key.hash(seeds),
+        let end =
+            |address: usize, port: usize| u64::from(four(address)) << 16 | u64::from(two(port));
+        let (from, to) = (end(26, 34), end(30, 36));
+        let swapped = from > to;
+        let flow = self.flow_ipv4([from.min(to), from.max(to)], seeds);
+        self.packets[self.len] = Packet {
             t,
             seq: four(38),
             ack: four(42),
             payload,
-            occupied: occupied(payload, d[47]),
+            occupied: payload + control(d[47]),
             id: u32::from(two(18)),
             stamp,
             echo,
@@ -168,11 +276,13 @@ impl Batch {
             checksum: two(50),
             vlan: 0,
             options: 0,
+            flow,
             flags: d[47],
             ttl: d[22],
             traffic_class: d[15],
             swapped,
-        });
+        };
+        self.len += 1;
         true
     }
 
@@ -182,18 +292,31 @@ impl Batch {
         self.options.last().expect("it was just put there")
     }
 
-    /// The packets, and what [`Packet::rest`] asks for.
-    pub fn parts(&mut self) -> (&mut [Packet], &[Options]) {
-        (&mut self.packets, &self.options)
+    /// The packets, their flows, and what [`Packet::rest`] asks for.
+    pub fn parts(&mut self) -> (&mut [Packet], &mut [Flow], &[Options]) {
+        (
+            &mut self.packets[..self.len],
+            &mut self.flows,
+            &self.options,
+        )
     }
 
     #[inline(always)]
     pub fn is_full(&self) -> bool {
-        self.packets.len() >= BATCH
+        self.len >= BATCH
     }
 
+    /// Begins the next; where connections lie is remembered.
     pub fn clear(&mut self) {
-        self.packets.clear();
+        for (at, flow) in self.flows.iter().enumerate() {
+            let known = &mut self.known[usize::from(flow.known) % KNOWN];
+            if known.batch == self.number && usize::from(known.at) == at {
+                (known.flow.place, known.flow.number) = (flow.place, flow.number);
+            }
+        }
+        self.number += 1;
+        self.len = 0;
+        self.flows.clear();
         self.options.clear();
     }
 }

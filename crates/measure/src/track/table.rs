@@ -1,7 +1,7 @@
 //! Things found by two ends, whichever of them comes first.
 
 use super::Endpoint;
-use super::packet::Packet;
+use super::packet::{BATCH, Flow};
 use crate::capture::frame::Address;
 use std::ops::{Index, IndexMut};
 
@@ -41,12 +41,6 @@ impl Seeds {
     }
 }
 
-impl Default for Seeds {
-    fn default() -> Seeds {
-        Seeds::new(0)
-    }
-}
-
 /// Both halves of the whole product: each bit of it depends on all of both factors.
 #[inline(always)]
 pub(super) fn fold(a: u64, b: u64) -> u64 {
@@ -55,6 +49,13 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Key {
+    /// Of no packet: its lower end is the higher one.
+    pub const IMPOSSIBLE: Key = Key {
+        low: [u64::MAX; 2],
+        high: [0; 2],
+        ports: 0,
+    };
+
     /// And whether `a` is the higher one.
     #[inline(always)]
     pub fn new(a: &Address, a_port: u16, b: &Address, b_port: u16) -> (Key, bool) {
@@ -86,18 +87,13 @@ impl Key {
         (Key { low, high, ports }, swapped)
     }
 
-    /// The same of two addresses of IPv4.
-    #[inline(always)]
-    pub fn of_ipv4(a: u32, a_port: u16, b: u32, b_port: u16) -> (Key, bool) {
-        let whole = |address: u32, port: u16| u64::from(address) << 16 | u64::from(port);
-        let (x, y) = (whole(a, a_port), whole(b, b_port));
-        let (low, high) = (x.min(y), x.max(y));
-        let key = Key {
+    /// The same of two ends over IPv4, the lower first: each an address and behind it a port.
+    pub fn of_ipv4([low, high]: [u64; 2]) -> Key {
+        Key {
             low: [0, 0xffff_0000_0000 | low >> 16],
             high: [0, 0xffff_0000_0000 | high >> 16],
             ports: (low as u32) << 16 | high as u32 & 0xffff,
-        };
-        (key, x > y)
+        }
     }
 
     /// The lower end and the higher.
@@ -229,19 +225,17 @@ pub struct Table<T> {
     recent: u32,
 }
 
-impl<T> Default for Table<T> {
-    fn default() -> Table<T> {
+impl<T> Table<T> {
+    pub fn new(seeds: Seeds) -> Table<T> {
         Table {
             places: Places::new(),
             slots: Vec::new(),
             free: Vec::new(),
-            seeds: Seeds::default(),
+            seeds,
             recent: 0,
         }
     }
-}
 
-impl<T> Table<T> {
     pub fn len(&self) -> usize {
         self.places.len
     }
@@ -307,14 +301,14 @@ impl<T> Table<T> {
 }
 
 impl<T: Touch> Table<T> {
-    /// Fetches what the packets will ask for: first all places, then all entries, so that the waits run beside each
-    /// other.
-    pub fn fetch(&self, packets: &[Packet]) {
+    /// Fetches what the packets of these flows will ask for: first all places, then all entries, so that the waits run
+    /// beside each other.
+    pub fn fetch(&self, flows: &[Flow]) {
         let mut read = 0u64;
-        let places: [u32; super::packet::BATCH] = std::array::from_fn(|i| {
-            let found = packets
+        let places: [u32; BATCH] = std::array::from_fn(|i| {
+            let found = flows
                 .get(i)
-                .and_then(|p| self.places.find(p.hash, |_| true));
+                .and_then(|f| self.places.find(f.hash, |_| true));
             found.unwrap_or(u32::MAX)
         });
         for place in places {
@@ -354,10 +348,7 @@ mod tests {
     fn the_table_holds_what_a_map_holds_through_any_mixture_of_coming_and_going() {
         for seed in 0..20u64 {
             // Of some seeds only 5 bits of the hash count, so that nearly all collide.
-            let mut table = Table::<u64> {
-                seeds: Seeds::new(seed),
-                ..Table::default()
-            };
+            let mut table = Table::<u64>::new(Seeds::new(seed));
             let hash = |k: &Key| {
                 k.hash(&Seeds::new(seed)) & if seed % 2 == 0 { u64::MAX } else { 31 << 40 }
             };
@@ -393,8 +384,7 @@ mod tests {
         let (key, swapped) = Key::new(&a, 1, &b, 2);
         assert!(swapped);
         assert_eq!(
-            Key::of_ipv4(0x0a00_0002, 9, 0x0a00_0001, 8)
-                .0
+            Key::of_ipv4([0x0a00_0001_0008, 0x0a00_0002_0009])
                 .ends()
                 .map(|e| e.to_string()),
             ["10.0.0.1:8", "10.0.0.2:9"]

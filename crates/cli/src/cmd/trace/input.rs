@@ -20,20 +20,13 @@ pub fn read(
 pub fn records(
     path: &Path,
     notes: &mut Vec<String>,
-    mut take: impl FnMut(&Record<'_>),
+    take: impl FnMut(&Record<'_>),
 ) -> anyhow::Result<()> {
     let name = path.display();
     let input = live::capture::open(path).map_err(|e| usage(format!("{name}: {e}")))?;
     let mut reader = Reader::new(input).map_err(|e| usage(format!("{name}: {e}")))?;
-    loop {
-        match reader.next_record() {
-            Ok(Some(record)) => take(&record),
-            Ok(None) => break,
-            Err(e) => {
-                notes.push(format!("{name}: {e}; what came before it is counted"));
-                break;
-            }
-        }
+    if let Err(e) = reader.each(take) {
+        notes.push(format!("{name}: {e}; what came before it is counted"));
     }
     let damage = reader.damage().iter();
     notes.extend(damage.map(|d| format!("{name}: {}", told(d))));
