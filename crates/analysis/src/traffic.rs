@@ -25,6 +25,10 @@ pub enum Protocol {
 
 /// Steps of time kept at most.
 const MOST_STEPS: usize = 1 << 20;
+/// Sizes are counted by the byte up to here: above what any link carries in one piece, below what damage can claim.
+const LARGEST: u32 = 1 << 20;
+/// The year 2116: a damaged file may claim any time, and differences must have room.
+const LATEST_NS: i64 = 1 << 62;
 /// The finest step.
 const FINEST_NS: i64 = 1_000_000;
 /// So many packets a step are wanted on average: with fewer, a rate is mostly its rounding.
@@ -179,6 +183,7 @@ pub struct Traffic {
     wished_ns: Option<i64>,
     tick_ns: i64,
     backward: u64,
+    oversized: u64,
 }
 
 impl Traffic {
@@ -194,12 +199,19 @@ impl Traffic {
             wished_ns: step_ns,
             tick_ns: FINEST_NS,
             backward: 0,
+            oversized: 0,
         }
     }
 
-    /// One packet; a time before that of the packet ahead of it counts as that packet's.
+    /// One packet; a time before that of the packet ahead of it counts as that packet's. One that claims more than a
+    /// MiB is left out, and counted.
     #[inline]
     pub fn packet(&mut self, t_ns: i64, ip_bytes: u32, protocol: Protocol) {
+        if ip_bytes > LARGEST {
+            self.oversized += 1;
+            return;
+        }
+        let t_ns = t_ns.clamp(0, LATEST_NS);
         while t_ns % self.tick_ns != 0 {
             self.tick_ns /= 10;
         }
@@ -247,7 +259,8 @@ impl Traffic {
         let mean = both.packets as f64 / (self.steps.len().max(1)) as f64;
         let widened = |wanted: f64| {
             let factor = (wanted / mean.max(1e-9)).log2().ceil().max(0.0);
-            1usize << (factor as u32).min(40)
+            // All of them in one are few enough.
+            1usize << (factor as u32).min(MOST_STEPS.ilog2())
         };
         let coarse = if self.wished_ns.is_some() {
             1
@@ -277,6 +290,7 @@ impl Traffic {
             other_packets: self.other.0,
             other_bytes: self.other.1,
             backward_packets: self.backward,
+            oversized_packets: self.oversized,
             clock_tick_s: self.tick_ns as f64 / 1e9,
             step_s: step_ns as f64 / 1e9,
             hurst_step_s: (self.step_ns * fine as i64) as f64 / 1e9,
@@ -360,6 +374,8 @@ pub struct TrafficAnswer {
     pub other_bytes: u64,
     /// Packets that the capture holds out of order of time.
     pub backward_packets: u64,
+    /// Packets that claim more than a MiB, which are left out.
+    pub oversized_packets: u64,
     /// The capture's clock.
     pub clock_tick_s: f64,
     /// Step of the arrivals.
@@ -523,6 +539,26 @@ mod tests {
         }
         let indices: Vec<usize> = (0..5000).map(Buckets::index).collect();
         assert!(indices.windows(2).all(|w| w[1] == w[0] || w[1] == w[0] + 1));
+    }
+
+    #[test]
+    fn sizes_and_times_that_only_damage_can_claim_take_no_memory_and_count_for_nothing() {
+        let mut traffic = Traffic::new(None);
+        for t in [i64::MIN, -1, 0, 1_700_000_000_000_000_000, i64::MAX] {
+            traffic.packet(t, 40, Protocol::Udp);
+            traffic.packet(t, u32::MAX, Protocol::Tcp);
+        }
+        assert!(traffic.steps.len() <= MOST_STEPS);
+        assert!(
+            traffic
+                .classes
+                .iter()
+                .all(|c| c.sizes.len() <= LARGEST as usize)
+        );
+        let answer = traffic.finish();
+        assert_eq!(answer.oversized_packets, 5);
+        let packets: Vec<u64> = answer.classes.iter().map(|c| c.packets).collect();
+        assert_eq!(packets, [0, 5, 5]);
     }
 
     /// `n` packets of one protocol whose gaps are drawn from a Weibull law.

@@ -113,6 +113,10 @@ pub fn run(
         answer.backward_packets,
         "stand behind later ones in the file and count at the time of those",
     );
+    note(
+        answer.oversized_packets,
+        "claim more than 1 MiB, which no link carries: the file is damaged there, and they are left out",
+    );
     let found = watch.finish(&args.home);
     note(
         found.unwatched_packets,
