@@ -4,6 +4,7 @@
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{EmulateError, Emulation, FAR_V4, Options};
+use measure::capture::{Reader, frame};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
@@ -57,8 +58,12 @@ fn line() -> Option<Emulation> {
 
 /// `tailback trace --live` at the near end, listening.
 fn watch(line: &Emulation, args: &[&str]) -> Child {
+    watch_interface(line, "link0", args)
+}
+
+fn watch_interface(line: &Emulation, interface: &str, args: &[&str]) -> Child {
     let mut command = Command::new(TAILBACK);
-    command.args(["trace", "--live", "link0"]).args(args);
+    command.args(["trace", "--live", interface]).args(args);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = line.near().command(&mut command).spawn().unwrap();
     // Its ring stands once its socket is bound to all protocols.
@@ -94,6 +99,42 @@ fn transfer(line: &Emulation) {
     assert_eq!(receiver.join().unwrap(), 300_000);
     // The last ACKs are under way for half of the round trip.
     std::thread::sleep(Duration::from_millis(200));
+}
+
+/// Two interfaces joined by a cable within the near end.
+fn cable(line: &Emulation) {
+    for words in [
+        "link add one type veth peer name two",
+        "link set two up",
+        "link set one up",
+    ] {
+        ip(line, words);
+    }
+}
+
+fn ip(line: &Emulation, words: &str) {
+    let mut command = Command::new("ip");
+    command.args(words.split(' '));
+    let status = line.near().command(&mut command).status().unwrap();
+    assert!(status.success(), "ip {words}: {status}");
+}
+
+/// Datagrams of 100 bytes in frames with the tag of VLAN 42, from `one`. The kernel takes the tag off where they arrive.
+fn datagrams(line: &Emulation, n: usize) {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1, 0x81, 0, 0, 42, 8, 0]);
+    frame.extend([0x45, 0, 0, 128, 0, 1, 0, 0, 64, 17, 0, 0]);
+    frame.extend([192, 0, 2, 1, 192, 0, 2, 2, 0x9c, 0x40, 0, 9, 0, 108, 0, 0]);
+    frame.extend([7; 100]);
+    let hex: String = frame.iter().map(|b| format!("{b:02x}")).collect();
+    let send = format!(
+        "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind(('one', 0))\n\
+         for _ in range({n}):\n    s.send(bytes.fromhex('{hex}'))"
+    );
+    let mut command = Command::new("python3");
+    command.args(["-c", &send]);
+    let status = line.near().command(&mut command).status().unwrap();
+    assert!(status.success(), "{status}");
 }
 
 fn interrupt(child: &Child) {
@@ -140,6 +181,58 @@ fn it_ends_by_itself_after_the_time_asked_for() {
     transfer(&line);
     let said = text(&child.wait_with_output().unwrap());
     assert!(said.contains("1 TCP connections"), "{said}");
+    line.stop().unwrap();
+}
+
+#[test]
+fn the_tag_of_a_vlan_that_the_kernel_took_off_is_back_in_its_place() {
+    let Some(line) = line() else { return };
+    cable(&line);
+    let place = Place::new("vlan");
+    let copy = place.at("copy.pcapng");
+    let child = watch_interface(&line, "two", &["--write", &copy]);
+    datagrams(&line, 5);
+    std::thread::sleep(Duration::from_millis(200));
+    interrupt(&child);
+    let said = text(&child.wait_with_output().unwrap());
+    assert!(said.contains("1 UDP conversations"), "{said}");
+    let mut reader = Reader::new(std::fs::File::open(&copy).unwrap()).unwrap();
+    let mut tagged = 0;
+    let looked = reader.each(|r| {
+        let Some(f) = frame::parse(r) else { return };
+        if matches!(f.transport, frame::Transport::Udp { dst_port: 9, .. }) {
+            // Ethernet, its tag, IPv4, UDP, and what was sent.
+            assert_eq!((f.vlan, r.original_len), (42, 14 + 4 + 20 + 8 + 100));
+            assert_eq!(r.data.len(), r.original_len as usize);
+            tagged += 1;
+        }
+    });
+    looked.unwrap();
+    assert_eq!(tagged, 5);
+    line.stop().unwrap();
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_it_with_what_came_before() {
+    let Some(line) = line() else { return };
+    let place = Place::new("away");
+    for (name, how) in [("down", "link set two down"), ("deleted", "link del one")] {
+        cable(&line);
+        let recording = place.at(&format!("{name}.rec"));
+        let child = watch_interface(&line, "two", &["-o", &recording]);
+        datagrams(&line, 3);
+        std::thread::sleep(Duration::from_millis(200));
+        ip(&line, how);
+        let out = child.wait_with_output().unwrap();
+        let said = text(&out);
+        let why = "the interface \"two\" went down: what came before is counted";
+        assert!(said.contains(why), "{name}: {said}");
+        assert!(said.contains("1 UDP conversations"), "{name}: {said}");
+        assert_eq!(tailback(&["analyse", &recording]), said);
+        if name == "down" {
+            ip(&line, "link del one");
+        }
+    }
     line.stop().unwrap();
 }
 
