@@ -304,8 +304,8 @@ tables! {
         outstanding_max_bytes: i64,
         /// The same without those that SACK reported.
         in_flight_max_bytes: i64,
-        /// Data sent before the first ACK of data.
-        initial_window_bytes: i64,
+        /// Data sent before the first ACK of data; null where the begin of the connection was not captured.
+        initial_window_bytes: Option<i64>,
         /// The MSS that this end's SYN allows.
         mss_bytes: Option<i64>,
         /// The window scale of its SYN.
@@ -350,7 +350,7 @@ tables! {
         stamped_p99_ns: Option<i64>,
         /// Time in which its application had nothing to send.
         sender_limited_ns: Option<i64>,
-        /// Time in which the receiver's window was full.
+        /// Time in which the receiver's window was full; null, and part of the network's, where its scale was not captured.
         receiver_limited_ns: Option<i64>,
         /// The rest.
         network_limited_ns: Option<i64>,
@@ -398,7 +398,7 @@ tables! {
         in_flight_bytes: Option<i64>,
         /// Everything of the other direction up to there has been acknowledged.
         acked_bytes: Option<i64>,
-        /// Room that it offers beyond that: the receive window, scaled.
+        /// Room that it offers beyond that: the receive window, scaled; null where its scale was not captured.
         window_bytes: Option<i64>,
         /// Round trip of the data that it acknowledges, as of `connection`.
         rtt_ns: Option<i64>,

@@ -71,6 +71,8 @@ pub struct Tcp<'a> {
     pub payload: u32,
     /// As many of the options as were kept.
     pub options: &'a [u8],
+    /// There were more of them.
+    pub options_cut: bool,
 }
 
 /// Bits of [`Tcp::flags`].
@@ -93,6 +95,11 @@ pub struct Options {
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
+    /// There were timestamps, whether or not they were kept whole; and TSval, where that was kept.
+    pub stamped: bool,
+    pub tsval: Option<u32>,
+    /// Not all of the options were kept.
+    pub cut: bool,
     sack: [(u32, u32); 4],
     blocks: u8,
 }
@@ -112,7 +119,10 @@ impl Tcp<'_> {
     }
 
     pub fn parse_options(&self) -> Options {
-        Options::read(self.options)
+        Options {
+            cut: self.options_cut,
+            ..Options::read(self.options)
+        }
     }
 
     /// TSval and TSecr, where they are all the options: two no-operations before them, as almost every segment has it.
@@ -129,6 +139,9 @@ impl Options {
         window_scale: None,
         sack_permitted: false,
         timestamps: None,
+        stamped: false,
+        tsval: None,
+        cut: false,
         sack: [(0, 0); 4],
         blocks: 0,
     };
@@ -147,6 +160,10 @@ impl Options {
             let Some(len) = tail.first().map(|l| usize::from(*l)).filter(|l| *l >= 2) else {
                 break;
             };
+            if *kind == 8 {
+                o.stamped = true;
+                o.tsval = rest.get(2..6).map(|v| be32(v, 0));
+            }
             let Some(value) = rest.get(2..len) else {
                 break;
             };
@@ -445,6 +462,7 @@ fn tcp(d: &[u8], segment: u32) -> Transport<'_> {
         checksum: d.get(16..18).map_or(0, |c| be16(c, 0)),
         payload: segment - header as u32,
         options: d.get(20..header.min(d.len())).unwrap_or(&[]),
+        options_cut: d.len() < header,
     })
 }
 

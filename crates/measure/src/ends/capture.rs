@@ -23,6 +23,8 @@ pub struct Syn {
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
     pub timestamps: bool,
+    /// The capture does not hold all of them.
+    pub cut: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -165,7 +167,7 @@ impl Packet {
         self.ack = tcp.ack;
         self.payload = tcp.payload;
         self.flags = tcp.flags;
-        self.timestamp = options.timestamps.map_or(0, |t| t.0);
+        self.timestamp = options.tsval.unwrap_or(0);
         let header = body.get(12).map_or(20, |b| usize::from(b >> 4) * 4);
         let syn = tcp.has(flag::SYN);
         self.hash = if tcp.payload > 0 {
@@ -182,7 +184,8 @@ impl Packet {
             mss: options.mss,
             window_scale: options.window_scale,
             sack_permitted: options.sack_permitted,
-            timestamps: options.timestamps.is_some(),
+            timestamps: options.stamped,
+            cut: options.cut,
         })
     }
 

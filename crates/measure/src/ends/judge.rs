@@ -148,6 +148,7 @@ impl<'a> Judge<'a> {
         d.changes.sequence_shift = t.shift;
         d.changes.cut_or_joined = t.cut_or_joined;
         if let (Some(a), Some(b)) = self.syn
+            && !(a.cut || b.cut)
             && (a.mss, a.window_scale, a.sack_permitted, a.timestamps)
                 != (b.mss, b.window_scale, b.sack_permitted, b.timestamps)
         {
@@ -406,7 +407,10 @@ impl Changes {
             _ => {}
         }
         self.identification_changed += u64::from(up.id != down.id);
-        self.timestamp_changed += u64::from(up.timestamp != down.timestamp);
+        self.timestamp_changed += u64::from(
+            // 0 where it was not captured.
+            up.timestamp != down.timestamp && up.timestamp != 0 && down.timestamp != 0,
+        );
     }
 }
 

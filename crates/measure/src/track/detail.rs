@@ -160,7 +160,7 @@ pub struct Detail {
 pub(super) struct UnderWay {
     pub t: i64,
     pub una: u64,
-    pub window: u64,
+    pub window: Option<u64>,
     pub stamp: Option<u32>,
 }
 
@@ -297,7 +297,7 @@ impl Detail {
             if !arrived {
                 break;
             }
-            self.known = (ack.una, Some(ack.window));
+            self.known = (ack.una, ack.window);
             self.under_way.pop_front();
         }
         self.known

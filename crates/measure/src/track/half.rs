@@ -84,10 +84,32 @@ pub struct Half {
     pub timestamps: bool,
     /// Payload that the other end acknowledged or the sender numbered, but the capture does not hold.
     pub missing_bytes: u64,
-    /// The receive window offered last.
-    pub window: Option<u32>,
+    scale: Scale,
     events: Option<Box<Events>>,
     detail: Option<Box<Detail>>,
+}
+
+/// What a direction's SYN says of how its windows are scaled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Scale {
+    /// No SYN was captured, or not all of its options.
+    #[default]
+    Unknown,
+    /// They are not.
+    Plain,
+    Shift(u8),
+}
+
+impl Scale {
+    /// By how much this direction's windows are shifted. RFC 7323 section 2.2: by nothing unless both sides agreed.
+    #[inline(always)]
+    fn shift(self, other: Scale) -> Option<u8> {
+        match (self, other) {
+            (Scale::Shift(shift), Scale::Shift(_)) => Some(shift),
+            (Scale::Plain, _) | (_, Scale::Plain) => Some(0),
+            _ => None,
+        }
+    }
 }
 
 /// What filled a hole, seen from behind the loss.
@@ -128,7 +150,7 @@ pub(super) struct State {
     srtt: i64,
     rttvar: i64,
     repair: Option<Box<Repair>>,
-    /// What this end last offered to the other, scaled where both SYNs were seen.
+    /// What this end last offered to the other.
     window: u32,
     /// Payload of a full segment: what the other end allowed, or the largest seen.
     mss: u32,
@@ -136,7 +158,8 @@ pub(super) struct State {
     /// As it stood in the header of the packet before the latest ACK.
     previous_window: u16,
     recovery: Recovery,
-    window_seen: bool,
+    /// Its scale is known.
+    window_known: bool,
     started: bool,
     ack_of_data: bool,
     /// The last data sent filled its segment.
@@ -201,7 +224,7 @@ pub(super) struct Other {
     /// The window it offers.
     window: Option<u32>,
     mss: Option<u16>,
-    window_scale: Option<u8>,
+    scale: Scale,
     /// It understands SACK.
     sack: bool,
     /// Least time from here to this direction's sender and back.
@@ -232,6 +255,16 @@ impl Half {
     /// Distributions and course over time; `None` where fewer than five packets carried data.
     pub fn detail(&self) -> Option<&Detail> {
         self.detail.as_deref()
+    }
+
+    /// Data sent before the first ACK of data; `None` where the connection's begin was not captured.
+    pub fn initial_window(&self) -> Option<u64> {
+        self.isn.map(|_| self.counts.initial_window)
+    }
+
+    /// Whether the scale of the windows that it offers is known.
+    pub(super) fn windows_known(&self, other: &Half) -> bool {
+        self.scale.shift(other.scale).is_some()
     }
 
     fn events_mut(&mut self) -> &mut Events {
@@ -282,12 +315,18 @@ impl Side {
     #[inline]
     pub fn seen_by_other(&self) -> Other {
         Other {
-            window: self.state.window_seen.then_some(self.state.window),
+            window: self.window(),
             mss: self.half.mss,
-            window_scale: self.half.window_scale,
+            scale: self.half.scale,
             sack: self.half.sack_permitted,
             away: self.half.rtt.min_ns,
         }
+    }
+
+    /// What this end last offered, where it is known.
+    #[inline(always)]
+    fn window(&self) -> Option<u32> {
+        self.state.window_known.then_some(self.state.window)
     }
 
     /// Whether this packet moves the connection on: such a one has not been seen before.
@@ -312,7 +351,7 @@ impl Side {
         }
         half.last_ns = Some(p.t);
         count(&mut c.packets, 1);
-        half.timestamps |= p.timestamps().is_some();
+        half.timestamps |= p.timestamps().is_some() | options.stamped;
         const RARE: u8 = flag::ECE | flag::CWR | flag::SYN | flag::FIN | flag::RST;
         if p.is_marked() || p.window == 0 || p.flags & RARE != 0 {
             self.note_rare(p, options);
@@ -320,13 +359,14 @@ impl Side {
         if p.has(flag::RST) {
             return;
         }
-        // RFC 7323 section 2.2: scaled only where both sides agreed, and never in a SYN itself.
-        let shift = match (self.half.window_scale, other.window_scale) {
-            (Some(shift), Some(_)) if !p.has(flag::SYN) => shift,
-            _ => 0,
+        // RFC 7323 section 2.2: never in a SYN itself. A closed window is closed on any scale.
+        let shift = if p.has(flag::SYN) || p.window == 0 {
+            Some(0)
+        } else {
+            self.half.scale.shift(other.scale)
         };
-        self.state.window = u32::from(p.window) << shift;
-        self.state.window_seen = true;
+        self.state.window = u32::from(p.window) << shift.unwrap_or(0);
+        self.state.window_known = shift.is_some();
     }
 
     #[cold]
@@ -350,6 +390,11 @@ impl Side {
             c.syns = c.syns.saturating_add(1);
             half.mss = options.mss.or(half.mss);
             half.window_scale = options.window_scale.or(half.window_scale);
+            half.scale = match options.window_scale {
+                Some(shift) => Scale::Shift(shift),
+                None if options.cut => half.scale,
+                None => Scale::Plain,
+            };
             half.sack_permitted |= options.sack_permitted;
         }
         c.fins = c.fins.saturating_add(u32::from(p.has(flag::FIN)));
@@ -429,7 +474,7 @@ impl Side {
         match allowed {
             Some(mss) => {
                 // RFC 6691 section 2: options count against it.
-                let options = if p.timestamps().is_some() { 12 } else { 0 };
+                let options = if self.half.timestamps { 12 } else { 0 };
                 s.mss = u32::from(mss).saturating_sub(options).max(1);
                 s.mss_known = true;
             }
@@ -665,7 +710,7 @@ impl Side {
         let s = &mut self.state;
         let away = from.half.rtt.min_ns;
         if let Some(d) = &mut self.half.detail {
-            let window = u64::from(from.state.window);
+            let window = from.window().map(u64::from);
             if !s.is_near(away) {
                 d.set_out(UnderWay {
                     t,
@@ -676,7 +721,7 @@ impl Side {
             } else {
                 let moment = Moment {
                     outstanding: s.next - s.una,
-                    window: Some(window),
+                    window,
                     mss: u64::from(s.mss),
                     more: s.full,
                     repairing: s.recovery != Recovery::None,
@@ -688,7 +733,7 @@ impl Side {
         watch.act(Act::Acknowledged {
             t,
             position: s.una.saturating_sub(s.base),
-            window: from.state.window,
+            window: from.window(),
         });
     }
 
@@ -775,7 +820,6 @@ impl Side {
         self.end_chain(None);
         let s = &self.state;
         self.half.missing_bytes = s.segments.missing();
-        self.half.window = s.window_seen.then_some(s.window);
         if let Some(d) = &mut self.half.detail {
             d.finish(u64::from(s.mss));
         }

@@ -102,6 +102,14 @@ pub struct Connection {
     pub reset: bool,
 }
 
+impl Connection {
+    /// Whether it is known how much room the receivers offered: the handshake says on which scale.
+    pub fn windows_known(&self) -> bool {
+        let [a, b] = &self.halves;
+        a.windows_known(b)
+    }
+}
+
 /// A connection while it lives.
 #[derive(Debug)]
 struct Live {
@@ -259,6 +267,8 @@ pub struct Totals {
     pub other_packets: u64,
     /// Kept too short to hold the transport header.
     pub cut_packets: u64,
+    /// Kept too short to hold all of TCP's options.
+    pub cut_options_packets: u64,
     /// First fragments, and those after them.
     pub first_fragments: u64,
     pub later_fragments: u64,
@@ -413,6 +423,7 @@ impl Tracker {
             Transport::Tcp(tcp) => {
                 totals.tcp_packets += 1;
                 totals.tcp_bytes += u64::from(wire_len);
+                totals.cut_options_packets += u64::from(tcp.options_cut);
                 let batch = self.batch.as_mut().expect(BATCH_IS_THERE);
                 batch.push(t, frame, tcp, &self.live.seeds);
             }

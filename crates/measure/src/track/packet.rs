@@ -197,8 +197,8 @@ impl Batch {
         let (mut stamped, mut stamp, mut echo, mut options) = (false, 0, 0, 0);
         if let Some((value, answer)) = tcp.timestamps_alone() {
             (stamped, stamp, echo) = (true, value, answer);
-        } else if !tcp.options.is_empty() {
-            let o = self.other_options(tcp.options);
+        } else if !tcp.options.is_empty() || tcp.options_cut {
+            let o = self.other_options(tcp);
             if let Some((value, answer)) = o.timestamps {
                 (stamped, stamp, echo) = (true, value, answer);
             }
@@ -287,8 +287,8 @@ impl Batch {
     }
 
     #[inline(never)]
-    fn other_options(&mut self, options: &[u8]) -> &Options {
-        self.options.push(Options::read(options));
+    fn other_options(&mut self, tcp: &Tcp<'_>) -> &Options {
+        self.options.push(tcp.parse_options());
         self.options.last().expect("it was just put there")
     }
 

@@ -13,8 +13,12 @@ pub enum Act {
         fresh: u64,
         in_flight: u64,
     },
-    /// Everything up to a position is acknowledged, and a window offered beyond it.
-    Acknowledged { t: i64, position: u64, window: u32 },
+    /// Everything up to a position is acknowledged, and a window offered beyond it, where its scale is known.
+    Acknowledged {
+        t: i64,
+        position: u64,
+        window: Option<u32>,
+    },
     /// Data sent at `sent` was answered after `rtt`.
     RoundTrip { sent: i64, rtt: i64 },
 }

@@ -5,6 +5,7 @@ mod ends;
 mod hostile;
 mod packets;
 mod reading;
+mod short;
 mod tracking;
 mod unsolicited;
 mod writing;

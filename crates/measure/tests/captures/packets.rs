@@ -70,6 +70,11 @@ impl Tcp {
         o.extend(echo.to_be_bytes());
         self.options(&o)
     }
+    /// These options and those that it has.
+    pub fn and(self, other: Tcp) -> Tcp {
+        let both = [self.options.as_slice(), other.options.as_slice()].concat();
+        self.options(&both)
+    }
 
     /// The IPv4 packet.
     pub fn ip(&self) -> Vec<u8> {

@@ -32,6 +32,9 @@ pub(super) struct Held {
     pub(super) udp: Share,
     pub(super) other_packets: u64,
     pub(super) cut_packets: u64,
+    /// Kept too short to hold all of TCP's options.
+    #[serde(default)]
+    pub(super) cut_options_packets: u64,
     pub(super) first_fragments: u64,
     pub(super) later_fragments: u64,
     /// Connections closed before their end because too many were open at once.
@@ -64,6 +67,7 @@ impl From<&Totals> for Held {
             },
             other_packets: t.other_packets,
             cut_packets: t.cut_packets,
+            cut_options_packets: t.cut_options_packets,
             first_fragments: t.first_fragments,
             later_fragments: t.later_fragments,
             evicted_connections: t.evicted,
@@ -137,7 +141,8 @@ pub(super) struct Direction {
     pub(super) keep_alives: u64,
     pub(super) outstanding_max_bytes: u64,
     pub(super) in_flight_max_bytes: u64,
-    pub(super) initial_window_bytes: u64,
+    /// Null where the connection's begin was not captured.
+    pub(super) initial_window_bytes: Option<u64>,
     pub(super) mss_bytes: Option<i64>,
     pub(super) window_scale: Option<i64>,
     pub(super) sack_permitted: bool,
@@ -242,9 +247,10 @@ impl Losses {
 #[derive(Serialize)]
 pub(super) struct DetailReport {
     pub(super) rtt_by_timestamps: Times,
-    /// Time in which its application had nothing to send, in which the receiver's window was full, and the rest.
+    /// Time in which its application had nothing to send, in which the receiver's window was full, and the rest. The
+    /// second is null, and in the third, where the handshake was not captured with its options: it says the window's scale.
     pub(super) sender_limited_s: f64,
-    pub(super) receiver_limited_s: f64,
+    pub(super) receiver_limited_s: Option<f64>,
     pub(super) network_limited_s: f64,
     /// Packets closer together than this are one burst.
     pub(super) burst_gap_us: f64,
@@ -321,7 +327,7 @@ impl DetailReport {
                 p99_ms: ms(r.stamped_p99_ns),
             },
             sender_limited_s: spent(r.sender_limited_ns),
-            receiver_limited_s: spent(r.receiver_limited_ns),
+            receiver_limited_s: r.receiver_limited_ns.map(seconds),
             network_limited_s: spent(r.network_limited_ns),
             burst_gap_us: r.burst_gap_ns.unwrap_or(0) as f64 / 1e3,
             burst_p50_bytes: r.burst_p50_bytes.map(count),
@@ -458,7 +464,7 @@ impl Direction {
             keep_alives: count(r.keep_alives),
             outstanding_max_bytes: count(r.outstanding_max_bytes),
             in_flight_max_bytes: count(r.in_flight_max_bytes),
-            initial_window_bytes: count(r.initial_window_bytes),
+            initial_window_bytes: r.initial_window_bytes.map(count),
             mss_bytes: r.mss_bytes,
             window_scale: r.window_scale,
             sack_permitted: r.sack_permitted,

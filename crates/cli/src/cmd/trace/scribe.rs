@@ -127,7 +127,7 @@ impl Watch for Scribe<'_> {
             } => {
                 row.t_ns = t;
                 row.acked_bytes = Some(position as i64);
-                row.window_bytes = Some(i64::from(window));
+                row.window_bytes = window.map(i64::from);
                 let base = self.bases.get(&(row.flow ^ 1));
                 if let (Some((from, to)), Some(base)) = (self.now.sack, base) {
                     // Half of the sequence space lies before the ACK, half after it.

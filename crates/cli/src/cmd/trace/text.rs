@@ -129,6 +129,15 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     }
     for (n, what) in [
         (
+            held.cut_packets,
+            "packets were kept too short to hold a TCP or UDP header, and are in no connection",
+        ),
+        (
+            held.cut_options_packets,
+            "packets were kept too short to hold all of their TCP options: of SACK, timestamps and the window's scale is said \
+             what is left of them, and of the causes that show in them nothing; 128 bytes of each packet hold them all",
+        ),
+        (
             held.evicted_connections,
             "connections were closed early because too many were open at once",
         ),
@@ -322,17 +331,23 @@ fn limits(out: &mut String, rows: &[Row]) {
         };
         let parts = [
             d.sender_limited_s,
-            d.receiver_limited_s,
+            d.receiver_limited_s.unwrap_or(0.0),
             d.network_limited_s,
         ];
         let all = parts.iter().sum::<f64>().max(1e-9);
         let [sender, receiver, network] = parts.map(|s| 100.0 * s / all);
+        let rest = match d.receiver_limited_s {
+            Some(_) => format!("the receiver's window {receiver:.0} %, the network {network:.0} %"),
+            None => format!(
+                "the network or the receiver's window, whose scale was not captured, {network:.0} %"
+            ),
+        };
         if std::mem::take(&mut first) {
             let _ = writeln!(out, "\nWhat the largest waited for");
         }
         let _ = writeln!(
             out,
-            "  {}: its application {sender:.0} %, the receiver's window {receiver:.0} %, the network {network:.0} % of the time",
+            "  {}: its application {sender:.0} %, {rest} of the time",
             r.name(),
         );
         let [offload, acks, application, unknown] = d.bursts.map(|(_, n)| n);
