@@ -27,6 +27,8 @@ struct Case {
     /// What others send, as a share of the line's rate.
     others: f64,
     rate: f64,
+    /// Links before and behind it, near end first, with `@` for itself: routers stand between.
+    chain: &'static str,
     truths: Vec<Truth>,
 }
 
@@ -38,6 +40,7 @@ impl Case {
             v6: false,
             others: 0.0,
             rate,
+            chain: "@",
             truths,
         }
     }
@@ -68,6 +71,9 @@ impl Case {
         );
         for m in more {
             line += &format!(", {}", m.replace(['"', '='], "").replace("  ", " "));
+        }
+        if self.chain != "@" {
+            line = format!("{} with @ = {line}", self.chain.replace(',', " – "));
         }
         if self.v6 {
             line += ", IPv6";
@@ -149,6 +155,35 @@ fn capacity(rate: f64, others: f64) -> Case {
     }
 }
 
+fn radio(idle: f64, wake: f64) -> Case {
+    let truths = vec![
+        truth("idle_timeout_ms", idle * 1e3, 1e3),
+        truth("wake_ms", wake * 1e3, 0.05 * wake * 1e3),
+    ];
+    let mut case = Case::new("radio", 0.3e6, "fifo:packets=50", truths);
+    case.up += &format!("\nsleep = \"radio:idle={idle} s,wake={wake} s\"");
+    case
+}
+
+/// A slow line in a chain of three, TCP filling it: its queue is full to seven tenths at least.
+fn path(chain: &'static str, rate: f64, packets: f64, hop: f64) -> Case {
+    let full = packets * 1500.0 * 8e3 / rate;
+    let truths = vec![
+        truth("queue_hop_up", hop, 0.0),
+        truth("queue_up_ms", 0.85 * full, 0.2 * full),
+        truth("icmp_favoured_up", 0.0, 0.0),
+    ];
+    Case {
+        chain,
+        ..Case::new(
+            "path:load=up",
+            rate,
+            &format!("fifo:packets={packets}"),
+            truths,
+        )
+    }
+}
+
 const QUEUES: [&str; 5] = [
     "fifo:packets=20",
     "fifo:bytes=200000",
@@ -200,6 +235,9 @@ fn grid() -> Vec<Case> {
     for rate in [2e6, 20e6, 100e6] {
         all.extend(SHARES.map(|share| capacity(rate, share)));
     }
+    all.extend(
+        [(2.0, 0.3), (5.0, 0.6), (10.0, 1.6), (50.0, 2.0)].map(|(idle, wake)| radio(idle, wake)),
+    );
     all
 }
 
@@ -223,6 +261,14 @@ fn emulated() -> Vec<Case> {
     ];
     all.extend(SHARES.map(|share| capacity(20e6, share)));
     all.extend([0.0, 0.5].map(|share| capacity(2e6, share)));
+    all.extend([
+        path("@,fiber,fiber", 2e6, 50.0, 1.0),
+        path("fiber,@,fiber", 2e6, 50.0, 2.0),
+        path("fiber,fiber,@", 2e6, 50.0, 3.0),
+        path("fiber,@,fiber", 20e6, 50.0, 2.0),
+        path("fiber,@,fiber", 2e6, 50.0, 2.0).v6(),
+        radio(10.0, 1.6),
+    ]);
     all
 }
 
@@ -276,7 +322,7 @@ fn with_the_kernel(case: &Case) -> Result<Said, String> {
     let mut command = Command::new(&binary);
     command
         .args(["probe", &case.probe, "--json", "--budget", "1 GB", "--link"])
-        .arg(&line)
+        .arg(case.chain.replace('@', &line.to_string_lossy()))
         .arg("--output")
         .arg(scratch.join("probe.rec"));
     if case.v6 {

@@ -27,6 +27,31 @@ pub fn parse(name: &str, set: &[String]) -> anyhow::Result<LinkSpec> {
     Ok(spec)
 }
 
+/// Several links in a row. A key that begins with `hop2.` is for the second of them, any other for all.
+pub fn chain(names: &[String], set: &[String]) -> anyhow::Result<Vec<LinkSpec>> {
+    let hop = |pair: &str| -> Option<(usize, String)> {
+        let (hop, rest) = pair.trim().strip_prefix("hop")?.split_once('.')?;
+        Some((hop.parse().ok()?, rest.to_string()))
+    };
+    if let Some((n, rest)) = set
+        .iter()
+        .find_map(|pair| hop(pair).filter(|(n, _)| !(1..=names.len()).contains(n)))
+    {
+        return Err(usage(format!(
+            "--set hop{n}.{rest}: there are {} links, counted from 1 at the near end",
+            names.len()
+        )));
+    }
+    let one = |(i, name): (usize, &String)| {
+        let of_it = set.iter().filter_map(|pair| match hop(pair) {
+            Some((n, rest)) => (n == i + 1).then_some(rest),
+            None => Some(pair.clone()),
+        });
+        parse(name, &of_it.collect::<Vec<_>>())
+    };
+    names.iter().enumerate().map(one).collect()
+}
+
 /// Reads files that are named in another file, as seen from there, or else from where the command runs.
 pub fn files_beside(file: &Path) -> impl FnMut(&str) -> Result<String, String> {
     let beside = file.parent().unwrap_or(Path::new("")).to_owned();

@@ -2,12 +2,15 @@
 
 mod dns;
 
-use base::Bytes;
-use base::record::Row;
-use base::words::Words;
+use base::record::{Direction, Row};
+use base::words::{Value, Words};
+use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::craft::{CraftError, Progress};
+use live::load::Peer;
+use live::path;
 use live::probe::{ProbePlan, Prober};
+use live::tcp;
 use measure::wire::Key;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -19,6 +22,10 @@ pub struct Run<'a> {
     pub key: Option<Vec<u8>>,
     /// The most that it may send.
     pub budget: Bytes,
+    /// Whose counters show what passes; the one that leads to the server where not given.
+    pub interface: Option<String>,
+    /// Whether the network namespace is one that we made, whose settings may be changed.
+    pub own_namespace: bool,
     pub clock: Clock,
     pub rows: Sender<Row>,
     pub watch: &'a mut (dyn live::craft::Watch + Send),
@@ -29,7 +36,12 @@ const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
 pub type Runner = fn(Run) -> anyhow::Result<()>;
 
-const RUNNERS: &[(&str, Runner)] = &[("rtt", rtt), ("dns", dns::run)];
+const RUNNERS: &[(&str, Runner)] = &[
+    ("rtt", rtt),
+    ("path", path),
+    ("tcp", tcp),
+    ("dns", dns::run),
+];
 
 pub fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
@@ -87,6 +99,85 @@ fn rtt(run: Run) -> anyhow::Result<()> {
     }
     prober.stop();
     Ok(())
+}
+
+/// The hops of the way, at rest and under load.
+fn path(run: Run) -> anyhow::Result<()> {
+    let words = run.words;
+    let directions = match words.choice("load") {
+        "up" => vec![Direction::Up],
+        "down" => vec![Direction::Down],
+        "none" => Vec::new(),
+        _ => vec![Direction::Up, Direction::Down],
+    };
+    let plan = path::Plan {
+        peer: peer(&run),
+        budget: run.budget,
+        interface: run.interface.clone(),
+        idle: words.duration("idle"),
+        load: words.duration("hold"),
+        directions,
+        interval: words.duration("interval"),
+        hops: words.count("hops") as usize,
+        flows: words.count("flows") as u32,
+    };
+    path::run(&plan, run.clock, &run.rows, run.watch).map_err(plain)
+}
+
+/// Transfers by each controller, one after the other.
+fn tcp(run: Run) -> anyhow::Result<()> {
+    let words = run.words;
+    let controls = match words.choice("control") {
+        "all" => ["cubic", "reno", "bbr"].map(String::from).to_vec(),
+        one => vec![one.to_string()],
+    };
+    let list = |key| words.get(key).map(|_| words.list(key).to_vec());
+    let windows = match list("window") {
+        None => vec![None],
+        Some(all) => all
+            .iter()
+            .map(|v| match v {
+                Value::Count(n) => Some(*n as u32),
+                _ => None,
+            })
+            .collect(),
+    };
+    let sizes = words.list("size");
+    let sizes = sizes.iter().filter_map(|v| match v {
+        Value::Bytes(b) => Some(*b),
+        _ => None,
+    });
+    let plan = tcp::Plan {
+        peer: peer(&run),
+        budget: run.budget,
+        interface: run.interface.clone(),
+        controls,
+        windows,
+        offload: match words.choice("offload") {
+            "both" => vec![Some(true), Some(false)],
+            _ => vec![None],
+        },
+        sizes: sizes.collect(),
+        repeats: words.count("repeats"),
+        own_namespace: run.own_namespace,
+    };
+    tcp::run(&plan, run.clock, &run.rows, run.watch).map_err(plain)
+}
+
+fn peer(run: &Run) -> Peer {
+    Peer {
+        server: run.server,
+        key: run.key.clone(),
+        patience: Duration::from_secs(20),
+    }
+}
+
+/// As itself, so that an interruption is known for one.
+fn plain(e: path::PathError) -> anyhow::Error {
+    match e {
+        path::PathError::Craft(e) => e.into(),
+        other => other.into(),
+    }
 }
 
 #[cfg(test)]

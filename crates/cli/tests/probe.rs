@@ -170,3 +170,52 @@ fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teache
         assert!(found, "{}", spec.entry.name);
     }
 }
+
+/// A chain of three links with a router between each: the second is the slow one.
+#[test]
+fn path_finds_the_hop_of_a_routed_chain_at_which_packets_wait() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-path-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    let run_of = |name: &str, hop: &str| -> Value {
+        let rec = dir.join(name);
+        let rate = format!("{hop}.up.rate=2 Mbit/s");
+        let queue = format!("{hop}.up.queue=fifo:packets=40");
+        let out = run(&[
+            "probe",
+            "path:load=up,idle=6s,hold=9s",
+            "--link",
+            "fiber,fiber,fiber",
+            "--set",
+            &rate,
+            "--set",
+            &queue,
+            "--json",
+            "-o",
+            rec.to_str().expect("a plain path"),
+        ]);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{told}");
+        serde_json::from_slice(&out.stdout).expect("it is JSON")
+    };
+    let answer = run_of("second.rec", "hop2");
+    assert_eq!(figure(&answer, "queue_hop_up"), 2.0, "{answer}");
+    // 40 packets of 1500 bytes at 2 Mbit/s are 240 ms.
+    let waits = figure(&answer, "queue_up_ms");
+    assert!((120.0..290.0).contains(&waits), "{waits}");
+    assert!(figure(&answer, "second_hop_up_ms") > 3.0 * figure(&answer, "first_hop_up_ms"));
+    let hops = answer["tables"][0]["rows"].as_array().expect("hops");
+    let addresses: Vec<&str> = hops.iter().filter_map(|r| r[1].as_str()).collect();
+    assert_eq!(
+        addresses,
+        ["10.77.1.1", "10.77.2.1", "10.77.0.2", "10.77.0.2"]
+    );
+    let rec = dir.join("second.rec");
+    let rec = rec.to_str().expect("a plain path");
+    let both = run(&["analyse", rec, rec]);
+    let both = String::from_utf8_lossy(&both.stdout).into_owned();
+    assert!(both.contains("the paths are the same"), "{both}");
+    std::fs::remove_dir_all(&dir).expect("the scratch directory can go");
+}

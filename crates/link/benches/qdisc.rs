@@ -73,6 +73,7 @@ fn whole_link(c: &mut Criterion) {
             jitter: None,
             loss: None,
             reorder: None,
+            sleep: None,
             duplicate: 0.0,
             queue: roomy(spec),
         };

@@ -77,6 +77,7 @@ impl<T: Copy + Default> Express<T> {
     /// `None` for a link that is more than that.
     pub fn of(params: &LinkParams) -> Option<Express<T>> {
         let plain = params.jitter.is_none()
+            && params.sleep.is_none()
             && params.loss.is_none()
             && params.reorder.is_none()
             && params.duplicate <= 0.0;

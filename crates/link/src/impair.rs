@@ -2,8 +2,8 @@
 //! or less, overtaken, or doubled. Each consumer of chance has its own random stream.
 
 use crate::words::{Entry, Parameter, Unit, worded};
-use base::Duration;
 use base::rng::{Rng, Streams, uniform};
+use base::{Duration, Time};
 
 const fn probability(
     name: &'static str,
@@ -111,6 +111,24 @@ pub const REORDERS: &[Entry] = &[Entry {
     ],
 }];
 
+pub const SLEEPS: &[Entry] = &[Entry {
+    name: "radio",
+    summary: "a radio that sleeps when nothing has been sent for a while, and wakes up for the next packet",
+    sources: &["Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010"],
+    parameters: &[
+        span(
+            "idle",
+            "10 s",
+            "how long nothing was sent when it goes to sleep",
+        ),
+        span(
+            "wake",
+            "1.6 s",
+            "how long it takes to wake up; packets wait in the queue meanwhile",
+        ),
+    ],
+}];
+
 worded! {
     /// Jitter, written as `normal:sd=2ms`.
     JitterSpec, "jitter", JITTERS.iter()
@@ -118,6 +136,10 @@ worded! {
 worded! {
     /// Loss on the line, written as `random:probability=0.01` or `gilbert_elliott:p=0.01,r=0.25`.
     LossSpec, "loss", LOSSES.iter()
+}
+worded! {
+    /// Sleep of a radio, written as `radio:idle=10s,wake=1.6s`.
+    SleepSpec, "sleep", SLEEPS.iter()
 }
 worded! {
     /// Reordering, written as `late:probability=0.01,delay=5ms`.
@@ -174,6 +196,37 @@ fn standard_normal(rng: &mut Rng) -> f64 {
     let u1 = 1.0 - uniform(rng);
     let u2 = uniform(rng);
     (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos()
+}
+
+/// Sleep of a radio.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sleep {
+    idle: Duration,
+    wake: Duration,
+    /// When its last packet had left; none before the first.
+    last: Option<Time>,
+}
+
+impl Sleep {
+    pub(crate) fn new(spec: &SleepSpec) -> Sleep {
+        Sleep {
+            idle: spec.words().duration("idle"),
+            wake: spec.words().duration("wake"),
+            last: None,
+        }
+    }
+
+    /// How long a packet that could be sent at `at` waits for the radio.
+    pub(crate) fn wait(&self, at: Time) -> Duration {
+        match self.last {
+            Some(last) if at.saturating_since(last) <= self.idle => Duration::ZERO,
+            _ => self.wake,
+        }
+    }
+
+    pub(crate) fn sent(&mut self, at: Time) {
+        self.last = Some(at);
+    }
 }
 
 /// Loss on the line.

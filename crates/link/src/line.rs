@@ -1,5 +1,6 @@
 //! One direction of a link: a queue, a transmitter that sends one packet at a time at the link's rate,
-//! and the line behind it with its propagation delay, jitter, reordering, loss and duplication.
+//! and the line behind it with its propagation delay, jitter, reordering, loss and duplication. The
+//! transmitter of a radio may sleep when it has had nothing to send for long.
 //!
 //! The packet in transmission has left the queue: it counts neither as backlog nor towards a limit.
 //! Loss on the line strikes after the queue and the transmitter, as noise on a real line does, so a
@@ -11,7 +12,9 @@
 //! time stamps: it counts at its own time unless something has happened at the queue since, and at the
 //! time of that otherwise.
 
-use crate::impair::{Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec};
+use crate::impair::{
+    Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec, Sleep, SleepSpec,
+};
 use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
 use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
 use crate::rate::{Rate, Serializer};
@@ -30,6 +33,7 @@ pub struct LinkParams {
     pub jitter: Option<JitterSpec>,
     pub loss: Option<LossSpec>,
     pub reorder: Option<ReorderSpec>,
+    pub sleep: Option<SleepSpec>,
     /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
     pub queue: QdiscSpec,
@@ -158,6 +162,7 @@ pub struct Link {
     loss: Option<Loss>,
     reorder: Option<Reorder>,
     duplicate: Option<Duplicate>,
+    sleep: Option<Sleep>,
     sending: Option<Sending>,
     /// Packets that keep their order; the first arrives first.
     in_order: VecDeque<Delivery>,
@@ -193,6 +198,7 @@ impl Link {
                 .map(|s| Reorder::new(s, streams, name)),
             duplicate: (params.duplicate > 0.0)
                 .then(|| Duplicate::new(params.duplicate, streams, name)),
+            sleep: params.sleep.as_ref().map(Sleep::new),
             sending: None,
             in_order: VecDeque::new(),
             stragglers: BinaryHeap::new(),
@@ -315,10 +321,15 @@ impl Link {
             let sojourn = at.saturating_since(packet.enqueued);
             self.stats.last_sojourn = Some(sojourn);
             self.stats.on_line.add(packet.len);
+            let awake = at + self.sleep.map_or(Duration::ZERO, |s| s.wait(at));
+            let finish = self.serializer.finish(awake, packet.len);
+            if let Some(sleep) = &mut self.sleep {
+                sleep.sent(finish);
+            }
             Sending {
                 packet,
                 sojourn,
-                finish: self.serializer.finish(at, packet.len),
+                finish,
             }
         });
     }

@@ -1,6 +1,6 @@
 //! A link in words and units: what a TOML file, `--link` and `--set` say, and what a recording keeps.
 
-use crate::impair::{JitterSpec, LossSpec, ReorderSpec};
+use crate::impair::{JitterSpec, LossSpec, ReorderSpec, SleepSpec};
 use crate::line::LinkParams;
 use crate::qdisc::registry::QdiscSpec;
 use crate::rate::{Rate, RateError, Steps, Trace};
@@ -44,6 +44,9 @@ pub struct DirectionSpec {
     pub loss: Option<LossSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<ReorderSpec>,
+    /// Of a radio that sleeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sleep: Option<SleepSpec>,
     /// Share of packets that arrive twice, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicate: f64,
@@ -167,6 +170,10 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
         "packets held back and overtaken: \"late:probability=0.01,delay=5ms\"",
     ),
     ("duplicate", "share of packets that arrive twice: 0.001"),
+    (
+        "sleep",
+        "a radio that sleeps when idle: \"radio:idle=10s,wake=1.6s\"",
+    ),
 ];
 
 const LINK_KEYS: &[&str] = &["name", "title", "up", "down"];
@@ -370,6 +377,7 @@ impl DirectionSpec {
             jitter: self.jitter.clone(),
             loss: self.loss.clone(),
             reorder: self.reorder.clone(),
+            sleep: self.sleep.clone(),
             duplicate: self.duplicate,
             queue: self.queue.clone(),
         })

@@ -13,6 +13,7 @@ fn params(rate: Rate) -> LinkParams {
         jitter: None,
         loss: None,
         reorder: None,
+        sleep: None,
         duplicate: 0.0,
         queue: "fifo:packets=1000000".parse().unwrap(),
     }
@@ -451,6 +452,42 @@ fn adding_an_impairment_leaves_the_draws_of_the_others_as_they_were() {
         5_000,
     );
     assert_eq!(alone, together);
+}
+
+#[test]
+fn a_radio_that_has_slept_wakes_up_first_and_then_sends_what_came_meanwhile() {
+    let p = LinkParams {
+        sleep: Some("radio:idle=10 s,wake=2 s".parse().unwrap()),
+        ..params(fixed(8_000_000))
+    };
+    let mut link = Link::new(&p, &Streams::new(1), "up");
+    let mut fates = Fates::default();
+    let mut id = 0;
+    let mut send = |link: &mut Link, ms: u64| {
+        let packet = Packet {
+            id: PacketId(id),
+            flow: FlowId(1),
+            len: Bytes::new(1000),
+            ecn: Ecn::NotEct,
+            dscp: 0,
+            enqueued: Time::from_millis(ms),
+        };
+        id += 1;
+        link.enqueue(Time::from_millis(ms), packet, &mut fates);
+    };
+    // It sleeps at first; the second comes while it wakes up; the third when it has been idle for less than ten seconds;
+    // the last when it has been for more.
+    for ms in [0, 500, 12_000, 22_002] {
+        send(&mut link, ms);
+    }
+    let mut fates = Fates::default();
+    let mut out = Vec::new();
+    while let Some(d) = link.poll(Time::from_secs(60), &mut fates) {
+        out.push(d.at);
+    }
+    // 1000 bytes take 1 ms.
+    let expected = [2_001, 2_002, 12_001, 24_003].map(Time::from_millis);
+    assert_eq!(out, expected);
 }
 
 #[test]

@@ -200,6 +200,8 @@ pub struct NetError {
     pub errno: i32,
     pub icmp_type: u8,
     pub icmp_code: u8,
+    /// Who complains.
+    pub offender: Option<IpAddr>,
 }
 
 /// What came with one message of a socket's receive queue or error queue.
@@ -348,6 +350,7 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
                                 errno: e.ee_errno as i32,
                                 icmp_type: e.ee_type,
                                 icmp_code: e.ee_code,
+                                offender: offender(cmsg, data),
                             });
                         }
                         _ => {}
@@ -359,6 +362,27 @@ unsafe fn parse_control(header: &libc::msghdr) -> Received {
         }
     }
     r
+}
+
+/// The address that follows an extended error, SO_EE_OFFENDER of linux/errqueue.h.
+///
+/// # Safety
+/// `data` is the payload of `cmsg`, as the kernel wrote it.
+unsafe fn offender(cmsg: &libc::cmsghdr, data: *const u8) -> Option<IpAddr> {
+    let at = size_of::<libc::sock_extended_err>();
+    // SAFETY: CMSG_LEN only computes.
+    let head = unsafe { libc::CMSG_LEN(0) } as usize;
+    // A usize or less, by the C library.
+    let whole: usize = cmsg.cmsg_len as _;
+    let len = whole.checked_sub(head + at)?;
+    // SAFETY: all zeros is an address of no family. No more is copied than either side holds.
+    let name = unsafe {
+        let mut name: libc::sockaddr_storage = zeroed();
+        let len = len.min(size_of::<libc::sockaddr_storage>());
+        std::ptr::copy_nonoverlapping(data.add(at), (&raw mut name).cast::<u8>(), len);
+        name
+    };
+    Some(to_socket_addr(&name)?.ip())
 }
 
 fn to_socket_addr(name: &libc::sockaddr_storage) -> Option<SocketAddr> {

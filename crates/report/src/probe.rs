@@ -64,6 +64,78 @@ pub(crate) fn figures(answer: &ProbeAnswer) -> Table {
     }
 }
 
+/// Recordings of one kind beside each other: their figures, and of paths the hops, each table under its caption.
+pub fn side_by_side(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
+    let columns = |first: &str| -> Vec<String> {
+        let names = all.iter().map(|(name, _)| name.clone());
+        std::iter::once(first.to_string()).chain(names).collect()
+    };
+    let mut keys: Vec<&Figured> = Vec::new();
+    for f in all.iter().flat_map(|(_, a)| &a.outcome.figures) {
+        if !keys.iter().any(|k| k.key == f.key) {
+            keys.push(f);
+        }
+    }
+    let of = |a: &ProbeAnswer, key: &str| {
+        let mut figures = a.outcome.figures.iter();
+        let found = figures.find(|f| f.key == key);
+        found.map_or(Cell::Absent, |f| Cell::from(figure(f)))
+    };
+    let rows = keys.iter().map(|k| Row {
+        label: k.name.clone(),
+        cells: all.iter().map(|(_, a)| of(a, &k.key)).collect(),
+    });
+    let mut tables = vec![(
+        "Figures".to_string(),
+        Table {
+            title: String::new(),
+            columns: columns(""),
+            rows: rows.collect(),
+        },
+    )];
+    tables.extend(hops(all, columns("hop")));
+    tables
+}
+
+/// Address and median round trip at rest of each hop, path by path.
+fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, Table)> {
+    let table = |a: &ProbeAnswer| a.outcome.tables.iter().find(|t| t.title == "Hops").cloned();
+    let paths: Vec<probe::Table> = all.iter().map(|(_, a)| table(a)).collect::<Option<_>>()?;
+    let longest = paths.iter().map(|t| t.rows.len()).max()?;
+    let hop = |t: &probe::Table, n: usize| -> Option<Vec<String>> {
+        let label = n.to_string();
+        t.rows.iter().find(|r| r.first() == Some(&label)).cloned()
+    };
+    let cell = |row: Option<Vec<String>>| match row.as_deref() {
+        Some([_, address, rest, ..]) => Cell::Is(format!("{address}  {rest} ms")),
+        _ => Cell::Absent,
+    };
+    let rows: Vec<Row> = (1..=longest)
+        .map(|n| Row {
+            label: n.to_string(),
+            cells: paths.iter().map(|t| cell(hop(t, n))).collect(),
+        })
+        .filter(|r| r.cells.iter().any(|c| *c != Cell::Absent))
+        .collect();
+    let parts = (1..=longest).find(|&n| {
+        let mut addresses = paths
+            .iter()
+            .map(|t| hop(t, n).and_then(|r| r.get(1).cloned()));
+        let first = addresses.next();
+        addresses.any(|a| Some(a) != first)
+    });
+    let caption = match parts {
+        Some(n) => format!("Hops at rest; the paths part at hop {n}"),
+        None => "Hops at rest; the paths are the same".into(),
+    };
+    let table = Table {
+        title: "hop".into(),
+        columns,
+        rows,
+    };
+    Some((caption, table))
+}
+
 /// A kind's own table in the form in which the terminal lays tables out: the heading of its first column in place of
 /// the title, which stands above it.
 pub(crate) fn table(t: &probe::Table) -> Table {

@@ -16,6 +16,7 @@ fn line(rate: u64, delay_ms: u64, packets: u64) -> LinkParams {
         jitter: None,
         loss: None,
         reorder: None,
+        sleep: None,
         duplicate: 0.0,
         queue: format!("fifo:packets={packets}").parse().expect("fifo"),
     }

@@ -62,6 +62,7 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
         jitter: None,
         loss: None,
         reorder: None,
+        sleep: None,
         duplicate: 0.0,
         ..link.clone()
     }

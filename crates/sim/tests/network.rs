@@ -74,6 +74,7 @@ fn history(seed: u64, look: Look) -> History {
                 jitter: None,
                 loss: (draw(12) == 0).then(|| "random:probability=0.02".parse().unwrap()),
                 reorder: None,
+                sleep: None,
                 duplicate: if draw(12) == 0 { 0.02 } else { 0.0 },
                 queue: queue.parse().unwrap(),
             };

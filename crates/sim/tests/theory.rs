@@ -14,6 +14,7 @@ fn line(rate: u64, delay: Duration, queue: &str) -> LinkParams {
         jitter: None,
         loss: None,
         reorder: None,
+        sleep: None,
         duplicate: 0.0,
         queue: queue.parse().unwrap(),
     }

@@ -11,11 +11,14 @@ pub mod burst;
 pub mod capacity;
 pub mod dns;
 pub mod envelope;
+pub mod path;
+pub mod radio;
 mod registry;
 pub mod rtt;
 pub mod sizes;
 pub mod spacing;
 pub mod sweep;
+pub mod tcp;
 pub mod trains;
 
 pub use alert::{Alert, Severity};

@@ -1,7 +1,10 @@
 //! The one table of kinds: `tailback probe --help`, `tailback list probes`, the reference page and the accuracy
 //! table loop over it.
 
-use super::{answer::Outcome, buffer, burst, capacity, dns, envelope, rtt, sizes, spacing, sweep};
+use super::{
+    answer::Outcome, buffer, burst, capacity, dns, envelope, path, radio, rtt, sizes, spacing,
+    sweep, tcp,
+};
 use base::program::{Sending, Train};
 use base::record::Recording;
 use base::words::{Entry, Words, worded};
@@ -36,6 +39,9 @@ pub const PROBES: &[Spec] = &[
     envelope::SPEC,
     buffer::SPEC,
     capacity::SPEC,
+    path::SPEC,
+    tcp::SPEC,
+    radio::SPEC,
     dns::SPEC,
 ];
 

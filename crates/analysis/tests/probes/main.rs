@@ -5,9 +5,12 @@ mod burst;
 mod capacity;
 mod dns;
 mod envelope;
+mod path;
+mod radio;
 mod sizes;
 mod spacing;
 mod sweep;
+mod tcp;
 
 use analysis::answer::Figure;
 use analysis::probe::{Outcome, ProbeSpec};

@@ -106,6 +106,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     {
         return super::probe::analyse(path, args.json);
     }
+    if args.recordings.len() > 1 && !asks_for_statistics(&args) {
+        let probes = args.recordings.iter().map(|p| super::probe::made(p));
+        let probes: Vec<bool> = probes.collect::<Result<_, _>>()?;
+        if probes.iter().all(|p| *p) {
+            return super::probe::compare(&args.recordings, args.json);
+        }
+    }
     if let [path] = &args.recordings[..]
         && !asks_for_statistics(&args)
         && super::trace::made(path)?

@@ -14,18 +14,22 @@ use std::ffi::OsString;
         Several links are chained in the order given. Nothing is left behind, however it ends.",
     after_help = "Examples:\n  tailback emulate adsl -- ping -c 5 far\n  \
         tailback emulate adsl --far 'iperf3 -s -1' -- iperf3 -c far\n  \
-        tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program"
+        tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program\n  \
+        tailback emulate fiber adsl fiber --routed -- traceroute far"
 )]
 pub struct Args {
     /// Links by name (see `tailback list links`) or TOML file, near end first
     #[arg(required = true, value_name = "LINK")]
     links: Vec<String>,
-    /// Change one value of every link, such as up.queue=codel
+    /// Change one value of every link, such as up.queue=codel, or of one: hop2.up.queue=codel
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Shell command to run at the far end meanwhile
     #[arg(long, value_name = "COMMAND")]
     far: Option<String>,
+    /// Put a router between one link and the next: each link a hop of its own
+    #[arg(long)]
+    routed: bool,
     /// Seed of losses and jitter: the same seed, the same draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -38,11 +42,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let hops = args
-        .links
-        .iter()
-        .map(|name| link_arg::parse(name, &args.set))
-        .collect::<Result<Vec<_>, _>>()?;
+    let hops = link_arg::chain(&args.links, &args.set)?;
     if hops.is_empty() {
         return Err(usage("no link given"));
     }
@@ -56,6 +56,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     let options = Options {
         seed: args.seed,
+        routed: args.routed,
         ..Options::new(Clock::start())
     };
     let outcome = emulate::run_command(&hops, &programs, options)?;

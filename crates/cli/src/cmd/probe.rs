@@ -35,10 +35,11 @@ pub struct Args {
     /// The far end: a name or address, with :PORT if it is not the usual one
     #[arg(required_unless_present = "link", conflicts_with = "link")]
     server: Option<String>,
-    /// Both ends here, over the emulated line of this name (see `tailback list links`) or TOML file
-    #[arg(long, value_name = "NAME|FILE")]
-    link: Option<String>,
-    /// Change one value of the emulated line, such as up.queue=codel
+    /// Both ends here, over the emulated line of this name (see `tailback list links`) or TOML file; of several, near
+    /// end first, with a router between one and the next
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
+    link: Vec<String>,
+    /// Change one value of the emulated line, such as up.queue=codel; of the second of several hop2.up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Let others send this much up the emulated line beside the probe, packets of mixed sizes at random
@@ -96,11 +97,11 @@ fn kinds() -> String {
         tailback list probes                                   what each kind can be told"
 }
 
-fn plan_json(args: &Args, link: Option<&LinkSpec>) -> anyhow::Result<serde_json::Value> {
+fn plan_json(args: &Args, links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
     Ok(serde_json::json!({
         "probe": args.probe,
         "server": args.server.as_deref().unwrap_or("embedded"),
-        "link": link.map(serde_json::to_value).transpose().context("the link's definition")?,
+        "link": links_json(links)?,
         "others": args.others,
         "budget": args.budget,
         "hold_off": args.hold_off,
@@ -108,19 +109,25 @@ fn plan_json(args: &Args, link: Option<&LinkSpec>) -> anyhow::Result<serde_json:
     }))
 }
 
+/// One as itself, a chain as a list; null where there is none.
+fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
+    let json = match links {
+        [] => Ok(serde_json::Value::Null),
+        [link] => serde_json::to_value(link),
+        chain => serde_json::to_value(chain),
+    };
+    json.context("the link's definition")
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let link = args
-        .link
-        .as_ref()
-        .map(|name| link_arg::parse(name, &args.set))
-        .transpose()?;
+    let links = link_arg::chain(&args.link, &args.set)?;
     let key = args.key.read()?;
-    let plan = plan_json(&args, link.as_ref())?;
+    let plan = plan_json(&args, &links)?;
     if args.print_plan {
         print(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
         return Ok(Outcome::Done);
     }
-    if link.is_some() {
+    if !links.is_empty() {
         // Namespaces must be entered while this process has a single thread.
         emulate::prepare()?;
     }
@@ -136,7 +143,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
     let clock = Clock::start();
     let path = args.output.clone().unwrap_or_else(default_path);
-    let meta = meta(&args, link.as_ref(), plan, clock)?;
+    let meta = meta(&args, &links, plan, clock)?;
     let writer = store::Options {
         name: if args.output.is_some() {
             store::Name::Exact
@@ -163,14 +170,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let kind = args.probe.kind();
     if !args.json {
         eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
-        if matches!(kind.how, How::Crafted(_)) {
+        if matches!(kind.how, How::Crafted(_)) || matches!(kind.entry.name, "path" | "tcp") {
             eprintln!("Sends at most {:.3} in all (--budget).", args.budget);
         }
     }
-    let result = match (&link, server) {
-        (Some(link), _) => embedded(&args, link, key, clock, &recorder, &mut terminal),
-        (None, Some(server)) => probe(&args, server, key, clock, &recorder, &mut terminal),
-        (None, None) => unreachable!("clap asks for a server or a link"),
+    let result = match server {
+        Some(server) => probe(&args, server, key, clock, &recorder, &mut terminal),
+        None => embedded(&args, &links, key, clock, &recorder, &mut terminal),
     };
     terminal.done();
     let (mut recording, writer, written) = recorder.finish();
@@ -213,6 +219,8 @@ fn probe(
             server,
             key,
             budget: args.budget,
+            interface: args.interface.clone(),
+            own_namespace: args.server.is_none(),
             clock,
             rows: recorder.rows.clone(),
             watch,
@@ -223,10 +231,10 @@ fn probe(
     Ok(())
 }
 
-/// Both ends on this machine, in two network namespaces with the emulated link between them.
+/// Both ends on this machine, in two network namespaces with the emulated links between them.
 fn embedded(
     args: &Args,
-    link: &LinkSpec,
+    links: &[LinkSpec],
     key: Option<Vec<u8>>,
     clock: Clock,
     recorder: &Recorder,
@@ -234,9 +242,10 @@ fn embedded(
 ) -> anyhow::Result<()> {
     let options = emulate::Options {
         rows: Some(recorder.rows.clone()),
+        routed: true,
         ..emulate::Options::new(clock)
     };
-    let emulation = Emulation::start(std::slice::from_ref(link), options)?;
+    let emulation = Emulation::start(links, options)?;
     let config = ServeConfig {
         key: key.clone(),
         ..ServeConfig::default()
@@ -320,28 +329,29 @@ fn conclude(
 
 fn meta(
     args: &Args,
-    link: Option<&LinkSpec>,
+    links: &[LinkSpec],
     plan: serde_json::Value,
     clock: Clock,
 ) -> anyhow::Result<Meta> {
+    let names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
     let title = args
         .title
         .clone()
-        .unwrap_or_else(|| match (&args.server, link) {
+        .unwrap_or_else(|| match (&args.server, &names[..]) {
             (Some(server), _) => format!("The line to {server}"),
-            (None, Some(link)) => format!("Emulated link {}", link.name),
-            (None, None) => String::new(),
+            (None, [name]) => format!("Emulated link {name}"),
+            (None, names) => format!("Emulated links {}", names.join(", ")),
         });
-    let known_link = link
-        .map(|l| Ok::<_, anyhow::Error>(serde_json::json!({ "link": serde_json::to_value(l)? })))
-        .transpose()?;
+    let known_link = match links {
+        [] => None,
+        links => Some(serde_json::json!({ "link": links_json(links)? })),
+    };
     Ok(Meta {
         format: FORMAT_VERSION,
         writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
-        origin: if link.is_some() {
-            Origin::Emulated
-        } else {
-            Origin::Measured
+        origin: match links {
+            [] => Origin::Measured,
+            _ => Origin::Emulated,
         },
         verb: "probe".into(),
         title,
@@ -364,6 +374,38 @@ pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
         format!("{}\n", serde_json::to_string_pretty(&answer)?)
     } else {
         report::terminal::probe(&answer, &recording.meta, stdout_style())
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// Several recordings of one kind, beside each other.
+pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
+    let mut all = Vec::new();
+    for path in paths {
+        let (recording, notes) = store::read_noting(path)?;
+        for note in notes {
+            eprintln!("{}: {note}", path.display());
+        }
+        let spec = analysis::probe::spec_of(&recording)?;
+        let answer = analysis::probe::analyse(&recording)?;
+        all.push((path.display().to_string(), spec.kind().entry.name, answer));
+    }
+    if let [(first, kind, _), rest @ ..] = &all[..]
+        && let Some((other, its, _)) = rest.iter().find(|r| r.1 != *kind)
+    {
+        return Err(usage(format!(
+            "{first} is of `probe {kind}` and {other} of `probe {its}`: give recordings of one kind"
+        )));
+    }
+    let named: Vec<_> = all
+        .into_iter()
+        .map(|(name, _, answer)| (name, answer))
+        .collect();
+    print(&if json {
+        let answers: Vec<_> = named.iter().map(|(_, answer)| answer).collect();
+        format!("{}\n", serde_json::to_string_pretty(&answers)?)
+    } else {
+        report::terminal::captioned(&report::probe::side_by_side(&named), stdout_style())
     })?;
     Ok(Outcome::Done)
 }

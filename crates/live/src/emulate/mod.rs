@@ -5,7 +5,11 @@
 //!   near ──veth──▶ [ link 1 up ] ▶ [ link 2 up ] ──veth──▶ far
 //!        ◀──veth── [ link 1 down ] ◀ [ link 2 down ] ◀──veth──
 //! ```
-//! Near and far are network namespaces without a name, which vanish with the process: nothing is left
+//! With [`Options::routed`] a router of the kernel stands between one link and the next, as on a real path:
+//! ```text
+//!   near ──▶ [ link 1 ] ──▶ router 1 ──▶ [ link 2 ] ──▶ far
+//! ```
+//! Near, far and the routers are network namespaces without a name, which vanish with the process: nothing is left
 //! behind however it ends. Between them one thread takes each packet from a packet socket, holds it as
 //! long as the links say, and puts it back (`docs/decisions/0002-veth-and-packet-sockets.md`).
 
@@ -18,7 +22,9 @@ mod namespace;
 mod offload;
 mod port;
 mod prepare;
+mod routed;
 mod run;
+pub mod settings;
 mod summary;
 mod way;
 mod wire;
@@ -42,7 +48,7 @@ use std::io::PipeWriter;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use way::Way;
-use wire::Bench;
+use wire::{Bench, End};
 
 /// How an emulation is run; what the link is, its [`LinkSpec`]s say.
 #[derive(Clone, Debug)]
@@ -55,6 +61,8 @@ pub struct Options {
     pub rows: Option<Sender<Row>>,
     /// How often; at most a thousand times a second.
     pub sample_every: Duration,
+    /// Whether routers stand between the links, each a hop of its own.
+    pub routed: bool,
 }
 
 impl Options {
@@ -64,13 +72,21 @@ impl Options {
             seed: 1,
             rows: None,
             sample_every: Duration::from_millis(20),
+            routed: false,
         }
     }
 }
 
-/// A link that stands until it is stopped or dropped.
+/// A chain of links that stands until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Emulation {
+    /// One, or with routers as many as there are links; the one next to the near end first.
+    legs: Vec<Leg>,
+}
+
+/// Links without a router between them: one thread carries the packets of all.
+#[derive(Debug)]
+struct Leg {
     bench: Bench,
     thread: Option<JoinHandle<Result<Summary, EmulateError>>>,
     /// Closing it ends the thread.
@@ -83,26 +99,81 @@ impl Emulation {
     /// # Errors
     /// Where the system does not allow it, saying what is missing; or a link cannot be as described.
     pub fn start(hops: &[LinkSpec], options: Options) -> Result<Emulation, EmulateError> {
+        if hops.is_empty() {
+            return Err(EmulateError::NoLink);
+        }
+        if options.routed && hops.len() > 1 {
+            return routed::start(hops, &options);
+        }
+        let numbered: Vec<_> = hops.iter().enumerate().map(|(i, h)| (i + 1, h)).collect();
+        let ends = [
+            End::single("near", NEAR_V4, NEAR_V6)?,
+            End::single("far", FAR_V4, FAR_V6)?,
+        ];
+        Ok(Emulation {
+            legs: vec![Leg::start(&numbered, hops.len(), &ends, &options)?],
+        })
+    }
+
+    /// The user's side: its uploads go through the `up` of each link.
+    pub fn near(&self) -> &NetNs {
+        &self.legs[0].bench.near
+    }
+
+    /// The network's side.
+    pub fn far(&self) -> &NetNs {
+        &self.legs[self.legs.len() - 1].bench.far
+    }
+
+    /// The routers between the links, the one next to the near end first; none without [`Options::routed`].
+    pub fn routers(&self) -> impl Iterator<Item = &NetNs> {
+        self.legs[1..].iter().map(|leg| &leg.bench.near)
+    }
+
+    /// Takes the links down. Packets in them are lost, as when a cable is pulled.
+    ///
+    /// # Errors
+    /// Where the emulation ended before it was asked to.
+    pub fn stop(self) -> Result<Summary, EmulateError> {
+        let mut whole: Option<Summary> = None;
+        for leg in self.legs {
+            let summary = leg.stop()?;
+            whole = Some(match whole {
+                Some(before) => before.followed_by(summary),
+                None => summary,
+            });
+        }
+        whole.ok_or(EmulateError::NoLink)
+    }
+}
+
+impl Leg {
+    /// `hops` with their numbers among all `of` links, between two ends.
+    fn start(
+        hops: &[(usize, &LinkSpec)],
+        of: usize,
+        ends: &[End; 2],
+        options: &Options,
+    ) -> Result<Leg, EmulateError> {
         let mtu = hops
             .iter()
-            .flat_map(|h| [h.up.mtu, h.down.mtu])
+            .flat_map(|(_, h)| [h.up.mtu, h.down.mtu])
             .min()
             .ok_or(EmulateError::NoLink)?
             .get() as u32;
         let longest = mtu as usize + ETHERNET;
         let chain = |direction: fn(&LinkSpec) -> &DirectionSpec| -> Result<Vec<(usize, LinkParams)>, EmulateError> {
-            hops.iter().enumerate().map(|(i, hop)| Ok((i + 1, direction(hop).params()?))).collect()
+            hops.iter().map(|(i, hop)| Ok((*i, direction(hop).params()?))).collect()
         };
         let (up, mut down) = (chain(|h| &h.up)?, chain(|h| &h.down)?);
         down.reverse();
         let streams = Streams::new(options.seed);
-        let way = |direction: &str, chain: &[_]| {
-            Way::new(direction, chain, hops.len(), &streams, longest)
-        };
+        let way = |direction: &str, chain: &[_]| Way::new(direction, chain, of, &streams, longest);
         let ways = [way("up", &up), way("down", &down)];
 
-        let bench = Bench::build(mtu)?;
+        let bench = Bench::build(&ends[0], &ends[1], mtu)?;
         let (stopped, stop) = std::io::pipe().map_err(EmulateError::kernel("make a pipe"))?;
+        let engine = (options.clock, options.rows.clone(), options.sample_every);
         // The ports are opened by the thread that uses them, in the namespace it was started in.
         let (tell, ready) = mpsc::channel();
         let thread = bench.middle.spawn("emulator", move || {
@@ -118,17 +189,18 @@ impl Emulation {
                     });
                 }
             };
+            let (clock, rows, sample_every) = engine;
             let engine = Engine {
-                clock: options.clock,
+                clock,
                 ways,
                 ports,
-                rows: options.rows,
-                sample_every: options.sample_every.max(Duration::from_millis(1)),
+                rows,
+                sample_every: sample_every.max(Duration::from_millis(1)),
             };
             let _ = tell.send(Ok(()));
             engine.run(&stopped)
         })?;
-        let mut emulation = Emulation {
+        let mut leg = Leg {
             bench,
             thread: Some(thread),
             stop: Some(stop),
@@ -136,34 +208,21 @@ impl Emulation {
         match ready.recv() {
             Ok(opened) => opened?,
             // It panicked: joining it says why.
-            Err(_) => drop(emulation.finish()?),
+            Err(_) => drop(leg.finish()?),
         }
-        Ok(emulation)
+        Ok(leg)
     }
 
-    /// The user's side: its uploads go through the `up` of each link.
-    pub fn near(&self) -> &NetNs {
-        &self.bench.near
-    }
-
-    /// The network's side.
-    pub fn far(&self) -> &NetNs {
-        &self.bench.far
-    }
-
-    /// Takes the link down. Packets in it are lost, as when a cable is pulled.
-    ///
-    /// # Errors
-    /// Where the emulation ended before it was asked to.
-    pub fn stop(mut self) -> Result<Summary, EmulateError> {
+    fn stop(mut self) -> Result<Summary, EmulateError> {
         let mut summary = self.finish()?;
         // What the kernel could not hand from one end of a veth pair to the other.
-        for (direction, from, to) in [
-            (&mut summary.up, &self.bench.near, &self.bench.far),
-            (&mut summary.down, &self.bench.far, &self.bench.near),
+        let [near, far] = self.bench.interfaces;
+        for (direction, from, interface, to) in [
+            (&mut summary.up, &self.bench.near, near, "far"),
+            (&mut summary.down, &self.bench.far, far, "near"),
         ] {
-            let before = wire::interface_losses(from, INTERFACE)?.unwrap_or(0);
-            let behind = wire::interface_losses(&self.bench.middle, to.name())?.unwrap_or(0);
+            let before = wire::interface_losses(from, interface)?.unwrap_or(0);
+            let behind = wire::interface_losses(&self.bench.middle, to)?.unwrap_or(0);
             direction.host_lost_packets += before + behind;
         }
         Ok(summary)
@@ -188,10 +247,10 @@ impl Emulation {
     }
 }
 
-impl Drop for Emulation {
+impl Drop for Leg {
     fn drop(&mut self) {
         if self.thread.is_some() {
-            // Whoever wants to know how it went calls `stop`.
+            // Whoever wants to know how it went stops the emulation.
             let _ = self.finish();
         }
     }

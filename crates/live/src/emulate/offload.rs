@@ -58,6 +58,17 @@ pub(super) fn switch_off(interface: &str) -> Result<(), EmulateError> {
     ask(&mut set)
 }
 
+/// Segments of many packets, cut by the kernel itself just before the interface: on or off.
+pub(super) fn set_generic(interface: &str, on: bool) -> Result<(), EmulateError> {
+    /// linux/ethtool.h; the value follows the command.
+    const ETHTOOL_SGSO: u32 = 0x24;
+    let socket = control_socket()?;
+    let mut words = vec![ETHTOOL_SGSO, u32::from(on)];
+    ethtool(raw(&socket), interface, &mut words).map_err(EmulateError::kernel(format!(
+        "switch generic segmentation of {interface}"
+    )))
+}
+
 fn ethtool(socket: libc::c_int, interface: &str, words: &mut Vec<u32>) -> io::Result<()> {
     let mut request = interface_request(interface);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();

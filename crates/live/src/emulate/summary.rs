@@ -129,6 +129,26 @@ impl DirectionSummary {
         }
     }
 
+    /// Of a chain whose first links this was of, and `behind` of the further ones, in the direction of its packets.
+    fn followed_by(self, behind: DirectionSummary) -> DirectionSummary {
+        let mut dropped_packets = self.dropped_packets;
+        for (why, packets) in behind.dropped_packets {
+            *dropped_packets.entry(why).or_default() += packets;
+        }
+        DirectionSummary {
+            arrived_packets: self.arrived_packets,
+            arrived_bytes: self.arrived_bytes,
+            delivered_packets: behind.delivered_packets,
+            delivered_bytes: behind.delivered_bytes,
+            duplicated_packets: self.duplicated_packets + behind.duplicated_packets,
+            waiting_packets: self.waiting_packets + behind.waiting_packets,
+            dropped_packets,
+            marked_packets: self.marked_packets + behind.marked_packets,
+            busiest_second_bps: behind.busiest_second_bps,
+            host_lost_packets: self.host_lost_packets + behind.host_lost_packets,
+        }
+    }
+
     /// Dropped by the emulated links, for any reason.
     pub fn dropped_total(&self) -> u64 {
         self.dropped_packets.values().sum()
@@ -136,6 +156,21 @@ impl DirectionSummary {
 }
 
 impl Summary {
+    /// Of a chain whose links nearer to the near end this was of, and `behind` of the further ones. Its lateness is that
+    /// of the worse of both.
+    pub(super) fn followed_by(self, behind: Summary) -> Summary {
+        Summary {
+            up: self.up.followed_by(behind.up),
+            down: behind.down.followed_by(self.down),
+            lateness_p50_ns: self.lateness_p50_ns.max(behind.lateness_p50_ns),
+            lateness_p99_ns: self.lateness_p99_ns.max(behind.lateness_p99_ns),
+            lateness_max_ns: self.lateness_max_ns.max(behind.lateness_max_ns),
+            real_time: self.real_time && behind.real_time,
+            cpu_ns: self.cpu_ns + behind.cpu_ns,
+            duration_ns: self.duration_ns.max(behind.duration_ns),
+        }
+    }
+
     /// Why the figures of this emulation should not be trusted, if so.
     pub fn doubt(&self) -> Option<String> {
         let lost = self.up.host_lost_packets + self.down.host_lost_packets;

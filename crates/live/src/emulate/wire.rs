@@ -45,26 +45,52 @@ const END_SETTINGS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 131072 134217728"),
 ];
 
+/// One end of a veth pair, and what stands at it.
+pub(super) struct End {
+    pub ns: NetNs,
+    pub interface: &'static str,
+    /// With the length of their prefixes.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+impl End {
+    /// With the addresses of an end of a line without routers.
+    pub(super) fn single(
+        name: &'static str,
+        v4: Ipv4Addr,
+        v6: Ipv6Addr,
+    ) -> Result<End, EmulateError> {
+        Ok(End {
+            ns: NetNs::create(name)?,
+            interface: INTERFACE,
+            addresses: vec![(v4.into(), 24), (v6.into(), 64)],
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Bench {
     pub near: NetNs,
     pub middle: NetNs,
     pub far: NetNs,
+    /// Names of the interfaces of near and far.
+    pub interfaces: [&'static str; 2],
 }
 
 impl Bench {
-    pub(super) fn build(mtu: u32) -> Result<Bench, EmulateError> {
+    pub(super) fn build(near: &End, far: &End, mtu: u32) -> Result<Bench, EmulateError> {
         let bench = Bench {
-            near: NetNs::create("near")?,
+            near: near.ns.clone(),
             middle: NetNs::create("middle")?,
-            far: NetNs::create("far")?,
+            far: far.ns.clone(),
+            interfaces: [near.interface, far.interface],
         };
         inside(&bench.middle, |_| async {
             setting("ipv6/conf/all/disable_ipv6", "1")?;
             setting("ipv6/conf/default/disable_ipv6", "1")
         })?;
-        bench.end(&bench.near, [IpAddr::V4(NEAR_V4), IpAddr::V6(NEAR_V6)], mtu)?;
-        bench.end(&bench.far, [IpAddr::V4(FAR_V4), IpAddr::V6(FAR_V6)], mtu)?;
+        bench.end(near, "near", mtu)?;
+        bench.end(far, "far", mtu)?;
         inside(&bench.middle, |net| async move {
             for name in ["near", "far"] {
                 let up = LinkUnspec::new_with_name(name)
@@ -81,10 +107,10 @@ impl Bench {
         Ok(bench)
     }
 
-    /// One end: its veth pair, of which the other half goes to the middle under the end's name.
-    fn end(&self, ns: &NetNs, addresses: [IpAddr; 2], mtu: u32) -> Result<(), EmulateError> {
-        let (name, middle) = (ns.name(), self.middle.raw());
-        inside(ns, |net| async move {
+    /// One end: its veth pair, of which the other half goes to the middle under the name `other`.
+    fn end(&self, end: &End, other: &'static str, mtu: u32) -> Result<(), EmulateError> {
+        let (name, middle, interface) = (end.ns.name(), self.middle.raw(), end.interface);
+        inside(&end.ns, |net| async move {
             for (key, value) in END_SETTINGS {
                 setting(key, value)?;
             }
@@ -98,7 +124,7 @@ impl Bench {
                 .execute()
                 .await
                 .map_err(netlink(format!("set up lo in \"{name}\"")))?;
-            let pair = LinkVeth::new(INTERFACE, name)
+            let pair = LinkVeth::new(interface, other)
                 .address(HARDWARE.to_vec())
                 .mtu(mtu)
                 .arp(false)
@@ -110,7 +136,7 @@ impl Bench {
                 .map_err(netlink(format!(
                     "make a veth pair in \"{name}\" (the kernel needs CONFIG_VETH)"
                 )))?;
-            let give = LinkUnspec::new_with_name(name).setns_by_fd(middle).build();
+            let give = LinkUnspec::new_with_name(other).setns_by_fd(middle).build();
             net.link()
                 .set(give)
                 .execute()
@@ -118,30 +144,29 @@ impl Bench {
                 .map_err(netlink(format!(
                     "hand one end of the veth pair of \"{name}\" to the emulator"
                 )))?;
-            super::offload::switch_off(INTERFACE)?;
-            let index = nix::net::if_::if_nametoindex(INTERFACE).map_err(EmulateError::errno(
-                format!("find {INTERFACE} in \"{name}\""),
+            super::offload::switch_off(interface)?;
+            let index = nix::net::if_::if_nametoindex(interface).map_err(EmulateError::errno(
+                format!("find {interface} in \"{name}\""),
             ))?;
-            for address in addresses {
+            for &(address, length) in &end.addresses {
                 // RFC 8200 section 5: a link of IPv6 carries 1280 bytes. The kernel refuses it on less.
                 if address.is_ipv6() && mtu < 1280 {
                     continue;
                 }
-                let length = if address.is_ipv4() { 24 } else { 64 };
                 net.address()
                     .add(index, address, length)
                     .execute()
                     .await
                     .map_err(netlink(format!(
-                        "give {INTERFACE} in \"{name}\" the address {address}/{length}"
+                        "give {interface} in \"{name}\" the address {address}/{length}"
                     )))?;
             }
-            let up = LinkUnspec::new_with_name(INTERFACE).arp(false).up().build();
+            let up = LinkUnspec::new_with_name(interface).arp(false).up().build();
             net.link()
                 .set(up)
                 .execute()
                 .await
-                .map_err(netlink(format!("set up {INTERFACE} in \"{name}\"")))
+                .map_err(netlink(format!("set up {interface} in \"{name}\"")))
         })
     }
 }
@@ -168,29 +193,37 @@ fn losses_in(table: &str, interface: &str) -> Option<u64> {
 }
 
 /// Runs one piece of netlink work on a thread of its own inside `ns`.
-fn inside<T, F>(ns: &NetNs, work: impl FnOnce(Handle) -> F + Send) -> Result<T, EmulateError>
+pub(super) fn inside<T, F>(
+    ns: &NetNs,
+    work: impl FnOnce(Handle) -> F + Send,
+) -> Result<T, EmulateError>
 where
     T: Send,
     F: Future<Output = Result<T, EmulateError>>,
 {
-    ns.run(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .map_err(EmulateError::kernel(
-                "start the runtime that speaks netlink",
-            ))?;
-        runtime.block_on(async {
-            let (connection, handle, _) = rtnetlink::new_connection().map_err(
-                EmulateError::kernel(format!("open netlink in \"{}\"", ns.name())),
-            )?;
-            tokio::spawn(connection);
-            work(handle).await
-        })
-    })?
+    ns.run(|| here(work))?
 }
 
-fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> EmulateError {
+/// Runs one piece of netlink work in the calling thread's network namespace.
+pub(super) fn here<T, F>(work: impl FnOnce(Handle) -> F) -> Result<T, EmulateError>
+where
+    F: Future<Output = Result<T, EmulateError>>,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(EmulateError::kernel(
+            "start the runtime that speaks netlink",
+        ))?;
+    runtime.block_on(async {
+        let (connection, handle, _) =
+            rtnetlink::new_connection().map_err(EmulateError::kernel("open netlink"))?;
+        tokio::spawn(connection);
+        work(handle).await
+    })
+}
+
+pub(super) fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> EmulateError {
     move |e| {
         let source = match &e {
             rtnetlink::Error::NetlinkError(message) => message.to_io(),
@@ -202,7 +235,7 @@ fn netlink(operation: String) -> impl FnOnce(rtnetlink::Error) -> EmulateError {
 
 /// Writes a setting of the calling thread's network namespace. A container may forbid writing what has
 /// the wanted value already.
-fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
+pub(super) fn setting(key: &str, value: &str) -> Result<(), EmulateError> {
     let path = format!("/proc/sys/net/{key}");
     fs::write(&path, value)
         .or_else(|e| {

@@ -11,6 +11,7 @@ pub(crate) mod paced;
 pub(crate) mod pump;
 
 pub use exchange::Peer;
+pub(crate) use flow::fill;
 pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
 
@@ -377,6 +378,15 @@ fn last_count(report: &FlowReport) -> Option<DatagramCount> {
         Detail::Datagrams(count) => Some(count),
         _ => None,
     }
+}
+
+/// A connection's congestion window, packets.
+///
+/// # Errors
+/// What `getsockopt` says, which for an open TCP socket is nothing.
+pub fn congestion_window(socket: &std::net::TcpStream) -> io::Result<u64> {
+    let state = kernel::TcpInfo::read(socket)?.sender();
+    Ok(state.cwnd_bytes.checked_div(state.mss_bytes).unwrap_or(0))
 }
 
 impl Stopped {

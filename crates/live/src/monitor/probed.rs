@@ -348,6 +348,7 @@ impl Probed {
                 wire.look(batch, clock, wall, &mut |now, found| match found {
                     Found::Left(seq, at) => lasting.handle_tx_stamp(seq, at),
                     Found::Trouble(errno) => lasting.note_trouble(now, &told(errno)),
+                    Found::Hop { .. } => {}
                     Found::Came {
                         at,
                         kernel,
@@ -375,6 +376,7 @@ impl Probed {
                 wire.look(batch, clock, wall, &mut |now, found| match found {
                     Found::Left(seq, at) => asker.handle_tx_stamp(seq, at),
                     Found::Trouble(errno) => asker.note_trouble(now, &told(errno)),
+                    Found::Hop { .. } => {}
                     Found::Came {
                         at,
                         kernel,

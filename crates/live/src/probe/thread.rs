@@ -168,6 +168,7 @@ impl Driver {
             &mut |now, found| match found {
                 Found::Left(seq, at) => session.handle_tx_stamp(seq, at),
                 Found::Trouble(errno) => trouble = trouble.or(Some(errno)),
+                Found::Hop { .. } => {}
                 Found::Came {
                     at,
                     kernel,

@@ -1,7 +1,7 @@
 //! A datagram socket whose kernel says when each datagram left and arrived: the one around all that probes.
 
 use crate::clock::Clock;
-use crate::timestamp::{self, Batch, Received, SentNumbers, compare_clocks};
+use crate::timestamp::{self, Batch, NetError, Received, SentNumbers, compare_clocks};
 use base::{Duration, Time};
 use measure::clock::WallClock;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -65,6 +65,7 @@ pub struct Wire {
     pub sends: u32,
     pub system_calls: u64,
     last_look: Time,
+    hops: bool,
 }
 
 /// What was found in the socket's queues.
@@ -81,6 +82,14 @@ pub enum Found<'a> {
     },
     /// The network complains; what about, [`told`] says.
     Trouble(i32),
+    /// A router or the far host complains about a datagram of ours, whose payload it quotes as far as it likes: of a wire
+    /// that [`Wire::listen_to_hops`].
+    Hop {
+        at: Time,
+        steady: bool,
+        error: NetError,
+        bytes: &'a [u8],
+    },
 }
 
 impl Wire {
@@ -131,6 +140,7 @@ impl Wire {
             sends: 0,
             system_calls: 0,
             last_look: clock.now(),
+            hops: false,
         })
     }
 
@@ -140,6 +150,24 @@ impl Wire {
     /// When the kernel refuses the value.
     pub fn set_tos(&self, tos: u8) -> io::Result<()> {
         timestamp::set_tos(self.fd(), self.remote.is_ipv6(), tos)
+    }
+
+    /// From now on ICMP errors are news and no trouble.
+    pub fn listen_to_hops(&mut self) {
+        self.hops = true;
+    }
+
+    /// How many routers what is sent may pass.
+    ///
+    /// # Errors
+    /// When the kernel refuses the value.
+    pub fn set_ttl(&self, ttl: u8) -> io::Result<()> {
+        let (level, name) = if self.remote.is_ipv6() {
+            (libc::SOL_IPV6, libc::IPV6_UNICAST_HOPS)
+        } else {
+            (libc::SOL_IP, libc::IP_TTL)
+        };
+        timestamp::set_int(self.fd(), level, name, i32::from(ttl))
     }
 
     /// The next datagram, waited for at most this long.
@@ -174,6 +202,7 @@ impl Wire {
                 }
                 // News of an earlier datagram: this one has not been tried yet.
                 Err(e) if e.raw_os_error() == Some(libc::ECONNREFUSED) => {}
+                Err(e) if self.hops && e.raw_os_error().is_some_and(is_news) => {}
                 Err(_) => break,
             }
         }
@@ -199,15 +228,30 @@ impl Wire {
             let Ok(n) = batch.receive(self.fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) else {
                 break;
             };
-            for (received, _) in batch.messages() {
+            if self.hops {
+                wall.compare(clock);
+            }
+            let now = clock.now();
+            let steady = wall.steady_since(self.last_look);
+            for (received, bytes) in batch.messages() {
                 let at = received.wall_ns.and_then(|ns| wall.clock.to_mono(ns));
                 if let (Some(id), Some(at)) = (received.tx_id, at)
                     && let Some(seq) = self.tx.probe(id)
                 {
                     each(began, Found::Left(seq, at));
                 }
-                if let Some(e) = received.error {
-                    each(began, Found::Trouble(e.errno));
+                if let Some(error) = received.error {
+                    let at = at.filter(|&t| t <= now).unwrap_or(now);
+                    let found = match self.hops {
+                        true => Found::Hop {
+                            at,
+                            steady,
+                            error,
+                            bytes,
+                        },
+                        false => Found::Trouble(error.errno),
+                    };
+                    each(began, found);
                 }
             }
             if n < 64 {
@@ -223,6 +267,7 @@ impl Wire {
                 Ok(n) => n,
                 Err(e) => match e.raw_os_error() {
                     Some(libc::EAGAIN) | None => break,
+                    Some(errno) if self.hops && is_news(errno) => continue,
                     Some(errno) => {
                         each(now, Found::Trouble(errno));
                         if errno == libc::ECONNREFUSED {
@@ -254,6 +299,14 @@ impl Wire {
         self.last_look = began;
         self.sends = 0;
     }
+}
+
+/// What a socket says once after an ICMP error has come, which then also stands in its error queue.
+fn is_news(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EACCES
+    )
 }
 
 /// What the network's or the kernel's complaint means.

@@ -1,0 +1,206 @@
+//! What a recording holds about a path: who stands where, and the round trips of each in each phase.
+
+use base::record::{Delay, Recording, Status};
+use std::collections::BTreeMap;
+
+/// A load is given this long to fill the queue, or a fifth of its phase where that is shorter, s.
+const SETTLE_S: f64 = 3.0;
+/// Rounds and probes of the session that are farther apart than this say nothing about each other, ns.
+const NEAR_NS: i64 = 500_000_000;
+
+pub const IDLE: &str = "idle";
+
+/// A phase, without the time in which its load settled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    pub name: String,
+    pub from_ns: i64,
+    pub to_ns: i64,
+}
+
+/// Who answers for a hop.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+pub struct Who {
+    #[serde(default)]
+    pub addresses: Vec<String>,
+    #[serde(default)]
+    pub end: serde_json::Value,
+}
+
+impl Who {
+    pub fn is_server(&self) -> bool {
+        self.end == "server"
+    }
+}
+
+/// Round trips of one target in ms by number of the round; none where the answer never came.
+pub type Series = BTreeMap<i64, (i64, Option<f64>)>;
+
+pub struct Seen {
+    pub phases: Vec<Phase>,
+    /// The first one is hop 1.
+    pub hops: Vec<Who>,
+    pub server: Option<String>,
+    pub gateway: Option<String>,
+    pub no_echo: Option<String>,
+    pub budget: Vec<String>,
+    targets: BTreeMap<String, Series>,
+    /// Of the session, by when they left.
+    session: BTreeMap<i64, f64>,
+}
+
+impl Seen {
+    pub fn of(recording: &Recording) -> Seen {
+        let mut seen = Seen {
+            phases: phases(recording),
+            hops: Vec::new(),
+            server: None,
+            gateway: None,
+            no_echo: None,
+            budget: Vec::new(),
+            targets: BTreeMap::new(),
+            session: BTreeMap::new(),
+        };
+        let address = |detail: &str| {
+            let json: serde_json::Value = serde_json::from_str(detail).ok()?;
+            Some(json.get("address")?.as_str()?.to_string())
+        };
+        for e in recording.event.iter().filter(|e| &*e.kind == "path") {
+            match &*e.subject {
+                "server" => seen.server = address(&e.detail),
+                "gateway" => seen.gateway = address(&e.detail),
+                "no_echo" => seen.no_echo = Some(e.detail.to_string()),
+                "budget" => seen.budget.push(e.detail.to_string()),
+                hop => {
+                    let number = hop.strip_prefix("hop").and_then(|n| n.parse().ok());
+                    let who = serde_json::from_str(&e.detail).ok();
+                    if let (Some(number), Some(who)) = (number, who)
+                        && (1..=255).contains(&number)
+                    {
+                        let len = seen.hops.len().max(number);
+                        seen.hops.resize(len, Who::default());
+                        seen.hops[number - 1] = who;
+                    }
+                }
+            }
+        }
+        for d in &recording.delay {
+            let ms = round_trip(d);
+            if let ("udp", Some(ms)) = (&*d.target, ms) {
+                seen.session.insert(d.sent_ns, ms);
+            }
+            let series = seen.targets.entry(d.target.to_string()).or_default();
+            series.insert(d.seq, (d.sent_ns, ms));
+        }
+        seen
+    }
+
+    pub fn phase(&self, name: &str) -> Option<&Phase> {
+        self.phases.iter().find(|p| p.name == name)
+    }
+
+    /// Of one target in one phase: those sent, and what became of them, in the order of sending.
+    pub fn in_phase(&self, target: &str, phase: &Phase) -> Series {
+        let all = self.targets.get(target).into_iter().flatten();
+        all.filter(|(_, (sent, _))| (phase.from_ns..phase.to_ns).contains(sent))
+            .map(|(seq, v)| (*seq, *v))
+            .collect()
+    }
+
+    /// What tells of the way to the server as a whole: the session, or without one what it answers to.
+    pub fn whole(&self) -> &'static str {
+        let any = |target: &str| self.counts(target).1 > 0;
+        match (any("udp"), any("icmp")) {
+            (true, _) | (false, false) => "udp",
+            (false, true) => "icmp",
+        }
+    }
+
+    pub fn answered(&self, target: &str, phase: &Phase) -> Vec<f64> {
+        let series = self.in_phase(target, phase);
+        series.into_values().filter_map(|v| v.1).collect()
+    }
+
+    /// Sent and answered in all, discovery included.
+    pub fn counts(&self, target: &str) -> (usize, usize) {
+        let series = self.targets.get(target);
+        let answered = |s: &Series| s.values().filter(|v| v.1.is_some()).count();
+        series.map_or((0, 0), |s| (s.len(), answered(s)))
+    }
+
+    /// The session's round trip at the moments of a phase's rounds, between its probes before and after.
+    pub fn session_at_rounds(&self, phase: &Phase) -> BTreeMap<i64, f64> {
+        // All hops of a round are asked within milliseconds of each other.
+        let mut rounds: BTreeMap<i64, i64> = BTreeMap::new();
+        for hop in 1..=self.hops.len() {
+            for (seq, (sent, _)) in self.in_phase(&format!("hop{hop}"), phase) {
+                rounds.entry(seq).or_insert(sent);
+            }
+        }
+        let at = |t: i64| {
+            let before = self.session.range(..=t).next_back();
+            let after = self.session.range(t..).next();
+            let near = |(sent, _): &(&i64, &f64)| (*sent - t).abs() <= NEAR_NS;
+            match (before.filter(near), after.filter(near)) {
+                (Some((a, x)), Some((b, y))) if b > a => {
+                    let share = (t - a) as f64 / (b - a) as f64;
+                    Some(x * (1.0 - share) + y * share)
+                }
+                (Some((_, x)), _) | (_, Some((_, x))) => Some(*x),
+                (None, None) => None,
+            }
+        };
+        let found = rounds
+            .into_iter()
+            .filter_map(|(seq, t)| Some((seq, at(t)?)));
+        found.collect()
+    }
+
+    /// When the first probe left.
+    pub fn began_ns(&self) -> i64 {
+        let first = |s: &Series| s.values().map(|v| v.0).min();
+        self.targets.values().filter_map(first).min().unwrap_or(0)
+    }
+
+    /// Every round trip of a target: when it left, s since the first probe of all, and ms.
+    pub fn course(&self, target: &str) -> Vec<(f64, Option<f64>)> {
+        let began = self.began_ns();
+        let series = self.targets.get(target).into_iter().flatten();
+        let mut all: Vec<_> = series
+            .map(|(_, (sent, ms))| ((sent - began) as f64 * 1e-9, *ms))
+            .collect();
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        all
+    }
+}
+
+fn round_trip(d: &Delay) -> Option<f64> {
+    let good = matches!(d.status, Status::Ok | Status::Late);
+    d.rtt_ns.filter(|_| good).map(|ns| ns as f64 * 1e-6)
+}
+
+fn phases(recording: &Recording) -> Vec<Phase> {
+    let mut phases: Vec<Phase> = Vec::new();
+    let latest = recording.delay.iter().map(|d| d.sent_ns).max();
+    for e in &recording.event {
+        match &*e.kind {
+            "phase" => phases.push(Phase {
+                name: e.subject.to_string(),
+                from_ns: e.t_ns,
+                // Until it is said to be over: a run may have been cut short.
+                to_ns: latest.unwrap_or(e.t_ns) + 1,
+            }),
+            "phase_end" => {
+                if let Some(p) = phases.iter_mut().rev().find(|p| p.name == *e.subject) {
+                    p.to_ns = e.t_ns;
+                }
+            }
+            _ => {}
+        }
+    }
+    for p in phases.iter_mut().filter(|p| p.name != IDLE) {
+        let whole = (p.to_ns - p.from_ns) as f64;
+        p.from_ns += (SETTLE_S * 1e9).min(whole / 5.0) as i64;
+    }
+    phases
+}

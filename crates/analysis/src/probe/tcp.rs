@@ -1,0 +1,509 @@
+//! What TCP's controllers, initial windows and offload make of a line.
+//!
+//! **Method.** Uploads of given sizes, one after the other and each kind in turn: what each took until all of it was
+//! acknowledged, what was sent again, and the longest time in which nothing was acknowledged. TCP_INFO is sampled fifty
+//! times a second. A slow flow of datagrams goes on beside them, so that a break of a transfer can be told from one of the
+//! line.
+//!
+//! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi 2012,
+//! sections 5.1 and 5.2 (table 5.2.1: initial windows of 3 and 10, files of 80 kB, 400 kB and 5 MB; segmentation offload;
+//! breaks of flows beside a slow flow of UDP) and 6.7 (CUBIC beside Reno).
+//!
+//! **Deviations.** Uploads rather than downloads: of these the sender is ours to set.
+//!
+//! **Units.** bit/s of payload; packets sent again.
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, Spec};
+use crate::answer::Figure;
+use crate::stats;
+use base::Bytes;
+use base::record::{Delay, Recording, Status};
+use base::units::significant;
+use base::words::{Entry, Parameter, Unit, Words};
+use serde::Deserialize;
+
+const CHANDELE: &str = "Chandele 2012, section 5.1";
+/// A transfer in which nothing is acknowledged for longer than this has a break, s.
+const BREAK_S: f64 = 1.0;
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "tcp",
+        summary: "How do TCP's controllers, initial windows and offload fare on this line?",
+        sources: &[
+            "A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+            "RFC 6928, Increasing TCP's Initial Window",
+        ],
+        parameters: &[
+            Parameter {
+                name: "control",
+                unit: Unit::Choice(&["all", "cubic", "reno", "bbr"]),
+                default: Some("all"),
+                min: "",
+                max: "",
+                section: "",
+                doc: "which controller; all that this kernel has of the three",
+            },
+            Parameter {
+                name: "window",
+                unit: Unit::List(&Unit::Count),
+                default: None,
+                min: "1",
+                max: "1000",
+                section: CHANDELE,
+                doc: "initial windows to try, such as 3; 4; 10; 30 packets: on an emulated line (--link); the system's one",
+            },
+            Parameter {
+                name: "offload",
+                unit: Unit::Choice(&["system", "both"]),
+                default: Some("system"),
+                min: "",
+                max: "",
+                section: CHANDELE,
+                doc: "with and without segmentation offload: on an emulated line; as the system has it",
+            },
+            Parameter {
+                name: "size",
+                unit: Unit::List(&Unit::Bytes),
+                default: Some("80 kB; 400 kB; 5 MB"),
+                min: "1 kB",
+                max: "1 GB",
+                section: CHANDELE,
+                doc: "what to transfer",
+            },
+            Parameter {
+                name: "repeats",
+                unit: Unit::Count,
+                default: Some("3"),
+                min: "1",
+                max: "100",
+                section: "",
+                doc: "transfers of each kind",
+            },
+        ],
+    },
+    takes: "as long as 16 MB a controller take upwards; every initial window, and offload both ways, as much again",
+    beside_others: false,
+    how: How::Own,
+    answer,
+};
+
+/// A transfer, as its event has it.
+#[derive(Clone, Debug, Deserialize)]
+struct Transfer {
+    #[serde(default)]
+    number: i64,
+    congestion: String,
+    /// As the sender had it when the transfer began; what was said before may have added one.
+    window_packets: Option<u64>,
+    asked_window_packets: Option<u64>,
+    offload: Option<bool>,
+    size_bytes: u64,
+    began_ns: i64,
+    took_ns: Option<i64>,
+    failed: Option<String>,
+    retransmits: u64,
+    break_ns: i64,
+    break_began_ns: i64,
+}
+
+impl Transfer {
+    fn kind(&self) -> (String, Option<u64>, Option<bool>) {
+        (
+            self.congestion.clone(),
+            self.asked_window_packets,
+            self.offload,
+        )
+    }
+
+    fn bps(&self) -> Option<f64> {
+        self.took_ns
+            .filter(|ns| *ns > 0)
+            .map(|ns| self.size_bytes as f64 * 8e9 / ns as f64)
+    }
+
+    fn ended_ns(&self) -> i64 {
+        self.began_ns + self.took_ns.unwrap_or(0)
+    }
+}
+
+/// Transfers of one size, controller, window and offload.
+struct Group<'a> {
+    size: u64,
+    congestion: String,
+    window: Option<u64>,
+    offload: Option<bool>,
+    all: Vec<&'a Transfer>,
+}
+
+impl Group<'_> {
+    fn rate(&self) -> Figure {
+        mean(&self.all.iter().filter_map(|t| t.bps()).collect::<Vec<_>>())
+    }
+
+    fn again(&self) -> Figure {
+        mean(
+            &self
+                .all
+                .iter()
+                .map(|t| t.retransmits as f64)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// Without its controller, where that stands elsewhere.
+    fn variant(&self) -> String {
+        let mut words = Vec::new();
+        if let Some(w) = self.window {
+            words.push(format!("window {w}"));
+        }
+        if let Some(on) = self.offload {
+            words.push(format!("offload {}", if on { "on" } else { "off" }));
+        }
+        words.join(", ")
+    }
+}
+
+/// With Student's interval: a handful of transfers is no time series.
+fn mean(values: &[f64]) -> Figure {
+    match stats::moments(values) {
+        None => Figure::cannot_tell("no transfer came to its end"),
+        Some(m) if m.n < 2 => Figure::cannot_tell(format!(
+            "one transfer only, which took {}; repeats=2 or more give an interval",
+            significant(m.mean, 3)
+        )),
+        Some(m) => {
+            let by = stats::student_t95((m.n - 1) as f64) * m.sd / (m.n as f64).sqrt();
+            Figure::Is {
+                value: m.mean,
+                low: (m.mean - by).max(0.0),
+                high: m.mean + by,
+            }
+        }
+    }
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let events = || recording.event.iter().filter(|e| &*e.kind == "tcp");
+    let transfers: Vec<Transfer> = events()
+        .filter_map(|e| {
+            let number = e.subject.parse().ok()?;
+            let transfer: Transfer = serde_json::from_str(&e.detail).ok()?;
+            Some(Transfer { number, ..transfer })
+        })
+        .collect();
+    let missing: Vec<String> = events()
+        .filter(|e| &*e.subject == "missing")
+        .map(|e| e.detail.to_string())
+        .collect();
+    if transfers.is_empty() {
+        let why = missing.first().cloned();
+        return Outcome::cannot_tell(why.unwrap_or("no transfer was made".into()));
+    }
+    let groups = groups(&transfers);
+    let largest = transfers.iter().map(|t| t.size_bytes).max().unwrap_or(0);
+    let mut out = Outcome {
+        says: says(&groups, largest),
+        doubts: missing,
+        ..Outcome::default()
+    };
+    for g in groups.iter().filter(|g| g.size == largest) {
+        let variant = g.variant();
+        let (key, name) = match variant.is_empty() {
+            true => (g.congestion.clone(), g.congestion.clone()),
+            false => (
+                format!("{}_{}", g.congestion, variant.replace([' ', ','], "")),
+                format!("{}, {variant}", g.congestion),
+            ),
+        };
+        let srtt = srtt(g, recording);
+        out.figures.extend([
+            Figured::new(
+                &format!("{key}_bps"),
+                &format!("{name}: rate"),
+                Quantity::Rate,
+                g.rate(),
+            ),
+            Figured::new(
+                &format!("{key}_again"),
+                &format!("{name}: packets sent again"),
+                Quantity::Count,
+                g.again(),
+            ),
+            Figured::new(
+                &format!("{key}_srtt_ms"),
+                &format!("{name}: its own round trip, median"),
+                Quantity::Time,
+                srtt,
+            ),
+        ]);
+    }
+    out.evidence = breaks(&transfers, &recording.delay);
+    if transfers.iter().all(|t| t.asked_window_packets.is_none())
+        && let Some(window) = transfers.iter().filter_map(|t| t.window_packets).min()
+    {
+        let as_is = "The initial window is the system's";
+        out.evidence.push(format!(
+            "{as_is}: {window} packets were allowed when transfers began."
+        ));
+    }
+    let failed = transfers.iter().filter(|t| t.failed.is_some());
+    out.doubts.extend(failed.map(|t| {
+        let why = t.failed.as_deref().unwrap_or("");
+        format!(
+            "{} of {} did not come to its end: {why}",
+            t.congestion,
+            Bytes::new(t.size_bytes)
+        )
+    }));
+    out.tables = tables(&groups);
+    out.plots = plots(&transfers, largest, recording);
+    out
+}
+
+fn groups(transfers: &[Transfer]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for t in transfers {
+        let (congestion, window, offload) = t.kind();
+        let same = |g: &&mut Group| {
+            g.size == t.size_bytes
+                && (&g.congestion, g.window, g.offload) == (&congestion, window, offload)
+        };
+        match groups.iter_mut().find(same) {
+            Some(g) => g.all.push(t),
+            None => groups.push(Group {
+                size: t.size_bytes,
+                congestion,
+                window,
+                offload,
+                all: vec![t],
+            }),
+        }
+    }
+    groups
+}
+
+fn says(groups: &[Group], largest: u64) -> String {
+    let of_largest: Vec<&Group> = groups.iter().filter(|g| g.size == largest).collect();
+    let named = |g: &Group| {
+        let variant = g.variant();
+        match variant.is_empty() {
+            true => g.congestion.clone(),
+            false => format!("{} ({variant})", g.congestion),
+        }
+    };
+    let by_rate = |a: &&&Group, b: &&&Group| {
+        let of = |g: &&Group| g.rate().value().unwrap_or(0.0);
+        of(a).total_cmp(&of(b))
+    };
+    let known = || of_largest.iter().filter(|g| g.rate().value().is_some());
+    let (Some(best), Some(worst)) = (known().max_by(by_rate), known().min_by(by_rate)) else {
+        return format!(
+            "{} transfers; too few of each kind to compare.",
+            groups.iter().map(|g| g.all.len()).sum::<usize>()
+        );
+    };
+    let mbps = |g: &Group| match g.rate() {
+        Figure::Is { value, low, high } => format!(
+            "{} Mbit/s ({} to {})",
+            significant(value * 1e-6, 3),
+            significant(low * 1e-6, 3),
+            significant(high * 1e-6, 3)
+        ),
+        Figure::CannotTell { cannot_tell } => cannot_tell,
+    };
+    let size = Bytes::new(largest);
+    let mut said = match (best.rate(), worst.rate()) {
+        (Figure::Is { low, .. }, Figure::Is { high, .. }) if low > high => format!(
+            "{size} are fastest with {}, at {}, and slowest with {}, at {}.",
+            named(best),
+            mbps(best),
+            named(worst),
+            mbps(worst)
+        ),
+        _ => format!(
+            "{size} go at {} with {}; no difference between the kinds can be told.",
+            mbps(best),
+            named(best)
+        ),
+    };
+    let again = |g: &&&Group| g.again().value().unwrap_or(0.0);
+    let order = |a: &&&Group, b: &&&Group| again(a).total_cmp(&again(b));
+    if let (Some(least), Some(most)) = (known().min_by(order), known().max_by(order))
+        && let (
+            Figure::Is {
+                value: few, high, ..
+            },
+            Figure::Is {
+                value: many, low, ..
+            },
+        ) = (least.again(), most.again())
+        && low > high
+    {
+        said += &format!(
+            " {} sends {} packets again, {} only {}.",
+            named(most),
+            significant(many, 3),
+            named(least),
+            significant(few, 3)
+        );
+    }
+    said
+}
+
+/// Of the samples of its transfers, ms.
+fn srtt(group: &Group, recording: &Recording) -> Figure {
+    let ours = |flow: i64| group.all.iter().any(|t| t.number == flow);
+    let ms: Vec<f64> = recording
+        .flow
+        .iter()
+        .filter(|f| ours(f.flow))
+        .filter_map(|f| Some(f.srtt_ns? as f64 * 1e-6))
+        .collect();
+    stats::quantile_figure(&ms, 0.5)
+}
+
+/// Breaks of transfers, and whether the slow flow beside them had one too.
+fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
+    let longest = transfers.iter().map(|t| t.break_ns).max().unwrap_or(0) as f64 * 1e-9;
+    let broken: Vec<&Transfer> = transfers
+        .iter()
+        .filter(|t| t.break_ns as f64 * 1e-9 > BREAK_S)
+        .collect();
+    let mut out = vec![format!(
+        "{} of {} transfers had a break of more than {} s; the longest time in which nothing was acknowledged was {} s.",
+        broken.len(),
+        transfers.len(),
+        BREAK_S,
+        significant(longest, 2)
+    )];
+    let beside: Vec<&Delay> = delay.iter().filter(|d| &*d.target == "udp").collect();
+    let answered = |from: i64, to: i64| {
+        let within = beside.iter().filter(|d| (from..to).contains(&d.sent_ns));
+        let ok = within.clone().filter(|d| d.status == Status::Ok).count();
+        (ok, within.count())
+    };
+    for t in broken.iter().take(5) {
+        let (ok, sent) = answered(t.break_began_ns, t.break_began_ns + t.break_ns);
+        let blame = match 2 * ok > sent {
+            true => "so the break was TCP's",
+            false => "so the line carried nothing",
+        };
+        out.push(format!(
+            "{} of {}: nothing acknowledged for {} s; of the {sent} datagrams beside it {ok} were answered, {blame}.",
+            t.congestion,
+            Bytes::new(t.size_bytes),
+            significant(t.break_ns as f64 * 1e-9, 3)
+        ));
+    }
+    let all: (usize, usize) = transfers
+        .iter()
+        .map(|t| answered(t.began_ns, t.ended_ns()))
+        .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    if all.1 > 0 {
+        out.push(format!(
+            "Of the slow flow's {} datagrams beside the transfers {} were answered.",
+            all.1, all.0
+        ));
+    }
+    out
+}
+
+/// As table 5.2.1 of the source: sizes by windows, rate and packets sent again, mean ± half the interval.
+fn tables(groups: &[Group]) -> Vec<Table> {
+    let mut variants: Vec<String> = Vec::new();
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    for g in groups {
+        let (variant, line) = (g.variant(), (g.size, g.congestion.clone()));
+        if !variants.contains(&variant) {
+            variants.push(variant);
+        }
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let pm = |f: Figure, scale: f64| match f {
+        Figure::Is { value, high, .. } => format!(
+            "{} ± {}",
+            significant(value * scale, 3),
+            significant((high - value) * scale, 2)
+        ),
+        Figure::CannotTell { .. } => "–".into(),
+    };
+    let mut columns = vec!["transfer".to_string()];
+    for v in &variants {
+        let v = if v.is_empty() {
+            String::new()
+        } else {
+            format!("{v}: ")
+        };
+        columns.push(format!("{v}kB/s"));
+        columns.push(format!("{v}sent again"));
+    }
+    let rows = lines.iter().map(|(size, congestion)| {
+        let mut row = vec![format!("{} {congestion}", Bytes::new(*size))];
+        for v in &variants {
+            let of = groups
+                .iter()
+                .find(|g| (g.size, &g.congestion) == (*size, congestion) && g.variant() == *v);
+            row.push(of.map_or("–".into(), |g| pm(g.rate(), 1.0 / 8e3)));
+            row.push(of.map_or("–".into(), |g| pm(g.again(), 1.0)));
+        }
+        row
+    });
+    vec![Table {
+        title: "Rate and packets sent again, means ± 95 %".into(),
+        columns,
+        rows: rows.collect(),
+    }]
+}
+
+/// The last transfer of the largest size of each controller, of one variant.
+fn plots(transfers: &[Transfer], largest: u64, recording: &Recording) -> Vec<Plot> {
+    let mut shown: Vec<&Transfer> = Vec::new();
+    for t in transfers.iter().rev().filter(|t| t.size_bytes == largest) {
+        if !shown.iter().any(|s| s.congestion == t.congestion) {
+            shown.push(t);
+        }
+    }
+    shown.reverse();
+    let series = |of: fn(&base::record::Flow) -> Option<f64>| -> Vec<Series> {
+        shown
+            .iter()
+            .map(|t| Series {
+                name: t.congestion.clone(),
+                draw: Draw::Line,
+                points: recording
+                    .flow
+                    .iter()
+                    .filter(|f| f.flow == t.number)
+                    .map(|f| ((f.t_ns - t.began_ns) as f64 * 1e-9, of(f)))
+                    .collect(),
+            })
+            .collect()
+    };
+    let plot = |title: &str, y: &str, series| Plot {
+        title: title.into(),
+        x: "s since it began".into(),
+        y: y.into(),
+        series,
+    };
+    vec![
+        plot(
+            "Congestion window",
+            "kB",
+            series(|f| Some(f.cwnd_bytes? as f64 * 1e-3)),
+        ),
+        plot(
+            "Slow-start threshold",
+            "kB",
+            series(|f| Some(f.ssthresh_bytes? as f64 * 1e-3)),
+        ),
+        plot(
+            "Smoothed round trip",
+            "ms",
+            series(|f| Some(f.srtt_ns? as f64 * 1e-6)),
+        ),
+    ]
+}

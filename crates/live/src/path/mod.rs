@@ -1,0 +1,404 @@
+//! The way to the server, hop by hop, at rest and under load: what `tailback probe path` carries out.
+//!
+//! Rounds of datagrams with growing hop limits and of ICMP echo go on from the beginning to the end, beside the
+//! probes of a session with the server and fresh TCP connections. Meanwhile the line is at rest, then loaded upwards,
+//! then downwards. Without a load there is no session: any host can be the server, for it gets no more than a
+//! traceroute and a ping once a second. Rows of the table `delay` have the targets `hop1`, `hop2`, … (the datagrams; those of one round have one
+//! `seq`), `echo1`, … and `icmp` (ICMP echo to the hops and to the server), `udp` and `tcp-connect`; events of the kind `path` say who stands where.
+
+mod gateway;
+mod tracer;
+
+pub use gateway::{Gateway, towards};
+
+use crate::clock::Clock;
+use crate::craft::{CraftError, Progress, Watch};
+use crate::load::{ForeignPlan, ForeignProbe, Load, LoadPlan, Peer};
+use crate::probe::{ProbeError, ProbePlan, Prober};
+use crate::traffic::TrafficMonitor;
+use base::record::{Direction, Event, Row};
+use base::{Bytes, Duration, Time};
+use measure::wire::Key;
+use serde_json::{Value, json};
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tracer::{End, Tracer};
+
+const TICK: Duration = Duration::from_millis(100);
+/// How many hops more are tried at once: the server's kernel answers few that come too far.
+const MORE: usize = 3;
+/// How long those who are tried the first time may take.
+const FIRST: Duration = Duration::from_secs(1);
+/// Hops in a row that say nothing, after which none is expected to.
+const SILENT: usize = 6;
+/// Own probes of the session: a tenth of a second shows what a load does, and costs 20 kbit/s.
+const SESSION: Duration = Duration::from_millis(100);
+/// Queues have drained when the round trip is as at rest, or by then.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// What to trace, and under which load.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub peer: Peer,
+    /// Shared by the loads.
+    pub budget: Bytes,
+    /// The one that leads to the server where not given.
+    pub interface: Option<String>,
+    pub idle: Duration,
+    pub load: Duration,
+    /// Which ways to load, one after the other.
+    pub directions: Vec<Direction>,
+    /// From one round to the next. Routers of Linux answer once a second.
+    pub interval: Duration,
+    pub hops: usize,
+    pub flows: u32,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    #[error(transparent)]
+    Craft(#[from] CraftError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
+
+fn socket(what: &'static str) -> impl Fn(io::Error) -> CraftError {
+    move |source| CraftError::Socket { what, source }
+}
+
+/// Traces until all phases are over. Runs in the calling thread's network namespace.
+///
+/// # Errors
+/// The first thing that made going on pointless; rows up to then were sent.
+pub fn run(
+    plan: &Plan,
+    clock: Clock,
+    rows: &Sender<Row>,
+    watch: &mut dyn Watch,
+) -> Result<(), PathError> {
+    let peer = &plan.peer;
+    let traffic = TrafficMonitor::start(
+        plan.interface.as_deref(),
+        peer.server,
+        TICK,
+        clock,
+        rows.clone(),
+    )
+    .map_err(CraftError::from)?;
+    let mut run = Run {
+        plan,
+        clock,
+        rows,
+        watch,
+        spent: Bytes::ZERO,
+        next_flow: 0,
+    };
+    // The server agrees before anything is sent towards it that it could mind.
+    let agreed = match plan.directions.is_empty() {
+        true => None,
+        false => Some(run.agree()?),
+    };
+    let server = peer.server.ip().to_canonical();
+    let mut tracer =
+        Tracer::open(server, plan.hops, clock, rows.clone()).map_err(socket("trace the route"))?;
+    let found = run.discover(&mut tracer);
+    let rounds = Rounds::start(tracer, plan.interval, clock).map_err(socket("start a thread"))?;
+    let result = found.and_then(|()| run.phases(&rounds, agreed.as_ref()));
+    let (tracer, failed) = rounds.stop();
+    if let Some(agreed) = agreed {
+        agreed.foreign.stop();
+        agreed.prober.stop();
+    }
+    run.tell(&tracer, server);
+    tracer.finish();
+    traffic.stop();
+    result?;
+    failed.map_err(|source| {
+        let what = "send towards the hops";
+        CraftError::Socket { what, source }.into()
+    })
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    watch: &'a mut dyn Watch,
+    spent: Bytes,
+    next_flow: i64,
+}
+
+/// Probes of a server that has agreed to them.
+struct Agreed {
+    prober: Prober,
+    foreign: ForeignProbe,
+}
+
+impl Run<'_> {
+    fn agree(&self) -> Result<Agreed, PathError> {
+        let peer = &self.plan.peer;
+        let prober = Prober::start(
+            ProbePlan {
+                interval: SESSION,
+                shortest_interval: SESSION,
+                key: peer.key.as_deref().map(Key::new),
+                ..ProbePlan::new(peer.server)
+            },
+            self.clock,
+            self.rows.clone(),
+        )?;
+        let foreign = ForeignPlan {
+            peer: peer.clone(),
+            interval: self.plan.interval,
+            at_once: 8,
+        };
+        let foreign = ForeignProbe::start(foreign, self.clock, self.rows.clone())
+            .map_err(socket("start fresh connections"))?;
+        Ok(Agreed { prober, foreign })
+    }
+
+    fn tick(
+        &mut self,
+        stage: &str,
+        elapsed: Duration,
+        whole: Duration,
+        note: String,
+    ) -> Result<(), CraftError> {
+        self.watch.progress(&Progress {
+            stage,
+            number: 1,
+            elapsed,
+            whole,
+            spent: self.spent,
+            note,
+        });
+        if self.watch.interrupted() {
+            return Err(CraftError::Interrupted);
+        }
+        std::thread::sleep(TICK.to_std());
+        Ok(())
+    }
+
+    fn event(&self, kind: &str, subject: &str, detail: &str) {
+        let event = Event {
+            t_ns: self.clock.unix_ns(),
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        };
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.rows.send(event.into());
+    }
+
+    /// Who stands on the way: a few hops more each time until the server answers, or nobody does any more.
+    fn discover(&mut self, tracer: &mut Tracer) -> Result<(), PathError> {
+        let most = self.plan.hops;
+        let mut tried = 0;
+        while tracer.last().is_none() && tried < most && tried < tracer.farthest() + SILENT {
+            tried = (tried + MORE).min(most);
+            let began = self.clock.now();
+            tracer
+                .round(tried)
+                .map_err(socket("send towards the hops"))?;
+            tracer.listen(FIRST, true);
+            let took = self.clock.now() - began;
+            self.tick(
+                "finding the hops",
+                took,
+                FIRST,
+                format!("{tried} hops tried"),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn phases(&mut self, rounds: &Rounds, agreed: Option<&Agreed>) -> Result<(), PathError> {
+        self.phase("idle", self.plan.idle, None, rounds, agreed)?;
+        let rest = rounds.round_trip();
+        let ways = self.plan.directions.clone();
+        let share = Bytes::new(self.plan.budget.get() / ways.len().max(1) as u64);
+        for direction in ways {
+            let load = Load::start(
+                LoadPlan {
+                    peer: self.plan.peer.clone(),
+                    direction,
+                    flows: self.plan.flows,
+                    first_flow: self.next_flow,
+                    congestion: None,
+                    duration: self.plan.load + self.plan.load,
+                    sample: TICK,
+                    udp_rate: None,
+                },
+                self.clock,
+                self.rows.clone(),
+            )
+            .map_err(CraftError::from)?;
+            self.next_flow += i64::from(self.plan.flows);
+            let word = direction.word();
+            let before = self.spent;
+            let bounds = Some((&load, share));
+            let went = self.phase(word, self.plan.load, bounds, rounds, agreed);
+            let moved = Bytes::new(load.progress().bytes);
+            let stopped = load.stop();
+            self.spent = before + moved;
+            let drained = went.and_then(|()| self.drain(rounds, rest));
+            stopped.collect(Duration::from_secs(10));
+            drained?;
+        }
+        Ok(())
+    }
+
+    /// With a load: until it has moved as much as it may.
+    fn phase(
+        &mut self,
+        name: &str,
+        whole: Duration,
+        load: Option<(&Load, Bytes)>,
+        rounds: &Rounds,
+        agreed: Option<&Agreed>,
+    ) -> Result<(), PathError> {
+        self.event("phase", name, "");
+        let began = self.clock.now();
+        let before = self.spent;
+        let result = loop {
+            let elapsed = self.clock.now() - began;
+            if let Some(Err(e)) = agreed.map(|a| a.prober.health()) {
+                break Err(e.into());
+            }
+            let mut note = match rounds.round_trip() {
+                Some(rtt) => format!("{rtt:.1}"),
+                None => String::new(),
+            };
+            if let Some((load, most)) = load {
+                let progress = load.progress();
+                self.spent = before + Bytes::new(progress.bytes);
+                if let Some(rate) = progress.rate {
+                    note += &format!(", {rate:.3}");
+                }
+                if progress.bytes >= most.get() {
+                    let why = format!(
+                        "the load ended after {elapsed:.2}: it had moved its share of the budget, {most:.3}"
+                    );
+                    self.event("path", "budget", &why);
+                    break Ok(());
+                }
+            }
+            if elapsed >= whole {
+                break Ok(());
+            }
+            if let Err(e) = self.tick(name, elapsed, whole, note) {
+                break Err(e.into());
+            }
+        };
+        self.event("phase_end", name, "");
+        result
+    }
+
+    fn drain(&mut self, rounds: &Rounds, rest: Option<Duration>) -> Result<(), PathError> {
+        let began = self.clock.now();
+        loop {
+            let elapsed = self.clock.now() - began;
+            let quiet = match (rounds.round_trip_since(began), rest) {
+                (Some(rtt), Some(rest)) => rtt <= rest + rest / 2 + Duration::from_millis(5),
+                _ => false,
+            };
+            if quiet || elapsed >= DRAIN {
+                return Ok(());
+            }
+            self.tick("letting queues drain", elapsed, DRAIN, String::new())?;
+        }
+    }
+
+    /// Who stood where: an event a hop, one for the gateway, one where there was no echo.
+    fn tell(&self, tracer: &Tracer, server: IpAddr) {
+        if let Some(gateway) = gateway::towards(server) {
+            let detail = json!({ "address": gateway.address, "interface": gateway.interface });
+            self.event("path", "gateway", &detail.to_string());
+        }
+        self.event("path", "server", &json!({ "address": server }).to_string());
+        if let Some(why) = tracer.no_echo() {
+            self.event("path", "no_echo", why);
+        }
+        for (i, hop) in tracer.hops[..tracer.known()].iter().enumerate() {
+            let end = match hop.end {
+                None => Value::Null,
+                Some(End::Server) => json!("server"),
+                Some(End::Refuses(kind, code)) => json!({ "icmp_type": kind, "icmp_code": code }),
+            };
+            let detail = json!({ "addresses": hop.addresses, "end": end });
+            self.event("path", &format!("hop{}", i + 1), &detail.to_string());
+        }
+    }
+}
+
+type Failed = Result<(), io::Error>;
+
+/// The thread that sends a round an interval.
+struct Rounds {
+    stop: Arc<AtomicBool>,
+    latest: Arc<Mutex<Option<(Time, Duration)>>>,
+    thread: JoinHandle<(Tracer, Failed)>,
+}
+
+impl Rounds {
+    fn start(mut tracer: Tracer, interval: Duration, clock: Clock) -> io::Result<Rounds> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let latest = Arc::new(Mutex::new(None));
+        let (its_stop, its_latest) = (stop.clone(), latest.clone());
+        let thread = std::thread::Builder::new()
+            .name("path".into())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                crate::probe::host::wake_exactly(crate::probe::host::PROBES);
+                let mut due = clock.now();
+                while !its_stop.load(Ordering::Relaxed) {
+                    let hops = tracer.known();
+                    if let Err(e) = tracer.round(hops) {
+                        return (tracer, Err(e));
+                    }
+                    let half = due + interval / 2;
+                    tracer.listen(half.saturating_since(clock.now()), false);
+                    tracer.echo_round();
+                    // Whoever is late leaves out rounds rather than sending two at once.
+                    due = (due + interval).max(clock.now());
+                    while clock.now() < due && !its_stop.load(Ordering::Relaxed) {
+                        tracer.listen(due.saturating_since(clock.now()).min(TICK), false);
+                        *its_latest.lock().unwrap_or_else(PoisonError::into_inner) =
+                            tracer.farthest_round_trip();
+                    }
+                }
+                (tracer, Ok(()))
+            })?;
+        Ok(Rounds {
+            stop,
+            latest,
+            thread,
+        })
+    }
+
+    /// The latest to the farthest hop that answered.
+    fn round_trip(&self) -> Option<Duration> {
+        Some(self.latest()?.1)
+    }
+
+    fn round_trip_since(&self, began: Time) -> Option<Duration> {
+        let (at, rtt) = self.latest()?;
+        // Left after that, too.
+        (at.saturating_since(began) > rtt).then_some(rtt)
+    }
+
+    fn latest(&self) -> Option<(Time, Duration)> {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(self) -> (Tracer, Failed) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
