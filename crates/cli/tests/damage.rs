@@ -68,7 +68,7 @@ fn what_is_whole_is_used_and_what_is_lost_is_said_once() {
     zeros[good.len() / 2..].fill(0);
     let cut = good[..good.len() * 3 / 5].to_vec();
     for (what, bytes, told) in [
-        ("a flipped bit", flipped, "16384 of its 54000 rows are lost"),
+        ("a flipped bit", flipped, " of its 54000 rows are lost"),
         ("half of it", zeros, "what stood behind the first"),
         ("a cut", cut, "what stood behind the first"),
     ] {

@@ -12,6 +12,7 @@ use parquet::schema::types::SchemaDescPtr;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// No text and no compressed page is likely to hold it, and what follows it has a checksum.
@@ -20,6 +21,9 @@ const MAGIC: [u8; 16] = *b"\xf3tailback group\n";
 const MOST_BYTES: u32 = 1 << 20;
 /// A file is looked through in pieces of this.
 const PIECE: usize = 1 << 16;
+
+/// What one checksum of a damaged group is over.
+pub const BLOCK: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
@@ -32,6 +36,12 @@ pub struct Note {
     pub from: u64,
     pub to: u64,
     pub crc32: u32,
+    /// CRC-32 of each `BLOCK` bytes of it, the last one shorter: which pages are to be trusted. Files from before have none.
+    #[serde(default)]
+    pub blocks: Vec<u32>,
+    /// Rows of a page, the same in every column; the last page may have fewer.
+    #[serde(default)]
+    pub page_rows: usize,
     pub columns: Vec<ColumnNote>,
 }
 
@@ -122,6 +132,30 @@ impl Note {
             at += n as u64;
         }
         sum.finalize() == self.crc32
+    }
+
+    /// Stretches of the group that are not what was written, in ascending order; all of it where the note does not know.
+    pub fn damage(&self, file: &File) -> Vec<Range<u64>> {
+        let mut bad: Vec<Range<u64>> = Vec::new();
+        let mut block = [0; BLOCK];
+        let mut at = self.from;
+        for sum in &self.blocks {
+            let end = self.to.min(at + BLOCK as u64);
+            let n = end.saturating_sub(at) as usize;
+            let same = file.read_exact_at(&mut block[..n], at).is_ok()
+                && crc32fast::hash(&block[..n]) == *sum;
+            match bad.last_mut().filter(|b| b.end == at) {
+                _ if same => {}
+                Some(last) => last.end = end,
+                None => bad.push(at..end),
+            }
+            at = end;
+        }
+        if at < self.to {
+            bad.clear();
+            bad.push(self.from..self.to);
+        }
+        bad
     }
 
     /// As the end of the file would describe the group.

@@ -31,6 +31,28 @@ fn first_rows(n: i64) -> Vec<Row> {
     (0..n).map(|i| row(TableId::Delay, NOON, i)).collect()
 }
 
+/// As a line makes them: no time is foretold by those before it, so that columns take up space.
+fn rows_of_a_line(n: i64) -> Vec<Row> {
+    let mut state = 1u64;
+    let mut noise = |below: i64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) as i64 % below
+    };
+    let one = |i| {
+        let Row::Delay(mut d) = row(TableId::Delay, NOON, i) else {
+            unreachable!("a row of the table that was asked for");
+        };
+        d.sent_ns = NOON + i * 100_000_000 + noise(50_000);
+        d.rtt_ns = Some(19_000_000 + noise(2_000_000));
+        d.remote_rx_ns = Some(d.sent_ns + noise(20_000_000));
+        d.remote_tx_ns = d.remote_rx_ns.map(|t| t + noise(30_000));
+        d.host_ns = Some(noise(60_000));
+        d.late_send_ns = Some(noise(60_000));
+        Row::Delay(d)
+    };
+    (0..n).map(one).collect()
+}
+
 #[test]
 fn a_file_cut_at_any_byte_keeps_the_whole_batches_before() {
     let dir = Scratch::new("cut");
@@ -175,7 +197,10 @@ fn no_flipped_bit_becomes_a_wrong_figure_in_an_open_file() {
 
 /// Three row groups of a closed day.
 fn closed_recording(path: &Path) -> (PathBuf, Vec<Row>) {
-    let written = first_rows(40_000);
+    closed(path, rows_of_a_line(40_000))
+}
+
+fn closed(path: &Path, written: Vec<Row>) -> (PathBuf, Vec<Row>) {
     let mut w = Writer::create(path, meta()).unwrap();
     written.iter().for_each(|r| w.write(r.clone()).unwrap());
     w.close(meta()).unwrap();
@@ -193,15 +218,38 @@ fn no_flipped_bit_becomes_a_wrong_figure_in_a_closed_file() {
     let places = (0..ends)
         .step_by(stride)
         .chain((ends..good.len()).step_by(97));
-    let mut told = 0;
+    let mut lost = Vec::new();
     for (n, at) in places.enumerate() {
         let _flipped = Flipped::new(&file, at, good[at], 1 << (n % 8));
         let kept = kept_or_told(&path, &written, &format!("byte {at}"));
-        // One group of three at most.
+        // A dictionary or a column that is all in the damaged block costs its group, one of three.
         assert!(kept >= 40_000 - 16_384, "byte {at}: {kept} rows");
-        told += usize::from(kept < 40_000);
+        lost.extend((kept < 40_000).then_some(40_000 - kept));
     }
-    assert!(told > 5, "{told} flips cost a group");
+    assert!(lost.len() > 5, "{lost:?}");
+    let few = lost.iter().filter(|l| **l <= 2 * PAGE_ROWS).count();
+    assert!(
+        few * 4 >= lost.len() * 3,
+        "most cost a page or two: {lost:?}"
+    );
+}
+
+/// Rows of a page of a closed file.
+const PAGE_ROWS: usize = 2048;
+
+#[test]
+fn a_wrong_byte_in_a_short_closed_recording_leaves_what_stands_before_and_after() {
+    let dir = Scratch::new("short-closed");
+    let path = dir.join("r.rec");
+    let (file, written) = closed(&path, rows_of_a_line(6_000));
+    let good = std::fs::read(&file).unwrap();
+    // Times of sending fill the first 13 kB, in three pages.
+    let kept = |at: usize| {
+        let _flipped = Flipped::new(&file, at, good[at], 0x40);
+        kept_or_told(&path, &written, &format!("byte {at}"))
+    };
+    assert_eq!(kept(12_000), 2 * PAGE_ROWS);
+    assert_eq!(kept(6_500), written.len() - PAGE_ROWS);
 }
 
 #[test]
