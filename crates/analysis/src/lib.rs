@@ -15,6 +15,7 @@ pub mod fit;
 pub mod grade;
 pub mod holes;
 pub mod hurst;
+pub mod incidents;
 pub mod instrument;
 pub mod loss;
 pub mod passive;

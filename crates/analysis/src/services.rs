@@ -10,8 +10,10 @@
 use crate::answer::Figure;
 use crate::stats::Z95;
 use base::Duration;
+use base::units::significant;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Tables that come with the program.
 pub const BUILT_IN: &str = include_str!("services.toml");
@@ -35,8 +37,27 @@ pub struct Service {
     pub latency: Duration,
     #[serde(default)]
     pub way: Way,
-    /// Share of the messages that must be in time, 0 to 1.
+    /// Share of the messages that must be in time, 0 to 1; also read as `"99.9 %"`.
+    #[serde(deserialize_with = "share")]
     pub reliability: f64,
+}
+
+fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a share such as 0.995 or \"99.5 %\"")]
+    enum Share {
+        Of(f64),
+        Percent(String),
+    }
+    match Share::deserialize(from)? {
+        Share::Of(share) => Ok(share),
+        // Through the exponent: the quotient by 100 is not the number nearest to 0.999.
+        Share::Percent(text) => (text.strip_suffix('%').map(str::trim))
+            .and_then(|number| format!("{number}e-2").parse().ok())
+            .ok_or_else(|| {
+                D::Error::custom(format!("{text:?} is no share such as 0.995 or \"99.5 %\""))
+            }),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,7 +163,7 @@ pub fn judge(s: &Service, span: &str, share: Figure, judged: u64) -> Judged {
             format!(
                 "{judged} probes are too few: {} in a row would prove {} %",
                 s.probes_needed(),
-                100.0 * s.reliability
+                significant(100.0 * s.reliability, 12)
             ),
         ),
         Figure::Is { .. } => (
@@ -170,6 +191,25 @@ mod tests {
             latency: Duration::from_millis(10),
             way: Way::OneWay,
             reliability: 0.99999,
+        }
+    }
+
+    #[test]
+    fn a_share_is_read_as_a_number_and_in_percent_and_nothing_else_is() {
+        let of = |share: &str| {
+            read(&format!(
+                "[[table]]\nname = \"t\"\n[[table.service]]\nname = \"s\"\nlatency = \"1 s\"\nreliability = {share}"
+            ))
+        };
+        for text in ["0.999", "\"99.9 %\"", "\"99.9%\""] {
+            assert_eq!(
+                of(text).unwrap()[0].services[0].reliability,
+                0.999,
+                "{text}"
+            );
+        }
+        for text in ["\"99.9\"", "\"%\"", "\"150 %\"", "99.9", "true"] {
+            assert!(of(text).is_err(), "{text}");
         }
     }
 

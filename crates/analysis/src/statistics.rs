@@ -15,6 +15,7 @@
 //! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
 
 use crate::answer::{Figure, Reliability};
+use crate::incidents::Incident;
 use crate::series::{Block, Counts, Series, runs};
 use crate::services::Verdict;
 use crate::stats::{self, Moments};
@@ -40,6 +41,7 @@ pub struct Statistics {
     pub to_ns: i64,
     /// What was left out, and why.
     pub excluded: Vec<Excluded>,
+    pub incidents: Vec<Incident>,
     pub targets: Vec<TargetStatistics>,
 }
 
@@ -154,7 +156,7 @@ pub struct Worst {
 pub struct Gap {
     pub from_ns: i64,
     pub to_ns: i64,
-    /// From the exclusion that covers it; empty where none does.
+    /// From the exclusion that covers it, or what befell the recording then; empty where neither is known.
     pub reason: String,
 }
 

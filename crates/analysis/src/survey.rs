@@ -3,6 +3,7 @@
 use crate::answer::Figure;
 use crate::changes;
 use crate::holes;
+use crate::incidents::{Incident, explain};
 use crate::saturation::Full;
 use crate::series::{Block, Series};
 use crate::services::{Table, Verdict, judge};
@@ -28,6 +29,7 @@ pub struct Request {
     pub sliding_ns: i64,
     pub services: Vec<Table>,
     pub full: Vec<Full>,
+    pub incidents: Vec<Incident>,
 }
 
 /// Points of the distribution that a short span has.
@@ -79,7 +81,12 @@ pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistic
         phases: every(&request.phases, &POINTS),
         spans: request.spans.iter().map(|s| of(s, &POINTS)).collect(),
         worst: worst(series, request.sliding_ns),
-        gaps: found.gaps,
+        gaps: explain(
+            found.gaps,
+            name,
+            &request.incidents,
+            plan.shortest_hole_ns(),
+        ),
         outages: found.outages,
         shortest_hole_s: plan.shortest_hole_ns() as f64 / 1e9,
         availability: found.availability,

@@ -4,6 +4,7 @@
 use crate::cmd::usage;
 use crate::gather;
 use crate::when;
+use analysis::incidents::incidents;
 use analysis::phases;
 use analysis::saturation::{Carried, Full};
 use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series};
@@ -12,7 +13,9 @@ use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics}
 use analysis::survey::{Request, Span, target};
 use anyhow::Context;
 use base::histogram::Histogram;
-use base::record::{Direction, Event, Exclusion, Meta, Recording, Status, TableId, Text};
+use base::record::{
+    Availability, Direction, Event, Exclusion, Meta, Recording, Row, Status, TableId, Text,
+};
 use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -98,7 +101,10 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         Some(length) => when::windows(&days, length, (from_ns, to_ns), &ask.zone),
         None => Vec::new(),
     };
-    let phases = phases(path, &meta, to_ns)?;
+    let (events, availability) = events(path)?;
+    let mut incidents = incidents(&events, &availability);
+    incidents.retain(|i| i.from_ns < to_ns && from_ns <= i.to_ns);
+    let phases = phases(events, &meta, to_ns);
     let mut exclusions: Vec<Exclusion> = meta.exclusions.clone();
     exclusions.extend(ask.exclusions.iter().cloned());
     let shortest = outlines.values().map(Outline::interval_ns).min();
@@ -118,6 +124,7 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
             .unwrap_or_else(|| TEN_MINUTES.min((to_ns - from_ns) / 10)),
         services: ask.services.clone(),
         full,
+        incidents,
         // A day of a recording of one day is the whole.
         days: if days.len() > 1 {
             days.clone()
@@ -172,6 +179,7 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         from_ns,
         to_ns,
         excluded: excluded.collect(),
+        incidents: request.incidents,
         targets,
     })
 }
@@ -266,41 +274,35 @@ fn outlines(path: &Path, ask: &Ask) -> anyhow::Result<BTreeMap<Text, Outline>> {
     Ok(all.into_iter().collect())
 }
 
-fn phases(path: &Path, meta: &Meta, end_ns: i64) -> anyhow::Result<Vec<Span>> {
-    let mut recording = Recording {
+/// As they were written, and what is said of interfaces.
+fn events(path: &Path) -> anyhow::Result<(Vec<Event>, Vec<Availability>)> {
+    let (mut events, mut availability) = (Vec::new(), Vec::new());
+    gather::each_row(path, TableId::Event, &mut |row| {
+        if let Row::Event(e) = row {
+            events.push(e);
+        }
+    })?;
+    gather::each_row(path, TableId::Availability, &mut |row| {
+        if let Row::Availability(a) = row {
+            availability.push(a);
+        }
+    })?;
+    Ok((events, availability))
+}
+
+fn phases(event: Vec<Event>, meta: &Meta, end_ns: i64) -> Vec<Span> {
+    let recording = Recording {
         meta: meta.clone(),
+        event,
         ..Recording::default()
     };
-    let mut words: Vec<Text> = Vec::new();
-    gather::scan(
-        path,
-        TableId::Event,
-        &["t_ns", "kind", "subject"],
-        &mut |rows| {
-            let t = rows.ints("t_ns");
-            let (Some(kinds), Some(subjects)) = (
-                rows.words("kind", &mut words),
-                rows.words("subject", &mut words),
-            ) else {
-                return;
-            };
-            for (i, (kind, subject)) in kinds.iter().zip(&subjects).enumerate() {
-                recording.event.push(Event {
-                    t_ns: t.get(i).unwrap_or_default(),
-                    kind: words[*kind as usize].clone(),
-                    subject: words[*subject as usize].clone(),
-                    detail: Text::default(),
-                });
-            }
-        },
-    )?;
     let span = |p: phases::Phase| Span {
         name: p.name.clone(),
         from_ns: p.warm_ns,
         to_ns: p.to_ns,
     };
     let all = phases::phases(&recording, Some(end_ns));
-    Ok(all.into_iter().map(span).collect())
+    all.into_iter().map(span).collect()
 }
 
 /// What passed the busiest interface.

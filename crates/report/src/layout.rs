@@ -1,10 +1,10 @@
 //! Tables in the layout of a document, with what it prints beside ours.
 
 use crate::tables::{Cell, Row, Table};
-use crate::words::nines;
+use crate::words::{self, nines};
 
 use analysis::answer::Figure;
-use analysis::statistics::{Statistics, Summary, TargetStatistics};
+use analysis::statistics::{Gap, Statistics, Summary, TargetStatistics};
 use base::units::significant;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -96,9 +96,10 @@ fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
         .excluded
         .iter()
         .map(|x| (x.span.from_ns, x.span.to_ns, &*x.span.reason));
-    let found = t.gaps.iter().filter(|g| g.reason.is_empty());
+    let excluded = |g: &&Gap| s.excluded.iter().any(|x| x.span.reason == g.reason);
+    let found = t.gaps.iter().filter(|g| !excluded(g));
     let mut all: Vec<(i64, i64, &str)> = given
-        .chain(found.map(|g| (g.from_ns, g.to_ns, "Nothing was recorded")))
+        .chain(found.map(|g| (g.from_ns, g.to_ns, words::why_gap(g))))
         .collect();
     all.sort_unstable();
     let when = |ns: i64| {

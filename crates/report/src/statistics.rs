@@ -29,7 +29,26 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     if !s.excluded.is_empty() {
         tables.push(excluded(s, zone));
     }
+    if !s.incidents.is_empty() {
+        tables.push(incidents(s, zone));
+    }
     tables
+}
+
+/// What befell the recording.
+pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
+    Table {
+        title: "What befell the recording".into(),
+        columns: ["", "what"].map(String::from).to_vec(),
+        rows: s
+            .incidents
+            .iter()
+            .map(|i| Row {
+                label: when(i.from_ns, zone),
+                cells: vec![Cell::Is(words::incident(i))],
+            })
+            .collect(),
+    }
 }
 
 fn figure(f: &Figure, unit: words::Unit) -> Cell {

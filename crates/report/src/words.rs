@@ -1,6 +1,8 @@
 //! Numbers as people read them: three significant digits, the unit written out.
 
 use analysis::answer::{Discipline, Figure};
+use analysis::incidents::{Incident, IncidentKind};
+use analysis::statistics::Gap;
 use base::record::{Direction, Origin};
 use base::units::significant;
 
@@ -119,6 +121,45 @@ pub fn nines(share: f64) -> String {
     // What stands just below a digit by rounding in binary stays there.
     let cut = (p * scale + 1e-6).floor() / scale;
     format!("{cut:.digits$}")
+}
+
+/// Why nothing was recorded.
+pub fn why_gap(g: &Gap) -> &str {
+    if g.reason.is_empty() {
+        "nothing was recorded"
+    } else {
+        &g.reason
+    }
+}
+
+/// What befell a recording, without when.
+pub fn incident(i: &Incident) -> String {
+    let who = &i.subject;
+    let long = i.seconds.map_or("unknown".into(), |s| lasting(s.abs()));
+    let set = |whose: &str| {
+        let way = if i.seconds.is_some_and(|s| s < 0.0) {
+            "back"
+        } else {
+            "forward"
+        };
+        format!("{whose} was set {way} by {long}")
+    };
+    match i.kind {
+        IncidentKind::ClockSet => set("this host's clock"),
+        IncidentKind::FarClockSet => set("the far end's clock"),
+        IncidentKind::ClockSteered => {
+            format!("a time service steers this host's clock {}", i.detail)
+        }
+        IncidentKind::HostSlept => format!("this host slept for {long}"),
+        IncidentKind::AddressChanged => format!("{who}: addresses were {}", i.detail),
+        IncidentKind::ServerBeganAnew => format!("{who}: the server had begun anew"),
+        IncidentKind::InterfaceDown => format!("{who} was down for {long}"),
+        IncidentKind::NoAddress => format!("{who} had no address for {long}"),
+        IncidentKind::NotWatched if i.seconds.is_some() => {
+            format!("{who}: the monitor was not running for {long}")
+        }
+        IncidentKind::NotWatched => format!("{who}: begun again; {}", i.detail),
+    }
 }
 
 pub fn origin(o: Origin) -> &'static str {

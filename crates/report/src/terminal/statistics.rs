@@ -40,7 +40,29 @@ pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     if !s.excluded.is_empty() {
         page.table(&tables::excluded(s, zone), &mut notes);
     }
+    befell(&mut page, s, zone);
     finish(page, &notes)
+}
+
+fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
+    if s.incidents.is_empty() {
+        return;
+    }
+    page.heading("What befell the recording");
+    for i in s.incidents.iter().take(LISTED) {
+        let when = words::when(i.from_ns, zone);
+        page.item(&format!("{when}: {}", words::incident(i)), None);
+    }
+    if s.incidents.len() > LISTED {
+        page.item(
+            &format!(
+                "and {} more: see --json or --csv",
+                s.incidents.len() - LISTED
+            ),
+            None,
+        );
+    }
+    page.gap();
 }
 
 fn finish(mut page: Page, notes: &Notes) -> String {
@@ -145,12 +167,8 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
         page.paragraph("none", 2, None);
     }
     for g in t.gaps.iter().take(LISTED) {
-        let reason = if g.reason.is_empty() {
-            "nothing was recorded"
-        } else {
-            &g.reason
-        };
-        page.item(&format!("gap {}: {reason}", span(g.from_ns, g.to_ns)), None);
+        let (when, why) = (span(g.from_ns, g.to_ns), words::why_gap(g));
+        page.item(&format!("gap {when}: {why}"), None);
     }
     for o in t.outages.iter().take(LISTED) {
         page.item(
