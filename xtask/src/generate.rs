@@ -281,7 +281,7 @@ fn unit_name(unit: Unit) -> String {
         Unit::Address => "address".to_owned(),
         Unit::Name => "name".to_owned(),
         Unit::List(Unit::Address) => "list of addresses".to_owned(),
-        Unit::List(unit) => format!("list of {}s", unit_name(*unit)),
+        Unit::List(unit) => format!("list of {}s", unit_name(*unit).trim_end_matches('s')),
     }
 }
 
