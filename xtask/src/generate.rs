@@ -346,11 +346,12 @@ draws it. Every example is a test: what the program says agrees with what is rec
         entry(&mut out, &model.entry)?;
         write!(
             out,
-            "\nFormula: {}\n\nHolds for: {}\n\n| figure | meaning |\n|---|---|\n",
+            "\nFormula: {}\n\nHolds for: {}\n\n| figure | unit | meaning |\n|---|---|---|\n",
             model.formula, model.limits
         )?;
         for o in model.outputs {
-            writeln!(out, "| `{}` | {} |", o.name, cell(o.doc))?;
+            let unit = o.measure.word();
+            writeln!(out, "| `{}` | {unit} | {} |", o.name, cell(o.doc))?;
         }
         let given = model.example.given.replace(',', " ");
         write!(

@@ -158,3 +158,51 @@ fn what_cannot_be_reckoned_says_why_and_what_to_try() {
         assert!(error.contains(part), "{args:?} said: {error}");
     }
 }
+
+#[test]
+fn a_capture_becomes_the_traffic_of_a_model_with_the_load_that_it_had() {
+    let dir = std::env::temp_dir().join(format!("tailback-model-cap-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_string();
+    let scenario = "duration = \"20 s\"\ntopology = \"linear\"\n\
+        link = { rate = \"10 Mbit/s\", delay = \"5 ms\" }\n\
+        [[flow]]\nkind = \"transfers\"\nsize = \"40 kB\"\nthink = \"50 ms\"\n\
+        [[flow]]\nkind = \"poisson\"\nrate = \"1 Mbit/s\"\nsize = \"300 B\"\n";
+    std::fs::write(path("mix.toml"), scenario).unwrap();
+    let pcap = format!("link={}", path("mix.pcapng"));
+    said(&["sim", &path("mix.toml"), "--pcap", &pcap]);
+    let traffic = said(&["trace", "--traffic", "--json", &path("mix.pcapng")]);
+    std::fs::write(path("mix.json"), &traffic).unwrap();
+    let fits: serde_json::Value = serde_json::from_str(&traffic).unwrap();
+    let bytes = |class: usize| fits["classes"][class]["bytes"].as_f64().unwrap();
+    let carried = (bytes(0) + bytes(1)) * 8.0 / fits["span_s"].as_f64().unwrap() / 20e6;
+    assert!(carried > 0.05, "{carried}");
+    for name in ["mixture", "tagged"] {
+        let ask = |file: &str| {
+            let args = ["model", name, "--traffic", file, "rate=20Mbit/s", "--json"];
+            serde_json::from_str::<serde_json::Value>(&said(&args)).unwrap()
+        };
+        let model = ask(&path("mix.pcapng"));
+        assert_eq!(model, ask(&path("mix.json")));
+        let load = model["figures"][0]["value"].as_f64().unwrap();
+        // The tagged flow's own datagrams come on top, one in 3.4 slots.
+        let own = if name == "tagged" { 0.2936 } else { 0.0 };
+        assert!(
+            (load - own - carried).abs() < 0.02 * (carried + own),
+            "{name}: {load} {carried}"
+        );
+    }
+    let own_unit = [
+        "model",
+        "mixture",
+        "--traffic",
+        &path("mix.json"),
+        "unit=1ms",
+    ];
+    assert!(refused(&own_unit).contains("--step"));
+    let other = ["model", "mm1", "--traffic", &path("mix.pcapng")];
+    assert!(refused(&other).contains("mixture and tagged have"));
+    let neither = ["model", "mixture", "--traffic", &path("mix.toml")];
+    assert!(refused(&neither).contains("not a capture"));
+    std::fs::remove_dir_all(dir).unwrap();
+}

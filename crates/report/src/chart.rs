@@ -76,11 +76,19 @@ impl Chart {
                 path class=(s.class()) d=(drawn(s)) {}
             }
             @for t in even_marks(from, to) {
-                text x=(short(x(t))) y=(short(height - 28.0)) text-anchor="middle" { (number(t)) }
+                text x=(short(x(t))) y=(short(height - 28.0)) text-anchor=(anchor(x(t), &number(t))) { (number(t)) }
             }
             text x=(LEFT + INNER / 2.0) y=(short(height - 8.0)) text-anchor="middle" { (self.x) }
         };
         document(height, &self.title, picture).into_string()
+    }
+}
+
+/// A long number at the right end of the axis would be cut off there.
+fn anchor(x: f64, number: &str) -> &'static str {
+    match x > LEFT + INNER - 16.0 && number.chars().count() > 4 {
+        true => "end",
+        false => "middle",
     }
 }
 

@@ -11,7 +11,7 @@
 //! **Units.** Rates in datagrams in a unit of time, sizes in bytes.
 
 use super::{Example, Measure, Model, OutOfModel, SHARES, output, parameter, seconds};
-use base::words::{Entry, Parameter, Unit, Words};
+use base::words::{Entry, Parameter, Unit, Value, Words};
 use statrs::function::gamma::ln_gamma;
 
 /// A Weibull variable, S(x) = exp(−(x/scale)^shape), or a fixed value.
@@ -42,6 +42,11 @@ impl Variable {
             Variable::Fixed(_) => 0.0,
         }
     }
+}
+
+/// The scale of a Weibull variable of that shape and mean: mean/Γ(1 + 1/shape).
+pub fn weibull_scale(mean: f64, shape: f64) -> f64 {
+    mean / ln_gamma(1.0 + 1.0 / shape).exp()
 }
 
 /// Datagrams of one protocol: how many in a unit of time, and how large.
@@ -119,7 +124,7 @@ impl Mixture {
             true => Variable::Fixed(value),
             false => weibull(what),
         };
-        Mixture {
+        let mut mixture = Mixture {
             share: w.real("share"),
             tcp: Stream {
                 rate: weibull("tcp_rate"),
@@ -130,7 +135,12 @@ impl Mixture {
                 size: size("udp_size", FIXED_BYTES.1),
             },
             served: w.real("served"),
+        };
+        if let Some(Value::Rate(rate)) = w.get("rate") {
+            let bytes = rate.get() as f64 / 8.0 * seconds(w, "unit");
+            mixture.served = bytes / mixture.mean_size();
         }
+        mixture
     }
 
     /// Both streams with the weights that they have in what arrives.
@@ -206,6 +216,14 @@ pub(super) const SERVED: Parameter = parameter(
     "none: 003 prints none",
     "datagrams that the link serves in a unit of time, θ",
 );
+pub(super) const RATE: Parameter = parameter(
+    "rate",
+    Unit::Rate,
+    None,
+    super::RATES,
+    "",
+    "if given, rate of the link, from which θ follows: `served` does not count then",
+);
 pub(super) const SIZES: Parameter = parameter(
     "sizes",
     Unit::Choice(&["random", "fixed"]),
@@ -251,8 +269,8 @@ pub static MIXTURE: Model = Model {
             "Kingman 1962, for W′ = max(W + A − S, 0)",
         ],
         parameters: &[
-            SHARE, SERVED, SIZES, TICK, TABLE[0], TABLE[1], TABLE[2], TABLE[3], TABLE[4], TABLE[5],
-            TABLE[6], TABLE[7],
+            SHARE, SERVED, RATE, SIZES, TICK, TABLE[0], TABLE[1], TABLE[2], TABLE[3], TABLE[4],
+            TABLE[5], TABLE[6], TABLE[7],
         ],
     },
     formula: "A = α·C·P + (1−α)·B·D;  S = θ·(α·C + (1−α)·B);  E[CP] = E[C]·E[P], Var[CP] = E[C²]·E[P²] − E[CP]², E[Xⁿ] = ηⁿ·Γ(1 + n/β);  delay ≤ unit·(Var A + Var S)/(2·E[S]²·(1−ρ)), ρ = E[A]/E[S]",
@@ -344,6 +362,27 @@ pub(super) mod tests {
         for shape in [0.2, 0.8, 5.0] {
             let same = stream(shape, shape).above(x.powf(1.0 / shape));
             assert!((same - stream(1.0, 1.0).above(x)).abs() < 1e-9, "{shape}");
+        }
+    }
+
+    #[test]
+    fn weibull_moments_are_the_closed_forms_from_shape_0_2_to_5() {
+        // Γ(1 + 1/β) and Γ(1 + 2/β): factorials, √π/2, and Γ(1.2), Γ(1.4) of a table.
+        for (shape, first, second) in [
+            (0.2, 120.0, 3_628_800.0),
+            (0.25, 24.0, 40_320.0),
+            (0.5, 2.0, 24.0),
+            (1.0, 1.0, 2.0),
+            (2.0, std::f64::consts::PI.sqrt() / 2.0, 1.0),
+            (5.0, 0.918_168_742_399_761, 0.887_263_817_503_075),
+        ] {
+            for scale in [1e-6, 1.0, 1e9] {
+                let x = Variable::Weibull { shape, scale };
+                let (m, v) = (first * scale, (second - first * first) * scale * scale);
+                assert!((x.mean() / m - 1.0).abs() < 1e-12, "{shape} {scale}");
+                assert!((x.variance() / v - 1.0).abs() < 1e-10, "{shape} {scale}");
+                assert!((weibull_scale(m, shape) / scale - 1.0).abs() < 1e-12);
+            }
         }
     }
 
@@ -443,6 +482,14 @@ pub(super) mod tests {
                 "{text}: {units} of {bound}"
             );
         }
+    }
+
+    #[test]
+    fn a_rate_of_the_link_serves_as_many_datagrams_of_mean_size() {
+        // 12 Mbit/s are 1500 bytes a millisecond.
+        let fixed = "mixture:share=1,sizes=fixed,tcp_rate_shape=1,tcp_rate_scale=0.8,unit=10ms";
+        assert!((figure(&format!("{fixed},rate=12Mbit/s"), "load") - 0.08).abs() < 1e-12);
+        assert!((figure(&format!("{fixed},served=10"), "load") - 0.08).abs() < 1e-12);
     }
 
     #[test]

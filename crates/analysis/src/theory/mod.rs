@@ -10,6 +10,7 @@ mod tagged;
 mod tcp;
 
 use base::words::{Entry, Parameter, Unit, Words, WordsError};
+pub use mixture::weibull_scale;
 
 /// What a figure of a model is measured in. Times are in seconds, sizes in bytes, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,19 @@ pub enum Measure {
     Share,
     /// A plain number of this.
     Number(&'static str),
+}
+
+impl Measure {
+    /// As the parameters' units are named.
+    pub fn word(self) -> &'static str {
+        match self {
+            Measure::Time => "time",
+            Measure::Size => "bytes",
+            Measure::Rate => "rate",
+            Measure::Share => "share",
+            Measure::Number(unit) => unit,
+        }
+    }
 }
 
 /// One figure that a model gives.

@@ -1,5 +1,7 @@
 //! `tailback model`: the formulas of queues, buffers and transport as a calculator.
 
+mod traffic;
+
 use super::{print, stdout_style, usage, write_file};
 use crate::Outcome;
 use analysis::theory::{MODELS, Measure, Model, OPTIONAL, Output, parse};
@@ -10,7 +12,7 @@ use report::chart::{Chart, Draw, Series};
 use report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
@@ -21,8 +23,7 @@ use std::path::{Path, PathBuf};
     after_help = "Examples:\n  \
         tailback model bdp rate=700kbit/s rtt=19ms buffer=37625B\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \
-        tailback trace --traffic --json office.pcapng > office.json\n  \
-        tailback model mixture --traffic office.json served=40\n  \
+        tailback model tagged --traffic office.pcapng rate=20Mbit/s\n  \
         tailback model mm1 rate=10Mbit/s --plot offered=1Mbit/s..9.5Mbit/s --show sojourn,p99 -o mm1.svg"
 )]
 pub struct Args {
@@ -31,13 +32,13 @@ pub struct Args {
     /// Its parameters, with their units
     #[arg(value_name = "KEY=VALUE")]
     parameters: Vec<String>,
-    /// Take the traffic of a capture: what `tailback trace --traffic --json CAPTURE` wrote into this file
+    /// Take the traffic of a capture (pcap, pcapng, gzip, zstd), or what `tailback trace --traffic --json` wrote of one
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
     /// Draw the figures against this parameter, from a value to another
     #[arg(long, value_name = "KEY=LOW..HIGH", requires = "output")]
     plot: Option<String>,
-    /// Which figures to draw, separated by commas [default: the first that there is]
+    /// Which figures to draw, separated by commas [default: the first but the load]
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', requires = "plot")]
     show: Vec<String>,
     /// Where the drawing goes, an SVG file
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     }
     let mut parameters = args.parameters.clone();
     if let Some(path) = &args.traffic {
-        parameters.extend(fitted(path, model, &args.parameters)?);
+        parameters.extend(traffic::fitted(path, model, &args.parameters)?);
     }
     let given = format!("{name}:{}", parameters.join(","));
     if let (Some(plot), Some(output)) = (&args.plot, &args.output) {
@@ -87,66 +88,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         table(model, &values)?
     })?;
     Ok(Outcome::Done)
-}
-
-/// What the fits of a capture say for the parameters of document 003's table 3.1, without those that are given.
-fn fitted(path: &Path, model: &Model, given: &[String]) -> anyhow::Result<Vec<String>> {
-    let at = path.display();
-    let keys = model.entry.parameters.iter().map(|p| p.name);
-    if !keys.clone().any(|key| key == "tcp_rate_shape") {
-        return Err(usage(format!(
-            "--traffic: model \"{}\" has no traffic of TCP and UDP; mixture and tagged have",
-            model.entry.name
-        )));
-    }
-    let text =
-        std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {at}: {e}")))?;
-    let strange = |what: &str| {
-        usage(format!(
-            "{at}: {what}; it must be what `tailback trace --traffic --json CAPTURE` writes"
-        ))
-    };
-    let json: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| strange(&format!("not JSON ({e})")))?;
-    let step = json["step_s"]
-        .as_f64()
-        .ok_or_else(|| strange("there is no step_s"))?;
-    let mut all = vec![("unit", format!("{}ns", (step * 1e9).round()))];
-    all.extend(
-        json["tcp_share_of_packets"]
-            .as_f64()
-            .map(|s| ("share", s.to_string())),
-    );
-    for (key, class, law, which, factor) in [
-        ("tcp_rate_shape", 0, "arrivals", 0, 1.0),
-        ("tcp_rate_scale", 0, "arrivals", 1, step),
-        ("tcp_size_shape", 0, "sizes", 0, 1.0),
-        ("tcp_size_scale", 0, "sizes", 1, 1.0),
-        ("udp_rate_shape", 1, "arrivals", 0, 1.0),
-        ("udp_rate_scale", 1, "arrivals", 1, step),
-        ("udp_size_shape", 1, "sizes", 0, 1.0),
-        ("udp_size_scale", 1, "sizes", 1, 1.0),
-    ] {
-        let law = &json["classes"][class][law];
-        let fits = law["fits"].as_array().into_iter().flatten();
-        let weibull = fits.into_iter().find(|f| f["family"] == "Weibull");
-        let value = weibull.and_then(|f| f["parameters"][which][1]["value"].as_f64());
-        let value = value.ok_or_else(|| {
-            let why = law["without"][0]
-                .as_str()
-                .unwrap_or("the capture holds too little");
-            strange(&format!("no Weibull law for {key}: {why}"))
-        })?;
-        all.push((key, (value * factor).to_string()));
-    }
-    let known: Vec<&str> = keys.collect();
-    let said = |key: &str| given.iter().any(|g| g.split('=').next() == Some(key));
-    let wanted = all
-        .into_iter()
-        .filter(|(key, _)| known.contains(key) && !said(key));
-    Ok(wanted
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect())
 }
 
 fn explained(model: &Model) -> Result<String, std::fmt::Error> {
@@ -175,7 +116,7 @@ fn explained(model: &Model) -> Result<String, std::fmt::Error> {
     }
     writeln!(text, "Figures")?;
     for o in model.outputs {
-        let lead = format!("  {:27} ", o.name);
+        let lead = format!("  {:14} {:12} ", o.name, o.measure.word());
         writeln!(text, "{lead}{}", indented(&lead, o.doc))?;
     }
     let given = model.example.given.replace(',', " ");
@@ -249,7 +190,8 @@ fn drawing(model: &Model, given: &[String], plot: &str, show: &[String]) -> anyh
     let (key, range) = plot.split_once('=').ok_or_else(shape)?;
     let (low, high) = range.split_once("..").ok_or_else(shape)?;
     let read = |value: &str| -> anyhow::Result<Words> {
-        let mut parts: Vec<&str> = given.iter().map(String::as_str).collect();
+        let others = given.iter().filter(|g| g.split('=').next() != Some(key));
+        let mut parts: Vec<&str> = others.map(String::as_str).collect();
         let own = format!("{key}={value}");
         parts.push(&own);
         let text = format!("{}:{}", model.entry.name, parts.join(","));
@@ -261,8 +203,9 @@ fn drawing(model: &Model, given: &[String], plot: &str, show: &[String]) -> anyh
             "--plot {plot}: {key} is not a quantity that can be drawn along"
         ))
     })?;
-    let points = (0..=STEPS)
-        .map(|i| axis.low + (axis.high - axis.low) * f64::from(i) / f64::from(STEPS))
+    let points = axis
+        .places()
+        .into_iter()
         .map(|x| Ok((x, model.evaluate(&read(&axis.word(x))?))))
         .collect::<anyhow::Result<Vec<_>>>()?;
     // Where the formula says nothing the curve has a gap; where it never says anything, that is the answer.
@@ -296,7 +239,10 @@ fn drawing(model: &Model, given: &[String], plot: &str, show: &[String]) -> anyh
         .collect();
     let chart = Chart {
         title: model.entry.summary.to_string(),
-        x: format!("{key}, {}", axis.unit),
+        x: match axis.unit {
+            "" => key.to_string(),
+            unit => format!("{key}, {unit}"),
+        },
         y: y_unit,
         span: (axis.low / axis.scale, axis.high / axis.scale),
         top: None,
@@ -313,10 +259,9 @@ fn shown<'a>(
 ) -> anyhow::Result<Vec<(usize, &'a Output)>> {
     let all = || model.outputs.iter().enumerate();
     if names.is_empty() {
-        return Ok(all()
-            .find(|(i, _)| values[*i].is_some())
-            .into_iter()
-            .collect());
+        // The load only repeats what was asked for.
+        let there = |(i, o): &(usize, &Output)| values[*i].is_some() && o.name != "load";
+        return Ok(all().find(there).into_iter().collect());
     }
     let known: Vec<&str> = model.outputs.iter().map(|o| o.name).collect();
     let shown = names
@@ -411,6 +356,18 @@ impl Axis {
             measure,
             whole,
         })
+    }
+
+    /// Where the curve is reckoned: in even steps, of what is counted at whole numbers only.
+    fn places(&self) -> Vec<f64> {
+        let even = (0..=STEPS)
+            .map(|i| self.low + (self.high - self.low) * f64::from(i) / f64::from(STEPS));
+        let mut places: Vec<f64> = match self.whole {
+            true => even.map(f64::round).collect(),
+            false => even.collect(),
+        };
+        places.dedup();
+        places
     }
 
     /// A value as one would write it for the parameter.

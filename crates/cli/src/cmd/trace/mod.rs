@@ -16,6 +16,7 @@ mod view;
 
 pub use plots::{Span, page, svg};
 pub use recorded::{analyse, made};
+pub use traffic::of as traffic_of;
 
 use super::{print, usage};
 use crate::Outcome;

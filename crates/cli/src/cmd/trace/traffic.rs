@@ -141,6 +141,17 @@ pub fn run(
     Ok(Outcome::Done)
 }
 
+/// Laws of one capture's arrivals and sizes, for `tailback model`.
+pub fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
+    let mut traffic = Traffic::new(None);
+    input::read(path, &mut Vec::new(), |record, frame| {
+        if let (Some(t), Some(frame)) = (record.t_ns, frame) {
+            traffic.packet(t, frame.ip_len, protocol(frame));
+        }
+    })?;
+    Ok(traffic.finish())
+}
+
 /// An IP packet that an Ethernet frame without jumbo size holds.
 const LARGEST_ETHERNET: u32 = 1500;
 
