@@ -1,5 +1,6 @@
 //! Figures of documents that are reckoned, not simulated packet by packet: the section `[calculate]`.
 
+use crate::crafted::Crafted;
 use analysis::theory::regression::Regression;
 use base::rng::{Streams, uniform};
 use sim::ScenarioError;
@@ -12,24 +13,47 @@ use toml::{Table, Value};
 /// A calculation that is not known, or that cannot be made of these values.
 pub fn figures(table: &Table, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
     let invalid = |text: String| ScenarioError::Invalid(text);
-    let mut rest = table.clone();
-    let what = rest.remove("what");
-    let what = what.as_ref().and_then(Value::as_str).unwrap_or_default();
-    match what {
-        "lblca" => rest
-            .try_into::<sim::lblca::Network>()
-            .map_err(|e| invalid(format!("[calculate] {e}")))?
-            .smallest(seed),
+    let (what, rest) = parted(table);
+    match what.as_str() {
+        "lblca" => network(rest)?.smallest(seed),
         "model" => model(rest),
         "hops" => rest
             .try_into::<sim::hops::Hops>()
             .map_err(|e| invalid(format!("[calculate] {e}")))?
             .run(seed),
         "regression" => regression(rest, seed),
+        "train" => rest
+            .try_into::<Crafted>()
+            .map_err(|e| invalid(format!("[calculate] {e}")))?
+            .run(seed),
         other => Err(invalid(format!(
-            "[calculate] what = \"{other}\" is not known; there are: lblca, model, hops, regression"
+            "[calculate] what = \"{other}\" is not known; there are: lblca, model, hops, regression, train"
         ))),
     }
+}
+
+/// What a calculation goes through step by step, each part by its name. Empty where it has no steps, or came to no end.
+///
+/// # Errors
+/// As [`figures`].
+pub fn courses(table: &Table, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
+    match parted(table) {
+        (what, rest) if what == "lblca" => network(rest)?.courses(seed),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Which calculation it is, and its keys.
+fn parted(table: &Table) -> (String, Table) {
+    let mut rest = table.clone();
+    let what = rest.remove("what");
+    let what = what.as_ref().and_then(Value::as_str).unwrap_or_default();
+    (what.to_string(), rest)
+}
+
+fn network(given: Table) -> Result<sim::lblca::Network, ScenarioError> {
+    let read = given.try_into::<sim::lblca::Network>();
+    read.map_err(|e| ScenarioError::Invalid(format!("[calculate] {e}")))
 }
 
 /// Figures of a formula of `tailback model`: `name` says which, the other keys are its parameters.
@@ -170,6 +194,19 @@ sizes = 0
             "{all:?}"
         );
         assert_eq!(all.keys().filter(|k| k.starts_with("row.")).count(), 150);
+    }
+
+    #[test]
+    fn a_burst_over_the_line_of_004_loses_what_is_beyond_51() {
+        let burst = |count: u32| {
+            let text = format!(
+                "what = \"train\"\nlink = \"shdsl\"\nv6 = true\na = 500\npattern = \"burst\"\naccess = \"1 Gbit/s\"\ncount = {count}\n"
+            );
+            figures(&toml::from_str(&text).unwrap(), 1).unwrap()["lost"]
+        };
+        assert_eq!((burst(51), burst(52), burst(80)), (0.0, 1.0, 29.0));
+        let lost: Table = toml::from_str("what = \"train\"\nlink = \"shdls\"\na = 500\n").unwrap();
+        assert!(figures(&lost, 1).unwrap_err().to_string().contains("shdsl"));
     }
 
     #[test]

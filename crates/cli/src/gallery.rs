@@ -2,6 +2,7 @@
 
 use crate::calculate::TABLE_A1;
 use crate::cmd::reproduce::{Item, Yield};
+use crate::contents::{Contents, Entry, Made};
 use base::record::{Queue, Recording};
 use base::units::significant;
 use report::chart::{Chart, Draw, Series, distribution};
@@ -171,36 +172,73 @@ pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart
     out
 }
 
-/// The index of all pages; the states are those that the files declare, which a run confirms.
-pub fn index(items: &[Item]) -> String {
+/// The index of all figures and tables; the states are those that the files declare, which a run confirms.
+pub fn index(items: &[Item], all: &[Contents]) -> String {
     let mut out = String::from(
-        "# Gallery\n\nFigures and tables of documents, run again. Each page says what the document says, what we get, and\n\
-         how far the two agree: *reproduced* where every printed figure comes out within what the document leaves open,\n\
-         *reproduced in trend* where the same things are large and small by other amounts, *not reproducible* with the\n\
-         reason. All of it is made by one command, `tailback reproduce --all -o docs/book/gallery`.\n",
+        "# Gallery\n\nEvery figure and table of the documents in which there is something to compute. *Reproduced*: every printed figure\n\
+         comes out within what the document leaves open; *reproduced in trend*: the same things are large and small by other\n\
+         amounts; *not reproducible*, with the reason. Pages are made by one command, `tailback reproduce --all -o\n\
+         docs/book/gallery`; `tailback reproduce 003/figure-6.13` makes the one that has that figure. What needs real time, a\n\
+         namespace or a recording of weeks is made by the command that stands beside it, and its result is on the page of the\n\
+         book that is named.\n",
     );
-    let mut documents: BTreeMap<&str, Vec<&Item>> = BTreeMap::new();
-    for item in items {
-        let document = item.id.split('/').next().unwrap_or(item.id);
-        documents.entry(document).or_default().push(item);
-    }
-    for (document, items) in documents {
+    for document in all {
+        let rows = document
+            .entries
+            .iter()
+            .filter_map(|entry| row(items, entry));
+        let rows: Vec<(usize, State, String)> = rows.collect();
+        let counted = |state: State| -> usize {
+            let those = rows.iter().filter(|r| r.1 == state);
+            those.map(|r| r.0).sum()
+        };
         let _ = writeln!(
             out,
-            "\n## Document {document}\n\n| | what | state |\n|---|---|---|"
+            "\n## Document {}\n\n{} reproduced, {} in trend, {} not reproducible.\n\n\
+             | in the document | what | made by | state |\n|---|---|---|---|",
+            document.number,
+            counted(State::Reproduced),
+            counted(State::Trend),
+            counted(State::NotReproducible),
         );
-        for item in items {
-            let d = &item.reproduction.document;
-            let _ = writeln!(
-                out,
-                "| [{0}]({0}.md) | {1} | {2} |",
-                item.id,
-                d.title,
-                in_words(d.state, &d.because)
-            );
-        }
+        rows.iter().for_each(|r| out.push_str(&r.2));
+        let _ = writeln!(
+            out,
+            "\nNothing to compute (drawings, photographs, screens, algorithms, equipment, others' statistics): {}.",
+            document.nothing.join(", ")
+        );
     }
     out
+}
+
+/// How many figures and tables a row is about, its state, and the row.
+fn row(items: &[Item], entry: &Entry) -> Option<(usize, State, String)> {
+    let (what, made, state, because) = match &entry.made {
+        Made::Here { page } => {
+            let item = items.iter().find(|i| i.id == *page)?;
+            let d = &item.reproduction.document;
+            let made = format!("[{page}]({page}.md)");
+            (&d.title, made, d.state, &d.because)
+        }
+        Made::Elsewhere(e) => {
+            let page = match e.book.as_str() {
+                "" => String::new(),
+                book => format!("[{book}](../{book})"),
+            };
+            let made = match (e.run.as_str(), page.as_str()) {
+                ("", page) => page.to_string(),
+                (run, "") => format!("`{run}`"),
+                (run, page) => format!("`{run}`, {page}"),
+            };
+            (&e.what, made, e.state, &e.because)
+        }
+    };
+    let text = format!(
+        "| {} | {what} | {made} | {} |\n",
+        entry.of.join(", "),
+        in_words(state, because)
+    );
+    Some((entry.of.len(), state, text))
 }
 
 /// The plots of an item.
@@ -219,8 +257,21 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         .window
         .map(|[from, to]| (from.as_secs_f64(), to.as_secs_f64()));
     let (mut x, mut y) = ("time, s".to_string(), plot.y.clone());
+    let mut title = plot.title.clone();
     if plot.kind == PlotKind::Sweep {
-        series = swept(item, plot, &cases, got)?;
+        let beyond;
+        (series, beyond) = swept(item, plot, &cases, got)?;
+        if !beyond.is_empty() {
+            let values: Vec<String> = beyond.into_iter().map(shown).collect();
+            let _ = write!(
+                title,
+                " (beyond the picture: printed {})",
+                values.join(", ")
+            );
+        }
+        x.clone_from(&plot.x);
+    } else if plot.kind == PlotKind::Course {
+        series = stepped(plot, &cases, got);
         x.clone_from(&plot.x);
     } else {
         let several = cases.len() > 1;
@@ -250,6 +301,8 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     }
     let unit = match plot.kind {
         PlotKind::QueueDelay => "waiting time, ms",
+        PlotKind::Backlog => "packets in the queue",
+        PlotKind::Window => "congestion window, segments",
         PlotKind::DelayCdf => "samples below, %",
         PlotKind::Rtt => "round trip, ms",
         PlotKind::RttCdf => "probes below, %",
@@ -258,7 +311,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         PlotKind::Sequence => "packet number",
         PlotKind::Journeys => "delay, ms",
         PlotKind::Jitter => "change of delay from the packet before, ms",
-        PlotKind::Sweep => "",
+        PlotKind::Sweep | PlotKind::Course => "",
     };
     if y.is_empty() {
         y = unit.into();
@@ -299,7 +352,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     }
     let top = distribution_of.map(|_| 100.0).or(plot.top);
     Ok(Chart {
-        title: plot.title.clone(),
+        title,
         x,
         y,
         span,
@@ -342,6 +395,34 @@ fn named(variant: &str, name: &str, many: bool) -> String {
 
 type Points = Vec<(f64, Option<f64>)>;
 
+/// A line for each part of a calculation, over its steps from 1 on.
+fn stepped(plot: &Plot, cases: &[Case], got: &Yield) -> Vec<Series> {
+    let window = plot.window.map_or((0.0, f64::INFINITY), |[from, to]| {
+        (from.as_secs_f64(), to.as_secs_f64())
+    });
+    let parts = cases.iter().flat_map(|case| {
+        let parts = got.courses.get(case).into_iter().flatten();
+        parts.map(move |(name, course)| {
+            (
+                named(if cases.len() > 1 { &case.variant } else { "" }, name, true),
+                course,
+            )
+        })
+    });
+    let line = |(colour, (name, course)): (usize, (String, &Vec<f64>))| Series {
+        name,
+        draw: Draw::Line,
+        colour,
+        points: (1..)
+            .map(f64::from)
+            .zip(course)
+            .filter(|(step, _)| (window.0..=window.1).contains(step))
+            .map(|(step, value)| (step, Some(value * plot.factor)))
+            .collect(),
+    };
+    parts.enumerate().map(line).collect()
+}
+
 fn over_time(
     plot: &Plot,
     case: &Case,
@@ -355,6 +436,21 @@ fn over_time(
     let step_s = plot.step.map(|s| s.as_secs_f64());
     if plot.kind == PlotKind::Goodput {
         return goodputs(plot, scenario, recording, step_s.unwrap_or(RATE_STEP_S));
+    }
+    if plot.kind == PlotKind::Window {
+        let segments: BTreeMap<i64, u64> = flows(plot, scenario)
+            .map(|(number, _, mss)| (number as i64, mss))
+            .collect();
+        let mut windows: BTreeMap<i64, f64> = BTreeMap::new();
+        for row in &recording.flow {
+            if let (Some(cwnd), Some(mss)) = (row.cwnd_bytes, segments.get(&row.flow)) {
+                *windows.entry(row.t_ns).or_default() += cwnd as f64 / *mss as f64;
+            }
+        }
+        let points = windows
+            .into_iter()
+            .map(|(t_ns, w)| (seconds(t_ns), Some(w)));
+        return vec![(String::new(), Draw::Line, points.collect())];
     }
     let window = plot.window.unwrap_or([scenario.warmup, scenario.duration]);
     let inside = |t_s: &f64| (window[0].as_secs_f64()..=window[1].as_secs_f64()).contains(t_s);
@@ -400,6 +496,12 @@ fn over_time(
             1e-6,
         ),
         (PlotKind::DelayCdf, _) => below(&mut waits),
+        (PlotKind::Backlog, _) => {
+            let packets = rows
+                .iter()
+                .map(|q| (seconds(q.t_ns), Some(q.backlog_packets as f64)));
+            packets.collect()
+        }
         (_, Some(step_s)) => means(waits, step_s),
         (_, None) => waits.collect(),
     };
@@ -504,7 +606,16 @@ fn sequence(
     }
 }
 
-fn swept(item: &Item, plot: &Plot, cases: &[Case], got: &Yield) -> Result<Vec<Series>, String> {
+/// So many times our largest value a printed one may be and still be drawn: beyond, ours would lie flat on the axis.
+const DRAWN: f64 = 4.0;
+
+/// Lines and marks, and the printed values that lie too far above to be drawn.
+fn swept(
+    item: &Item,
+    plot: &Plot,
+    cases: &[Case],
+    got: &Yield,
+) -> Result<(Vec<Series>, Vec<f64>), String> {
     let d = &item.reproduction.document;
     let figure = plot.figure.as_deref().unwrap_or_default();
     let x_of = |case: &Case| {
@@ -519,45 +630,57 @@ fn swept(item: &Item, plot: &Plot, cases: &[Case], got: &Yield) -> Result<Vec<Se
         ))
     };
     let mut lines: Vec<(String, Points, Points)> = Vec::new();
+    let mut found = false;
     for case in cases {
         let name = match d.points.is_empty() {
             true => "",
             false => case.variant.as_str(),
         };
         let x = x_of(case)?;
-        let mean = got
-            .mean(case, figure)
-            .ok_or(format!("no run has a figure \"{figure}\""))?;
+        // A run may have no such figure at this value; that none has it is a slip.
+        let mean = got.mean(case, figure);
+        found |= mean.is_some();
         if lines.last().is_none_or(|l| l.0 != name) {
             lines.push((name.into(), Vec::new(), Vec::new()));
         }
         let (_, points, printed) = lines.last_mut().expect("one was put there");
-        points.push((x, Some(mean * plot.factor)));
+        points.push((x, mean.map(|m| m * plot.factor)));
         let expected = d.expectations.iter().filter(|e| {
             e.figure == figure && e.over.is_none() && item.reproduction.case_of(e) == *case
         });
         printed
             .extend(expected.filter_map(|e| Some((x, Some(e.printed? * plot.factor / e.factor)))));
     }
+    if !found {
+        return Err(format!("no run has a figure \"{figure}\""));
+    }
     let mut series = Vec::new();
+    let values = lines.iter().flat_map(|l| &l.1).filter_map(|p| p.1);
+    let highest = values.fold(0.0, f64::max) * DRAWN;
+    let mut beyond = Vec::new();
+    // What is printed has the colour of its line; one key says what the crosses are.
+    let mut key = "crosses: printed";
     for (colour, (name, points, printed)) in lines.into_iter().enumerate() {
-        let marks = match name.as_str() {
-            "" => "printed".to_string(),
-            name => format!("{name}, printed"),
-        };
+        let near = |p: &(f64, Option<f64>)| p.1.is_none_or(|v| v <= highest);
+        let (printed, above): (Points, Points) = printed.into_iter().partition(near);
+        beyond.extend(above.into_iter().filter_map(|p| p.1));
         let ours = if name.is_empty() { "ours".into() } else { name };
-        for (name, draw, points) in [(ours, Draw::Knots, points), (marks, Draw::Marks, printed)] {
-            if !points.is_empty() {
-                series.push(Series {
-                    name,
-                    draw,
-                    colour,
-                    points,
-                });
-            }
+        series.push(Series {
+            name: ours,
+            draw: Draw::Knots,
+            colour,
+            points,
+        });
+        if !printed.is_empty() {
+            series.push(Series {
+                name: std::mem::take(&mut key).into(),
+                draw: Draw::Marks,
+                colour,
+                points: printed,
+            });
         }
     }
-    Ok(series)
+    Ok((series, beyond))
 }
 
 #[cfg(test)]

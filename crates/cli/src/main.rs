@@ -3,6 +3,8 @@
 
 mod calculate;
 mod cmd;
+mod contents;
+mod crafted;
 mod diary;
 mod gallery;
 mod gather;

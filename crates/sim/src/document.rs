@@ -137,6 +137,10 @@ pub enum PlotKind {
     RttCdf,
     /// What the watched link delivers, over time.
     Throughput,
+    /// Packets in the watched link's queue, over time.
+    Backlog,
+    /// Congestion windows over time, all flows together, in segments.
+    Window,
     /// Payload that arrives in order over time, a line for each flow.
     Goodput,
     /// Number of each segment of TCP as it is sent, over time.
@@ -147,6 +151,8 @@ pub enum PlotKind {
     Jitter,
     /// A figure against `x` of the points, or of the variants where there are no points.
     Sweep,
+    /// A calculation step by step, a line for each of its parts.
+    Course,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -304,10 +310,11 @@ impl Reproduction {
         }
         for plot in &d.plots {
             for case in self.cases_of(plot) {
-                let run = self.run_of(&case)?;
-                if matches!(run, Run::Calculation(_)) && plot.kind != PlotKind::Sweep {
+                let reckoned = matches!(self.run_of(&case)?, Run::Calculation(_));
+                let either = plot.kind == PlotKind::Sweep;
+                if !either && reckoned != (plot.kind == PlotKind::Course) {
                     return Err(invalid(format!(
-                        "plot \"{}\": of a calculation there is only kind = \"sweep\"",
+                        "plot \"{}\": of a calculation there are the kinds \"sweep\" and \"course\", and \"course\" is of nothing else",
                         plot.title
                     )));
                 }

@@ -37,6 +37,9 @@ pub struct Network {
     /// Steps that feedback takes, Δx.
     #[serde(default = "step")]
     pub delay: usize,
+    /// What receivers feed back as their rate.
+    #[serde(default)]
+    pub receiver: Receiver,
     /// Steps in which the buffers must stay between the set-points.
     #[serde(default = "thousand")]
     pub steps: usize,
@@ -72,6 +75,17 @@ pub enum Arrivals {
     Weibull,
 }
 
+/// The document says nothing of what the last router hears.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Receiver {
+    /// The mean rate of what comes.
+    #[default]
+    Mean,
+    /// The capacity of the link to it.
+    Link,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
@@ -102,38 +116,50 @@ struct Plan {
     mean: Vec<f64>,
     capacity: Vec<f64>,
     delay: usize,
+    receiver: Receiver,
     arrivals: Vec<Vec<f64>>,
 }
 
 impl Network {
     /// The smallest buffers that stay between the set-points in every step, each in proportion to the mean rate through its
-    /// router: `buffer.NAME` in Mbit, `mean.NAME` in Mbit/s and `factor`, the size over the mean rate times a step. All are
-    /// absent where no size up to 20 steps' worth does.
+    /// router: `buffer.NAME` in Mbit, `mean.NAME` in Mbit/s, `factor`, the size over the mean rate times a step, and mean and
+    /// standard deviation of the share to which each is filled, `filled.NAME` and `filled_sd.NAME`. `found` is 1; where no
+    /// size up to 20 steps' worth does it is 0 and the others are absent.
     ///
     /// # Errors
     /// Routers that form a ring or lead nowhere, rates that cannot be.
     pub fn smallest(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
         let plan = self.plan(seed)?;
-        let (lower, upper) = (
-            self.law.words().real("lower"),
-            self.law.words().real("upper"),
-        );
-        let fits = |factor: f64| {
-            let extents = plan.extents(factor);
-            extents
-                .iter()
-                .all(|[low, high]| *low >= lower && *high <= upper)
+        let Some(factor) = plan.smallest() else {
+            return Ok(BTreeMap::from([("found".into(), 0.0)]));
         };
-        let mut figures = BTreeMap::new();
-        let tried = (1..=(LARGEST / FINEST) as u32).map(|i| f64::from(i) * FINEST);
-        if let Some(factor) = tried.into_iter().find(|f| fits(*f)) {
-            figures.insert("factor".into(), factor);
-            for (name, mean) in plan.names.iter().zip(&plan.mean) {
-                figures.insert(format!("buffer.{name}"), factor * mean);
-                figures.insert(format!("mean.{name}"), *mean);
-            }
+        let mut figures = BTreeMap::from([("found".into(), 1.0), ("factor".into(), factor)]);
+        let courses = plan.courses(factor);
+        for ((name, mean), course) in plan.names.iter().zip(&plan.mean).zip(courses) {
+            figures.insert(format!("buffer.{name}"), factor * mean);
+            figures.insert(format!("mean.{name}"), *mean);
+            let settled = course.get(SETTLING..).unwrap_or_default();
+            let count = settled.len() as f64;
+            let filled = settled.iter().sum::<f64>() / count;
+            let variance = settled.iter().map(|s| (s - filled).powi(2)).sum::<f64>() / count;
+            figures.insert(format!("filled.{name}"), filled);
+            figures.insert(format!("filled_sd.{name}"), variance.sqrt());
         }
         Ok(figures)
+    }
+
+    /// The share to which each buffer is filled, step by step, at the sizes of [`Network::smallest`]; empty where there are none.
+    ///
+    /// # Errors
+    /// As [`Network::smallest`].
+    pub fn courses(&self, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
+        let plan = self.plan(seed)?;
+        let courses = plan.smallest().map(|factor| plan.courses(factor));
+        Ok(plan
+            .names
+            .into_iter()
+            .zip(courses.into_iter().flatten())
+            .collect())
     }
 
     fn plan(&self, seed: u64) -> Result<Plan, ScenarioError> {
@@ -199,6 +225,7 @@ impl Network {
             mean,
             capacity,
             delay: self.delay,
+            receiver: self.receiver,
             arrivals,
         })
     }
@@ -238,8 +265,33 @@ impl Network {
 }
 
 impl Plan {
-    /// Lowest and highest share to which each buffer is filled, with sizes of `factor` mean rates.
-    fn extents(&self, factor: f64) -> Vec<[f64; 2]> {
+    /// The least factor at which every buffer stays between the set-points.
+    fn smallest(&self) -> Option<f64> {
+        let words = self.law.words();
+        let within = words.real("lower")..=words.real("upper");
+        let tried = (1..=(LARGEST / FINEST) as u32).map(|i| f64::from(i) * FINEST);
+        tried.into_iter().find(|factor| {
+            let mut fits = true;
+            self.run(*factor, |step, shares| {
+                fits = step < SETTLING || shares.iter().all(|s| within.contains(s));
+                fits
+            });
+            fits
+        })
+    }
+
+    /// The share to which each buffer is filled after each step.
+    fn courses(&self, factor: f64) -> Vec<Vec<f64>> {
+        let mut courses = vec![Vec::new(); self.names.len()];
+        self.run(factor, |_, shares| {
+            courses.iter_mut().zip(shares).for_each(|(c, s)| c.push(*s));
+            true
+        });
+        courses
+    }
+
+    /// Tells the share to which each buffer is filled after each step, with sizes of `factor` mean rates, until the answer is no.
+    fn run(&self, factor: f64, mut each: impl FnMut(usize, &[f64]) -> bool) {
         let n = self.names.len();
         let size: Vec<f64> = self.mean.iter().map(|m| factor * m).collect();
         let mut ports: Vec<Port> = (0..n)
@@ -250,19 +302,20 @@ impl Plan {
             .map(|i| vec![(0.5 * size[i], self.mean[i]); self.delay + 1])
             .collect();
         let mut filled: Vec<f64> = size.iter().map(|s| 0.5 * s).collect();
+        let mut shares = vec![0.5; n];
         let mut sent = self.mean.clone();
-        let mut extents = vec![[1.0f64, 0.0f64]; n];
         for step in 0..self.arrivals[0].len() {
-            let inflow = |i: usize| {
-                let from: f64 = self.before[i].iter().map(|j| sent[*j]).sum();
-                from + self.arrivals[i][step]
-            };
-            let now: Vec<f64> = (0..n)
-                .map(|i| (filled[i] + inflow(i) - sent[i]).clamp(0.0, size[i]))
-                .collect();
-            filled = now;
             for i in 0..n {
-                let slot = step % (self.delay + 1);
+                let from: f64 = self.before[i].iter().map(|j| sent[*j]).sum();
+                let inflow = from + self.arrivals[i][step];
+                filled[i] = (filled[i] + inflow - sent[i]).clamp(0.0, size[i]);
+                shares[i] = filled[i] / size[i];
+            }
+            if !each(step, &shares) {
+                return;
+            }
+            let slot = step % (self.delay + 1);
+            for i in 0..n {
                 told[i][slot] = (filled[i], sent[i]);
             }
             let oldest = (step + 1) % (self.delay + 1);
@@ -285,19 +338,17 @@ impl Plan {
                             occupancy: 0.5 * size[i],
                             size: size[i],
                         },
-                        rate: self.mean[i],
+                        rate: match self.receiver {
+                            Receiver::Mean => self.mean[i],
+                            Receiver::Link => self.capacity[i],
+                        },
                         share: 1.0,
                     },
                 };
                 // No more than there is.
                 sent[i] = ports[i].rate(own, next).min(filled[i]);
-                if step >= SETTLING {
-                    let share = filled[i] / size[i];
-                    extents[i] = [extents[i][0].min(share), extents[i][1].max(share)];
-                }
             }
         }
-        extents
     }
 }
 
@@ -346,14 +397,43 @@ mod tests {
         let factor = figures["factor"];
         assert!((2.0..3.2).contains(&factor), "{factor}");
         let plan = network.plan(1).unwrap();
-        let inside = |f: f64| plan.extents(f).iter().all(|[l, h]| *l >= 0.1 && *h <= 0.9);
+        let inside = |f: f64| {
+            let settled = |course: &Vec<f64>| {
+                course[SETTLING..]
+                    .iter()
+                    .all(|share| (0.1..=0.9).contains(share))
+            };
+            plan.courses(f).iter().all(settled)
+        };
         assert!(inside(factor) && !inside(factor - FINEST));
+        let courses = network.courses(1).unwrap();
+        assert_eq!((courses.len(), courses[0].1.len()), (3, 1000));
+        // At 0.4 (6.5) leaves the rate as it is.
+        assert!((figures["filled.B1"] - 0.4).abs() < 0.02, "{figures:?}");
+    }
+
+    #[test]
+    fn a_receiver_that_tells_the_rate_of_its_link_wants_a_buffer_in_proportion_to_it() {
+        let with = |capacity: f64, receiver: &str| {
+            let text = format!("receiver = \"{receiver}\"\nsteps = 300");
+            let mut network = in_line(170.0, &text);
+            let last = network.router.get_mut("B3").expect("it is there");
+            last.capacity = Some(capacity * 170.0);
+            network.smallest(1).unwrap()["factor"]
+        };
+        // The rate holds still where 0.4 of the buffer is what a step brings, (6.5) at the middle.
+        assert!((with(2.0, "link") / 5.0 - 1.0).abs() < 0.05);
+        assert!((with(2.0, "mean") / 2.5 - 1.0).abs() < 0.05);
     }
 
     #[test]
     fn nothing_passes_under_6_6_as_printed() {
         let network = in_line(170.0, "law = \"lblca:floor=printed\"\nsteps = 100");
-        assert!(network.smallest(1).unwrap().is_empty());
+        assert_eq!(
+            network.smallest(1).unwrap(),
+            BTreeMap::from([("found".to_string(), 0.0)])
+        );
+        assert!(network.courses(1).unwrap().is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::{print, usage, write_file};
 use crate::Outcome;
+use crate::contents::{Contents, Found, contents, find};
 use crate::{calculate, gallery};
 use anyhow::Context;
 use base::Time;
@@ -60,6 +61,7 @@ pub struct Yield {
     pub recordings: BTreeMap<Case, Recording>,
     pub departures: BTreeMap<Case, Vec<Departure>>,
     pub journeys: BTreeMap<Case, BTreeMap<String, Vec<Journey>>>,
+    pub courses: BTreeMap<Case, Vec<(String, Vec<f64>)>>,
 }
 
 impl Yield {
@@ -91,6 +93,7 @@ enum What {
     Recording,
     Departures,
     Journeys,
+    Courses,
 }
 
 enum Done {
@@ -98,11 +101,13 @@ enum Done {
     Recording(Box<Recording>),
     Departures(Vec<Departure>),
     Journeys(BTreeMap<String, Vec<Journey>>),
+    Courses(Vec<(String, Vec<f64>)>),
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let items = items()?;
-    let chosen = choose(&items, &args)?;
+    let contents = contents()?;
+    let chosen = choose(&items, &contents, &args)?;
     if chosen.is_empty() {
         print(&list(&items, args.json)?)?;
         return Ok(Outcome::Done);
@@ -143,7 +148,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         print(&format!("{}\n", serde_json::to_string_pretty(&json)?))?;
     }
     if let Some(output) = &args.output {
-        write_file(&output.join("index.md"), &gallery::index(&items))?;
+        write_file(&output.join("index.md"), &gallery::index(&items, &contents))?;
         eprintln!("{}", output.join("index.md").display());
     }
     Ok(match as_declared {
@@ -161,14 +166,26 @@ fn items() -> anyhow::Result<Vec<Item>> {
     FILES.iter().map(read).collect()
 }
 
-fn choose<'a>(items: &'a [Item], args: &Args) -> anyhow::Result<Vec<&'a Item>> {
+fn choose<'a>(
+    items: &'a [Item],
+    contents: &[Contents],
+    args: &Args,
+) -> anyhow::Result<Vec<&'a Item>> {
     if args.all {
         return Ok(items.iter().collect());
     }
     let mut chosen: Vec<&Item> = Vec::new();
     for id in &args.ids {
-        let exact = items.iter().filter(|i| i.id == id);
+        let listed = find(contents, id);
+        let made_by = match &listed {
+            Some(Found::Here(page)) => page,
+            _ => id.as_str(),
+        };
+        let exact = items.iter().filter(|i| i.id == made_by);
         let mut found: Vec<&Item> = exact.collect();
+        if found.is_empty() {
+            elsewhere(id, listed.as_ref())?;
+        }
         if found.is_empty() {
             found = items
                 .iter()
@@ -189,6 +206,27 @@ fn choose<'a>(items: &'a [Item], args: &Args) -> anyhow::Result<Vec<&'a Item>> {
     chosen.sort_by_key(|i| i.id);
     chosen.dedup_by_key(|i| i.id);
     Ok(chosen)
+}
+
+/// # Errors
+/// A figure that another command makes, or none.
+fn elsewhere(id: &str, listed: Option<&Found>) -> anyhow::Result<()> {
+    let told = match listed {
+        Some(Found::Elsewhere(e)) => {
+            let by = match e.run.as_str() {
+                "" => "made by no command".to_string(),
+                run => format!("made by `{run}`"),
+            };
+            let page = match e.book.as_str() {
+                "" => String::new(),
+                book => format!(", see docs/book/{book}"),
+            };
+            format!("{by}{page}: {}", in_words(e.state, &e.because))
+        }
+        Some(Found::Nothing) => "a drawing, a screen or a list: there is nothing to compute".into(),
+        Some(Found::Here(_)) | None => return Ok(()),
+    };
+    Err(usage(format!("{id} is {told}")))
 }
 
 fn list(items: &[Item], json: bool) -> anyhow::Result<String> {
@@ -239,6 +277,7 @@ fn tasks<'a>(items: &[&'a Item], plots: bool) -> anyhow::Result<Vec<Task<'a>>> {
                 PlotKind::Sweep => continue,
                 PlotKind::Sequence => What::Departures,
                 PlotKind::Journeys | PlotKind::Jitter => What::Journeys,
+                PlotKind::Course => What::Courses,
                 _ => What::Recording,
             };
             needed.extend(r.cases_of(plot).into_iter().map(|c| (c, what)));
@@ -334,6 +373,9 @@ fn carry_out(
             Done::Journeys(j) => {
                 to.journeys.insert(task.case.clone(), j);
             }
+            Done::Courses(c) => {
+                to.courses.insert(task.case.clone(), c);
+            }
         }
     }
     Ok(Some(yields))
@@ -344,9 +386,12 @@ fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done
     let scenario = match &task.run {
         Run::Packets(scenario) => scenario,
         Run::Calculation(table) => {
-            let figures = calculate::figures(table, task.seed)?;
+            let done = match task.what {
+                What::Courses => Done::Courses(calculate::courses(table, task.seed)?),
+                _ => Done::Figures(calculate::figures(table, task.seed)?),
+            };
             go_on(1.0);
-            return Ok(Done::Figures(figures));
+            return Ok(done);
         }
     };
     let mut step = |now: Time| go_on(now.as_secs_f64());
@@ -361,6 +406,7 @@ fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done
             sim::run(scenario, task.seed, Some(&mut keep), &mut step)?;
             Done::Recording(recording)
         }
+        What::Courses => unreachable!("only a calculation has steps, which the file's check knows"),
         What::Departures => {
             let all = departures(scenario, task.seed)?;
             step(Time::ZERO + scenario.duration);
@@ -408,17 +454,44 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_wrong_id_is_answered_with_the_nearest() {
-        let items = items().unwrap();
-        let args = Args {
-            ids: vec!["000/figure-99".into()],
+    fn asked(id: &str) -> Args {
+        Args {
+            ids: vec![id.into()],
             all: false,
             output: None,
             json: false,
             threads: None,
-        };
-        let Err(e) = choose(&items, &args) else {
+        }
+    }
+
+    #[test]
+    fn every_scenario_is_listed_and_a_figure_is_made_by_the_one_that_has_it() {
+        let (items, contents) = (items().unwrap(), contents().unwrap());
+        let chosen = choose(&items, &contents, &asked("003/figure-6.13")).unwrap();
+        assert_eq!(chosen[0].id, "003/table-6.4");
+        for (id, part) in [
+            (
+                "000/figure-26",
+                "made by `tailback report rindadalsvegen.rec",
+            ),
+            ("000/figure-25", "nothing to compute"),
+        ] {
+            let Err(e) = choose(&items, &contents, &asked(id)) else {
+                panic!("{id} is not made here")
+            };
+            assert!(e.to_string().contains(part), "{e}");
+        }
+        let index = gallery::index(&items, &contents);
+        for item in &items {
+            assert!(index.contains(&format!("({}.md)", item.id)), "{}", item.id);
+        }
+    }
+
+    #[test]
+    fn a_wrong_id_is_answered_with_the_nearest() {
+        let items = items().unwrap();
+        let args = asked("000/figure-99");
+        let Err(e) = choose(&items, &contents().unwrap(), &args) else {
             panic!("there is no such figure")
         };
         assert!(
