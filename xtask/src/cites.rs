@@ -81,6 +81,18 @@ const TITLES: &[(u32, &str)] = &[
         4035,
         "Protocol Modifications for the DNS Security Extensions",
     ),
+    (
+        4787,
+        "Network Address Translation (NAT) Behavioral Requirements for Unicast UDP",
+    ),
+    (5737, "IPv4 Address Blocks Reserved for Documentation"),
+    (
+        5780,
+        "NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN)",
+    ),
+    (6598, "IANA-Reserved IPv4 Prefix for Shared Address Space"),
+    (6761, "Special-Use Domain Names"),
+    (6891, "Extension Mechanisms for DNS (EDNS(0))"),
     (8198, "Aggressive Use of DNSSEC-Validated Cache"),
     (9715, "IP Fragmentation Avoidance in DNS over UDP"),
     (4193, "Unique Local IPv6 Unicast Addresses"),
@@ -147,6 +159,7 @@ const TITLES: &[(u32, &str)] = &[
         8034,
         "Active Queue Management (AQM) Based on Proportional Integral Controller Enhanced (PIE) for Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems",
     ),
+    (8201, "Path MTU Discovery for IP version 6"),
     (8200, "Internet Protocol, Version 6 (IPv6) Specification"),
     (
         8257,

@@ -1,6 +1,10 @@
 //! Kinds of probe that do not send crafted trains: who gets their rows. A kind is in this table by its name.
 
 mod dns;
+mod ipv6;
+mod middlebox;
+mod nat;
+mod ports;
 
 use base::record::{Direction, Row};
 use base::words::{Value, Words};
@@ -41,13 +45,46 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("path", path),
     ("tcp", tcp),
     ("dns", dns::run),
+    ("nat", nat::run),
+    ("ipv6", ipv6::run),
+    ("ports", ports::run),
+    ("middlebox", middlebox::run),
 ];
 
 pub fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
 }
 
+/// Tells how far a runner of several stages is, and asks whether it may go on.
+fn own<'a>(run: &'a mut Run, whole: Duration) -> impl FnMut(&str) -> bool + 'a {
+    let (clock, began) = (run.clock, run.clock.now());
+    let (mut number, mut latest) = (0, String::new());
+    move |stage| {
+        if stage != latest {
+            number += 1;
+            stage.clone_into(&mut latest);
+        }
+        run.watch.progress(&Progress {
+            stage,
+            number,
+            elapsed: clock.now() - began,
+            whole,
+            spent: Bytes::ZERO,
+            note: String::new(),
+        });
+        !run.watch.interrupted()
+    }
+}
+
 impl Run<'_> {
+    fn peer(&self) -> Peer {
+        Peer {
+            server: self.server,
+            key: self.key.clone(),
+            patience: Duration::from_secs(20),
+        }
+    }
+
     /// Whether it may put as much on the line as it needs at most.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 
 mod codec;
 pub mod datagram;
+pub mod listen;
 
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
@@ -31,7 +32,9 @@ pub const MAX_REPORT_SAMPLES: usize = 200_000;
 const MAGIC: [u8; 3] = *b"TBK";
 const TAG_LEN: usize = 32;
 const REQUEST_HEADER_LEN: usize = 8;
-const MAX_REQUEST_BODY: usize = MAX_PROGRAM + 256;
+const MAX_REQUEST_BODY: usize = listen::MOST_LISTEN_BODY;
+const _: () =
+    assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
 /// A program of the most steps and shots that there may be, as text.
 const MAX_PROGRAM: usize = 12 << 10;
 const RESPONSE_HEADER_LEN: usize = 5;
@@ -143,6 +146,11 @@ pub enum Request {
     },
     /// What did you count in this session?
     Report { session: SessionId },
+    /// Open these ports and say what arrives there. This connection stays open: see [`listen`].
+    Listen {
+        spec: FlowSpec,
+        wanted: Vec<listen::Wanted>,
+    },
 }
 
 /// Why the server said no.
@@ -159,9 +167,11 @@ pub enum Refusal {
     Malformed,
     /// Something failed at the server.
     Failed,
+    /// The server's owner does not allow it.
+    Forbidden,
 }
 
-const REFUSALS: [Refusal; 8] = [
+const REFUSALS: [Refusal; 9] = [
     Refusal::WrongKey,
     Refusal::KeyNeeded,
     Refusal::Busy,
@@ -170,6 +180,7 @@ const REFUSALS: [Refusal; 8] = [
     Refusal::UnknownSession,
     Refusal::Malformed,
     Refusal::Failed,
+    Refusal::Forbidden,
 ];
 
 /// What the server agreed to.
@@ -313,6 +324,8 @@ pub enum Response {
     /// The datagram that shows the way has come: the train may begin.
     Ready,
     Stamps(Stamps),
+    Listening(listen::Listening),
+    Arrivals(Vec<listen::Arrival>),
     Pong,
     Accepted(Accepted),
     Refused {
@@ -382,6 +395,10 @@ impl Request {
                 body.0.extend_from_slice(program.to_string().as_bytes());
                 6
             }
+            Request::Listen { spec, wanted } => {
+                listen::write_request(&mut body, spec, wanted);
+                7
+            }
         };
         let body = body.0;
         let mut out = Vec::with_capacity(REQUEST_HEADER_LEN + body.len() + TAG_LEN);
@@ -422,6 +439,10 @@ impl Request {
                 direction: r.direction()?,
                 program: r.program()?,
             },
+            7 => {
+                let (spec, wanted) = listen::read_request(&mut r)?;
+                Request::Listen { spec, wanted }
+            }
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of request",
@@ -510,6 +531,14 @@ impl Response {
                 w.stamps(stamps);
                 6
             }
+            Response::Listening(listening) => {
+                listening.write(&mut w);
+                7
+            }
+            Response::Arrivals(all) => {
+                listen::write_arrivals(&mut w, all);
+                8
+            }
             Response::Accepted(a) => {
                 w.signed(a.server_ns);
                 w.number(a.duration.as_nanos());
@@ -591,6 +620,8 @@ impl Response {
             }
             5 => Response::Ready,
             6 => Response::Stamps(r.stamps()?),
+            7 => Response::Listening(listen::Listening::read(&mut r)?),
+            8 => Response::Arrivals(listen::read_arrivals(&mut r)?),
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of response",
@@ -619,6 +650,8 @@ impl ResponseReader {
                 let limit = match kind {
                     4 => MAX_REPORT_BODY,
                     6 => MAX_STAMPS_BODY,
+                    7 => listen::MOST_LISTENING_BODY,
+                    8 => listen::MOST_ARRIVALS_BODY,
                     _ => MAX_RESPONSE_BODY,
                 };
                 if body > limit {

@@ -14,35 +14,14 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::registry::{How, NONE, Spec, parameter};
 use crate::answer::Figure;
 use crate::stats;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::record::{Recording, Status};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
-
-const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: Option<&'static str>,
-    bounds: (&'static str, &'static str),
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default,
-        min: bounds.0,
-        max: bounds.1,
-        section,
-        doc,
-    }
-}
-
-const NONE: (&str, &str) = ("", "");
+use base::words::{Entry, Unit, Words};
 
 pub const SPEC: Spec = Spec {
     entry: Entry {

@@ -2,12 +2,12 @@
 //! table loop over it.
 
 use super::{
-    answer::Outcome, buffer, burst, capacity, dns, envelope, path, radio, rtt, sizes, spacing,
-    sweep, tcp,
+    answer::Outcome, buffer, burst, capacity, dns, envelope, ipv6, middlebox, nat, path, ports,
+    radio, rtt, sizes, spacing, sweep, tcp,
 };
 use base::program::{Sending, Train};
 use base::record::Recording;
-use base::words::{Entry, Words, worded};
+use base::words::{Entry, Parameter, Unit, Words, worded};
 
 /// How a kind gets its rows.
 #[derive(Clone, Copy)]
@@ -43,7 +43,34 @@ pub const PROBES: &[Spec] = &[
     tcp::SPEC,
     radio::SPEC,
     dns::SPEC,
+    nat::SPEC,
+    ipv6::SPEC,
+    ports::SPEC,
+    middlebox::SPEC,
 ];
+
+/// A parameter in one line; `bounds` are empty where its unit has none.
+pub(super) const fn parameter(
+    name: &'static str,
+    unit: Unit,
+    default: Option<&'static str>,
+    bounds: (&'static str, &'static str),
+    section: &'static str,
+    doc: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        unit,
+        default,
+        min: bounds.0,
+        max: bounds.1,
+        section,
+        doc,
+    }
+}
+
+/// Bounds of a unit that has none.
+pub(super) const NONE: (&str, &str) = ("", "");
 
 worded! {
     /// A kind with its parameters, written as `sweep:size=1000,mode=full`.

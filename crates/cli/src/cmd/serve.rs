@@ -20,12 +20,16 @@ pub struct Args {
     listen: Vec<SocketAddr>,
     #[command(flatten)]
     key: KeyArg,
+    /// Open no further ports, which `tailback probe nat`, `ports`, `ipv6` and `middlebox` ask for
+    #[arg(long)]
+    one_port: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
     let mut config = ServeConfig {
         key: args.key.read()?,
+        opens_ports: !args.one_port,
         ..ServeConfig::default()
     };
     if !args.listen.is_empty() {

@@ -3,6 +3,7 @@
 use super::Shared;
 use super::book::{FlowPermit, Permit, settle};
 use super::datagrams::Carrier;
+use super::listeners;
 use super::train::{self, Host};
 use crate::clock::mono_ns;
 use crate::load::kernel::{
@@ -115,6 +116,9 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
                 payload_bytes,
             };
             return datagrams(&carrier, permit, &spec, direction);
+        }
+        Request::Listen { spec, wanted } => {
+            return listeners::serve(stream, permit, &spec, &wanted, shared);
         }
         Request::Train {
             spec,

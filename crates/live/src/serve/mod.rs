@@ -6,6 +6,7 @@
 mod book;
 mod connection;
 mod datagrams;
+mod listeners;
 mod train;
 pub mod udp;
 
@@ -36,6 +37,8 @@ pub struct ServeConfig {
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
+    /// Whether it opens further ports for a while when a client asks for them.
+    pub opens_ports: bool,
 }
 
 impl Default for ServeConfig {
@@ -46,6 +49,7 @@ impl Default for ServeConfig {
             key: None,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
+            opens_ports: true,
         }
     }
 }
@@ -108,6 +112,7 @@ struct Shared {
     key: Option<Vec<u8>>,
     clock: Clock,
     stop: Arc<AtomicBool>,
+    opens_ports: bool,
     book: Book,
     counters: Counters,
     datagrams: Inboxes,
@@ -143,6 +148,7 @@ impl Server {
                 key: config.key,
                 clock,
                 stop: Arc::default(),
+                opens_ports: config.opens_ports,
                 book: Book::new(config.budgets),
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),

@@ -419,3 +419,77 @@ fn a_stamp_of_an_even_train_costs_six_bytes() {
     .len();
     assert!(bytes < 6_000, "{bytes}");
 }
+
+#[test]
+fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
+    use listen::{Arrival, Listening, Opened, Order, Place, Transport, Wanted};
+    let at: std::net::SocketAddr = "192.0.2.1:80".parse().expect("an address");
+    let there: std::net::SocketAddr = "[2001:db8::1]:53".parse().expect("an address");
+    let wanted = vec![
+        Wanted {
+            expect: 7,
+            answer: b"yes".to_vec(),
+            ..Wanted::new(Transport::Tcp, Place::Here, 80)
+        },
+        Wanted::new(Transport::Udp, Place::Elsewhere, 0),
+    ];
+    let request = Request::Listen {
+        spec: FlowSpec {
+            session: SessionId([1; 16]),
+            flow: 0,
+            duration: Duration::from_secs(3),
+            sample: Duration::ZERO,
+        },
+        wanted,
+    };
+    let bytes = request.encode(&NONCE, None);
+    // What shall be answered is not to be found in what asks for it.
+    assert!(!bytes.windows(3).any(|w| w == b"yes"));
+    assert_eq!(read_request(&bytes, None), Ok(Some(request)));
+    let listening = Response::Listening(Listening {
+        token: [7; listen::TOKEN_LEN],
+        from: at,
+        duration: Duration::from_secs(3),
+        addresses: vec![at.ip(), there.ip()],
+        opened: vec![Opened::At(there), Opened::Not("in use".into())],
+    });
+    let arrivals = Response::Arrivals(vec![
+        Arrival {
+            listener: 1,
+            from: Some(there),
+            len: 3000,
+            bytes: vec![9; 2048],
+            syn: vec![0x45; 60],
+            answered: true,
+        },
+        Arrival::default(),
+    ]);
+    for response in [listening, arrivals] {
+        let mut reader = ResponseReader::default();
+        let mut bytes = &response.encode()[..];
+        let read = loop {
+            let (now, rest) = bytes.split_at(reader.wants().min(bytes.len()));
+            bytes = rest;
+            if let Some(read) = reader.push(now).expect("it is well formed") {
+                break read;
+            }
+        };
+        assert_eq!(read, response);
+    }
+    for order in [
+        Order::Report,
+        Order::Send {
+            listener: 1,
+            to: at,
+            bytes: vec![1; 3000],
+        },
+    ] {
+        let bytes = order.encode();
+        for cut in 0..bytes.len() {
+            assert_eq!(Order::decode(&bytes[..cut]), Ok(None));
+        }
+        let len = bytes.len();
+        assert_eq!(Order::decode(&bytes), Ok(Some((order, len))));
+    }
+    assert!(Order::decode(&[0xff, 0xff, 1]).is_err());
+}

@@ -1,6 +1,8 @@
 //! What stands at the far end of test networks: small servers that behave in one known way each, and this program
 //! run from the near end.
 
+pub mod impostor;
+pub mod network;
 pub mod resolver;
 
 use live::clock::Clock;

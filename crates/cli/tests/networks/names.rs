@@ -1,9 +1,7 @@
 //! `tailback probe dns` over emulated lines, at resolvers whose faults are known.
 
-mod doubles;
-
-use doubles::resolver::{self, Dnssec, Manner};
-use doubles::{figure, line, probe, says, serve};
+use crate::doubles::resolver::{self, Dnssec, Manner};
+use crate::doubles::{figure, line, probe, says, serve};
 use live::emulate::FAR_V4;
 use serde_json::Value;
 
@@ -62,8 +60,8 @@ fn a_slow_resolver_is_blamed_and_not_the_line() {
     assert!(says(&fine).contains("resolve soon"), "{}", says(&fine));
     assert_eq!(fine["alerts"], serde_json::json!([]), "{fine}");
     assert_eq!(handling(&fine), "checks");
-    assert!((20.0..40.0).contains(&figure(&fine, "way_ms")), "{fine}");
-    assert!((20.0..40.0).contains(&figure(&fine, "base_ms")), "{fine}");
+    assert!((20.0..60.0).contains(&figure(&fine, "way_ms")), "{fine}");
+    assert!((20.0..60.0).contains(&figure(&fine, "base_ms")), "{fine}");
 
     let slow = asked(&line, 5302, &format!(",others={FAR_V4}:5301"));
     assert!(
@@ -71,7 +69,7 @@ fn a_slow_resolver_is_blamed_and_not_the_line() {
         "{}",
         says(&slow)
     );
-    assert!((200.0..300.0).contains(&figure(&slow, "own_ms")), "{slow}");
+    assert!((200.0..400.0).contains(&figure(&slow, "own_ms")), "{slow}");
     assert_eq!(handling(&slow), "hands on, unchecked");
     let advice = slow["advice"][0].as_str().expect("the other one is faster");
     assert!(advice.contains(":5301 answers new names in"), "{advice}");
@@ -82,7 +80,7 @@ fn a_slow_resolver_is_blamed_and_not_the_line() {
         "{}",
         says(&new)
     );
-    assert!((700.0..850.0).contains(&figure(&new, "own_ms")), "{new}");
+    assert!((700.0..1000.0).contains(&figure(&new, "own_ms")), "{new}");
     assert!(figure(&new, "warm_ms") < 120.0, "{new}");
     assert_eq!(handling(&new), "strips signatures");
     assert_eq!(new["alerts"][0]["severity"], "serious");

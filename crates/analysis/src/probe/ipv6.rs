@@ -1,0 +1,316 @@
+//! Whether the server is reached over IPv6 as well as over IPv4, which is faster, and what of IPv6 gets through.
+//!
+//! **Method.** Connections and datagrams over both versions in turn. Over IPv6: datagrams in pieces each way, packets of
+//! growing size that nobody may cut, and packets with further headers.
+//!
+//! **Source.** Document 002, section 6.9.2; RFC 8200, Internet Protocol, Version 6 (IPv6) Specification, sections 4 and 5;
+//! RFC 8201, Path MTU Discovery for IP version 6.
+//!
+//! **Units.** ms, bytes of whole packets.
+
+use super::alert::{self, Alert, Severity};
+use super::answer::{Figured, Outcome, Quantity, Table};
+use super::registry::{How, Spec, parameter};
+use crate::answer::Figure;
+use crate::stats;
+use base::noted::Noted;
+use base::noted::ipv6::{V6Note, target};
+use base::record::{Direction, Recording, Status};
+use base::units::significant;
+use base::words::{Entry, Unit, Words};
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "ipv6",
+        summary: "Is the server reached over IPv6 as well as over IPv4, and which is faster?",
+        sources: &["document 002, section 6.9.2", "RFC 8200", "RFC 8201"],
+        parameters: &[
+            parameter(
+                "count",
+                Unit::Count,
+                Some("20"),
+                ("3", "1000"),
+                "",
+                "connections and datagrams of each version",
+            ),
+            parameter(
+                "interval",
+                Unit::Duration,
+                Some("50 ms"),
+                ("0 ms", "10 s"),
+                "",
+                "from one pair to the next",
+            ),
+        ],
+    },
+    takes: "four seconds and some for answers that never come, 150 kB",
+    beside_others: false,
+    how: How::Own,
+    answer,
+};
+
+#[derive(Default)]
+struct Version {
+    server: Option<String>,
+    local: Option<String>,
+    why: Option<String>,
+    tcp: Vec<f64>,
+    udp: Vec<f64>,
+    tried: usize,
+}
+
+impl Version {
+    fn of(recording: &Recording, version: u8) -> Version {
+        let mut v = Version::default();
+        for (_, note) in V6Note::all_of(recording) {
+            if let V6Note::Family {
+                version: which,
+                server,
+                local,
+                why,
+            } = note
+                && which == version
+            {
+                (v.server, v.local, v.why) = (server, local, why);
+            }
+        }
+        let mut times = |transport: &str| -> Vec<f64> {
+            let name = target(transport, version);
+            let rows: Vec<_> = recording
+                .delay
+                .iter()
+                .filter(|d| *d.target == *name)
+                .collect();
+            v.tried += rows.len();
+            rows.iter()
+                .filter(|d| d.status == Status::Ok)
+                .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+                .collect()
+        };
+        let (tcp, udp) = (times("tcp"), times("udp"));
+        (v.tcp, v.udp) = (tcp, udp);
+        v
+    }
+
+    fn works(&self) -> bool {
+        !self.tcp.is_empty() || !self.udp.is_empty()
+    }
+
+    fn figure(&self) -> Figure {
+        match (&self.why, self.tcp.is_empty()) {
+            (_, false) => stats::quantile_figure(&self.tcp, 0.5),
+            (Some(why), true) => Figure::cannot_tell(why.clone()),
+            (None, true) => Figure::cannot_tell("no connection came about"),
+        }
+    }
+
+    fn state(&self) -> String {
+        let answered = self.tcp.len() + self.udp.len();
+        match (&self.why, answered) {
+            (Some(why), 0) => format!("not tried: {why}"),
+            (None, 0) => "nothing comes back".into(),
+            (_, n) if self.tcp.is_empty() => {
+                format!("datagrams only, {n} of {} answered", self.tried)
+            }
+            (_, n) if self.udp.is_empty() => {
+                format!("connections only, {n} of {} answered", self.tried)
+            }
+            (_, n) => format!("works, {n} of {} answered", self.tried),
+        }
+    }
+}
+
+fn bounds(f: &Figure) -> Option<(f64, f64, f64)> {
+    match f {
+        Figure::Is { value, low, high } => Some((*value, *low, *high)),
+        Figure::CannotTell { .. } => None,
+    }
+}
+
+/// Which is faster by more than chance, in words.
+fn faster(v4: &Figure, v6: &Figure) -> String {
+    let (Some((a, a_low, a_high)), Some((b, b_low, b_high))) = (bounds(v4), bounds(v6)) else {
+        return String::new();
+    };
+    let ms = |v: f64| significant(v, 3);
+    // Less than a twentieth, or half a millisecond, is no reason to prefer either.
+    let matters = (a - b).abs() > (0.05 * a.min(b)).max(0.5);
+    if matters && b_high < a_low {
+        format!(
+            "IPv6 is faster: a connection takes {} ms instead of {} ms",
+            ms(b),
+            ms(a)
+        )
+    } else if matters && a_high < b_low {
+        format!(
+            "IPv4 is faster: a connection takes {} ms instead of {} ms",
+            ms(a),
+            ms(b)
+        )
+    } else {
+        format!(
+            "Neither is faster for certain: a connection takes {} ms over IPv4 and {} ms over IPv6",
+            ms(a),
+            ms(b)
+        )
+    }
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let (v4, v6) = (Version::of(recording, 4), Version::of(recording, 6));
+    if v4.tried + v6.tried == 0 && v6.why.is_none() {
+        return Outcome::cannot_tell("nothing was tried");
+    }
+    let (connect4, connect6) = (v4.figure(), v6.figure());
+    let mut alerts = Vec::new();
+    let mut rows = vec![
+        vec!["IPv4".to_owned(), v4.state()],
+        vec!["IPv6".to_owned(), v6.state()],
+    ];
+    let speed = faster(&connect4, &connect6);
+    let says = match (v4.works(), v6.works()) {
+        (true, true) => format!("The server is reached over both versions. {speed}."),
+        (false, true) => "The server is reached over IPv6 only.".into(),
+        (true, false) if v6.server.is_none() => format!(
+            "Cannot tell: the server has no address of IPv6 to be asked ({}). It is reached over IPv4.",
+            v6.why.as_deref().unwrap_or("it named none")
+        ),
+        (true, false) if v6.local.is_none() => {
+            alerts.push(Alert::new(
+                Severity::Note,
+                "this host has no IPv6",
+                "What exists under IPv6 only cannot be reached. Ask the provider, or see whether the router has it switched off.",
+            ));
+            "This host has no way to IPv6; the server is reached over IPv4 only.".into()
+        }
+        (true, false) => {
+            alerts.push(Alert::new(
+                Severity::Serious,
+                "IPv6 is configured here, and nothing gets through",
+                "Programs try IPv6 first and wait before they fall back to IPv4: everything begins late. Mend it, or switch IPv6 off.",
+            ));
+            "The server is reached over IPv4 only: this host has an address of IPv6, and nothing that it sends over it is answered.".into()
+        }
+        (false, false) => {
+            "Cannot tell: the server answers over neither version on the ports that it opened."
+                .into()
+        }
+    };
+    for (direction, name) in [(Direction::Up, "up"), (Direction::Down, "down")] {
+        let found = V6Note::all_of(recording).find_map(|(_, n)| match n {
+            V6Note::Fragments {
+                direction: d,
+                bytes,
+                small,
+                large,
+            } if d == direction => Some((bytes, small, large)),
+            _ => None,
+        });
+        let Some((bytes, small, large)) = found else {
+            continue;
+        };
+        let text = match (small, large) {
+            (_, true) => "arrive".to_owned(),
+            (true, false) => {
+                alerts.push(Alert::new(
+                    Severity::Warning,
+                    format!("datagrams in pieces do not arrive over IPv6 ({name})"),
+                    "Large answers of the DNS and programs that send large datagrams fail over IPv6.",
+                ));
+                format!("{bytes} bytes, sent three times, did not arrive; small ones did")
+            }
+            (false, false) => "cannot tell: small datagrams do not arrive either".to_owned(),
+        };
+        rows.push(vec![format!("datagrams in pieces, {name}"), text]);
+    }
+    let mtu = path_mtu(recording, &mut rows, &mut alerts);
+    for (_, note) in V6Note::all_of(recording) {
+        if let V6Note::Extension { header, arrived } = note {
+            let text = match arrived {
+                Some(true) => "arrive",
+                Some(false) => "are dropped on the way (many networks do)",
+                None => "cannot tell: sending them needs CAP_NET_RAW",
+            };
+            rows.push(vec![format!("packets with {header}"), text.to_owned()]);
+        }
+    }
+    let figured = |key: &str, name: &str, f: Figure| Figured::new(key, name, Quantity::Time, f);
+    Outcome {
+        says,
+        figures: vec![
+            figured("connect_v4_ms", "connection over IPv4", connect4),
+            figured("connect_v6_ms", "connection over IPv6", connect6),
+            figured(
+                "udp_v4_ms",
+                "datagram there and back over IPv4",
+                datagrams(&v4),
+            ),
+            figured(
+                "udp_v6_ms",
+                "datagram there and back over IPv6",
+                datagrams(&v6),
+            ),
+            Figured::new(
+                "path_mtu_bytes",
+                "largest packet of IPv6, up",
+                Quantity::Size,
+                mtu,
+            ),
+        ],
+        alerts: alert::sorted(alerts),
+        tables: vec![Table {
+            title: "What gets through".into(),
+            columns: ["what", "found"].map(str::to_owned).to_vec(),
+            rows,
+        }],
+        ..Outcome::default()
+    }
+}
+
+fn datagrams(v: &Version) -> Figure {
+    if v.udp.is_empty() {
+        Figure::cannot_tell(
+            v.why
+                .clone()
+                .unwrap_or_else(|| "no datagram was answered".into()),
+        )
+    } else {
+        stats::quantile_figure(&v.udp, 0.5)
+    }
+}
+
+fn path_mtu(recording: &Recording, rows: &mut Vec<Vec<String>>, alerts: &mut Vec<Alert>) -> Figure {
+    let found = V6Note::all_of(recording).find_map(|(_, n)| match n {
+        V6Note::PathMtu {
+            arrived,
+            believed,
+            interface,
+            ..
+        } => Some((arrived, believed, interface)),
+        _ => None,
+    });
+    let Some((arrived, believed, interface)) = found else {
+        return Figure::cannot_tell("nothing passes over IPv6");
+    };
+    let Some(arrived) = arrived else {
+        return Figure::cannot_tell(
+            "not even packets of 1280 bytes arrived, which every link of IPv6 carries",
+        );
+    };
+    let below = interface.is_some_and(|i| arrived < i.min(1500));
+    let learned = believed == Some(arrived);
+    let text = match (below, learned) {
+        (false, _) => format!("{arrived} bytes, as much as this host's interface takes"),
+        (true, true) => format!("{arrived} bytes; a router said so (ICMPv6 packet too big)"),
+        (true, false) => {
+            alerts.push(Alert::new(
+                Severity::Serious,
+                format!("packets of IPv6 above {arrived} bytes vanish without a word"),
+                "Pages open and then hang: connections begin, and their large packets never arrive. Some router drops the messages that would tell (RFC 8201 section 1).",
+            ));
+            format!("{arrived} bytes; larger ones vanish, and no router says so")
+        }
+    };
+    rows.push(vec!["largest packet, up".to_owned(), text]);
+    Figure::exactly(f64::from(arrived))
+}

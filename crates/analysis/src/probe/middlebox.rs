@@ -1,0 +1,565 @@
+//! Whether boxes on the way understand, change or block what passes.
+//!
+//! **Method.** Messages of the web and of the DNS, right ones and wrong ones, go to the ports that such boxes watch, and
+//! again to a port that stands for nothing; the server says what reached it, and answers in kind. What passes on
+//! the one and not on the other is known to a box that watches that port; what passes when it is right and not when it is
+//! wrong is known to one that reads it. The first packet of a connection is compared as it left with how it arrived;
+//! datagrams in pieces go each way.
+//!
+//! **Source.** Document 002, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
+//! Possible Solutions for the Bufferbloat Phenomenon on Networks", UTFSM, table 4, alerts 2 and 3.
+
+use super::alert::{self, Alert, Severity};
+use super::answer::{Figured, Outcome, Quantity, Table};
+use super::registry::{How, NONE, Spec, parameter};
+use crate::answer::Figure;
+use base::noted::Noted;
+use base::noted::middlebox::{BoxNote, Message, Syn};
+use base::record::{Direction, Recording};
+use base::words::{Entry, Unit, Words};
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "middlebox",
+        summary: "Do boxes on the way read, change or block what passes?",
+        sources: &[
+            "document 002, tables 3.1.1 and section 6.9.1",
+            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+        ],
+        parameters: &[
+            parameter(
+                "eicar",
+                Unit::Switch,
+                Some("false"),
+                NONE,
+                "document 002, section 6.9.1",
+                "fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way",
+            ),
+            parameter(
+                "http",
+                Unit::Count,
+                Some("80"),
+                ("1", "65535"),
+                "document 002, table 3.1.1",
+                "TCP port that boxes for the web watch",
+            ),
+            parameter(
+                "dns",
+                Unit::Count,
+                Some("53"),
+                ("1", "65535"),
+                "document 002, table 3.1.1",
+                "UDP port that boxes for names watch",
+            ),
+        ],
+    },
+    takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
+    beside_others: true,
+    how: How::Own,
+    answer,
+};
+
+/// What became of one exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    /// It arrived changed, or its answer did.
+    Changed,
+    /// The server never saw it, yet somebody answered.
+    Somebody,
+    /// It did not arrive, or nothing came back.
+    Blocked,
+    Refused,
+    Unknown,
+}
+
+struct Exchange {
+    message: Message,
+    port: u16,
+    control: bool,
+    closed: Option<String>,
+    verdict: Verdict,
+    /// The answer came back as it was said.
+    returned_same: bool,
+    /// What was changed, in words.
+    changes: Vec<String>,
+    seen: String,
+}
+
+fn exchange(note: BoxNote) -> Option<Exchange> {
+    let BoxNote::Exchange {
+        message,
+        port,
+        control,
+        closed,
+        connected,
+        refused,
+        sent,
+        arrived,
+        answer,
+        returned,
+        arrived_same,
+        returned_same,
+    } = note
+    else {
+        return None;
+    };
+    let (there, back) = (arrived.is_some(), returned.is_some());
+    let verdict = match (there, back) {
+        _ if closed.is_some() => Verdict::Unknown,
+        (true, true) if arrived_same && returned_same => Verdict::Passed,
+        (true, true) => Verdict::Changed,
+        (false, true) => Verdict::Somebody,
+        // A box that takes the connection itself and then says nothing blocks what it read.
+        (_, false) if refused && !there => Verdict::Refused,
+        (_, false) => Verdict::Blocked,
+    };
+    let mut changes = Vec::new();
+    if let (Some(arrived), false) = (&arrived, arrived_same) {
+        changes.extend(differences("up", &sent, arrived));
+    }
+    if let (Some(returned), false) = (&returned, returned_same) {
+        changes.extend(differences("down", &answer, returned));
+    }
+    let seen = match verdict {
+        Verdict::Unknown => closed.clone().unwrap_or_default(),
+        Verdict::Passed => "the same at both ends".into(),
+        Verdict::Changed => changes.join("; "),
+        Verdict::Somebody => format!(
+            "the server saw nothing; what came back begins {}",
+            short(returned.as_deref().unwrap_or_default())
+        ),
+        Verdict::Refused if connected => "the connection was reset, the server saw nothing".into(),
+        Verdict::Refused => "refused, and the server saw nothing".into(),
+        Verdict::Blocked if there => "it arrived, and the answer did not come back".into(),
+        Verdict::Blocked if connected => "it did not arrive on a connection that came about".into(),
+        Verdict::Blocked => "it did not arrive".into(),
+    };
+    Some(Exchange {
+        message,
+        port,
+        control,
+        closed,
+        verdict,
+        returned_same,
+        changes,
+        seen,
+    })
+}
+
+fn short(text: &str) -> String {
+    let end = text.char_indices().nth(60).map_or(text.len(), |(i, _)| i);
+    let more = if end < text.len() { "…" } else { "" };
+    format!("\"{}{more}\"", &text[..end])
+}
+
+/// Line by line, as headers are: what was added, what left out.
+fn differences(way: &str, before: &str, after: &str) -> Vec<String> {
+    let lines = |text: &str| -> Vec<String> {
+        text.split("\\r\\n")
+            .filter(|l| !l.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let (old, new) = (lines(before), lines(after));
+    let gone = old.iter().filter(|l| !new.contains(l));
+    let come = new.iter().filter(|l| !old.contains(l));
+    let gone: Vec<String> = gone
+        .map(|l| format!("{way}: without {}", short(l)))
+        .collect();
+    let come: Vec<String> = come.map(|l| format!("{way}: with {}", short(l))).collect();
+    if gone.is_empty() && come.is_empty() {
+        return vec![format!("{way}: the same lines in another order or number")];
+    }
+    gone.into_iter().chain(come).collect()
+}
+
+fn name(message: Message) -> &'static str {
+    match message {
+        Message::Http => "a message of the web (HTTP)",
+        Message::NotHttp => "what is no HTTP",
+        Message::Eicar => "the EICAR test string over HTTP",
+        Message::Dns => "a query for a name (DNS)",
+        Message::NotDns => "what is no DNS",
+    }
+}
+
+fn word(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Passed => "passes unchanged",
+        Verdict::Changed => "is changed",
+        Verdict::Somebody => "is answered by somebody else",
+        Verdict::Blocked => "is blocked",
+        Verdict::Refused => "is refused on the way",
+        Verdict::Unknown => "cannot tell",
+    }
+}
+
+/// What is found of a box.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    Absent,
+    Present(String),
+    Unknown(String),
+}
+
+impl Found {
+    fn word(&self) -> String {
+        match self {
+            Found::Absent => "none found".into(),
+            Found::Present(what) => what.clone(),
+            Found::Unknown(why) => format!("cannot tell: {why}"),
+        }
+    }
+    fn present(&self) -> bool {
+        matches!(self, Found::Present(_))
+    }
+}
+
+fn of(all: &[Exchange], message: Message, control: bool) -> Option<&Exchange> {
+    all.iter()
+        .find(|e| e.message == message && e.control == control)
+}
+
+/// Whether a box on this port knows the protocol: what is right and what is wrong, there and elsewhere.
+fn aware(all: &[Exchange], right: Message, wrong: Message) -> Found {
+    let (Some(good), Some(bad)) = (of(all, right, false), of(all, wrong, false)) else {
+        return Found::Unknown("it was not tried".into());
+    };
+    if let Some(why) = &good.closed {
+        return Found::Unknown(format!("port {}: {why}", good.port));
+    }
+    let elsewhere = |m| of(all, m, true).map(|e| e.verdict);
+    let fine = |v: Option<Verdict>| v == Some(Verdict::Passed);
+    if !fine(elsewhere(right)) && !fine(elsewhere(wrong)) {
+        return Found::Unknown(format!(
+            "not even the port that stands for nothing lets messages pass ({})",
+            of(all, right, true).map_or("not tried", |e| word(e.verdict))
+        ));
+    }
+    match (good.verdict, bad.verdict) {
+        (Verdict::Passed, Verdict::Passed) => Found::Absent,
+        (Verdict::Passed, v) => Found::Present(format!(
+            "one that reads: the right message passes on port {}, the wrong one {}",
+            good.port,
+            word(v)
+        )),
+        (Verdict::Changed, v) => Found::Present(format!(
+            "one that reads and changes: {} (the wrong message {})",
+            good.seen,
+            word(v)
+        )),
+        (Verdict::Somebody, _) => Found::Present(format!(
+            "one that answers in the server's place on port {}",
+            good.port
+        )),
+        (Verdict::Blocked | Verdict::Refused, Verdict::Blocked | Verdict::Refused) => {
+            Found::Present(format!(
+                "one that closes port {} altogether: right and wrong messages alike {}",
+                good.port,
+                word(good.verdict)
+            ))
+        }
+        (Verdict::Blocked | Verdict::Refused, v) => Found::Present(format!(
+            "one that blocks the right message on port {} (the wrong one {})",
+            good.port,
+            word(v)
+        )),
+        (Verdict::Unknown, _) => Found::Unknown("it was not tried".into()),
+    }
+}
+
+/// Whether something looks for viruses: the same page passes with another text.
+fn antivirus(all: &[Exchange]) -> Found {
+    let Some(bad) = of(all, Message::Eicar, false) else {
+        return Found::Unknown("not asked for: add eicar=true".into());
+    };
+    let Some(good) = of(all, Message::Http, false) else {
+        return Found::Unknown("no harmless text was fetched".into());
+    };
+    match (good.returned_same, bad.returned_same) {
+        _ if bad.verdict == Verdict::Unknown => Found::Unknown(bad.seen.clone()),
+        (_, true) => Found::Absent,
+        (true, false) => Found::Present(format!(
+            "a harmless text comes back as it was said, the EICAR test string {}",
+            word(bad.verdict)
+        )),
+        (false, false) => {
+            Found::Unknown("the harmless text does not come back as it was said either".into())
+        }
+    }
+}
+
+/// Names of options with what they carry left out, and MSS apart.
+fn bare(syn: &Syn) -> Vec<String> {
+    let bare = |o: &String| match o.split_once(' ') {
+        Some(("mss", _)) => "mss".to_owned(),
+        Some(("window", _)) => "window scale".to_owned(),
+        _ => o.clone(),
+    };
+    syn.options.iter().map(bare).collect()
+}
+
+fn mss(syn: &Syn) -> Option<&str> {
+    syn.options.iter().find_map(|o| o.strip_prefix("mss "))
+}
+
+struct First {
+    options: Found,
+    sequence: Found,
+    segment: Option<String>,
+}
+
+fn first_packets(recording: &Recording) -> First {
+    let none = |why: &str| First {
+        options: Found::Unknown(why.into()),
+        sequence: Found::Unknown(why.into()),
+        segment: None,
+    };
+    let mut seen: Option<First> = None;
+    for (_, note) in BoxNote::all_of(recording) {
+        let BoxNote::FirstPacket {
+            port,
+            control,
+            sent,
+            arrived,
+            asked,
+        } = note
+        else {
+            continue;
+        };
+        let Some(arrived) = arrived else {
+            continue;
+        };
+        let come = bare(&arrived);
+        let want: Vec<String> = sent.as_ref().map_or(asked, bare);
+        let gone: Vec<String> = want.iter().filter(|o| !come.contains(o)).cloned().collect();
+        let added: Vec<String> = match &sent {
+            Some(_) => come.iter().filter(|o| !want.contains(o)).cloned().collect(),
+            None => Vec::new(),
+        };
+        let options = if gone.is_empty() && added.is_empty() {
+            match &sent {
+                Some(_) => Found::Absent,
+                None => Found::Unknown(
+                    "all that this host's settings ask for arrived; whether more was changed needs the right to capture (CAP_NET_RAW)".into(),
+                ),
+            }
+        } else {
+            let mut parts = Vec::new();
+            if !gone.is_empty() {
+                parts.push(format!("taken away: {}", gone.join(", ")));
+            }
+            if !added.is_empty() {
+                parts.push(format!("added: {}", added.join(", ")));
+            }
+            Found::Present(format!("port {port}: {}", parts.join("; ")))
+        };
+        let sequence = match &sent {
+            Some(sent) if sent.seq == arrived.seq => Found::Absent,
+            Some(_) => Found::Present(format!(
+                "port {port}: another first number arrived than was sent"
+            )),
+            None => Found::Unknown(
+                "seeing what was sent needs the right to capture (CAP_NET_RAW)".into(),
+            ),
+        };
+        let segment = sent
+            .as_ref()
+            .and_then(|s| Some((mss(s)?, mss(&arrived)?)))
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| format!("largest segment {a} became {b}"));
+        let now = First {
+            options,
+            sequence,
+            segment,
+        };
+        // What is found on either port counts; the one that stands for nothing says more about the rest.
+        let better = |old: &First| !old.options.present() && !old.sequence.present();
+        if seen.as_ref().is_none_or(|old| {
+            better(old) && (now.options.present() || now.sequence.present() || control)
+        }) {
+            seen = Some(now);
+        }
+    }
+    seen.unwrap_or_else(|| none("no connection reached the server with its first packet"))
+}
+
+fn fragments(recording: &Recording, which: Direction) -> Found {
+    let found = BoxNote::all_of(recording).find_map(|(_, n)| match n {
+        BoxNote::Fragments {
+            direction,
+            bytes,
+            small,
+            large,
+        } if direction == which => Some((bytes, small, large)),
+        _ => None,
+    });
+    match found {
+        None => Found::Unknown("no datagram showed the way".into()),
+        Some((_, _, true)) => Found::Absent,
+        Some((bytes, true, false)) => Found::Present(format!(
+            "datagrams of {bytes} bytes, sent three times, do not arrive; small ones do"
+        )),
+        Some((_, false, false)) => Found::Unknown("small datagrams do not arrive either".into()),
+    }
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let all: Vec<Exchange> = BoxNote::all_of(recording)
+        .filter_map(|(_, n)| exchange(n))
+        .collect();
+    if all.is_empty() {
+        return Outcome::cannot_tell("no message was exchanged");
+    }
+    let first = first_packets(recording);
+    let findings = [
+        (
+            "for the web (HTTP)",
+            aware(&all, Message::Http, Message::NotHttp),
+        ),
+        (
+            "for names (DNS)",
+            aware(&all, Message::Dns, Message::NotDns),
+        ),
+        ("against viruses", antivirus(&all)),
+        ("that changes options of connections", first.options),
+        ("that renumbers connections", first.sequence),
+        (
+            "that blocks datagrams in pieces, up",
+            fragments(recording, Direction::Up),
+        ),
+        (
+            "that blocks datagrams in pieces, down",
+            fragments(recording, Direction::Down),
+        ),
+    ];
+    let elsewhere: Vec<&Exchange> = all
+        .iter()
+        .filter(|e| e.control && !matches!(e.verdict, Verdict::Passed | Verdict::Unknown))
+        .collect();
+    let present: Vec<&(&str, Found)> = findings.iter().filter(|(_, f)| f.present()).collect();
+    let unknown: Vec<&str> = findings
+        .iter()
+        .filter(|(n, f)| matches!(f, Found::Unknown(_)) && *n != "against viruses")
+        .map(|(n, _)| *n)
+        .collect();
+    let says = if present.is_empty() && elsewhere.is_empty() {
+        let rest = if unknown.is_empty() {
+            String::new()
+        } else {
+            format!(" Cannot tell of a box {}.", unknown.join(", or "))
+        };
+        format!("No box was found that reads, changes or blocks what passes.{rest}")
+    } else if present.is_empty() {
+        format!(
+            "Something on the way meddles on a port that stands for nothing: {} {}.",
+            name(elsewhere[0].message),
+            word(elsewhere[0].verdict)
+        )
+    } else {
+        let parts: Vec<String> = present
+            .iter()
+            .map(|(n, f)| format!("{n} ({})", f.word()))
+            .collect();
+        format!("There is a box on the way {}.", parts.join("; and one "))
+    };
+    let alerts = present.iter().map(|(n, f)| alert_of(n, f)).collect();
+    let mut evidence: Vec<String> = all
+        .iter()
+        .flat_map(|e| {
+            e.changes
+                .iter()
+                .map(|c| format!("port {}, {}: {c}", e.port, name(e.message)))
+        })
+        .collect();
+    evidence.extend(first.segment);
+    let doubts = elsewhere
+        .iter()
+        .map(|e| {
+            format!(
+                "on port {}, which stands for nothing, {} {}: {}",
+                e.port,
+                name(e.message),
+                word(e.verdict),
+                e.seen
+            )
+        })
+        .collect();
+    let boxes = Figured::new(
+        "boxes",
+        "findings",
+        Quantity::Count,
+        Figure::exactly(present.len() as f64),
+    );
+    Outcome {
+        says,
+        figures: vec![boxes],
+        alerts: alert::sorted(alerts),
+        evidence,
+        doubts,
+        tables: vec![
+            Table {
+                title: "Boxes on the way".into(),
+                columns: ["a box", "found"].map(str::to_owned).to_vec(),
+                rows: findings
+                    .iter()
+                    .map(|(n, f)| vec![(*n).to_owned(), f.word()])
+                    .collect(),
+            },
+            Table {
+                title: "Messages".into(),
+                columns: ["message", "port", "it", "seen"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                rows: all
+                    .iter()
+                    .map(|e| {
+                        let port = if e.control {
+                            format!("{} (stands for nothing)", e.port)
+                        } else {
+                            e.port.to_string()
+                        };
+                        vec![
+                            name(e.message).to_owned(),
+                            port,
+                            word(e.verdict).to_owned(),
+                            e.seen.clone(),
+                        ]
+                    })
+                    .collect(),
+            },
+        ],
+        ..Outcome::default()
+    }
+}
+
+fn alert_of(which: &str, found: &Found) -> Alert {
+    let (severity, means) = match which {
+        "for the web (HTTP)" => (
+            Severity::Warning,
+            "What is read without encryption is read, and may be changed, on the way. Encrypted pages (https) are not affected; programs that speak something else on port 80 may fail.",
+        ),
+        "for names (DNS)" => (
+            Severity::Warning,
+            "Queries for names are read on the way and may be answered by somebody else than whom you asked. Encrypted queries (DNS over TLS or HTTPS) are not affected.",
+        ),
+        "against viruses" => (
+            Severity::Note,
+            "A program on the way looks into unencrypted downloads. It cannot see into encrypted ones, and may hold up large files.",
+        ),
+        "that changes options of connections" => (
+            Severity::Warning,
+            "Connections lose what makes them fast over long or lossy lines.",
+        ),
+        "that renumbers connections" => (
+            Severity::Note,
+            "Harmless where it is done consistently; with selective acknowledgements that are not renumbered, connections stall.",
+        ),
+        _ => (
+            Severity::Warning,
+            "Large answers of the DNS, some VPNs and calls that send large datagrams fail without a word.",
+        ),
+    };
+    Alert::new(severity, format!("a box {which}: {}", found.word()), means)
+}

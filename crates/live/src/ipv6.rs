@@ -1,0 +1,428 @@
+//! Whether our server is reached over IPv6 as well as over IPv4, how fast, and what of IPv6 gets through.
+
+use crate::clock::{Clock, mono_ns};
+use crate::listeners::Listeners;
+use crate::load::kernel::random_bytes;
+use crate::load::{LoadError, Peer};
+use crate::timestamp::set_whole;
+use base::noted::Noted;
+use base::noted::ipv6::{V6Note, target};
+use base::record::{Delay, Direction, Row, Status};
+use base::{Bytes, Duration};
+use measure::control::listen::{Place, Transport, Wanted};
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::Sender;
+
+/// A lost SYN is sent again after one and three seconds.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// A datagram may take this long.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
+const TRIES: u32 = 3;
+/// A version that has not answered so often in a row is left alone.
+const GIVEN_UP_AFTER: u32 = 2;
+/// Headers of IPv6 and UDP.
+const HEADERS: u32 = 48;
+/// RFC 8200 section 5: every link carries so much.
+const LEAST_MTU: u32 = 1280;
+/// Larger packets do not pass beyond the local network.
+const MOST_MTU: u32 = 1500;
+/// Payload that takes two pieces on any link of 1500 bytes.
+const LARGE: usize = 2000;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Connections and datagrams of each version.
+    pub count: u32,
+    pub interval: Duration,
+}
+
+impl Plan {
+    /// The most that this puts on the line.
+    pub fn cost(&self) -> Bytes {
+        Bytes::new(u64::from(self.count) * 2 * 700 + 200_000)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum V6Error {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("cannot {what}: {source}")]
+    Socket {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> V6Error {
+    move |source| V6Error::Socket { what, source }
+}
+
+/// One version of IP: its listeners, by their numbers.
+struct Family {
+    version: u8,
+    tcp: usize,
+    udp: usize,
+    silent: u32,
+}
+
+struct Run<'a> {
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    listeners: Listeners,
+    proof: Vec<u8>,
+    going_on: &'a mut dyn FnMut(&str) -> bool,
+}
+
+/// Carries it out. `going_on` is told the stage and is false to end.
+///
+/// # Errors
+/// The server cannot be reached or refuses; there is no socket; the user wants no more.
+pub fn run(
+    plan: &Plan,
+    peer: &Peer,
+    clock: Clock,
+    rows: &Sender<Row>,
+    going_on: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), V6Error> {
+    let proof: [u8; 16] = random_bytes();
+    let wanted = [
+        (Transport::Tcp, Place::V4),
+        (Transport::Udp, Place::V4),
+        (Transport::Tcp, Place::V6),
+        (Transport::Udp, Place::V6),
+    ]
+    .map(|(transport, place)| Wanted {
+        answer: proof.to_vec(),
+        ..Wanted::new(transport, place, 0)
+    });
+    let lasts = plan.interval * u64::from(plan.count) + Duration::from_secs(60);
+    let mut run = Run {
+        clock,
+        rows,
+        listeners: Listeners::open(peer, wanted.to_vec(), lasts)?,
+        proof: proof.to_vec(),
+        going_on,
+    };
+    let families = [(4, 0), (6, 2)].map(|(version, first)| Family {
+        version,
+        tcp: first,
+        udp: first + 1,
+        silent: 0,
+    });
+    let mut there = Vec::new();
+    for family in families {
+        if run.family(&family) {
+            there.push(family);
+        }
+    }
+    run.times(plan, &mut there)?;
+    if there
+        .iter()
+        .any(|f| f.version == 6 && f.silent < GIVEN_UP_AFTER)
+    {
+        run.fragments(3)?;
+        run.path_mtu(3)?;
+        run.extensions(3)?;
+    }
+    Ok(())
+}
+
+fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = if at.is_ipv4() {
+        ([0u8; 4], 0).into()
+    } else {
+        ([0u16; 8], 0).into()
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(at)?;
+    Ok(socket)
+}
+
+impl Run<'_> {
+    fn note(&self, note: &V6Note) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self
+            .rows
+            .send(note.event(self.clock.unix_ns(), "server").into());
+    }
+
+    fn stage(&mut self, stage: &str) -> Result<(), V6Error> {
+        if (self.going_on)(stage) {
+            Ok(())
+        } else {
+            Err(V6Error::Interrupted)
+        }
+    }
+
+    /// Whether there is anything to be tried.
+    fn family(&self, family: &Family) -> bool {
+        let at = self.listeners.at(family.udp).map_err(str::to_owned);
+        let local = at
+            .as_ref()
+            .ok()
+            .map(|at| socket(*at).and_then(|s| s.local_addr()));
+        let why = match (&at, &local) {
+            (Err(why), _) => Some(why.clone()),
+            (_, Some(Err(e))) => Some(format!("this host cannot send there: {e}")),
+            _ => None,
+        };
+        let there = why.is_none();
+        self.note(&V6Note::Family {
+            version: family.version,
+            server: at.ok().map(|a| a.ip().to_string()),
+            local: local.and_then(Result::ok).map(|a| a.ip().to_string()),
+            why,
+        });
+        there
+    }
+
+    fn row(&self, target: &str, seq: i64, began: i64, took: Option<i64>) {
+        let row = Delay {
+            sent_ns: self.clock.from_mono_ns(began),
+            seq,
+            target: target.into(),
+            rtt_ns: took,
+            owd_up_ns: None,
+            owd_down_ns: None,
+            remote_rx_ns: None,
+            remote_tx_ns: None,
+            host_ns: None,
+            late_send_ns: None,
+            status: if took.is_some() {
+                Status::Ok
+            } else {
+                Status::Lost
+            },
+            ecn: None,
+            dscp: None,
+        };
+        let _ = self.rows.send(row.into());
+    }
+
+    /// Both versions in turn, so that whatever else goes on meets both.
+    fn times(&mut self, plan: &Plan, families: &mut [Family]) -> Result<(), V6Error> {
+        for seq in 0..i64::from(plan.count) {
+            for family in families.iter_mut() {
+                if family.silent >= GIVEN_UP_AFTER {
+                    continue;
+                }
+                self.stage("both versions in turn")?;
+                let mut answered = false;
+                if let Ok(at) = self.listeners.at(family.tcp) {
+                    let began = mono_ns();
+                    let made = TcpStream::connect_timeout(&at, PATIENCE.to_std());
+                    let took = made.is_ok().then(|| mono_ns() - began);
+                    answered |= took.is_some();
+                    self.row(&target("tcp", family.version), seq, began, took);
+                }
+                if let Ok(at) = self.listeners.at(family.udp) {
+                    let began = mono_ns();
+                    let own = socket(at).map_err(failed("open a UDP socket"))?;
+                    // What this host refuses to send is as lost as what the line loses.
+                    let _ = own.send(self.listeners.token());
+                    let proof = &self.proof;
+                    let heard = hear(&own, &|bytes| bytes == proof);
+                    let took = heard.then(|| mono_ns() - began);
+                    answered |= heard;
+                    self.row(&target("udp", family.version), seq, began, took);
+                }
+                family.silent = if answered { 0 } else { family.silent + 1 };
+            }
+            if seq + 1 < i64::from(plan.count) {
+                std::thread::sleep(plan.interval.to_std());
+            }
+        }
+        Ok(())
+    }
+
+    fn own(&self, listener: usize) -> Result<UdpSocket, V6Error> {
+        let at = self.listeners.at(listener).map_err(|why| V6Error::Socket {
+            what: "use the server's port",
+            source: io::Error::other(why.to_owned()),
+        })?;
+        socket(at).map_err(failed("open a UDP socket"))
+    }
+
+    /// How many datagrams of this length have come to that port.
+    fn came(&self, listener: usize, len: usize) -> Result<usize, V6Error> {
+        let all = self.listeners.report()?;
+        let its = all.iter().filter(|a| a.listener == listener as u32);
+        Ok(its.filter(|a| a.len as usize == len).count())
+    }
+
+    fn fragments(&mut self, listener: usize) -> Result<(), V6Error> {
+        self.stage("datagrams in pieces")?;
+        let own = self.own(listener)?;
+        set_whole(own.as_raw_fd(), true, false).map_err(failed("allow pieces"))?;
+        let token = self.listeners.token().to_vec();
+        let mut large = token.clone();
+        large.resize(LARGE, b'.');
+        let mut up = [false; 2];
+        for (i, payload) in [&token, &large].into_iter().enumerate() {
+            let before = self.came(listener, payload.len())?;
+            for _ in 0..TRIES {
+                let _ = own.send(payload);
+                let proof = &self.proof;
+                if hear(&own, &|bytes| bytes == proof) {
+                    break;
+                }
+            }
+            up[i] = self.came(listener, payload.len())? > before;
+        }
+        let here = own.local_addr().map_err(failed("read our own address"))?;
+        let all = self.listeners.report()?;
+        let from = all.iter().rev().find(|a| a.listener == listener as u32);
+        let to = from.and_then(|a| a.from).unwrap_or(here);
+        let mut down = [false; 2];
+        for (i, size) in [16, LARGE].into_iter().enumerate() {
+            let mut mark = random_bytes::<16>().to_vec();
+            mark.resize(size, b'.');
+            for _ in 0..TRIES {
+                self.listeners.send(listener, to, mark.clone())?;
+                if hear(&own, &|bytes| bytes == mark) {
+                    down[i] = true;
+                    break;
+                }
+            }
+        }
+        for (direction, [small, large]) in [(Direction::Up, up), (Direction::Down, down)] {
+            self.note(&V6Note::Fragments {
+                direction,
+                bytes: LARGE as u32,
+                small,
+                large,
+            });
+        }
+        Ok(())
+    }
+
+    /// Sends packets of these sizes uncut, twice each; gives those that arrived.
+    fn sizes(&self, own: &UdpSocket, listener: usize, sizes: &[u32]) -> Result<Vec<u32>, V6Error> {
+        for _ in 0..2 {
+            for size in sizes {
+                let mut payload = vec![b'.'; (size - HEADERS) as usize];
+                payload[..8].copy_from_slice(&size.to_be_bytes().repeat(2));
+                // Too large for our own interface: it does not arrive.
+                let _ = own.send(&payload);
+                // Not a burst: a short queue would drop what the size does not.
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+        // The last ones have a round trip and more to arrive while we ask.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let all = self.listeners.report()?;
+        let its = all.iter().filter(|a| a.listener == listener as u32);
+        let mut came: Vec<u32> = its.map(|a| a.len + HEADERS).collect();
+        came.retain(|size| sizes.contains(size));
+        came.sort_unstable();
+        came.dedup();
+        Ok(came)
+    }
+
+    fn path_mtu(&mut self, listener: usize) -> Result<(), V6Error> {
+        self.stage("the largest packet")?;
+        let own = self.own(listener)?;
+        let interface = known_mtu(&own);
+        set_whole(own.as_raw_fd(), true, true).map_err(failed("forbid pieces"))?;
+        let coarse: Vec<u32> = (LEAST_MTU..=MOST_MTU).step_by(20).collect();
+        let first = self.sizes(&own, listener, &coarse)?;
+        let mut arrived = first.last().copied();
+        let mut lost = coarse
+            .iter()
+            .copied()
+            .find(|s| arrived.is_none_or(|a| *s > a));
+        if let (Some(a), Some(l)) = (arrived, lost) {
+            let fine: Vec<u32> = (a + 1..l).collect();
+            let second = self.sizes(&own, listener, &fine)?;
+            arrived = second.last().copied().or(arrived);
+            lost = arrived.map(|a| a + 1);
+        }
+        let believed = known_mtu(&own);
+        self.note(&V6Note::PathMtu {
+            arrived,
+            lost,
+            believed,
+            interface,
+        });
+        Ok(())
+    }
+
+    fn extensions(&mut self, listener: usize) -> Result<(), V6Error> {
+        self.stage("further headers")?;
+        // linux/in6.h; RFC 8200 sections 4.3 and 4.6, eight bytes of padding each.
+        for (header, option) in [("hop-by-hop options", 54), ("destination options", 59)] {
+            let own = self.own(listener)?;
+            let bytes = [0u8, 0, 1, 4, 0, 0, 0, 0];
+            // SAFETY: the option takes a header, whose address and length are given.
+            let set = unsafe {
+                libc::setsockopt(
+                    own.as_raw_fd(),
+                    libc::IPPROTO_IPV6,
+                    option,
+                    bytes.as_ptr().cast(),
+                    bytes.len() as u32,
+                )
+            };
+            let mut arrived = None;
+            if set == 0 {
+                let proof = &self.proof;
+                let mut came = false;
+                for _ in 0..TRIES {
+                    let _ = own.send(self.listeners.token());
+                    came = hear(&own, &|bytes| bytes == proof);
+                    if came {
+                        break;
+                    }
+                }
+                arrived = Some(came);
+            }
+            self.note(&V6Note::Extension {
+                header: header.into(),
+                arrived,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What this host believes that the path takes; none where it does not say.
+fn known_mtu(own: &UdpSocket) -> Option<u32> {
+    let mut mtu = 0i32;
+    let mut len = size_of::<i32>() as u32;
+    // SAFETY: IPV6_MTU writes an int to the address given, whose size is given too.
+    let done = unsafe {
+        libc::getsockopt(
+            own.as_raw_fd(),
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU,
+            (&raw mut mtu).cast(),
+            &raw mut len,
+        )
+    };
+    (done == 0 && mtu > 0).then_some(mtu as u32)
+}
+
+fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> bool {
+    let until = mono_ns() + ANSWER_WITHIN.as_nanos() as i64;
+    let mut buf = [0; 8192];
+    loop {
+        let left = until - mono_ns();
+        if left <= 0 {
+            return false;
+        }
+        let left = std::time::Duration::from_nanos(left as u64);
+        if socket.set_read_timeout(Some(left)).is_err() {
+            return false;
+        }
+        match socket.recv(&mut buf) {
+            Ok(n) if is_it(&buf[..n]) => return true,
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return false,
+            _ => {}
+        }
+    }
+}

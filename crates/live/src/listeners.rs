@@ -1,0 +1,137 @@
+//! Ports that our server opens for us for a while: asked for, looked at, told to send. The server's end is
+//! `serve::listeners`.
+
+use crate::clock::mono_ns;
+use crate::load::LoadError;
+use crate::load::exchange::Peer;
+use crate::load::kernel::random_bytes;
+use base::Duration;
+use measure::control::listen::{Arrival, Listening, Opened, Order, Place, TOKEN_LEN, Wanted};
+use measure::control::{FlowSpec, Request, Response, SessionId};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+
+/// An answer may take this long, even over GPRS.
+const ANSWER_WITHIN_NS: i64 = 60_000_000_000;
+
+/// Open until it is dropped.
+pub struct Listeners {
+    peer: Peer,
+    stream: TcpStream,
+    pub wanted: Vec<Wanted>,
+    pub listening: Listening,
+}
+
+impl Listeners {
+    /// Asks the server to open these for so long at most.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses, or is of a release that knows no such request.
+    pub fn open(
+        peer: &Peer,
+        wanted: Vec<Wanted>,
+        duration: Duration,
+    ) -> Result<Listeners, LoadError> {
+        let stream = peer.connect(None)?;
+        let request = Request::Listen {
+            spec: FlowSpec {
+                session: SessionId(random_bytes()),
+                flow: 0,
+                duration,
+                sample: Duration::from_secs(1),
+            },
+            wanted: wanted.clone(),
+        };
+        match peer.ask(&stream, &request, &AtomicBool::new(false))?.0 {
+            Response::Listening(listening) if listening.opened.len() == wanted.len() => {
+                Ok(Listeners {
+                    peer: peer.clone(),
+                    stream,
+                    wanted,
+                    listening,
+                })
+            }
+            _ => Err(unexpected(peer)),
+        }
+    }
+
+    /// # Errors
+    /// The kernel does not say.
+    pub fn local(&self) -> std::io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
+    pub fn token(&self) -> &[u8; TOKEN_LEN] {
+        &self.listening.token
+    }
+
+    /// Where to send to, to reach the `i`th: at the server's address as it is seen from here where it was to be at that
+    /// one, otherwise where the server says that it is.
+    ///
+    /// # Errors
+    /// Why it is not open.
+    pub fn at(&self, i: usize) -> Result<SocketAddr, &str> {
+        let v4 = self.peer.server.ip().to_canonical().is_ipv4();
+        let here = match self.wanted[i].place {
+            Place::Here => true,
+            Place::Elsewhere => false,
+            Place::V4 => v4,
+            Place::V6 => !v4,
+        };
+        match &self.listening.opened[i] {
+            Opened::Not(why) => Err(why),
+            Opened::At(at) if here => {
+                let mut server = self.peer.server;
+                server.set_port(at.port());
+                Ok(server)
+            }
+            Opened::At(at) => Ok(*at),
+        }
+    }
+
+    /// What has arrived so far.
+    ///
+    /// # Errors
+    /// The server does not say.
+    pub fn report(&self) -> Result<Vec<Arrival>, LoadError> {
+        match self.order(&Order::Report)? {
+            Response::Arrivals(all) => Ok(all),
+            _ => Err(unexpected(&self.peer)),
+        }
+    }
+
+    /// Has the server send this datagram from its `i`th port.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn send(&self, i: usize, to: SocketAddr, bytes: Vec<u8>) -> Result<(), LoadError> {
+        let order = Order::Send {
+            listener: i as u32,
+            to,
+            bytes,
+        };
+        self.order(&order).map(drop)
+    }
+
+    fn order(&self, order: &Order) -> Result<Response, LoadError> {
+        { &self.stream }
+            .write_all(&order.encode())
+            .map_err(|source| LoadError::Talk {
+                server: self.peer.server,
+                what: "an order",
+                source,
+            })?;
+        let until = mono_ns() + ANSWER_WITHIN_NS;
+        self.peer.hear(&self.stream, until, &AtomicBool::new(false))
+    }
+}
+
+fn unexpected(peer: &Peer) -> LoadError {
+    LoadError::Protocol {
+        server: peer.server,
+        error: measure::control::ControlError::Malformed {
+            what: "another answer than the one to the request",
+        },
+    }
+}

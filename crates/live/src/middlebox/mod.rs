@@ -1,0 +1,352 @@
+//! Boxes on the way that understand what passes: messages that are right and wrong, on the ports that such boxes watch
+//! and on one that stands for nothing, with what both ends saw of them.
+
+mod messages;
+mod syn;
+
+use crate::clock::{Clock, mono_ns};
+use crate::listeners::Listeners;
+use crate::load::kernel::random_bytes;
+use crate::load::{LoadError, Peer};
+use crate::timestamp::set_whole;
+use crate::traffic::interface_towards;
+use base::noted::Noted;
+use base::noted::middlebox::{BoxNote, Message};
+use base::record::{Direction, Row};
+use base::{Bytes, Duration};
+use measure::control::listen::{Arrival, Place, Transport, Wanted};
+use messages::Letter;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::Sender;
+use syn::Watch;
+
+/// What has brought nothing for so long does not come: a lost SYN is sent again after one and three seconds.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// A datagram is sent so often before it counts as lost on the way.
+const TRIES: u32 = 3;
+/// Payload that takes three pieces on any link of 1500 bytes.
+const LARGE: usize = 3000;
+/// What all of it puts on the line at most.
+const COST: Bytes = Bytes::new(80_000);
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Fetch the string that every antivirus program knows. It is harmless, and it raises alarms.
+    pub eicar: bool,
+    /// The ports that boxes for the web and for names watch.
+    pub http_port: u16,
+    pub dns_port: u16,
+}
+
+impl Plan {
+    /// The most that this puts on the line.
+    pub fn cost(&self) -> Bytes {
+        COST
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BoxError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("cannot {what}: {source}")]
+    Socket {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    peer: &'a Peer,
+    /// Whose packets are captured, to see the first one of a connection as it leaves.
+    interface: Option<String>,
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    going_on: &'a mut dyn FnMut(&str) -> bool,
+}
+
+/// Carries it out. `going_on` is told the stage and is false to end.
+///
+/// # Errors
+/// The server cannot be reached or refuses; there is no socket; the user wants no more.
+pub fn run(
+    plan: &Plan,
+    peer: &Peer,
+    clock: Clock,
+    rows: &Sender<Row>,
+    going_on: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), BoxError> {
+    let mut run = Run {
+        plan,
+        peer,
+        interface: interface_towards(peer.server).ok(),
+        clock,
+        rows,
+        going_on,
+    };
+    run.exchange(Message::Http, "messages of the web")?;
+    run.exchange(Message::NotHttp, "what is no message of the web")?;
+    run.exchange(Message::Dns, "queries for names")?;
+    run.exchange(Message::NotDns, "what is no query")?;
+    if plan.eicar {
+        run.exchange(Message::Eicar, "the test string of antivirus programs")?;
+    }
+    run.fragments()
+}
+
+/// What came back of an exchange.
+#[derive(Default)]
+struct Back {
+    connected: bool,
+    refused: bool,
+    returned: Option<Vec<u8>>,
+}
+
+impl Run<'_> {
+    fn note(&self, note: &BoxNote, subject: &str) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self
+            .rows
+            .send(note.event(self.clock.unix_ns(), subject).into());
+    }
+
+    fn stage(&mut self, stage: &str) -> Result<(), BoxError> {
+        if (self.going_on)(stage) {
+            Ok(())
+        } else {
+            Err(BoxError::Interrupted)
+        }
+    }
+
+    /// The same message on the port that is watched and on one that stands for nothing.
+    fn exchange(&mut self, message: Message, stage: &str) -> Result<(), BoxError> {
+        self.stage(stage)?;
+        let letter = Letter::of(message);
+        let port = match message {
+            Message::Dns | Message::NotDns => self.plan.dns_port,
+            _ => self.plan.http_port,
+        };
+        let wanted = [port, 0].map(|port| Wanted {
+            expect: letter.expect,
+            answer: letter.answer.clone(),
+            ..Wanted::new(letter.transport, Place::Here, port)
+        });
+        let listeners = Listeners::open(self.peer, wanted.to_vec(), Duration::from_secs(60))?;
+        let sent = letter.sent(listeners.token());
+        for (i, control) in [false, true].into_iter().enumerate() {
+            let at = listeners.at(i).map_err(str::to_owned);
+            let watch = match (&at, letter.transport) {
+                (Ok(at), Transport::Tcp) => {
+                    let name = self.interface.as_deref();
+                    name.and_then(|name| Watch::start(name, at.port()))
+                }
+                _ => None,
+            };
+            let back = match (&at, letter.transport) {
+                (Ok(at), Transport::Tcp) => talk(*at, &sent),
+                (Ok(at), Transport::Udp) => ask(*at, &sent).map_err(|source| BoxError::Socket {
+                    what: "open a UDP socket",
+                    source,
+                })?,
+                (Err(_), _) => Back::default(),
+            };
+            let left = watch.and_then(Watch::first);
+            let arrivals = listeners.report()?;
+            let its = arrivals.iter().filter(|a| a.listener == i as u32);
+            // Somebody else may knock there as well: what is most like ours is ours.
+            let came = its.max_by_key(|a| (a.bytes == sent, a.answered, a.len));
+            let arrived = came.filter(|a| a.len > 0).map(|a| &a.bytes);
+            let text = |bytes: &[u8]| match message {
+                // No recording shall be taken for a virus.
+                Message::Eicar => format!("({} bytes)", bytes.len()),
+                _ => bytes.escape_ascii().to_string(),
+            };
+            let note = BoxNote::Exchange {
+                message,
+                port: at.as_ref().map_or(port, SocketAddr::port),
+                control,
+                closed: at.as_ref().err().cloned(),
+                connected: back.connected,
+                refused: back.refused,
+                sent: text(&sent),
+                arrived: arrived.map(|b| text(b)),
+                answer: text(&letter.answer),
+                returned: back.returned.as_deref().map(text),
+                arrived_same: arrived == Some(&sent),
+                returned_same: back.returned.as_deref() == Some(&*letter.answer),
+            };
+            self.note(&note, stage);
+            if message == Message::Http && at.is_ok() {
+                self.first_packet(i, control, left, came, &listeners);
+            }
+        }
+        Ok(())
+    }
+
+    fn first_packet(
+        &self,
+        i: usize,
+        control: bool,
+        sent: Option<base::noted::middlebox::Syn>,
+        came: Option<&Arrival>,
+        listeners: &Listeners,
+    ) {
+        let note = BoxNote::FirstPacket {
+            port: listeners.at(i).map_or(0, |at| at.port()),
+            control,
+            sent,
+            arrived: came.and_then(|a| syn::read(&a.syn)),
+            asked: syn::asked(),
+        };
+        self.note(&note, "first packet");
+    }
+
+    /// Datagrams that do not fit into one packet, each way.
+    fn fragments(&mut self) -> Result<(), BoxError> {
+        self.stage("datagrams in pieces")?;
+        let proof: [u8; 16] = random_bytes();
+        let wanted = Wanted {
+            answer: proof.to_vec(),
+            ..Wanted::new(Transport::Udp, Place::Here, 0)
+        };
+        let listeners = Listeners::open(self.peer, vec![wanted], Duration::from_secs(60))?;
+        let Ok(at) = listeners.at(0) else {
+            return Ok(());
+        };
+        let failed = |source| BoxError::Socket {
+            what: "open a UDP socket",
+            source,
+        };
+        let socket = socket(at).map_err(failed)?;
+        set_whole(socket.as_raw_fd(), at.is_ipv6(), false).map_err(failed)?;
+        let token = listeners.token().to_vec();
+        let mut large = token.clone();
+        large.resize(LARGE, b'.');
+        let mut arrived = [false; 2];
+        for (i, payload) in [token, large].iter().enumerate() {
+            for _ in 0..TRIES {
+                // What this host refuses to send does not arrive.
+                let _ = socket.send(payload);
+                if hear(&socket, &|bytes| bytes == proof).is_some() {
+                    break;
+                }
+            }
+            let all = listeners.report()?;
+            arrived[i] = all.iter().any(|a| a.len as usize == payload.len());
+        }
+        let bytes = LARGE as u32;
+        let up = BoxNote::Fragments {
+            direction: Direction::Up,
+            bytes,
+            small: arrived[0],
+            large: arrived[1],
+        };
+        self.note(&up, "fragments");
+        let from = listeners.report()?.iter().find_map(|a| a.from);
+        let Some(from) = from else {
+            return Ok(());
+        };
+        let mut came = [false; 2];
+        for (i, size) in [16, LARGE].into_iter().enumerate() {
+            let mut mark: Vec<u8> = random_bytes::<16>().to_vec();
+            mark.resize(size, b'.');
+            for _ in 0..TRIES {
+                listeners.send(0, from, mark.clone())?;
+                if hear(&socket, &|bytes| bytes == mark).is_some() {
+                    came[i] = true;
+                    break;
+                }
+            }
+        }
+        let down = BoxNote::Fragments {
+            direction: Direction::Down,
+            bytes,
+            small: came[0],
+            large: came[1],
+        };
+        self.note(&down, "fragments");
+        Ok(())
+    }
+}
+
+fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = if at.is_ipv4() {
+        ([0u8; 4], 0).into()
+    } else {
+        ([0u16; 8], 0).into()
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(at)?;
+    Ok(socket)
+}
+
+/// Waits for a datagram that is the one, or for any where it is none.
+fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let until = mono_ns() + (PATIENCE / u64::from(TRIES)).as_nanos() as i64;
+    let mut buf = [0; 8192];
+    loop {
+        let left = until - mono_ns();
+        if left <= 0 {
+            return None;
+        }
+        let left = std::time::Duration::from_nanos(left as u64);
+        socket.set_read_timeout(Some(left)).ok()?;
+        match socket.recv(&mut buf) {
+            Ok(n) if is_it(&buf[..n]) => return Some(buf[..n].to_vec()),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return None,
+            _ => {}
+        }
+    }
+}
+
+/// One question over a connection, and all that comes until it is closed.
+fn talk(at: SocketAddr, sent: &[u8]) -> Back {
+    let mut back = Back::default();
+    let mut stream = match TcpStream::connect_timeout(&at, PATIENCE.to_std()) {
+        Ok(stream) => stream,
+        Err(e) => {
+            back.refused = e.kind() == io::ErrorKind::ConnectionRefused;
+            return back;
+        }
+    };
+    back.connected = true;
+    let mut said = Vec::new();
+    let mut talked = || -> io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE.to_std()))?;
+        stream.write_all(sent)?;
+        let mut buf = [0; 4096];
+        while said.len() < 65536 {
+            match stream.read(&mut buf)? {
+                0 => break,
+                n => said.extend_from_slice(&buf[..n]),
+            }
+        }
+        Ok(())
+    };
+    if let Err(e) = talked() {
+        back.refused = e.kind() == io::ErrorKind::ConnectionReset;
+    }
+    back.returned = (!said.is_empty()).then_some(said);
+    back
+}
+
+/// One question in a datagram, and the first that comes back.
+fn ask(at: SocketAddr, sent: &[u8]) -> io::Result<Back> {
+    let socket = socket(at)?;
+    let mut back = Back::default();
+    for _ in 0..TRIES {
+        if let Err(e) = socket.send(sent) {
+            back.refused |= e.kind() == io::ErrorKind::ConnectionRefused;
+        }
+        back.returned = hear(&socket, &|_| true);
+        if back.returned.is_some() {
+            break;
+        }
+    }
+    Ok(back)
+}

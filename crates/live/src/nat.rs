@@ -1,0 +1,340 @@
+//! How a translator of addresses maps and filters, in the manner of RFC 5780: datagrams from fresh sockets to several
+//! ports and addresses of our server, which says where each came from, and which sends some unasked.
+
+use crate::clock::{Clock, mono_ns};
+use crate::listeners::Listeners;
+use crate::load::kernel::random_bytes;
+use crate::load::{LoadError, Peer};
+use base::noted::Noted;
+use base::noted::nat::{Far, NatNote};
+use base::record::Row;
+use base::{Bytes, Duration};
+use measure::control::listen::{Arrival, Place, Transport, Wanted};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::Sender;
+
+/// A datagram is sent so often before it counts as lost on the way.
+const TRIES: u32 = 4;
+/// An answer may take this long.
+const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
+/// Headers and payload of the datagrams sent here.
+const DATAGRAM: u64 = 80;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Fresh sockets whose external addresses are compared.
+    pub sockets: u32,
+    /// Over so long, so that an address that alternates with time is seen.
+    pub during: Duration,
+}
+
+impl Plan {
+    /// The most that this puts on the line, reports included.
+    pub fn cost(&self) -> Bytes {
+        let datagrams = u64::from(self.sockets * 2 + 12) * u64::from(TRIES) * 2;
+        Bytes::new(datagrams * DATAGRAM * 4 + 20_000)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum NatError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("cannot {what}: {source}")]
+    Socket {
+        what: &'static str,
+        source: io::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn failed(what: &'static str) -> impl Fn(io::Error) -> NatError {
+    move |source| NatError::Socket { what, source }
+}
+
+/// Order of the listeners at the server.
+const FARS: [Far; 3] = [Far::Same, Far::OtherPort, Far::OtherAddress];
+
+struct Run<'a> {
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    listeners: Listeners,
+    proof: Vec<u8>,
+    going_on: &'a mut dyn FnMut(&str) -> bool,
+}
+
+/// One of our sockets.
+struct Own {
+    socket: UdpSocket,
+    number: u32,
+    local: SocketAddr,
+}
+
+/// Carries it out. `going_on` is told the stage and is false to end.
+///
+/// # Errors
+/// The server cannot be reached or refuses; there is no socket; the user wants no more.
+pub fn run(
+    plan: &Plan,
+    peer: &Peer,
+    clock: Clock,
+    rows: &Sender<Row>,
+    going_on: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), NatError> {
+    let proof: [u8; 16] = random_bytes();
+    let wanted = [Place::Here, Place::Here, Place::Elsewhere].map(|place| Wanted {
+        answer: proof.to_vec(),
+        ..Wanted::new(Transport::Udp, place, 0)
+    });
+    let listeners = Listeners::open(peer, wanted.to_vec(), plan.during + Duration::from_secs(60))?;
+    let mut run = Run {
+        clock,
+        rows,
+        listeners,
+        proof: proof.to_vec(),
+        going_on,
+    };
+    let connected = NatNote::Connected {
+        local: run
+            .listeners
+            .local()
+            .map_err(failed("read our own address"))?,
+        external: run.listeners.listening.from,
+    };
+    run.note(&connected);
+    for (i, at) in FARS.into_iter().enumerate() {
+        if let Err(why) = run.listeners.at(i) {
+            let why = why.to_owned();
+            run.note(&NatNote::Closed { at, why });
+        }
+    }
+    run.mapping()?;
+    run.filtering()?;
+    run.alternating(plan)?;
+    run.hairpin()
+}
+
+impl Run<'_> {
+    fn note(&self, note: &NatNote) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self
+            .rows
+            .send(note.event(self.clock.unix_ns(), "server").into());
+    }
+
+    fn stage(&mut self, stage: &str) -> Result<(), NatError> {
+        if (self.going_on)(stage) {
+            Ok(())
+        } else {
+            Err(NatError::Interrupted)
+        }
+    }
+
+    /// A fresh socket, at the address that leads to the server.
+    fn own(&self, number: u32) -> Result<Own, NatError> {
+        let toward = self.listeners.at(0).map_err(|why| NatError::Socket {
+            what: "use the server's port",
+            source: io::Error::other(why.to_owned()),
+        })?;
+        let any: SocketAddr = if toward.is_ipv4() {
+            ([0u8; 4], 0).into()
+        } else {
+            ([0u16; 8], 0).into()
+        };
+        let made = || -> io::Result<(UdpSocket, SocketAddr)> {
+            let scout = UdpSocket::bind(any)?;
+            scout.connect(toward)?;
+            let ip = scout.local_addr()?.ip();
+            let socket = UdpSocket::bind((ip, 0))?;
+            let local = socket.local_addr()?;
+            Ok((socket, local))
+        };
+        let (socket, local) = made().map_err(failed("open a UDP socket"))?;
+        Ok(Own {
+            socket,
+            number,
+            local,
+        })
+    }
+
+    /// The token, which lets the server answer, and what tells this datagram from others.
+    fn payload(&self, own: &Own) -> Vec<u8> {
+        let mut bytes = self.listeners.token().to_vec();
+        bytes.extend(own.number.to_be_bytes());
+        bytes
+    }
+
+    /// Sends until the server's answer is here; whether it came.
+    fn ask(&mut self, own: &Own, far: usize) -> Result<bool, NatError> {
+        let Ok(to) = self.listeners.at(far) else {
+            return Ok(false);
+        };
+        let payload = self.payload(own);
+        for _ in 0..TRIES {
+            // What the kernel refuses is as lost as what the line loses.
+            let _ = own.socket.send_to(&payload, to);
+            let proof = self.proof.clone();
+            if hear(own, ANSWER_WITHIN, &|bytes, from| {
+                bytes == proof && from == to
+            })
+            .is_some()
+            {
+                return Ok(true);
+            }
+            self.stage("waiting for an answer")?;
+        }
+        Ok(false)
+    }
+
+    /// Where the latest datagram of this socket to that port came from.
+    fn external(&self, all: &[Arrival], own: &Own, far: usize) -> Option<SocketAddr> {
+        let payload = self.payload(own);
+        let its = all
+            .iter()
+            .rev()
+            .find(|a| a.listener == far as u32 && a.bytes == payload);
+        its.and_then(|a| a.from)
+    }
+
+    fn mapped(
+        &mut self,
+        own: &Own,
+        far: usize,
+        answered: bool,
+    ) -> Result<Option<SocketAddr>, NatError> {
+        let all = self.listeners.report()?;
+        let external = self.external(&all, own, far);
+        self.note(&NatNote::Mapped {
+            socket: own.number,
+            local: own.local,
+            to: FARS[far],
+            external,
+            answered,
+        });
+        Ok(external)
+    }
+
+    /// RFC 5780 section 4.3: one socket to several ports and addresses.
+    fn mapping(&mut self) -> Result<(), NatError> {
+        self.stage("how ports are mapped")?;
+        let own = self.own(0)?;
+        for far in 0..FARS.len() {
+            if self.listeners.at(far).is_ok() {
+                let answered = self.ask(&own, far)?;
+                self.mapped(&own, far, answered)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 5780 section 4.4: a socket that has sent to one port only hears from others, or does not.
+    fn filtering(&mut self) -> Result<(), NatError> {
+        self.stage("who may send back")?;
+        let own = self.own(1)?;
+        let answered = self.ask(&own, 0)?;
+        let Some(external) = self.mapped(&own, 0, answered)? else {
+            return Ok(());
+        };
+        // From afar first: nothing that is let in may open the door for the next.
+        for far in [2, 1, 0] {
+            if self.listeners.at(far).is_err() {
+                continue;
+            }
+            let mut arrived = false;
+            for _ in 0..TRIES {
+                let mark: [u8; 16] = random_bytes();
+                self.listeners.send(far, external, mark.to_vec())?;
+                if hear(&own, ANSWER_WITHIN, &|bytes, _| bytes == mark).is_some() {
+                    arrived = true;
+                    break;
+                }
+                self.stage("who may send back")?;
+            }
+            self.note(&NatNote::Unasked {
+                from: FARS[far],
+                arrived,
+            });
+        }
+        Ok(())
+    }
+
+    /// Fresh sockets, and the first of them again and again.
+    fn alternating(&mut self, plan: &Plan) -> Result<(), NatError> {
+        let pause = plan.during / u64::from(plan.sockets.max(1));
+        let first = self.own(10)?;
+        for i in 0..plan.sockets {
+            self.stage("whether addresses alternate")?;
+            let fresh = self.own(11 + i)?;
+            for own in [&first, &fresh] {
+                let answered = self.ask(own, 0)?;
+                self.mapped(own, 0, answered)?;
+            }
+            if i + 1 < plan.sockets {
+                std::thread::sleep(pause.to_std());
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 4787 section 6: two sockets here by their external addresses.
+    fn hairpin(&mut self) -> Result<(), NatError> {
+        self.stage("whether hosts inside reach each other by outside addresses")?;
+        let (a, b) = (self.own(1000)?, self.own(1001)?);
+        let answered = self.ask(&a, 0)?;
+        let at_a = self.mapped(&a, 0, answered)?;
+        let answered = self.ask(&b, 0)?;
+        let at_b = self.mapped(&b, 0, answered)?;
+        let (Some(at_a), Some(at_b)) = (at_a, at_b) else {
+            return Ok(());
+        };
+        if at_a == a.local {
+            // Nothing translates: they would talk as neighbours do.
+            return Ok(());
+        }
+        let mark: [u8; 16] = random_bytes();
+        let mut heard = None;
+        for _ in 0..TRIES {
+            // Each has then sent to the other, so that no filter stands between them.
+            let _ = b.socket.send_to(&mark, at_a);
+            let _ = a.socket.send_to(&mark, at_b);
+            heard = hear(&b, ANSWER_WITHIN / 3, &|bytes, _| bytes == mark);
+            if heard.is_some() {
+                break;
+            }
+        }
+        self.note(&NatNote::Hairpin {
+            arrived: heard.is_some(),
+            source: heard,
+            external: at_a,
+        });
+        Ok(())
+    }
+}
+
+/// Waits for a datagram that is the one; gives where it came from.
+fn hear(
+    own: &Own,
+    patience: Duration,
+    is_it: &dyn Fn(&[u8], SocketAddr) -> bool,
+) -> Option<SocketAddr> {
+    let until = mono_ns() + patience.as_nanos() as i64;
+    let mut buf = [0; 2048];
+    loop {
+        let left = until - mono_ns();
+        if left <= 0 {
+            return None;
+        }
+        let left = std::time::Duration::from_nanos(left as u64);
+        if own.socket.set_read_timeout(Some(left)).is_err() {
+            return None;
+        }
+        // An error here is the refusal of an earlier datagram, or that nothing came.
+        if let Ok((n, from)) = own.socket.recv_from(&mut buf)
+            && is_it(&buf[..n], from)
+        {
+            return Some(from);
+        }
+    }
+}

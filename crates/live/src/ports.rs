@@ -1,0 +1,225 @@
+//! Which ports of our server can be reached: it opens them for a while, we knock, and both say what they saw.
+
+use crate::clock::{Clock, mono_ns};
+use crate::listeners::Listeners;
+use crate::load::kernel::random_bytes;
+use crate::load::{LoadError, Peer};
+use base::noted::Noted;
+use base::noted::ports::{Back, PortNote};
+use base::record::Row;
+use base::{Bytes, Duration};
+use measure::control::listen::{Arrival, MOST_LISTENERS, Place, Transport, Wanted};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::mpsc::Sender;
+
+/// A datagram is sent so often before it counts as lost on the way.
+const TRIES: u32 = 3;
+/// What one port puts on the line at most: a connection with its repeats, or datagrams, and its part of the report.
+const PORT: u64 = 1200;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub tcp: Vec<u16>,
+    pub udp: Vec<u16>,
+    /// What has not been answered by then is taken for blocked.
+    pub patience: Duration,
+}
+
+impl Plan {
+    /// The most that this puts on the line.
+    pub fn cost(&self) -> Bytes {
+        Bytes::new((self.tcp.len() + self.udp.len()) as u64 * PORT + 5_000)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PortsError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What this end saw of one port.
+struct Knocked {
+    connected: bool,
+    back: Back,
+}
+
+/// Carries it out. `going_on` is told the stage and is false to end.
+///
+/// # Errors
+/// The server cannot be reached or refuses; the user wants no more.
+pub fn run(
+    plan: &Plan,
+    peer: &Peer,
+    clock: Clock,
+    rows: &Sender<Row>,
+    going_on: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), PortsError> {
+    let tcp = plan.tcp.iter().map(|p| (Transport::Tcp, *p));
+    let all: Vec<(Transport, u16)> = tcp
+        .chain(plan.udp.iter().map(|p| (Transport::Udp, *p)))
+        .collect();
+    for some in all.chunks(MOST_LISTENERS) {
+        if !going_on("knocking at ports") {
+            return Err(PortsError::Interrupted);
+        }
+        let proof: [u8; 16] = random_bytes();
+        let wanted = some.iter().map(|(transport, port)| Wanted {
+            expect: 8,
+            answer: proof.to_vec(),
+            ..Wanted::new(*transport, Place::Here, *port)
+        });
+        let listeners = Listeners::open(peer, wanted.collect(), Duration::from_secs(60))?;
+        let token = *listeners.token();
+        // All at once: a firewall that swallows them costs its time only once.
+        let knocked: Vec<Option<Knocked>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = some
+                .iter()
+                .enumerate()
+                .map(|(i, (transport, _))| {
+                    let at = listeners.at(i).ok()?;
+                    let knock = move || match transport {
+                        Transport::Tcp => connect(at, &token, &proof, plan.patience),
+                        Transport::Udp => send(at, &token, &proof, plan.patience),
+                    };
+                    Some(scope.spawn(knock))
+                })
+                .collect();
+            let join = |t: std::thread::ScopedJoinHandle<Knocked>| {
+                t.join().expect("a knock does not panic")
+            };
+            threads.into_iter().map(|t| t.map(join)).collect()
+        });
+        let arrivals = listeners.report()?;
+        for (i, knocked) in knocked.into_iter().enumerate() {
+            let (transport, port) = some[i];
+            let its: Vec<&Arrival> = arrivals.iter().filter(|a| a.listener == i as u32).collect();
+            let shows = |a: &&&Arrival| a.bytes.windows(token.len()).any(|w| w == token);
+            let ours = its.iter().find(shows).or_else(|| its.first());
+            let note = PortNote {
+                transport: transport.name().to_owned(),
+                port,
+                closed: listeners.at(i).err().map(str::to_owned),
+                connected: knocked.as_ref().is_some_and(|k| k.connected),
+                back: knocked.map_or(Back::Nothing, |k| k.back),
+                seen: ours.is_some(),
+                whole: its.iter().any(|a| shows(&a)),
+                from: ours.and_then(|a| a.from),
+                usual: Some(listeners.listening.from),
+            };
+            let subject = format!("{} {port}", note.transport);
+            // The recorder outlives the run; if it is gone, the run is being torn down.
+            let _ = rows.send(note.event(clock.unix_ns(), &subject).into());
+        }
+    }
+    Ok(())
+}
+
+fn refusal(e: &io::Error) -> Back {
+    match e.kind() {
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Back::Refusal,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Back::Unreachable,
+        _ => Back::Nothing,
+    }
+}
+
+fn judge(bytes: &[u8], proof: &[u8]) -> Back {
+    if bytes == proof {
+        Back::Proof
+    } else if bytes.is_empty() {
+        Back::Nothing
+    } else {
+        Back::Other
+    }
+}
+
+fn connect(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Knocked {
+    let mut stream = match TcpStream::connect_timeout(&at, patience.to_std()) {
+        Ok(stream) => stream,
+        Err(e) => {
+            return Knocked {
+                connected: false,
+                back: refusal(&e),
+            };
+        }
+    };
+    let talked = || -> io::Result<Vec<u8>> {
+        stream.write_all(token)?;
+        stream.set_read_timeout(Some(patience.to_std()))?;
+        let mut said = Vec::new();
+        let mut buf = [0; 256];
+        // The server says one thing and hangs up.
+        loop {
+            match stream.read(&mut buf) {
+                Ok(0) => return Ok(said),
+                Ok(n) => said.extend_from_slice(&buf[..n]),
+                Err(e) if said.is_empty() => return Err(e),
+                Err(_) => return Ok(said),
+            }
+            if said.len() >= proof.len() {
+                return Ok(said);
+            }
+        }
+    };
+    let back = match { talked }() {
+        Ok(said) => judge(&said, proof),
+        Err(e) => refusal(&e),
+    };
+    Knocked {
+        connected: true,
+        back,
+    }
+}
+
+fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Knocked {
+    let any: SocketAddr = if at.is_ipv4() {
+        ([0u8; 4], 0).into()
+    } else {
+        ([0u16; 8], 0).into()
+    };
+    let mut back = Back::Nothing;
+    let talked = || -> io::Result<()> {
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(at)?;
+        let each = patience / u64::from(TRIES);
+        for _ in 0..TRIES {
+            let until = mono_ns() + each.as_nanos() as i64;
+            // A refusal of the one before is reported here; what this host's own filter does is no answer yet.
+            if let Err(e) = socket.send(token)
+                && refusal(&e) != Back::Nothing
+            {
+                back = refusal(&e);
+            }
+            loop {
+                let left = until - mono_ns();
+                if left <= 0 {
+                    break;
+                }
+                let left = std::time::Duration::from_nanos(left as u64);
+                socket.set_read_timeout(Some(left))?;
+                let mut buf = [0; 512];
+                match socket.recv(&mut buf) {
+                    Ok(n) => {
+                        back = judge(&buf[..n], proof);
+                        return Ok(());
+                    }
+                    Err(e) if refusal(&e) == Back::Nothing => {}
+                    Err(e) => {
+                        back = refusal(&e);
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    };
+    // A socket that this host does not give brings nothing back.
+    let _ = { talked }();
+    Knocked {
+        connected: false,
+        back,
+    }
+}

@@ -1,0 +1,367 @@
+//! Ports that the far end opens for a while at a client's request, to say what arrives there and from where.
+//!
+//! The connection on which they were asked for stays open; on it the client asks what has arrived, or has datagrams
+//! sent to where its own have come from. The ports close with it. Whatever arrives is answered only where it carries
+//! the token, which nobody but the client knows, and with bytes that the client chose: an answer that a third party
+//! made up cannot be those.
+
+use super::codec::{Reader, Writer};
+use super::{ControlError, FlowSpec};
+use base::Duration;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Ports that may be asked for at once.
+pub const MOST_LISTENERS: usize = 64;
+/// Arrivals that the far end keeps.
+pub const MOST_ARRIVALS: usize = 512;
+/// What it keeps of each, and the longest answer.
+pub const MOST_BYTES: usize = 2048;
+/// The longest datagram that it sends when told to.
+pub const MOST_DATAGRAM: usize = 4096;
+/// Orders on one connection: each makes the far end send one datagram or one report.
+pub const MOST_ORDERS: u32 = 1024;
+/// The longest time that ports stay open.
+pub const LONGEST: Duration = Duration::from_secs(180);
+pub const TOKEN_LEN: usize = 8;
+const MOST_ORDER: usize = MOST_DATAGRAM + 64;
+/// A request with all its answers.
+pub(super) const MOST_LISTEN_BODY: usize = 32 << 10;
+pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
+pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
+const MOST_SYN: usize = 200;
+const MOST_ADDRESSES: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+        }
+    }
+}
+
+/// At which of the far end's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The one that this connection came to.
+    Here,
+    /// Another one of the same family and reach.
+    Elsewhere,
+    /// Any one that reaches as far, of this family.
+    V4,
+    V6,
+}
+
+const PLACES: [Place; 4] = [Place::Here, Place::Elsewhere, Place::V4, Place::V6];
+
+/// A port to be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub transport: Transport,
+    pub place: Place,
+    /// 0 for any that is free.
+    pub port: u16,
+    /// A connection is answered once so many bytes have come, or none for a second; a datagram at once.
+    pub expect: u32,
+    /// What is said to whoever shows the token; empty for nothing.
+    pub answer: Vec<u8>,
+}
+
+impl Wanted {
+    pub fn new(transport: Transport, place: Place, port: u16) -> Wanted {
+        Wanted {
+            transport,
+            place,
+            port,
+            expect: 0,
+            answer: Vec::new(),
+        }
+    }
+}
+
+/// What became of a port that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opened {
+    At(SocketAddr),
+    /// In use there, forbidden there, or there is no such address.
+    Not(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listening {
+    pub token: [u8; TOKEN_LEN],
+    /// Where the request came from, as the far end sees it.
+    pub from: SocketAddr,
+    /// For so long.
+    pub duration: Duration,
+    /// Its addresses that reach as far as the one that was asked, of both families.
+    pub addresses: Vec<IpAddr>,
+    /// In the order of the request.
+    pub opened: Vec<Opened>,
+}
+
+/// Something that came to one of the ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Which of the ports, in the order of the request.
+    pub listener: u32,
+    pub from: Option<SocketAddr>,
+    /// Length of what has come; of that `bytes` has the begin.
+    pub len: u32,
+    pub bytes: Vec<u8>,
+    /// The IP and TCP headers of the first packet of a connection, where the kernel keeps them.
+    pub syn: Vec<u8>,
+    /// It carried the token and was answered.
+    pub answered: bool,
+}
+
+/// What a client asks for on the connection that keeps the ports open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Say what has arrived.
+    Report,
+    /// Send this from a port to an address that has shown the token to any of them.
+    Send {
+        listener: u32,
+        to: SocketAddr,
+        bytes: Vec<u8>,
+    },
+}
+
+fn address(w: &mut Writer, a: IpAddr) {
+    match a {
+        IpAddr::V4(v4) => {
+            w.0.push(4);
+            w.0.extend(v4.octets());
+        }
+        IpAddr::V6(v6) => {
+            w.0.push(6);
+            w.0.extend(v6.octets());
+        }
+    }
+}
+
+fn socket_address(w: &mut Writer, a: SocketAddr) {
+    address(w, a.ip());
+    w.number(u64::from(a.port()));
+}
+
+fn bytes(w: &mut Writer, b: &[u8]) {
+    w.number(b.len() as u64);
+    w.0.extend_from_slice(b);
+}
+
+fn malformed<T>(what: &'static str) -> Result<T, ControlError> {
+    Err(ControlError::Malformed { what })
+}
+
+fn read_address(r: &mut Reader) -> Result<IpAddr, ControlError> {
+    Ok(match r.byte()? {
+        4 => {
+            let octets: [u8; 4] = r.take(4)?.try_into().expect("four were taken");
+            Ipv4Addr::from(octets).into()
+        }
+        6 => {
+            let octets: [u8; 16] = r.take(16)?.try_into().expect("sixteen were taken");
+            Ipv6Addr::from(octets).into()
+        }
+        _ => return malformed("an address of no known family"),
+    })
+}
+
+fn read_socket_address(r: &mut Reader) -> Result<SocketAddr, ControlError> {
+    Ok(SocketAddr::new(read_address(r)?, r.small()?))
+}
+
+fn read_bytes(r: &mut Reader, most: usize) -> Result<Vec<u8>, ControlError> {
+    let n = r.count(most)?;
+    r.take(n).map(<[u8]>::to_vec)
+}
+
+pub(super) fn write_request(w: &mut Writer, spec: &FlowSpec, wanted: &[Wanted]) {
+    w.spec(spec);
+    w.number(wanted.len() as u64);
+    for one in wanted {
+        w.0.push(u8::from(one.transport == Transport::Udp));
+        let place = PLACES.iter().position(|p| *p == one.place);
+        w.0.push(place.expect("every place is listed") as u8);
+        w.number(u64::from(one.port));
+        w.number(u64::from(one.expect));
+        bytes(w, &masked(&one.answer));
+    }
+}
+
+/// An answer stands turned on this connection, so that a box that looks for it in what is answered does not find it
+/// in what was asked for.
+fn masked(answer: &[u8]) -> Vec<u8> {
+    answer.iter().map(|b| b ^ 0x5a).collect()
+}
+
+pub(super) fn read_request(r: &mut Reader) -> Result<(FlowSpec, Vec<Wanted>), ControlError> {
+    let spec = r.spec()?;
+    let count = r.count(MOST_LISTENERS)?;
+    let one = |r: &mut Reader| {
+        Ok(Wanted {
+            transport: if r.byte()? == 0 {
+                Transport::Tcp
+            } else {
+                Transport::Udp
+            },
+            place: match PLACES.get(usize::from(r.byte()?)) {
+                Some(place) => *place,
+                None => return malformed("a place that is not known"),
+            },
+            port: r.small()?,
+            expect: r.small()?,
+            answer: masked(&read_bytes(r, MOST_BYTES)?),
+        })
+    };
+    let wanted = (0..count).map(|_| one(r)).collect::<Result<_, _>>()?;
+    Ok((spec, wanted))
+}
+
+impl Listening {
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.0.extend(self.token);
+        socket_address(w, self.from);
+        w.number(self.duration.as_nanos());
+        w.number(self.addresses.len().min(MOST_ADDRESSES) as u64);
+        for a in self.addresses.iter().take(MOST_ADDRESSES) {
+            address(w, *a);
+        }
+        w.number(self.opened.len() as u64);
+        for one in &self.opened {
+            match one {
+                Opened::At(at) => {
+                    w.0.push(1);
+                    socket_address(w, *at);
+                }
+                Opened::Not(why) => {
+                    w.0.push(0);
+                    w.text(why);
+                }
+            }
+        }
+    }
+
+    pub(super) fn read(r: &mut Reader) -> Result<Listening, ControlError> {
+        let token = r.take(TOKEN_LEN)?.try_into().expect("so many were taken");
+        let from = read_socket_address(r)?;
+        let duration = Duration::from_nanos(r.number()?);
+        let addresses = r.count(MOST_ADDRESSES)?;
+        let addresses = (0..addresses)
+            .map(|_| read_address(r))
+            .collect::<Result<_, _>>()?;
+        let opened = r.count(MOST_LISTENERS)?;
+        let one = |r: &mut Reader| {
+            Ok(match r.byte()? {
+                0 => Opened::Not(r.text()?),
+                _ => Opened::At(read_socket_address(r)?),
+            })
+        };
+        Ok(Listening {
+            token,
+            from,
+            duration,
+            addresses,
+            opened: (0..opened).map(|_| one(r)).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+pub(super) fn write_arrivals(w: &mut Writer, all: &[Arrival]) {
+    w.number(all.len().min(MOST_ARRIVALS) as u64);
+    for a in all.iter().take(MOST_ARRIVALS) {
+        w.number(u64::from(a.listener));
+        w.0.push(u8::from(a.answered) << 1 | u8::from(a.from.is_some()));
+        if let Some(from) = a.from {
+            socket_address(w, from);
+        }
+        w.number(u64::from(a.len));
+        bytes(w, &a.bytes[..a.bytes.len().min(MOST_BYTES)]);
+        bytes(w, &a.syn[..a.syn.len().min(MOST_SYN)]);
+    }
+}
+
+pub(super) fn read_arrivals(r: &mut Reader) -> Result<Vec<Arrival>, ControlError> {
+    let count = r.count(MOST_ARRIVALS)?;
+    let one = |r: &mut Reader| {
+        let listener = r.small()?;
+        let flags = r.byte()?;
+        let from = if flags & 1 != 0 {
+            Some(read_socket_address(r)?)
+        } else {
+            None
+        };
+        Ok(Arrival {
+            listener,
+            from,
+            len: r.small()?,
+            bytes: read_bytes(r, MOST_BYTES)?,
+            syn: read_bytes(r, MOST_SYN)?,
+            answered: flags & 2 != 0,
+        })
+    };
+    (0..count).map(|_| one(r)).collect()
+}
+
+impl Order {
+    /// Two bytes of length, then the order.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        match self {
+            Order::Report => w.0.push(0),
+            Order::Send {
+                listener,
+                to,
+                bytes: payload,
+            } => {
+                w.0.push(1);
+                w.number(u64::from(*listener));
+                socket_address(&mut w, *to);
+                bytes(&mut w, payload);
+            }
+        }
+        let mut out = (w.0.len() as u16).to_be_bytes().to_vec();
+        out.extend(w.0);
+        out
+    }
+
+    /// The first order in `buf` and how many bytes it takes; none where it is not whole yet.
+    ///
+    /// # Errors
+    /// What is wrong with it: the connection is then of no further use.
+    pub fn decode(buf: &[u8]) -> Result<Option<(Order, usize)>, ControlError> {
+        let Some(len) = buf.first_chunk::<2>() else {
+            return Ok(None);
+        };
+        let len = usize::from(u16::from_be_bytes(*len));
+        if len > MOST_ORDER {
+            return Err(ControlError::TooLong {
+                bytes: len,
+                limit: MOST_ORDER,
+            });
+        }
+        let Some(body) = buf.get(2..2 + len) else {
+            return Ok(None);
+        };
+        let mut r = Reader(body);
+        let order = match r.byte()? {
+            0 => Order::Report,
+            1 => Order::Send {
+                listener: r.small()?,
+                to: read_socket_address(&mut r)?,
+                bytes: read_bytes(&mut r, MOST_DATAGRAM)?,
+            },
+            _ => return malformed("an unknown order"),
+        };
+        r.end()?;
+        Ok(Some((order, 2 + len)))
+    }
+}
