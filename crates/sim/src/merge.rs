@@ -59,10 +59,10 @@ struct Sorter {
 
 impl Sorter {
     fn sort(&mut self, list: &mut Vec<Arrival>) {
-        // What comes from one sender is in order already: long rows are merged soonest.
-        let begin = &list[..list.len().min(SAMPLE)];
-        let rows = begin.windows(2).filter(|two| two[1].at < two[0].at).count();
-        if rows < SHORT_ROWS {
+        // What comes from one sender is in order already: a few such rows are merged soonest.
+        let breaks = list.windows(2).filter(|two| two[1].at < two[0].at);
+        let rows = breaks.take(MANY_ROWS).count();
+        if rows < MANY_ROWS {
             list.sort_by_key(Arrival::key);
             return;
         }
@@ -102,9 +102,8 @@ impl Sorter {
     }
 }
 
-/// Rows in order are short where this many begin among the first of so many.
-const SHORT_ROWS: usize = 8;
-const SAMPLE: usize = 64;
+/// As many rows in order are no longer merged.
+const MANY_ROWS: usize = 32;
 
 impl Merge {
     /// Whether it comes before all that are there.
