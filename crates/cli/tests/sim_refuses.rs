@@ -109,6 +109,10 @@ fn values_that_cannot_be_are_named_with_what_could() {
         ("seed=-1", "expected a whole number"),
         ("link.queue=fifo:bytes=5 PB", "unknown unit"),
         ("link.queue=fifo:packets=1000000000000", "out of range"),
+        (
+            "link.queue=red:min=30,max=10",
+            "min = 30 is not below max = 10",
+        ),
         ("link.mtu=1 B", "out of range"),
         ("flow.0.count=1000000000", "1000000001 flows: at most"),
         ("topology=dumbbell:pairs=1000000000", "out of range"),
@@ -125,6 +129,7 @@ fn values_that_cannot_be_are_named_with_what_could() {
         ),
         ("tcp.mss=0 B", "mss"),
         ("tcp.header=100 kB", "header"),
+        ("tcp.header=0 B", "header = \"0 bytes\": from 1 B"),
         ("tcp.receive_window=1000000000 GB", "receive_window"),
         ("tcp.receive_window=1 kB", "receive_window"),
         ("tcp.initial_window=0", "initial_window"),
@@ -171,6 +176,11 @@ fn graphs_without_a_way_or_with_two_links_of_one_name_are_refused() {
             &["edge.1.between=[\"a\", \"r\"]", "flow.0.to=r"],
             "two links are called \"a>r\"",
         ),
+        (
+            &["edge.1.between=[\"r\", \"b\", \"c\"]"],
+            "two nodes, such as",
+        ),
+        (&["edge.1.between=[\"r\", \"\"]"], "each node needs a name"),
         (&["edge=[]"], "needs links"),
     ] {
         let args: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
@@ -202,6 +212,10 @@ fn options_that_cannot_be_are_refused() {
             "unknown field `nothing`",
         ),
         (&["--sweep", "link.queue"], "write KEY=VALUE"),
+        (
+            &["--sweep", "link.queue=codel", "--sweep", "link.queue=pie"],
+            "--sweep link.queue is given twice",
+        ),
         (&["--sweep", "link.queue="], "no qdisc \"\""),
         (
             &["--seeds", "100000", "--sweep", "flow.0.count=1,2,3"],

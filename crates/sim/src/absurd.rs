@@ -17,6 +17,8 @@ const LONGEST_PACKET: u64 = 65_535;
 /// RFC 7323 section 2.3: beyond 2^30 a window cannot be told.
 const WIDEST_WINDOW: Bytes = Bytes::new(1 << 30);
 const MOST_SEGMENTS: u64 = 1_000_000;
+/// An ACK is nothing but a header, and nothing is no packet.
+const LEAST_HEADER: Bytes = Bytes::new(1);
 const LARGEST_HEADER: Bytes = Bytes::new(256);
 
 fn refuse<T>(text: String) -> Result<T, ScenarioError> {
@@ -54,6 +56,9 @@ pub fn check(scenario: &Scenario, graph: &Graph) -> Result<(), ScenarioError> {
             Duration::ZERO,
             LONGEST_WAIT,
         )?;
+        if let Some(why) = edge.link.queue.contradiction() {
+            return refuse(format!("{name}: queue = \"{}\": {why}", edge.link.queue));
+        }
         if let Ok(params) = edge.link.params() {
             within(
                 &format!("{name}: rate"),
@@ -83,7 +88,7 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), ScenarioError> {
     }
     if flow.is_tcp() {
         let tcp = scenario.tcp_of(flow)?;
-        within(&key("header"), tcp.header, Bytes::ZERO, LARGEST_HEADER)?;
+        within(&key("header"), tcp.header, LEAST_HEADER, LARGEST_HEADER)?;
         let largest = Bytes::new(LONGEST_PACKET - tcp.header.get());
         within(&key("mss"), tcp.mss, Bytes::new(1), largest)?;
         within(

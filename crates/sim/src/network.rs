@@ -33,7 +33,8 @@ use base::rng::Streams;
 use base::{BitsPerSec, Duration, Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fate, Fates, Reason};
 use link::{Express, Link, LinkParams, LinkStats};
-use std::collections::{BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// What an observer may want to see; nothing costs anything where it does not look.
@@ -337,8 +338,8 @@ pub struct Network {
     changed: bool,
     arena: Arena,
     fates: Fates,
-    /// When a packet that is handed on ahead of time finds no room, at which link, and its number.
-    refusals: BTreeSet<(Time, LinkIndex, u32)>,
+    /// When a packet that is handed on ahead of time finds no room, at which link, and its number; the least first.
+    refusals: BinaryHeap<Reverse<(Time, LinkIndex, u32)>>,
     pub connections: Vec<Connection>,
     hosts: Vec<Host>,
     /// Of the application that was added last.
@@ -377,7 +378,7 @@ impl Default for Network {
             changed: false,
             arena: Arena::default(),
             fates: Fates::default(),
-            refusals: BTreeSet::new(),
+            refusals: BinaryHeap::new(),
             connections: Vec::new(),
             hosts: Vec::new(),
             settings: Arc::default(),

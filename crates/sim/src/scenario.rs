@@ -12,7 +12,8 @@ use base::{Bytes, Duration};
 use congestion::ControllerSpec;
 use congestion::rtt;
 use link::{DirectionSpec, RateSpec};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 use toml::{Table, Value};
 
@@ -190,10 +191,25 @@ impl Tcp {
     }
 }
 
+/// An array of two would let more than two pass.
+fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error> {
+    let nodes = Vec::<String>::deserialize(from)?;
+    match <[String; 2]>::try_from(nodes) {
+        Ok(two) if two.iter().all(|node| !node.is_empty()) => Ok(two),
+        Ok(two) => Err(D::Error::custom(format!(
+            "between = {two:?}: each node needs a name"
+        ))),
+        Err(nodes) => Err(D::Error::custom(format!(
+            "between = {nodes:?}: two nodes, such as [\"a\", \"b\"]"
+        ))),
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
     /// Two nodes; the first is where `link` begins.
+    #[serde(deserialize_with = "two_nodes")]
     pub between: [String; 2],
     /// In tables and recordings; `a>b` where it is not given. The way back is `b>a`, or `name/back`.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -7,10 +7,11 @@ use super::{print, usage};
 use crate::Outcome;
 use crate::link_arg::files_beside;
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use sim::batch::{Job, estimates, run_all};
 use sim::{Draft, Scenario};
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -213,15 +214,20 @@ fn few(names: &[String]) -> String {
 
 /// Every combination of the swept values, the last key changing fastest.
 fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Point>> {
-    let mut drafts = vec![(Vec::new(), draft.clone())];
+    let mut drafts: Vec<(Vec<(String, String)>, Draft)> = vec![(Vec::new(), draft.clone())];
     for sweep in sweeps {
         let (key, _) = split(sweep, "--sweep", "link.queue=codel,pie")?;
+        if drafts[0].0.iter().any(|(swept, _)| swept == key) {
+            anyhow::bail!(
+                "--sweep {key} is given twice: write all of its values in one, such as {key}=A,B"
+            );
+        }
         let mut next = Vec::new();
         for (labels, draft) in &drafts {
             for value in values_of(sweep) {
                 let mut draft = draft.clone();
                 draft.set(key, value, "--sweep")?;
-                let mut labels: Vec<(String, String)> = labels.clone();
+                let mut labels = labels.clone();
                 labels.push((key.to_string(), value.to_string()));
                 next.push((labels, draft));
             }
@@ -239,8 +245,14 @@ fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Po
 
 /// In thousandths.
 fn bar() -> anyhow::Result<ProgressBar> {
-    let style = ProgressStyle::with_template("{bar:40} {percent} %  {eta} left")
-        .context("the progress bar's template")?;
+    let style = ProgressStyle::with_template("{bar:40} {percent} %  {left}")
+        .context("the progress bar's template")?
+        // Nothing can be told of the time before the first step.
+        .with_key("left", |bar: &ProgressState, out: &mut dyn Write| {
+            if bar.pos() > 0 {
+                let _ = write!(out, "{} left", HumanDuration(bar.eta()));
+            }
+        });
     Ok(ProgressBar::new(1000).with_style(style))
 }
 

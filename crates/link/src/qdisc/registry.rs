@@ -310,6 +310,14 @@ impl QdiscSpec {
     pub fn build(&self, streams: &Streams, name: &str) -> AnyQdisc {
         (self.spec().build)(self.words(), streams, name)
     }
+    /// Of values that are in range each by itself, why they cannot be together.
+    pub fn contradiction(&self) -> Option<String> {
+        if self.name() != "red" {
+            return None;
+        }
+        let red::Params { min, max, .. } = random::red_params(self.words());
+        (min >= max).then(|| format!("min = {min} is not below max = {max}"))
+    }
     fn spec(&self) -> &'static Spec {
         QDISCS
             .iter()

@@ -228,17 +228,17 @@ impl Network {
 
     /// The time has come at which packets that were handed on ahead of it find no room.
     pub(super) fn serve_refusals<O: Observer>(&mut self, observer: &mut O) {
-        while let Some(&(at, link, number)) = self.refusals.first() {
+        while let Some(&Reverse((at, link, number))) = self.refusals.peek() {
             if at > self.now {
                 break;
             }
-            self.refusals.pop_first();
+            self.refusals.pop();
             if let Line::Express(express) = &mut self.links[link].line {
                 express.refuse(self.arena.get(number).len);
             }
             self.lose(at, number, Reason::Overlimit, observer);
         }
-        let next = self.refusals.first().map(|r| r.0);
+        let next = self.refusals.peek().map(|r| r.0.0);
         self.agenda.set(REFUSALS, next);
     }
 
@@ -275,8 +275,8 @@ impl Network {
             };
             let Some(exit) = express.enqueue(at, len, number) else {
                 if at > self.now {
-                    self.refusals.insert((at, link, number));
-                    let first = self.refusals.first().map(|r| r.0);
+                    self.refusals.push(Reverse((at, link, number)));
+                    let first = self.refusals.peek().map(|r| r.0.0);
                     self.agenda.set(REFUSALS, first);
                 } else {
                     express.refuse(len);
