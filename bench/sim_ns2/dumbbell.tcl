@@ -1,7 +1,8 @@
 # The dumbbell of document 003, table 4.2, for ns-2: scenarios/ns2.toml says the same in our words.
 #   ns dumbbell.tcl cc cubic queue RED limit 50 tcp 8 step 0 kbps 448 seed 1
-# Prints one line of figures; with `packets FILE`, what becomes of the packets of the tagged flows goes there.
-array set o {cc cubic queue RED limit 50 tcp 8 step 0 kbps 448 seed 1 seconds 100 packets ""}
+# Prints one line of figures; with `packets FILE`, what becomes of the packets of the tagged flows goes there. access is
+# the delay of the senders' and the receivers' links in ms, minrto the least time-out in s (none: ns-2's own, 0.2).
+array set o {cc cubic queue RED limit 50 tcp 8 step 0 kbps 448 seed 1 seconds 100 packets "" access 1 minrto ""}
 array set o $argv
 ns-random $o(seed)
 remove-all-packet-headers
@@ -22,8 +23,8 @@ $starts seed $o(seed)
 for {set i 0} {$i < 10} {incr i} {
     set from [$sim node]
     set to [$sim node]
-    $sim duplex-link $from $left 10Mb 1ms DropTail
-    $sim duplex-link $right $to 10Mb [expr {1 + $i * $o(step)}]ms DropTail
+    $sim duplex-link $from $left 10Mb $o(access)ms DropTail
+    $sim duplex-link $right $to 10Mb [expr {$o(access) + $i * $o(step)}]ms DropTail
     foreach {a b} [list $from $left $left $from $right $to $to $right] {$sim queue-limit $a $b 5000}
     if {$o(packets) ne "" && ($i == 0 || $i == 9)} {
         $sim trace-queue $from $left $packets
@@ -32,6 +33,7 @@ for {set i 0} {$i < 10} {incr i} {
     if {$i < $o(tcp)} {
         set agent [new Agent/TCP/Linux]
         $agent set timestamps_ true
+        if {$o(minrto) ne ""} {$agent set minrto_ $o(minrto)}
         set sink [new Agent/TCPSink/Sack1]
         $sink set ts_echo_rfc1323_ true
         $sim at 0 "$agent select_ca $o(cc)"
@@ -60,7 +62,7 @@ proc finish {} {
     puts "figures goodput_kbps [expr {$acked * 1460 * 8e-3 / $o(seconds)}]\
         util_pct [expr {[$monitor set bdepartures_] * 8 / 15e3 / $o(seconds)}]\
         drop_pct [expr {100.0 * [$monitor set pdrops_] / [$monitor set parrivals_]}]\
-        queue_ms [expr {8e3 * [$waiting set sum_] / 1.5e6 / $o(seconds)}]"
+        drops [$monitor set pdrops_] queue_ms [expr {8e3 * [$waiting set sum_] / 1.5e6 / $o(seconds)}]"
     if {$o(packets) ne ""} {close $packets}
     exit 0
 }
