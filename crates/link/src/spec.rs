@@ -629,6 +629,7 @@ mod tests {
         spec.set("up.loss", "random").unwrap();
         spec.set("up.reorder", "late").unwrap();
         spec.set("up.duplicate", "0.5").unwrap();
+        spec.set("up.sleep", "radio:idle=10s,wake=1.6s").unwrap();
         let table = toml::Table::try_from(&spec).unwrap();
         let mut written: Vec<_> = table["up"]
             .as_table()
