@@ -1,9 +1,10 @@
 //! Whether our server is reached over IPv6 as well as over IPv4, how fast, and what of IPv6 gets through.
 
 use crate::clock::{Clock, mono_ns};
+use crate::craft::CraftError;
 use crate::listeners::Listeners;
+use crate::load::Peer;
 use crate::load::kernel::random_bytes;
-use crate::load::{LoadError, Peer};
 use crate::timestamp::set_whole;
 use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};
@@ -45,23 +46,6 @@ impl Plan {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum V6Error {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error("cannot {what}: {source}")]
-    Socket {
-        what: &'static str,
-        source: io::Error,
-    },
-    #[error("interrupted")]
-    Interrupted,
-}
-
-fn failed(what: &'static str) -> impl Fn(io::Error) -> V6Error {
-    move |source| V6Error::Socket { what, source }
-}
-
 /// One version of IP: its listeners, by their numbers.
 struct Family {
     version: u8,
@@ -88,7 +72,7 @@ pub fn run(
     clock: Clock,
     rows: &Sender<Row>,
     going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), V6Error> {
+) -> Result<(), CraftError> {
     let proof: [u8; 16] = random_bytes();
     let wanted = [
         (Transport::Tcp, Place::V4),
@@ -151,11 +135,11 @@ impl Run<'_> {
             .send(note.event(self.clock.unix_ns(), "server").into());
     }
 
-    fn stage(&mut self, stage: &str) -> Result<(), V6Error> {
+    fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
         if (self.going_on)(stage) {
             Ok(())
         } else {
-            Err(V6Error::Interrupted)
+            Err(CraftError::Interrupted)
         }
     }
 
@@ -205,7 +189,7 @@ impl Run<'_> {
     }
 
     /// Both versions in turn, so that whatever else goes on meets both.
-    fn times(&mut self, plan: &Plan, families: &mut [Family]) -> Result<(), V6Error> {
+    fn times(&mut self, plan: &Plan, families: &mut [Family]) -> Result<(), CraftError> {
         for seq in 0..i64::from(plan.count) {
             for family in families.iter_mut() {
                 if family.silent >= GIVEN_UP_AFTER {
@@ -222,7 +206,7 @@ impl Run<'_> {
                 }
                 if let Ok(at) = self.listeners.at(family.udp) {
                     let began = mono_ns();
-                    let own = socket(at).map_err(failed("open a UDP socket"))?;
+                    let own = socket(at).map_err(CraftError::socket("open a UDP socket"))?;
                     // What this host refuses to send is as lost as what the line loses.
                     let _ = own.send(self.listeners.token());
                     let proof = &self.proof;
@@ -240,25 +224,28 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn own(&self, listener: usize) -> Result<UdpSocket, V6Error> {
-        let at = self.listeners.at(listener).map_err(|why| V6Error::Socket {
-            what: "use the server's port",
-            source: io::Error::other(why.to_owned()),
-        })?;
-        socket(at).map_err(failed("open a UDP socket"))
+    fn own(&self, listener: usize) -> Result<UdpSocket, CraftError> {
+        let at = self
+            .listeners
+            .at(listener)
+            .map_err(|why| CraftError::Socket {
+                what: "use the server's port",
+                source: io::Error::other(why.to_owned()),
+            })?;
+        socket(at).map_err(CraftError::socket("open a UDP socket"))
     }
 
     /// How many datagrams of this length have come to that port.
-    fn came(&self, listener: usize, len: usize) -> Result<usize, V6Error> {
+    fn came(&self, listener: usize, len: usize) -> Result<usize, CraftError> {
         let all = self.listeners.report()?;
         let its = all.iter().filter(|a| a.listener == listener as u32);
         Ok(its.filter(|a| a.len as usize == len).count())
     }
 
-    fn fragments(&mut self, listener: usize) -> Result<(), V6Error> {
+    fn fragments(&mut self, listener: usize) -> Result<(), CraftError> {
         self.stage("datagrams in pieces")?;
         let own = self.own(listener)?;
-        set_whole(own.as_raw_fd(), true, false).map_err(failed("allow pieces"))?;
+        set_whole(own.as_raw_fd(), true, false).map_err(CraftError::socket("allow pieces"))?;
         let token = self.listeners.token().to_vec();
         let mut large = token.clone();
         large.resize(LARGE, b'.');
@@ -274,7 +261,9 @@ impl Run<'_> {
             }
             up[i] = self.came(listener, payload.len())? > before;
         }
-        let here = own.local_addr().map_err(failed("read our own address"))?;
+        let here = own
+            .local_addr()
+            .map_err(CraftError::socket("read our own address"))?;
         let all = self.listeners.report()?;
         let from = all.iter().rev().find(|a| a.listener == listener as u32);
         let to = from.and_then(|a| a.from).unwrap_or(here);
@@ -302,7 +291,12 @@ impl Run<'_> {
     }
 
     /// Sends packets of these sizes uncut, twice each; gives those that arrived.
-    fn sizes(&self, own: &UdpSocket, listener: usize, sizes: &[u32]) -> Result<Vec<u32>, V6Error> {
+    fn sizes(
+        &self,
+        own: &UdpSocket,
+        listener: usize,
+        sizes: &[u32],
+    ) -> Result<Vec<u32>, CraftError> {
         for _ in 0..2 {
             for size in sizes {
                 let mut payload = vec![b'.'; (size - HEADERS) as usize];
@@ -324,11 +318,11 @@ impl Run<'_> {
         Ok(came)
     }
 
-    fn path_mtu(&mut self, listener: usize) -> Result<(), V6Error> {
+    fn path_mtu(&mut self, listener: usize) -> Result<(), CraftError> {
         self.stage("the largest packet")?;
         let own = self.own(listener)?;
         let interface = known_mtu(&own);
-        set_whole(own.as_raw_fd(), true, true).map_err(failed("forbid pieces"))?;
+        set_whole(own.as_raw_fd(), true, true).map_err(CraftError::socket("forbid pieces"))?;
         let coarse: Vec<u32> = (LEAST_MTU..=MOST_MTU).step_by(20).collect();
         let first = self.sizes(&own, listener, &coarse)?;
         let mut arrived = first.last().copied();
@@ -352,7 +346,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn extensions(&mut self, listener: usize) -> Result<(), V6Error> {
+    fn extensions(&mut self, listener: usize) -> Result<(), CraftError> {
         self.stage("further headers")?;
         // linux/in6.h; RFC 8200 sections 4.3 and 4.6, eight bytes of padding each.
         for (header, option) in [("hop-by-hop options", 54), ("destination options", 59)] {

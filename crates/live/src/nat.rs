@@ -2,9 +2,10 @@
 //! ports and addresses of our server, which says where each came from, and which sends some unasked.
 
 use crate::clock::{Clock, mono_ns};
+use crate::craft::CraftError;
 use crate::listeners::Listeners;
+use crate::load::Peer;
 use crate::load::kernel::random_bytes;
-use crate::load::{LoadError, Peer};
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
 use base::record::Row;
@@ -37,23 +38,6 @@ impl Plan {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum NatError {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error("cannot {what}: {source}")]
-    Socket {
-        what: &'static str,
-        source: io::Error,
-    },
-    #[error("interrupted")]
-    Interrupted,
-}
-
-fn failed(what: &'static str) -> impl Fn(io::Error) -> NatError {
-    move |source| NatError::Socket { what, source }
-}
-
 /// Order of the listeners at the server.
 const FARS: [Far; 3] = [Far::Same, Far::OtherPort, Far::OtherAddress];
 
@@ -82,7 +66,7 @@ pub fn run(
     clock: Clock,
     rows: &Sender<Row>,
     going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), NatError> {
+) -> Result<(), CraftError> {
     let proof: [u8; 16] = random_bytes();
     let wanted = [Place::Here, Place::Here, Place::Elsewhere].map(|place| Wanted {
         answer: proof.to_vec(),
@@ -100,7 +84,7 @@ pub fn run(
         local: run
             .listeners
             .local()
-            .map_err(failed("read our own address"))?,
+            .map_err(CraftError::socket("read our own address"))?,
         external: run.listeners.listening.from,
     };
     run.note(&connected);
@@ -124,17 +108,17 @@ impl Run<'_> {
             .send(note.event(self.clock.unix_ns(), "server").into());
     }
 
-    fn stage(&mut self, stage: &str) -> Result<(), NatError> {
+    fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
         if (self.going_on)(stage) {
             Ok(())
         } else {
-            Err(NatError::Interrupted)
+            Err(CraftError::Interrupted)
         }
     }
 
     /// A fresh socket, at the address that leads to the server.
-    fn own(&self, number: u32) -> Result<Own, NatError> {
-        let toward = self.listeners.at(0).map_err(|why| NatError::Socket {
+    fn own(&self, number: u32) -> Result<Own, CraftError> {
+        let toward = self.listeners.at(0).map_err(|why| CraftError::Socket {
             what: "use the server's port",
             source: io::Error::other(why.to_owned()),
         })?;
@@ -151,7 +135,7 @@ impl Run<'_> {
             let local = socket.local_addr()?;
             Ok((socket, local))
         };
-        let (socket, local) = made().map_err(failed("open a UDP socket"))?;
+        let (socket, local) = made().map_err(CraftError::socket("open a UDP socket"))?;
         Ok(Own {
             socket,
             number,
@@ -167,7 +151,7 @@ impl Run<'_> {
     }
 
     /// Sends until the server's answer is here; whether it came.
-    fn ask(&mut self, own: &Own, far: usize) -> Result<bool, NatError> {
+    fn ask(&mut self, own: &Own, far: usize) -> Result<bool, CraftError> {
         let Ok(to) = self.listeners.at(far) else {
             return Ok(false);
         };
@@ -203,7 +187,7 @@ impl Run<'_> {
         own: &Own,
         far: usize,
         answered: bool,
-    ) -> Result<Option<SocketAddr>, NatError> {
+    ) -> Result<Option<SocketAddr>, CraftError> {
         let all = self.listeners.report()?;
         let external = self.external(&all, own, far);
         self.note(&NatNote::Mapped {
@@ -217,7 +201,7 @@ impl Run<'_> {
     }
 
     /// RFC 5780 section 4.3: one socket to several ports and addresses.
-    fn mapping(&mut self) -> Result<(), NatError> {
+    fn mapping(&mut self) -> Result<(), CraftError> {
         self.stage("how ports are mapped")?;
         let own = self.own(0)?;
         for far in 0..FARS.len() {
@@ -230,7 +214,7 @@ impl Run<'_> {
     }
 
     /// RFC 5780 section 4.4: a socket that has sent to one port only hears from others, or does not.
-    fn filtering(&mut self) -> Result<(), NatError> {
+    fn filtering(&mut self) -> Result<(), CraftError> {
         self.stage("who may send back")?;
         let own = self.own(1)?;
         let answered = self.ask(&own, 0)?;
@@ -261,7 +245,7 @@ impl Run<'_> {
     }
 
     /// Fresh sockets, and the first of them again and again.
-    fn alternating(&mut self, plan: &Plan) -> Result<(), NatError> {
+    fn alternating(&mut self, plan: &Plan) -> Result<(), CraftError> {
         let pause = plan.during / u64::from(plan.sockets.max(1));
         let first = self.own(10)?;
         for i in 0..plan.sockets {
@@ -279,7 +263,7 @@ impl Run<'_> {
     }
 
     /// RFC 4787 section 6: two sockets here by their external addresses.
-    fn hairpin(&mut self) -> Result<(), NatError> {
+    fn hairpin(&mut self) -> Result<(), CraftError> {
         self.stage("whether hosts inside reach each other by outside addresses")?;
         let (a, b) = (self.own(1000)?, self.own(1001)?);
         let answered = self.ask(&a, 0)?;

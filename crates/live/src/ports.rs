@@ -1,9 +1,10 @@
 //! Which ports of our server can be reached: it opens them for a while, we knock, and both say what they saw.
 
 use crate::clock::{Clock, mono_ns};
+use crate::craft::CraftError;
 use crate::listeners::Listeners;
+use crate::load::Peer;
 use crate::load::kernel::random_bytes;
-use crate::load::{LoadError, Peer};
 use base::noted::Noted;
 use base::noted::ports::{Back, PortNote};
 use base::record::Row;
@@ -33,14 +34,6 @@ impl Plan {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum PortsError {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error("interrupted")]
-    Interrupted,
-}
-
 /// What this end saw of one port.
 struct Knocked {
     connected: bool,
@@ -57,14 +50,14 @@ pub fn run(
     clock: Clock,
     rows: &Sender<Row>,
     going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), PortsError> {
+) -> Result<(), CraftError> {
     let tcp = plan.tcp.iter().map(|p| (Transport::Tcp, *p));
     let all: Vec<(Transport, u16)> = tcp
         .chain(plan.udp.iter().map(|p| (Transport::Udp, *p)))
         .collect();
     for some in all.chunks(MOST_LISTENERS) {
         if !going_on("knocking at ports") {
-            return Err(PortsError::Interrupted);
+            return Err(CraftError::Interrupted);
         }
         let proof: [u8; 16] = random_bytes();
         let wanted = some.iter().map(|(transport, port)| Wanted {

@@ -274,12 +274,7 @@ impl Run<'_> {
                 server: peer.server,
             });
         }
-        let info = || {
-            TcpInfo::read(&stream).map_err(|source| CraftError::Socket {
-                what: "read TCP_INFO",
-                source,
-            })
-        };
+        let info = || TcpInfo::read(&stream).map_err(CraftError::socket("read TCP_INFO"));
         let first = info()?;
         let before = first.bytes_acked().unwrap_or(0);
         let again = first.sender().retransmits;

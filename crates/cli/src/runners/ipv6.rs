@@ -1,8 +1,7 @@
 //! Both versions of IP to the same server.
 
 use super::{Run, own};
-use live::craft::CraftError;
-use live::ipv6::{self, Plan, V6Error};
+use live::ipv6::{self, Plan};
 
 pub fn run(mut run: Run) -> anyhow::Result<()> {
     let plan = Plan {
@@ -12,9 +11,11 @@ pub fn run(mut run: Run) -> anyhow::Result<()> {
     run.afford("ipv6", plan.cost())?;
     let (peer, clock, rows) = (run.peer(), run.clock, run.rows.clone());
     let whole = plan.interval * u64::from(plan.count);
-    let result = ipv6::run(&plan, &peer, clock, &rows, &mut own(&mut run, whole));
-    match result {
-        Err(V6Error::Interrupted) => Err(CraftError::Interrupted.into()),
-        other => Ok(other?),
-    }
+    Ok(ipv6::run(
+        &plan,
+        &peer,
+        clock,
+        &rows,
+        &mut own(&mut run, whole),
+    )?)
 }

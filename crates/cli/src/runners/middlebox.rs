@@ -2,8 +2,7 @@
 
 use super::{Run, own};
 use base::Duration;
-use live::craft::CraftError;
-use live::middlebox::{self, BoxError, Plan};
+use live::middlebox::{self, Plan};
 
 pub fn run(mut run: Run) -> anyhow::Result<()> {
     let port = |key: &str| run.words.count(key) as u16;
@@ -20,9 +19,5 @@ pub fn run(mut run: Run) -> anyhow::Result<()> {
     }
     let (peer, clock, rows) = (run.peer(), run.clock, run.rows.clone());
     let mut going_on = own(&mut run, Duration::from_secs(5));
-    let result = middlebox::run(&plan, &peer, clock, &rows, &mut going_on);
-    match result {
-        Err(BoxError::Interrupted) => Err(CraftError::Interrupted.into()),
-        other => Ok(other?),
-    }
+    Ok(middlebox::run(&plan, &peer, clock, &rows, &mut going_on)?)
 }

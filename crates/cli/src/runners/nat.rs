@@ -1,8 +1,7 @@
 //! How addresses are translated on the way to the server.
 
 use super::{Run, own};
-use live::craft::CraftError;
-use live::nat::{self, NatError, Plan};
+use live::nat::{self, Plan};
 
 pub fn run(mut run: Run) -> anyhow::Result<()> {
     let plan = Plan {
@@ -12,9 +11,11 @@ pub fn run(mut run: Run) -> anyhow::Result<()> {
     run.afford("nat", plan.cost())?;
     let (peer, clock, rows) = (run.peer(), run.clock, run.rows.clone());
     let whole = plan.during;
-    let result = nat::run(&plan, &peer, clock, &rows, &mut own(&mut run, whole));
-    match result {
-        Err(NatError::Interrupted) => Err(CraftError::Interrupted.into()),
-        other => Ok(other?),
-    }
+    Ok(nat::run(
+        &plan,
+        &peer,
+        clock,
+        &rows,
+        &mut own(&mut run, whole),
+    )?)
 }

@@ -2,8 +2,7 @@
 
 use super::{Run, own};
 use base::words::Value;
-use live::craft::CraftError;
-use live::ports::{self, Plan, PortsError};
+use live::ports::{self, Plan};
 
 /// Of either transport: the server opens 64 at once.
 const MOST: usize = 256;
@@ -33,9 +32,11 @@ pub fn run(mut run: Run) -> anyhow::Result<()> {
     run.afford("ports", plan.cost())?;
     let (peer, clock, rows) = (run.peer(), run.clock, run.rows.clone());
     let whole = plan.patience * 2;
-    let result = ports::run(&plan, &peer, clock, &rows, &mut own(&mut run, whole));
-    match result {
-        Err(PortsError::Interrupted) => Err(CraftError::Interrupted.into()),
-        other => Ok(other?),
-    }
+    Ok(ports::run(
+        &plan,
+        &peer,
+        clock,
+        &rows,
+        &mut own(&mut run, whole),
+    )?)
 }

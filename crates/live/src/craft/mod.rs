@@ -118,8 +118,11 @@ pub enum CraftError {
     Interrupted,
 }
 
-fn socket_error(what: &'static str) -> impl Fn(io::Error) -> CraftError {
-    move |source| CraftError::Socket { what, source }
+impl CraftError {
+    /// For `map_err`: `what` could not be done with a socket of ours.
+    pub fn socket(what: &'static str) -> impl Fn(io::Error) -> CraftError {
+        move |source| CraftError::Socket { what, source }
+    }
 }
 
 /// Asks `next` what to send until it has nothing more; it sees every train so far. Runs in the calling thread's
@@ -358,8 +361,8 @@ impl Run<'_> {
         } else {
             ([0u16; 8], 0).into()
         };
-        let socket =
-            passage::socket(any, far).map_err(socket_error("open a UDP socket for a train"))?;
+        let socket = passage::socket(any, far)
+            .map_err(CraftError::socket("open a UDP socket for a train"))?;
         let began = mono_ns();
         let ready = loop {
             passage::hello(&socket, token);
@@ -534,13 +537,13 @@ impl End<'_> {
                 .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
             !self.stop.load(Ordering::Relaxed)
         })
-        .map_err(socket_error("send a train"))?;
+        .map_err(CraftError::socket("send a train"))?;
         if left.cut {
             return Err(CraftError::Interrupted);
         }
         { stream }
             .write_all(&finished(left.stamps.len() as u64))
-            .map_err(socket_error("tell the server that a train has left"))?;
+            .map_err(CraftError::socket("tell the server that a train has left"))?;
         let here = Stamps {
             stamps: left.stamps,
             refused: left.refused,
@@ -568,7 +571,7 @@ impl End<'_> {
                 && count < program.count()
                 && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
         })
-        .map_err(socket_error("receive a train"))?;
+        .map_err(CraftError::socket("receive a train"))?;
         let here = Stamps {
             stamps: arrived.stamps,
             overflowed: arrived.overflowed,

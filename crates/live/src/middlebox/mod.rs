@@ -5,9 +5,10 @@ mod messages;
 mod syn;
 
 use crate::clock::{Clock, mono_ns};
+use crate::craft::CraftError;
 use crate::listeners::Listeners;
+use crate::load::Peer;
 use crate::load::kernel::random_bytes;
-use crate::load::{LoadError, Peer};
 use crate::timestamp::set_whole;
 use crate::traffic::interface_towards;
 use base::noted::Noted;
@@ -47,19 +48,6 @@ impl Plan {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum BoxError {
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    #[error("cannot {what}: {source}")]
-    Socket {
-        what: &'static str,
-        source: io::Error,
-    },
-    #[error("interrupted")]
-    Interrupted,
-}
-
 struct Run<'a> {
     plan: &'a Plan,
     peer: &'a Peer,
@@ -80,7 +68,7 @@ pub fn run(
     clock: Clock,
     rows: &Sender<Row>,
     going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), BoxError> {
+) -> Result<(), CraftError> {
     let mut run = Run {
         plan,
         peer,
@@ -115,16 +103,16 @@ impl Run<'_> {
             .send(note.event(self.clock.unix_ns(), subject).into());
     }
 
-    fn stage(&mut self, stage: &str) -> Result<(), BoxError> {
+    fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
         if (self.going_on)(stage) {
             Ok(())
         } else {
-            Err(BoxError::Interrupted)
+            Err(CraftError::Interrupted)
         }
     }
 
     /// The same message on the port that is watched and on one that stands for nothing.
-    fn exchange(&mut self, message: Message, stage: &str) -> Result<(), BoxError> {
+    fn exchange(&mut self, message: Message, stage: &str) -> Result<(), CraftError> {
         self.stage(stage)?;
         let letter = Letter::of(message);
         let port = match message {
@@ -149,10 +137,12 @@ impl Run<'_> {
             };
             let back = match (&at, letter.transport) {
                 (Ok(at), Transport::Tcp) => talk(*at, &sent),
-                (Ok(at), Transport::Udp) => ask(*at, &sent).map_err(|source| BoxError::Socket {
-                    what: "open a UDP socket",
-                    source,
-                })?,
+                (Ok(at), Transport::Udp) => {
+                    ask(*at, &sent).map_err(|source| CraftError::Socket {
+                        what: "open a UDP socket",
+                        source,
+                    })?
+                }
                 (Err(_), _) => Back::default(),
             };
             let left = watch.and_then(Watch::first);
@@ -207,7 +197,7 @@ impl Run<'_> {
     }
 
     /// Datagrams that do not fit into one packet, each way.
-    fn fragments(&mut self) -> Result<(), BoxError> {
+    fn fragments(&mut self) -> Result<(), CraftError> {
         self.stage("datagrams in pieces")?;
         let proof: [u8; 16] = random_bytes();
         let wanted = Wanted {
@@ -218,11 +208,8 @@ impl Run<'_> {
         let Ok(at) = listeners.at(0) else {
             return Ok(());
         };
-        let failed = |source| BoxError::Socket {
-            what: "open a UDP socket",
-            source,
-        };
-        let socket = socket(at).map_err(failed)?;
+        let failed = CraftError::socket("open a UDP socket");
+        let socket = socket(at).map_err(&failed)?;
         set_whole(socket.as_raw_fd(), at.is_ipv6(), false).map_err(failed)?;
         let token = listeners.token().to_vec();
         let mut large = token.clone();

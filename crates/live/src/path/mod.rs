@@ -66,10 +66,6 @@ pub enum PathError {
     Probe(#[from] ProbeError),
 }
 
-fn socket(what: &'static str) -> impl Fn(io::Error) -> CraftError {
-    move |source| CraftError::Socket { what, source }
-}
-
 /// Traces until all phases are over. Runs in the calling thread's network namespace.
 ///
 /// # Errors
@@ -103,10 +99,11 @@ pub fn run(
         false => Some(run.agree()?),
     };
     let server = peer.server.ip().to_canonical();
-    let mut tracer =
-        Tracer::open(server, plan.hops, clock, rows.clone()).map_err(socket("trace the route"))?;
+    let mut tracer = Tracer::open(server, plan.hops, clock, rows.clone())
+        .map_err(CraftError::socket("trace the route"))?;
     let found = run.discover(&mut tracer);
-    let rounds = Rounds::start(tracer, plan.interval, clock).map_err(socket("start a thread"))?;
+    let rounds = Rounds::start(tracer, plan.interval, clock)
+        .map_err(CraftError::socket("start a thread"))?;
     let result = found.and_then(|()| run.phases(&rounds, agreed.as_ref()));
     let (tracer, failed) = rounds.stop();
     if let Some(agreed) = agreed {
@@ -117,10 +114,7 @@ pub fn run(
     tracer.finish();
     traffic.stop();
     result?;
-    failed.map_err(|source| {
-        let what = "send towards the hops";
-        CraftError::Socket { what, source }.into()
-    })
+    Ok(failed.map_err(CraftError::socket("send towards the hops"))?)
 }
 
 struct Run<'a> {
@@ -157,7 +151,7 @@ impl Run<'_> {
             at_once: 8,
         };
         let foreign = ForeignProbe::start(foreign, self.clock, self.rows.clone())
-            .map_err(socket("start fresh connections"))?;
+            .map_err(CraftError::socket("start fresh connections"))?;
         Ok(Agreed { prober, foreign })
     }
 
@@ -203,7 +197,7 @@ impl Run<'_> {
             let began = self.clock.now();
             tracer
                 .round(tried)
-                .map_err(socket("send towards the hops"))?;
+                .map_err(CraftError::socket("send towards the hops"))?;
             tracer.listen(FIRST, true);
             let took = self.clock.now() - began;
             self.tick(
