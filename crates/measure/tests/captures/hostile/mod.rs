@@ -1,4 +1,6 @@
 //! Damaged and forged captures: the corpus is kept in `tests/corpus`, and every run damages it anew in the same way.
+//! All of it is our own: packets between two namespaces (10.77.0.0/16, fd77::/16; 10.0.0.0/8 built by hand), written in
+//! each of the formats that the names say.
 //! `cargo run --release -p tailback-measure --example fuzz_captures FOLDER SECONDS` goes on for longer.
 
 mod mutate;
