@@ -280,6 +280,9 @@ fn unit_name(unit: Unit) -> String {
         Unit::Choice(words) => words.join(" or "),
         Unit::Address => "address".to_owned(),
         Unit::Name => "name".to_owned(),
+        Unit::Url => "web address".to_owned(),
+        Unit::Text => "text".to_owned(),
+        Unit::List(Unit::Url) => "list of web addresses".to_owned(),
         Unit::List(Unit::Address) => "list of addresses".to_owned(),
         Unit::List(unit) => format!("list of {}s", unit_name(*unit).trim_end_matches('s')),
     }
@@ -297,7 +300,12 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
         let default = p.default.unwrap_or("not set");
         let (doc, after) = (cell(p.doc), cell(p.section));
         let (from, to) = match p.unit {
-            Unit::Choice(_) | Unit::Address | Unit::Name | Unit::List(Unit::Address) => ("", ""),
+            Unit::Choice(_)
+            | Unit::Address
+            | Unit::Name
+            | Unit::Url
+            | Unit::Text
+            | Unit::List(Unit::Address | Unit::Url) => ("", ""),
             _ => (p.min, p.max),
         };
         writeln!(

@@ -29,6 +29,11 @@ pub enum Unit {
     Address,
     /// A name as the DNS has them: `www.example.org`.
     Name,
+    /// A web address, `http://www.example.org/` or `https://…`. What the little language reads itself is written
+    /// as `%2C` (a comma) and `%3B` (a semicolon).
+    Url,
+    /// Any text without a comma, such as the path of a program.
+    Text,
     /// Several of these, such as `0.5; 1; 1.5`.
     List(&'static Unit),
 }
@@ -232,10 +237,14 @@ impl Words {
     }
 
     pub fn duration(&self, key: &str) -> Duration {
-        match self.get(key) {
-            Some(Value::Duration(d)) => d,
+        self.duration_if_set(key)
+            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
+    }
+    pub fn duration_if_set(&self, key: &str) -> Option<Duration> {
+        self.get(key).map(|v| match v {
+            Value::Duration(d) => d,
             other => panic!("{}: {key} is {other:?}, not a duration", self.entry.name),
-        }
+        })
     }
     pub fn bytes(&self, key: &str) -> Bytes {
         self.bytes_if_set(key)
@@ -353,7 +362,7 @@ impl Parameter {
         };
         let bounded = !matches!(
             unit,
-            Unit::Choice(_) | Unit::Switch | Unit::Address | Unit::Name
+            Unit::Choice(_) | Unit::Switch | Unit::Address | Unit::Name | Unit::Url | Unit::Text
         );
         if bounded && (value.below(&bound(self.min)) || bound(self.max).below(&value)) {
             return Err(WordsError::OutOfRange {
@@ -441,6 +450,18 @@ impl Unit {
                     .then(|| Value::Text(plain.into()))
                     .ok_or_else(|| format!("\"{text}\" is no name, such as \"www.example.org\""))
             }
+            Unit::Url => {
+                let rest = text
+                    .strip_prefix("http://")
+                    .or(text.strip_prefix("https://"));
+                let known = rest.is_some_and(|r| !r.is_empty() && !r.starts_with('/'))
+                    && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+                known.then(|| Value::Text(text.into())).ok_or_else(|| {
+                    format!("\"{text}\" is no web address, such as \"https://www.example.org/\"")
+                })
+            }
+            Unit::Text if text.is_empty() => Err("it is empty".into()),
+            Unit::Text => Ok(Value::Text(text.into())),
             Unit::List(unit) => {
                 let parts = text.split(';').map(|part| unit.read(part.trim()));
                 parts.collect::<Result<_, _>>().map(Value::List)
@@ -604,7 +625,21 @@ mod tests {
         for text in ["", "a..b", "a b.example", "exa;mple"] {
             assert!(read(Unit::Name, text).is_err(), "{text}");
         }
-        assert!(read(Unit::Name, &"x".repeat(64)).is_err());
+        let long = "x".repeat(64);
+        assert!(read(Unit::Name, &long).is_err());
+        for text in ["http://a", "https://a.example:8080/b?c=d;e#f"] {
+            assert!(read(Unit::Url, text).is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "a.example",
+            "ftp://a",
+            "http://",
+            "https:///b",
+            "http://a b",
+        ] {
+            assert!(read(Unit::Url, text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Kinds of probe that do not send crafted trains: who gets their rows. A kind is in this table by its name.
 
+mod collapse;
 mod dns;
 mod ipv6;
 mod middlebox;
 mod nat;
+mod page;
 mod ports;
 
 use base::record::{Direction, Row};
@@ -17,6 +19,7 @@ use live::probe::{ProbePlan, Prober};
 use live::tcp;
 use measure::wire::Key;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 
 /// What a runner is given. It runs in the network namespace that it shall measure from.
@@ -32,6 +35,8 @@ pub struct Run<'a> {
     pub own_namespace: bool,
     pub clock: Clock,
     pub rows: Sender<Row>,
+    /// The recording's directory, for what is no table.
+    pub recording: &'a Path,
     pub watch: &'a mut (dyn live::craft::Watch + Send),
 }
 
@@ -49,6 +54,8 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("ipv6", ipv6::run),
     ("ports", ports::run),
     ("middlebox", middlebox::run),
+    ("page", page::run),
+    ("collapse", collapse::run),
 ];
 
 pub fn of(kind: &str) -> Option<Runner> {

@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod clock;
+pub mod collapse;
 pub mod craft;
 pub mod dns;
 pub mod emulate;
@@ -13,6 +14,7 @@ pub mod load;
 pub mod middlebox;
 pub mod monitor;
 pub mod nat;
+pub mod page;
 pub mod path;
 pub mod ports;
 pub mod probe;

@@ -2,8 +2,8 @@
 //! table loop over it.
 
 use super::{
-    answer::Outcome, buffer, burst, capacity, dns, envelope, ipv6, middlebox, nat, path, ports,
-    radio, rtt, sizes, spacing, sweep, tcp,
+    answer::Outcome, buffer, burst, capacity, collapse, dns, envelope, ipv6, middlebox, nat, page,
+    path, ports, radio, rtt, sizes, spacing, sweep, tcp,
 };
 use base::program::{Sending, Train};
 use base::record::Recording;
@@ -47,6 +47,8 @@ pub const PROBES: &[Spec] = &[
     ipv6::SPEC,
     ports::SPEC,
     middlebox::SPEC,
+    page::SPEC,
+    collapse::SPEC,
 ];
 
 /// A parameter in one line; `bounds` are empty where its unit has none.

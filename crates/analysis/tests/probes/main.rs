@@ -5,6 +5,7 @@ mod burst;
 mod capacity;
 mod dns;
 mod envelope;
+mod page;
 mod path;
 mod radio;
 mod sizes;

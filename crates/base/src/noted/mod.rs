@@ -2,10 +2,12 @@
 //!
 //! The room that sends writes them and the one that answers reads them; the shapes in between are here.
 
+pub mod collapse;
 pub mod dns;
 pub mod ipv6;
 pub mod middlebox;
 pub mod nat;
+pub mod page;
 pub mod ports;
 
 use crate::record::{Event, Recording};

@@ -170,13 +170,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let kind = args.probe.kind();
     if !args.json {
         eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
-        if matches!(kind.how, How::Crafted(_)) || matches!(kind.entry.name, "path" | "tcp") {
+        if matches!(kind.how, How::Crafted(_))
+            || matches!(kind.entry.name, "path" | "tcp" | "page" | "collapse")
+        {
             eprintln!("Sends at most {:.3} in all (--budget).", args.budget);
         }
     }
     let result = match server {
-        Some(server) => probe(&args, server, key, clock, &recorder, &mut terminal),
-        None => embedded(&args, &links, key, clock, &recorder, &mut terminal),
+        Some(server) => probe(&args, server, key, clock, (&recorder, &path), &mut terminal),
+        None => embedded(&args, &links, key, clock, (&recorder, &path), &mut terminal),
     };
     terminal.done();
     let (mut recording, writer, written) = recorder.finish();
@@ -197,7 +199,7 @@ fn probe(
     server: SocketAddr,
     key: Option<Vec<u8>>,
     clock: Clock,
-    recorder: &Recorder,
+    (recorder, path): (&Recorder, &Path),
     watch: &mut Terminal,
 ) -> anyhow::Result<()> {
     let kind = args.probe.kind();
@@ -223,6 +225,7 @@ fn probe(
             own_namespace: args.server.is_none(),
             clock,
             rows: recorder.rows.clone(),
+            recording: path,
             watch,
         });
     }
@@ -237,7 +240,7 @@ fn embedded(
     links: &[LinkSpec],
     key: Option<Vec<u8>>,
     clock: Clock,
-    recorder: &Recorder,
+    (recorder, path): (&Recorder, &Path),
     watch: &mut Terminal,
 ) -> anyhow::Result<()> {
     let options = emulate::Options {
@@ -263,7 +266,7 @@ fn embedded(
         .transpose()?;
     let result = emulation
         .near()
-        .run(|| probe(args, address, key, clock, recorder, watch))?;
+        .run(|| probe(args, address, key, clock, (recorder, path), watch))?;
     drop(others);
     server.stop();
     let summary = emulation.stop()?;

@@ -89,7 +89,7 @@ impl Watch for Watchers<'_> {
 }
 
 /// The packets as a file.
-struct Copy {
+pub(super) struct Copy {
     path: PathBuf,
     out: pcapng::Writer<BufWriter<File>>,
     /// What the disk said first; nothing is written after it.
@@ -97,7 +97,12 @@ struct Copy {
 }
 
 impl Copy {
-    fn create(path: &Path, name: &str, link: LinkType, snaplen: u32) -> anyhow::Result<Copy> {
+    pub(super) fn create(
+        path: &Path,
+        name: &str,
+        link: LinkType,
+        snaplen: u32,
+    ) -> anyhow::Result<Copy> {
         let failed = |e: std::io::Error| usage(format!("cannot write {}: {e}", path.display()));
         let file = File::create_new(path).map_err(failed)?;
         let program = format!("tailback {}", env!("CARGO_PKG_VERSION"));
@@ -117,7 +122,7 @@ impl Copy {
         })
     }
 
-    fn packet(&mut self, p: &Passed<'_>) {
+    pub(super) fn packet(&mut self, p: &Passed<'_>) {
         if self.fault.is_some() {
             return;
         }
@@ -132,7 +137,7 @@ impl Copy {
         self.fault = written.err();
     }
 
-    fn close(self) -> anyhow::Result<()> {
+    pub(super) fn close(self) -> anyhow::Result<()> {
         let done = match self.fault {
             Some(e) => Err(e),
             None => self.out.finish().map(drop),

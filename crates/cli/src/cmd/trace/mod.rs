@@ -1,5 +1,6 @@
 //! `tailback trace`: what the packets of a capture say.
 
+mod aside;
 mod ends;
 mod input;
 mod keep;
@@ -14,6 +15,7 @@ mod text;
 mod traffic;
 mod view;
 
+pub use aside::Aside;
 pub use plots::{Span, page, svg};
 pub use recorded::{analyse, made};
 pub use traffic::of as traffic_of;

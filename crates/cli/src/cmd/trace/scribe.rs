@@ -2,10 +2,11 @@
 
 use super::keep::Keep;
 use super::rows;
-use base::record::Segment;
+use base::record::{Row, Segment, Table};
 use measure::capture::frame::{Frame, Tcp, flag};
 use measure::track::{Act, Connection, Watch};
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 
 /// The packet whose acts are being told.
 struct Now {
@@ -16,8 +17,26 @@ struct Now {
     sack: Option<(u32, u32)>,
 }
 
-pub struct Scribe<'k> {
-    keep: &'k mut Keep,
+/// Who takes the rows.
+pub trait Takes {
+    fn push<T: Table>(&mut self, row: T);
+}
+
+impl Takes for Keep {
+    fn push<T: Table>(&mut self, row: T) {
+        Keep::push(self, row);
+    }
+}
+
+impl Takes for Sender<Row> {
+    fn push<T: Table>(&mut self, row: T) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.send(row.into_row());
+    }
+}
+
+pub struct Scribe<'k, K = Keep> {
+    keep: &'k mut K,
     now: Now,
     /// Sequence number of position 0 of each direction that lives and sent something.
     bases: BTreeMap<i64, u32>,
@@ -39,8 +58,15 @@ const NOTHING: Segment = Segment {
     sack_to_bytes: None,
 };
 
-impl<'k> Scribe<'k> {
-    pub fn new(keep: &'k mut Keep) -> Scribe<'k> {
+impl Scribe<'_> {
+    /// Tells the time, UNIX ns, of a capture that goes on.
+    pub fn tick(&mut self, now_ns: i64) {
+        self.keep.tick(now_ns);
+    }
+}
+
+impl<'k, K: Takes> Scribe<'k, K> {
+    pub fn new(keep: &'k mut K) -> Scribe<'k, K> {
         Scribe {
             keep,
             now: Now {
@@ -72,11 +98,6 @@ impl<'k> Scribe<'k> {
         };
     }
 
-    /// Tells the time, UNIX ns, of a capture that goes on.
-    pub fn tick(&mut self, now_ns: i64) {
-        self.keep.tick(now_ns);
-    }
-
     /// The packet is told of: writes its row. One that was captured twice was never told of.
     pub fn end(&mut self) {
         if std::mem::take(&mut self.now.turned) {
@@ -94,7 +115,7 @@ fn first_block(tcp: &Tcp<'_>) -> Option<(u32, u32)> {
     tcp.parse_options().sack().first().copied()
 }
 
-impl Watch for Scribe<'_> {
+impl<K: Takes> Watch for Scribe<'_, K> {
     fn turn(&mut self, connection: u32, direction: usize) {
         if !self.now.turned {
             self.now.turned = true;

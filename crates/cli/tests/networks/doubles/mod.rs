@@ -18,7 +18,12 @@ pub const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
 pub fn line(delay_ms: u32) -> Option<Emulation> {
     let way =
         format!("rate = \"100 Mbit/s\"\nqueue = \"fifo:bytes=1MB\"\ndelay = \"{delay_ms} ms\"");
-    let spec = format!("name = \"test\"\ntitle = \"test\"\n[up]\n{way}\n[down]\n{way}\n");
+    line_of(&way, &way)
+}
+
+/// A line whose directions are these tables of a link's file.
+pub fn line_of(up: &str, down: &str) -> Option<Emulation> {
+    let spec = format!("name = \"test\"\ntitle = \"test\"\n[up]\n{up}\n[down]\n{down}\n");
     let spec = link::LinkSpec::parse(&spec).expect("a link");
     match Emulation::start(&[spec], Options::new(Clock::start())) {
         Ok(emulation) => Some(emulation),

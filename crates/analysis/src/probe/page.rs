@@ -1,0 +1,681 @@
+//! How long pages take to load in a real browser, on the idle line and beside a load, and what a page does to the line.
+//!
+//! **Method.** Iterations of several loads of each page, one of them while our own load fills the line. Nothing is cached:
+//! neither objects, nor connections, nor names. The browser's own figures are used (Navigation Timing's `loadEventEnd`), and
+//! its log for the connections. Probes of a session go on beside them.
+//!
+//! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks",
+//! UTFSM, sections 6.3.4 and 7.4 and tables 5, 6 and 9; A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian
+//! Institute of Technology Delhi 2012, table 3.1.1 (connections of a page, and what schedulers do to long flows).
+//!
+//! **Deviations.** Times between iterations are one parameter: the document waits from half a minute to a minute and a half.
+//!
+//! **Units.** ms; ratios in per cent, as in the document's tables.
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
+use super::registry::{How, NONE, Spec, parameter};
+use crate::answer::Figure;
+use crate::stats;
+use base::noted::Noted;
+use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
+use base::record::{Recording, Status};
+use base::units::significant;
+use base::words::{Entry, Unit, Words};
+use std::collections::BTreeMap;
+
+const DOCUMENT: &str = "document 001, section 6.3.4";
+
+pub const SPEC: Spec = Spec {
+    entry: Entry {
+        name: "page",
+        summary: "How long do pages take to load in a browser, idle and under load, and how many connections do they open?",
+        sources: &[
+            "document 001, section 6.3.4",
+            "document 002, table 3.1.1",
+            "W3C, Navigation Timing Level 2",
+        ],
+        parameters: &[
+            parameter(
+                "url",
+                Unit::List(&Unit::Url),
+                None,
+                NONE,
+                "",
+                "pages to load, such as https://www.example.org/; several are parted by semicolons; a comma is written %2C",
+            ),
+            parameter(
+                "iterations",
+                Unit::Count,
+                Some("5"),
+                ("1", "100"),
+                DOCUMENT,
+                "how many rounds",
+            ),
+            parameter(
+                "loads",
+                Unit::Count,
+                Some("10"),
+                ("1", "1000"),
+                DOCUMENT,
+                "loads of each page in each of them",
+            ),
+            parameter(
+                "loaded",
+                Unit::List(&Unit::Count),
+                Some("2"),
+                ("0", "100"),
+                DOCUMENT,
+                "which iterations have a load beside them; 0 for none",
+            ),
+            parameter(
+                "direction",
+                Unit::Choice(&["up", "down", "both"]),
+                Some("up"),
+                NONE,
+                DOCUMENT,
+                "which way the load goes",
+            ),
+            parameter(
+                "flows",
+                Unit::Count,
+                Some("1"),
+                ("1", "64"),
+                DOCUMENT,
+                "how many flows the load has",
+            ),
+            parameter(
+                "settle",
+                Unit::Duration,
+                Some("30 s"),
+                ("0 s", "3600 s"),
+                DOCUMENT,
+                "how long the load runs before the first page, and how long the line rests between iterations",
+            ),
+            parameter(
+                "patience",
+                Unit::Duration,
+                Some("180 s"),
+                ("1 s", "3600 s"),
+                "",
+                "a page that takes longer counts as failed",
+            ),
+            parameter(
+                "browser",
+                Unit::Text,
+                None,
+                NONE,
+                "",
+                "path of a Chromium or Chrome; the first of chromium, google-chrome and the like in PATH",
+            ),
+            parameter(
+                "trust",
+                Unit::List(&Unit::Text),
+                None,
+                NONE,
+                "",
+                "accept certificates with these keys although nobody vouches for them, for sites of your own: SHA-256 of the public key, base64",
+            ),
+        ],
+    },
+    takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
+    beside_others: false,
+    how: How::Own,
+    answer,
+};
+
+/// Beyond this ratio of loaded to idle a person sees the load. Documents: 10 to 15 times (Gettys), here 1.4 to 25.
+const SLOWED: f64 = 1.5;
+/// A transfer has to take so long for its rate to be compared with itself, ms.
+const LONG_MS: f64 = 2000.0;
+/// The last third of a long transfer that brings less than this share of what the first one brought was slowed down.
+const THROTTLED: f64 = 0.5;
+
+/// What became of one address.
+struct Site<'a> {
+    url: &'a str,
+    loads: Vec<&'a PageLoad>,
+}
+
+impl<'a> Site<'a> {
+    fn good(&self, beside: bool) -> impl Iterator<Item = &'a Loaded> {
+        let these = self.loads.iter().filter(move |l| l.loaded == beside);
+        these.filter_map(|l| match &l.end {
+            PageEnd::Loaded(loaded) => Some(loaded),
+            _ => None,
+        })
+    }
+
+    fn of(&self, beside: bool, f: impl Fn(&Loaded) -> Option<f64>) -> Vec<f64> {
+        self.good(beside).filter_map(f).collect()
+    }
+
+    fn times(&self, iteration: u32) -> Vec<f64> {
+        let these = self.loads.iter().filter(|l| l.iteration == iteration);
+        let loaded = these.filter_map(|l| match &l.end {
+            PageEnd::Loaded(loaded) => Some(loaded.load_ms),
+            _ => None,
+        });
+        loaded.collect()
+    }
+
+    fn count(&self, f: fn(&PageEnd) -> bool) -> usize {
+        self.loads.iter().filter(|l| f(&l.end)).count()
+    }
+
+    fn mean(&self, beside: bool) -> Figure {
+        let of = if beside {
+            "beside a load"
+        } else {
+            "on the idle line"
+        };
+        match self.of(beside, |l| Some(l.load_ms)) {
+            none if none.is_empty() => {
+                Figure::cannot_tell(format!("no load of the page {of} succeeded"))
+            }
+            times => mean_above_zero(&times),
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    stats::moments(values).map(|m| m.mean)
+}
+
+/// The mean with its interval, which for few values of much variance would reach below zero.
+fn mean_above_zero(values: &[f64]) -> Figure {
+    match stats::mean_figure(values) {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: low.max(0.0),
+            high,
+        },
+        none => none,
+    }
+}
+
+/// Per cent of the least that the greatest is.
+fn spread(values: &[f64]) -> Option<f64> {
+    let m = stats::moments(values)?;
+    (m.min > 0.0).then(|| m.max / m.min * 100.0)
+}
+
+fn bounds(f: &Figure) -> Option<(f64, f64, f64)> {
+    match f {
+        Figure::Is { value, low, high } => Some((*value, *low, *high)),
+        Figure::CannotTell { .. } => None,
+    }
+}
+
+/// How many times as long a page takes beside the load.
+fn ratio(idle: &Figure, loaded: &Figure) -> Figure {
+    match (bounds(idle), bounds(loaded)) {
+        (Some((i, i_low, i_high)), Some((l, l_low, l_high))) if i_low > 0.0 => Figure::Is {
+            value: l / i,
+            low: (l_low / i_high).max(0.0),
+            high: l_high / i_low,
+        },
+        (None, _) => Figure::cannot_tell("no load of the page on the idle line succeeded"),
+        (_, None) => Figure::cannot_tell("no load of the page beside a load succeeded"),
+        _ => Figure::cannot_tell("too few loads for an interval"),
+    }
+}
+
+fn seconds(ms: f64) -> String {
+    match ms < 1000.0 {
+        true => format!("{} ms", significant(ms, 3)),
+        false => format!("{} s", significant(ms * 1e-3, 3)),
+    }
+}
+
+fn answer(words: &Words, recording: &Recording) -> Outcome {
+    let notes: Vec<(&str, PageNote)> = PageNote::all_of(recording).collect();
+    let mut by_url: BTreeMap<&str, Vec<&PageLoad>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for (url, note) in &notes {
+        if let PageNote::Load(load) = note {
+            by_url.entry(url).or_insert_with(|| {
+                order.push(*url);
+                Vec::new()
+            });
+            by_url.get_mut(url).into_iter().for_each(|l| l.push(load));
+        }
+    }
+    let sites: Vec<Site> = order
+        .iter()
+        .map(|url| Site {
+            url,
+            loads: by_url.remove(url).unwrap_or_default(),
+        })
+        .collect();
+    if sites.is_empty() {
+        return Outcome::cannot_tell("no page was loaded");
+    }
+    let iterations = words.count("iterations") as u32;
+    let mut outcome = Outcome {
+        tables: tables(&sites, iterations),
+        plots: plots(&sites, iterations),
+        ..Outcome::default()
+    };
+    for (_, note) in &notes {
+        match note {
+            PageNote::Browser { product } => {
+                outcome
+                    .evidence
+                    .push(format!("loaded by {product}, nothing cached"));
+            }
+            PageNote::CutShort { iteration, why } => {
+                outcome
+                    .doubts
+                    .push(format!("iteration {iteration} ended early: {why}"));
+            }
+            PageNote::Load(_) => {}
+        }
+    }
+    let mut said = Vec::new();
+    for (i, site) in sites.iter().enumerate() {
+        let key = match i {
+            0 => String::new(),
+            n => format!("page{}_", n + 1),
+        };
+        said.push(one(site, &key, &mut outcome));
+    }
+    outcome.says = said.join(" ");
+    outcome.evidence.extend(round_trips(&sites, recording));
+    outcome
+}
+
+/// The sentence about one address; its figures, evidence and doubts.
+fn one(site: &Site, key: &str, outcome: &mut Outcome) -> String {
+    let (idle, loaded) = (site.mean(false), site.mean(true));
+    let times = ratio(&idle, &loaded);
+    let tried_beside = site.loads.iter().any(|l| l.loaded);
+    let name = |what: &str| match key {
+        "" => what.to_owned(),
+        _ => format!("{what}, {}", site.url),
+    };
+    let mut figures = Vec::new();
+    let mut add = |k: &str, what: &str, unit, figure| {
+        figures.push(Figured::new(
+            &format!("{key}{k}"),
+            &name(what),
+            unit,
+            figure,
+        ));
+    };
+    add(
+        "idle_ms",
+        "time to load a page, idle",
+        Quantity::Time,
+        idle.clone(),
+    );
+    if tried_beside {
+        add(
+            "loaded_ms",
+            "time to load a page under load",
+            Quantity::Time,
+            loaded.clone(),
+        );
+        add(
+            "ratio",
+            "times as long under load",
+            Quantity::Count,
+            times.clone(),
+        );
+    }
+    let counted = |f: fn(&Loaded) -> Option<f64>| match site.of(false, f) {
+        none if none.is_empty() => Figure::cannot_tell("it was not seen"),
+        seen => mean_above_zero(&seen),
+    };
+    add(
+        "connections_opened",
+        "connections opened by a page",
+        Quantity::Count,
+        counted(|l| l.connections_opened.map(f64::from)),
+    );
+    add(
+        "connections_used",
+        "of those used",
+        Quantity::Count,
+        counted(|l| Some(f64::from(l.connections_used))),
+    );
+    add(
+        "requests",
+        "objects of a page",
+        Quantity::Count,
+        counted(|l| Some(f64::from(l.requests))),
+    );
+    add(
+        "bytes",
+        "bytes of a page",
+        Quantity::Size,
+        counted(|l| Some(l.bytes as f64)),
+    );
+    let kept = long_flows(site);
+    add(
+        "long_flow_share",
+        "last third of a long transfer against its first",
+        Quantity::Share,
+        kept.clone(),
+    );
+    let failed = site.count(|e| !matches!(e, PageEnd::Loaded(_)));
+    add(
+        "failed",
+        "loads that did not succeed",
+        Quantity::Count,
+        Figure::exactly(failed as f64),
+    );
+    outcome.figures.extend(figures);
+    outcome.evidence.extend(connections(site));
+    if let Some(share) = kept.value().filter(|s| *s < THROTTLED) {
+        outcome.evidence.push(format!(
+            "long transfers of {} are slowed down: the last third of their time brings {} % of what the first third did",
+            site.url,
+            significant(share * 100.0, 2)
+        ));
+    }
+    doubts(site, outcome);
+    let page = site.url;
+    match (idle.value(), loaded.value()) {
+        (Some(i), Some(l)) => {
+            // By more than chance, and by more than a person would overlook.
+            let slowed = bounds(&times).is_some_and(|(t, low, _)| t >= SLOWED && low > 1.0);
+            let verdict = match slowed {
+                true => format!("{} times as long", significant(l / i, 2)),
+                false if l / i >= SLOWED => "too few loads to tell that from chance".into(),
+                false => "the load hardly slows it".into(),
+            };
+            let advice = "pages wait behind the load's packets: `tailback test` finds that queue and says how to keep it short";
+            // Once for all pages.
+            if slowed && !outcome.advice.iter().any(|a| a == advice) {
+                outcome.advice.push(advice.into());
+            }
+            format!(
+                "{page} takes {} to load on the idle line and {} under load: {verdict}.",
+                seconds(i),
+                seconds(l)
+            )
+        }
+        (Some(i), None) if !tried_beside => {
+            format!("{page} takes {} to load on the idle line.", seconds(i))
+        }
+        (Some(i), None) => format!(
+            "{page} takes {} to load on the idle line, and does not load under load.",
+            seconds(i)
+        ),
+        (None, Some(l)) => {
+            format!(
+                "{page} takes {} to load under load; on the idle line no load succeeded.",
+                seconds(l)
+            )
+        }
+        (None, ..) => format!(
+            "Cannot tell: no load of {page} succeeded; {}.",
+            reasons(site)
+        ),
+    }
+}
+
+/// Why loads did not succeed, each reason once with its count.
+fn reasons(site: &Site) -> String {
+    let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+    for load in &site.loads {
+        let why = match &load.end {
+            PageEnd::Loaded(_) => continue,
+            PageEnd::TimedOut => "not there in time".to_owned(),
+            PageEnd::Failed { why } => why.clone(),
+            PageEnd::Redirected { to, status } => match status {
+                Some(status) => format!("HTTP {status} leads to {to}: give that address"),
+                None => format!("the page itself leads to {to}: give that address"),
+            },
+        };
+        *counted.entry(why).or_default() += 1;
+    }
+    let said = counted.iter().map(|(why, n)| format!("{n} × {why}"));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+fn doubts(site: &Site, outcome: &mut Outcome) {
+    let failed = site.count(|e| !matches!(e, PageEnd::Loaded(_)));
+    if failed > 0 {
+        outcome.doubts.push(format!(
+            "{failed} of {} loads of {} did not succeed and are in no mean: {}",
+            site.loads.len(),
+            site.url,
+            reasons(site)
+        ));
+    }
+    let all = || site.good(false).chain(site.good(true));
+    let broken = all().filter(|l| l.failed_requests > 0).count();
+    if broken > 0 {
+        outcome.doubts.push(format!(
+            "in {broken} loads of {} some object failed: the page was quicker without it",
+            site.url
+        ));
+    }
+    let cached = all().filter(|l| l.cached_requests > 0).count();
+    if cached > 0 {
+        outcome.doubts.push(format!(
+            "in {cached} loads of {} some object came out of a cache",
+            site.url
+        ));
+    }
+}
+
+/// The median share that the last third of each long enough transfer has of its first.
+fn long_flows(site: &Site) -> Figure {
+    let shares = site.of(false, |l| {
+        let t = l.longest.as_ref().filter(|t| t.took_ms >= LONG_MS)?;
+        let (first, last) = t.thirds_bytes?;
+        (first > 0).then(|| last as f64 / first as f64)
+    });
+    match shares.is_empty() {
+        true => Figure::cannot_tell(format!(
+            "no object whose parts the browser tells of took {} s: give the address of a large one",
+            LONG_MS * 1e-3
+        )),
+        false => stats::quantile_figure(&shares, 0.5),
+    }
+}
+
+/// What a page does, in words.
+fn connections(site: &Site) -> Option<String> {
+    let first = site.good(false).next().or_else(|| site.good(true).next())?;
+    let many = |n: u32, what: &str| match n {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    };
+    let used = first.connections_used;
+    let opened = match first.connections_opened {
+        Some(n) => format!("opens {}, of which it uses {used}", many(n, "connection")),
+        None => format!("uses {}", many(used, "connection")),
+    };
+    Some(format!(
+        "{} asks {} for {} over {} and {opened}",
+        site.url,
+        many(first.hosts, "host"),
+        many(first.requests, "object"),
+        first.protocols.join(", "),
+    ))
+}
+
+/// What the load did to the line: the session's own round trips while pages loaded.
+fn round_trips(sites: &[Site], recording: &Recording) -> Option<String> {
+    let during = |beside: bool| -> Option<f64> {
+        let spans: Vec<(i64, i64)> = sites
+            .iter()
+            .flat_map(|s| &s.loads)
+            .filter(|l| l.loaded == beside)
+            .map(|l| (l.began_ns, l.ended_ns))
+            .collect();
+        let rtts: Vec<f64> = recording
+            .delay
+            .iter()
+            .filter(|d| d.status == Status::Ok)
+            .filter(|d| spans.iter().any(|s| (s.0..=s.1).contains(&d.sent_ns)))
+            .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+            .collect();
+        stats::quantile_of_sorted(&stats::sorted(&rtts), 0.5)
+    };
+    let (idle, loaded) = (during(false)?, during(true)?);
+    Some(format!(
+        "meanwhile the round trip to the server was {} ms idle and {} ms under load (medians)",
+        significant(idle, 3),
+        significant(loaded, 3)
+    ))
+}
+
+fn cell(value: Option<f64>, places: usize) -> String {
+    value.map_or("–".into(), |v| format!("{v:.places$}"))
+}
+
+fn table(title: &str, first: &str, columns: &[String], rows: Vec<Vec<String>>) -> Table {
+    let head = std::iter::once(first.to_owned()).chain(columns.iter().cloned());
+    Table {
+        title: title.into(),
+        columns: head.collect(),
+        rows,
+    }
+}
+
+/// Those of the document, in its layout, then what it does not have.
+fn tables(sites: &[Site], iterations: u32) -> Vec<Table> {
+    let numbers: Vec<String> = (1..=iterations).map(|i| i.to_string()).collect();
+    let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+    let rows = |f: &dyn Fn(&Site) -> Vec<String>| -> Vec<Vec<String>> {
+        let row = |s: &Site| std::iter::once(s.url.to_owned()).chain(f(s)).collect();
+        sites.iter().map(row).collect()
+    };
+    let means =
+        |s: &Site| -> Vec<Option<f64>> { (1..=iterations).map(|i| mean(&s.times(i))).collect() };
+    let extremes = rows(&|s| {
+        let known: Vec<f64> = means(s).into_iter().flatten().collect();
+        let m = stats::moments(&known);
+        vec![
+            cell(m.as_ref().map(|m| m.min), 1),
+            cell(m.as_ref().map(|m| m.max), 1),
+            cell(spread(&known), 5),
+        ]
+    });
+    let own = rows(&|s| {
+        (1..=iterations)
+            .map(|i| cell(spread(&s.times(i)), 5))
+            .collect()
+    });
+    let loads = rows(&|s| means(s).into_iter().map(|m| cell(m, 2)).collect());
+    let ends: [fn(&PageEnd) -> bool; 4] = [
+        |e| matches!(e, PageEnd::Loaded(_)),
+        |e| matches!(e, PageEnd::Failed { .. }),
+        |e| matches!(e, PageEnd::TimedOut),
+        |e| matches!(e, PageEnd::Redirected { .. }),
+    ];
+    let counts = rows(&|s| {
+        let all = std::iter::once(s.loads.len().to_string());
+        all.chain(ends.iter().map(|f| s.count(*f).to_string()))
+            .collect()
+    });
+    let mut tables = vec![
+        table(
+            "Minimum, maximum and variation ratio (%) of the iterations' means, ms",
+            "Name",
+            &texts(&["min", "max", "ratio"]),
+            extremes,
+        ),
+        table("Ratio over own iteration (%)", "Name", &numbers, own),
+        table("Total load means (ms)", "Name", &numbers, loads),
+        table(
+            "Loads",
+            "Name",
+            &texts(&["all", "loaded", "failed", "timed out", "redirected"]),
+            counts,
+        ),
+    ];
+    tables.extend(sites.iter().map(does));
+    tables
+}
+
+/// A line of the table of what a page does: its name, how to read it, and how many digits after the point.
+type Line = (&'static str, fn(&Loaded) -> Option<f64>, usize);
+
+/// What a page does, idle and under load: means.
+fn does(site: &Site) -> Table {
+    let lines: [Line; 10] = [
+        ("objects", |l| Some(f64::from(l.requests)), 1),
+        ("kB", |l| Some(l.bytes as f64 * 1e-3), 1),
+        ("hosts", |l| Some(f64::from(l.hosts)), 1),
+        (
+            "connections opened",
+            |l| l.connections_opened.map(f64::from),
+            1,
+        ),
+        (
+            "connections used",
+            |l| Some(f64::from(l.connections_used)),
+            1,
+        ),
+        ("names looked up", |l| l.lookups.map(f64::from), 1),
+        ("longest lookup, ms", |l| l.lookup_ms, 0),
+        ("first byte, ms", |l| Some(l.first_byte_ms), 1),
+        ("first paint, ms", |l| l.paint_ms, 1),
+        ("all loaded, ms", |l| Some(l.load_ms), 1),
+    ];
+    let rows = lines.iter().map(|(name, f, places)| {
+        let of = |beside| cell(mean(&site.of(beside, f)), *places);
+        vec![(*name).to_owned(), of(false), of(true)]
+    });
+    Table {
+        title: format!("What {} does, means", site.url),
+        columns: vec!["".into(), "idle".into(), "under load".into()],
+        rows: rows.collect(),
+    }
+}
+
+fn plots(sites: &[Site], iterations: u32) -> Vec<Plot> {
+    let s = |ms: f64| ms * 1e-3;
+    let name = |site: &Site, what: &str| match sites.len() {
+        1 => what.to_owned(),
+        _ => format!("{} {what}", site.url),
+    };
+    let mut dots = Vec::new();
+    for site in sites {
+        for (beside, what) in [(false, "idle"), (true, "under load")] {
+            let points: Vec<_> = site
+                .loads
+                .iter()
+                .enumerate()
+                .filter(|(_, l)| l.loaded == beside)
+                .filter_map(|(i, l)| match &l.end {
+                    PageEnd::Loaded(loaded) => Some((i as f64 + 1.0, Some(s(loaded.load_ms)))),
+                    _ => None,
+                })
+                .collect();
+            if !points.is_empty() {
+                dots.push(Series {
+                    name: name(site, what),
+                    draw: Draw::Dots,
+                    points,
+                });
+            }
+        }
+    }
+    let means = sites.iter().map(|site| Series {
+        name: name(site, "mean"),
+        draw: Draw::Knots,
+        points: (1..=iterations)
+            .map(|i| (f64::from(i), mean(&site.times(i)).map(s)))
+            .collect(),
+    });
+    vec![
+        Plot {
+            title: "Time to load a page, each load".into(),
+            x: "load".into(),
+            y: "s".into(),
+            series: dots,
+        },
+        Plot {
+            title: "Total load means".into(),
+            x: "iteration".into(),
+            y: "s".into(),
+            series: means.collect(),
+        },
+    ]
+}

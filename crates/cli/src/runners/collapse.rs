@@ -1,0 +1,51 @@
+//! Minutes of load and its packets.
+
+use super::Run;
+use crate::cmd::trace::Aside;
+use base::noted::Noted;
+use base::noted::collapse::CollapseNote;
+use live::collapse::{self, Plan};
+use live::traffic::interface_towards;
+
+/// Within the recording.
+const FILE: &str = "capture/collapse.pcapng";
+
+pub fn run(run: Run) -> anyhow::Result<()> {
+    let words = run.words;
+    let duration = words.duration("duration");
+    let lead = words.duration_if_set("lead").unwrap_or(duration / 6);
+    anyhow::ensure!(
+        words.count("rounds") < 2 || lead + lead < duration,
+        "with lead={lead} no time of a round of {duration} is left for the second upload: make it less than {}",
+        duration / 2
+    );
+    let plan = Plan {
+        peer: run.peer(),
+        budget: run.budget,
+        rounds: words.count("rounds") as u32,
+        duration,
+        lead,
+        flows: words.count("flows") as u32,
+        second_flows: words.count("second") as u32,
+        rest: words.duration("rest"),
+    };
+    let interface = match &run.interface {
+        Some(name) => name.clone(),
+        None => interface_towards(run.server)?,
+    };
+    let file = run.recording.join(FILE);
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let capture = Aside::start(&interface, run.server, &file, run.rows.clone())?;
+    let result = collapse::run(&plan, run.clock, &run.rows, run.watch);
+    let passed = capture.stop()?;
+    let note = CollapseNote::Captured {
+        file: FILE.into(),
+        packets: passed.packets,
+        missed: passed.missed,
+    };
+    // The recorder outlives the run; if it is gone, the run is being torn down.
+    let _ = run.rows.send(note.event(run.clock.unix_ns(), "").into());
+    Ok(result?)
+}

@@ -1,0 +1,270 @@
+//! `tailback probe page` over emulated lines, at a site of ours (`bench/site/site.mjs`) that counts the connections it takes.
+
+use crate::doubles::{TAILBACK, figure, line, line_of, probe, says, serve};
+use live::emulate::{Emulation, FAR_V4};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+/// Whether there is a browser, and Node to serve it pages; says what is missing.
+fn can_browse() -> bool {
+    let there = |name: &str| {
+        let run = Command::new(name).arg("--version").output();
+        run.is_ok_and(|out| out.status.success())
+    };
+    let missing: Vec<&str> = ["chromium", "node"]
+        .into_iter()
+        .filter(|n| !there(n))
+        .collect();
+    if !missing.is_empty() {
+        assert!(
+            std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
+            "{missing:?} are required here"
+        );
+        eprintln!("skipped: no {missing:?} here");
+    }
+    missing.is_empty()
+}
+
+/// The site at the far end.
+struct Site {
+    child: Child,
+    says: Value,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Site {
+    fn start(line: &Emulation) -> Site {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/site/site.mjs");
+        let mut command = Command::new("node");
+        command.args([script, "0.0.0.0"]).stdout(Stdio::piped());
+        let mut child = line.far().command(&mut command).spawn().expect("node runs");
+        let mut first = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut first).expect("it says");
+        let says = serde_json::from_str(&first).expect("it is JSON");
+        Site { child, says }
+    }
+
+    fn port(&self, which: &str) -> u16 {
+        self.says[which].as_u64().expect("a port") as u16
+    }
+
+    fn url(&self, which: &str, path: &str) -> String {
+        let scheme = if which == "http" { "http" } else { "https" };
+        format!("{scheme}://{FAR_V4}:{}/{path}", self.port(which))
+    }
+
+    fn trust(&self) -> &str {
+        self.says["trust"].as_str().expect("a key")
+    }
+
+    /// Connections that it took on each port.
+    fn counts(&self, line: &Emulation) -> Value {
+        let port = self.port("http");
+        let text = line.near().run(move || {
+            let mut stream = TcpStream::connect((FAR_V4, port)).expect("connects");
+            let ask = "GET /count HTTP/1.1\r\nhost: far\r\nconnection: close\r\n\r\n";
+            stream.write_all(ask.as_bytes()).expect("asks");
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("answers");
+            text
+        });
+        let text = text.expect("enters");
+        let (from, to) = (
+            text.find('{').expect("JSON"),
+            text.rfind('}').expect("JSON"),
+        );
+        serde_json::from_str(&text[from..=to]).expect("it is JSON")
+    }
+}
+
+fn table<'a>(answer: &'a Value, title: &str) -> &'a Vec<Value> {
+    let tables = answer["tables"].as_array().expect("tables");
+    let found = tables
+        .iter()
+        .find(|t| t["title"].as_str().is_some_and(|t| t.starts_with(title)));
+    found.unwrap_or_else(|| panic!("no {title} in {answer}"))["rows"]
+        .as_array()
+        .expect("rows")
+}
+
+/// Figures of the n-th page, from 1.
+fn of(answer: &Value, n: usize, key: &str) -> f64 {
+    match n {
+        1 => figure(answer, key),
+        n => figure(answer, &format!("page{n}_{key}")),
+    }
+}
+
+#[test]
+fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_connections_are_counted()
+{
+    let (true, Some(line)) = (can_browse(), line(5)) else {
+        return;
+    };
+    let (server, site) = (serve(&line), Site::start(&line));
+    let kinds = [("http", 6.0, "http/1.1"), ("h2", 1.0, "h2")];
+    let mut urls = Vec::new();
+    for (which, ..) in kinds {
+        urls.extend(["1", "20", "100"].map(|n| site.url(which, n)));
+    }
+    let kind = format!(
+        "page:url={},iterations=1,loads=2,loaded=0,trust={}",
+        urls.join(";"),
+        site.trust()
+    );
+    let before = site.counts(&line);
+    let (answer, _) = probe(&line, &kind);
+    let after = site.counts(&line);
+    let mut n = 0;
+    for (which, most, protocol) in kinds {
+        let mut opened = 0.0;
+        for objects in [1.0, 20.0, 100.0] {
+            n += 1;
+            assert_eq!(of(&answer, n, "failed"), 0.0, "{answer}");
+            assert_eq!(of(&answer, n, "requests"), objects, "{answer}");
+            let used = of(&answer, n, "connections_used");
+            // A browser opens six connections to a host over HTTP/1.1, and one over HTTP/2.
+            assert!((1.0..=most).contains(&used), "{answer}");
+            assert!(objects == 1.0 || used == most, "{answer}");
+            assert!(of(&answer, n, "connections_opened") >= used, "{answer}");
+            assert!(of(&answer, n, "bytes") >= 10_000.0 * objects, "{answer}");
+            opened += 2.0 * of(&answer, n, "connections_opened");
+        }
+        let port = site.port(which).to_string();
+        let took = |counts: &Value| counts[&port].as_f64().expect("a count");
+        // The two questions for the counts are connections too; the first is in both counts.
+        let own = if which == "http" { 1.0 } else { 0.0 };
+        assert_eq!(opened, took(&after) - took(&before) - own, "{answer}");
+        let evidence = answer["evidence"].to_string();
+        assert!(
+            evidence.contains(&format!("over {protocol} and opens")),
+            "{evidence}"
+        );
+    }
+    server.stop();
+}
+
+#[test]
+fn a_page_waits_in_the_queue_that_an_upload_fills_and_the_tables_are_those_of_the_document() {
+    let way =
+        |rate: &str| format!("rate = \"{rate}\"\nqueue = \"fifo:bytes=128kB\"\ndelay = \"10 ms\"");
+    let (true, Some(line)) = (can_browse(), line_of(&way("4 Mbit/s"), &way("20 Mbit/s"))) else {
+        return;
+    };
+    let (server, site) = (serve(&line), Site::start(&line));
+    let url = site.url("http", "20");
+    let kind = format!("page:url={url},iterations=3,loads=2,settle=3 s");
+    let (answer, _) = probe(&line, &kind);
+    // The queue holds 256 ms. A page takes two round trips at least, and CUBIC leaves it half full at least.
+    assert!(figure(&answer, "loaded_ms") > 256.0, "{answer}");
+    let means = table(&answer, "Total load means");
+    let own = table(&answer, "Ratio over own iteration");
+    let extremes = table(&answer, "Minimum, maximum");
+    for (rows, columns) in [(means, 4), (own, 4), (extremes, 4)] {
+        let cells = rows[0].as_array().expect("cells");
+        assert_eq!((rows.len(), cells.len()), (1, columns), "{answer}");
+        assert_eq!(cells[0], url.as_str());
+        for c in &cells[1..] {
+            let value: f64 = c.as_str().and_then(|t| t.parse().ok()).expect("a number");
+            assert!(value > 0.0, "{answer}");
+        }
+    }
+    assert_eq!(figure(&answer, "failed"), 0.0, "{answer}");
+    let evidence = answer["evidence"].to_string();
+    assert!(evidence.contains("round trip to the server"), "{evidence}");
+    server.stop();
+}
+
+#[test]
+fn loads_that_do_not_succeed_are_counted_by_their_reason_and_in_no_mean() {
+    let (true, Some(line)) = (can_browse(), line(5)) else {
+        return;
+    };
+    let (server, site) = (serve(&line), Site::start(&line));
+    let paths = [
+        "1",
+        "slow",
+        "moved",
+        "script",
+        "missing",
+        "throttled?bytes=300000&ms=2700",
+        "part",
+    ];
+    let urls = paths.map(|p| site.url("http", p));
+    let nobody = format!("http://{FAR_V4}:8999/");
+    // Its certificate is nobody's, and no key was named.
+    let stranger = site.url("https", "1");
+    let kind = format!(
+        "page:url={};{nobody};{stranger},iterations=1,loads=1,loaded=0,patience=7 s",
+        urls.join(";")
+    );
+    let (answer, _) = probe(&line, &kind);
+    let counts: Vec<Vec<&str>> = table(&answer, "Loads")
+        .iter()
+        .map(|r| {
+            r.as_array().expect("cells")[1..]
+                .iter()
+                .map(|c| c.as_str().expect("a text"))
+                .collect()
+        })
+        .collect();
+    // All, loaded, failed, timed out, redirected.
+    let (good, failed) = (vec!["1", "1", "0", "0", "0"], vec!["1", "0", "1", "0", "0"]);
+    let late = vec!["1", "0", "0", "1", "0"];
+    let moved = vec!["1", "0", "0", "0", "1"];
+    assert_eq!(
+        counts,
+        [
+            &good, &late, &moved, &moved, &failed, &good, &good, &failed, &failed
+        ]
+        .map(Vec::clone),
+        "{answer}"
+    );
+    for row in &table(&answer, "Total load means")[1..5] {
+        assert_eq!(row[1], "–", "{answer}");
+    }
+    let doubts = answer["doubts"].to_string();
+    for reason in [
+        "HTTP 302 leads to",
+        "the page itself leads to",
+        "HTTP 404",
+        "not there in time",
+        "some object failed",
+    ] {
+        assert!(doubts.contains(reason), "{reason}: {doubts}");
+    }
+    assert!(
+        says(&answer).contains("ERR_CERT_AUTHORITY_INVALID"),
+        "{}",
+        says(&answer)
+    );
+    assert!(of(&answer, 6, "long_flow_share") < 0.5, "{answer}");
+    server.stop();
+}
+
+#[test]
+fn without_a_browser_it_says_what_to_install() {
+    let Some(line) = line(1) else { return };
+    let server = serve(&line);
+    let mut command = Command::new(TAILBACK);
+    command
+        .args(["probe", "page:url=http://far/", &FAR_V4.to_string()])
+        .current_dir(std::env::temp_dir())
+        .env("PATH", "/nowhere");
+    let out = line.near().command(&mut command).output().expect("it runs");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        !out.status.success() && told.contains("apt install chromium"),
+        "{told}"
+    );
+    server.stop();
+}

@@ -1,0 +1,369 @@
+//! Loads of pages in a real browser, on the idle line and beside a load: what `tailback probe page` carries out.
+//!
+//! Iterations of several loads each follow each other. A browser is started for each iteration, and each load has a context
+//! of its own, so that nothing is cached. Our own load fills the line during some iterations. The probes of a session go on
+//! from the beginning to the end, so that it is seen what the load does to the line. Each load is a note ([`PageNote`]).
+
+mod browser;
+mod netlog;
+mod visit;
+
+pub use browser::BrowserError;
+
+use crate::clock::Clock;
+use crate::craft::{CraftError, Progress, Watch};
+use crate::load::{Load, LoadPlan, Peer};
+use crate::probe::{ProbeError, ProbePlan, Prober};
+use crate::traffic::TrafficMonitor;
+use base::noted::Noted;
+use base::noted::page::{PageEnd, PageLoad, PageNote};
+use base::record::{Direction, Row};
+use base::{Bytes, Duration};
+use browser::{Browser, Options};
+use measure::wire::Key;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use visit::Visit;
+
+const TICK: Duration = Duration::from_millis(100);
+/// Own probes of the session.
+const SESSION: Duration = Duration::from_millis(100);
+/// A load in which nothing moved for so long fills no line.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// What to load, how often, and beside what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub peer: Peer,
+    /// Of the load's payload and of what the pages bring.
+    pub budget: Bytes,
+    /// The one that leads to the server where not given.
+    pub interface: Option<String>,
+    pub urls: Vec<String>,
+    pub iterations: u32,
+    /// Of each address in each iteration.
+    pub loads: u32,
+    /// Which iterations have a load beside them, from 1.
+    pub beside_load: Vec<u64>,
+    pub directions: Vec<Direction>,
+    pub flows: u32,
+    /// From the beginning of a load to the first page beside it, from its end to the next iteration, and between two.
+    pub settle: Duration,
+    /// A page that takes longer has failed.
+    pub patience: Duration,
+    /// In place of the one in PATH.
+    pub browser: Option<PathBuf>,
+    pub trust: Vec<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    #[error(transparent)]
+    Craft(#[from] CraftError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error(transparent)]
+    Browser(#[from] BrowserError),
+}
+
+/// Makes all iterations. Runs in the calling thread's network namespace.
+///
+/// # Errors
+/// The first thing that made going on pointless; rows up to then were sent.
+pub fn run(
+    plan: &Plan,
+    clock: Clock,
+    rows: &Sender<Row>,
+    watch: &mut dyn Watch,
+) -> Result<(), PageError> {
+    let options = Options {
+        path: browser::find(plan.browser.as_deref())?,
+        trust: plan.trust.clone(),
+    };
+    let peer = &plan.peer;
+    let traffic = TrafficMonitor::start(
+        plan.interface.as_deref(),
+        peer.server,
+        TICK,
+        clock,
+        rows.clone(),
+    )
+    .map_err(CraftError::from)?;
+    let probes = ProbePlan {
+        interval: SESSION,
+        shortest_interval: SESSION,
+        key: peer.key.as_deref().map(Key::new),
+        ..ProbePlan::new(peer.server)
+    };
+    let prober = Prober::start(probes, clock, rows.clone())?;
+    let mut run = Run {
+        plan,
+        clock,
+        rows,
+        watch,
+        options,
+        spent: Bytes::ZERO,
+        next_flow: 0,
+        said: String::new(),
+    };
+    let result = run.iterations();
+    prober.stop();
+    traffic.stop();
+    result
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    clock: Clock,
+    rows: &'a Sender<Row>,
+    watch: &'a mut dyn Watch,
+    options: Options,
+    /// Of iterations that are over.
+    spent: Bytes,
+    next_flow: i64,
+    /// How the latest load ended, for the live view.
+    said: String,
+}
+
+impl Run<'_> {
+    fn iterations(&mut self) -> Result<(), PageError> {
+        let mut before = false;
+        for iteration in 1..=self.plan.iterations {
+            let beside = self.plan.beside_load.contains(&u64::from(iteration));
+            if iteration > 1 && (before || !beside) {
+                self.rest(iteration, &[])?;
+            }
+            let began = self.spent;
+            let loads = if beside { self.fill()? } else { Vec::new() };
+            let settled = if beside {
+                self.rest(iteration, &loads)
+            } else {
+                Ok(())
+            };
+            let went = settled.and_then(|()| self.iteration(iteration, &loads));
+            let moved: u64 = loads.iter().map(|l| l.progress().bytes).sum();
+            let stopped: Vec<_> = loads.into_iter().map(Load::stop).collect();
+            for s in stopped {
+                s.collect(Duration::from_secs(10));
+            }
+            let (pages, any) = went?;
+            self.spent = began + Bytes::new(moved) + pages;
+            if iteration == 1 && !any {
+                self.cut(
+                    iteration,
+                    "not one page has loaded, so that no more were tried",
+                );
+                return Ok(());
+            }
+            if self.spent >= self.plan.budget && iteration < self.plan.iterations {
+                let why = format!(
+                    "the budget of {:.3} is spent: give a larger --budget",
+                    self.plan.budget
+                );
+                self.cut(iteration + 1, &why);
+                return Ok(());
+            }
+            before = beside;
+        }
+        Ok(())
+    }
+
+    fn cut(&self, iteration: u32, why: &str) {
+        let note = PageNote::CutShort {
+            iteration,
+            why: why.into(),
+        };
+        self.note("", &note);
+    }
+
+    fn note(&self, subject: &str, note: &PageNote) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self
+            .rows
+            .send(note.event(self.clock.unix_ns(), subject).into());
+    }
+
+    /// Fills the line.
+    fn fill(&mut self) -> Result<Vec<Load>, CraftError> {
+        let mut loads = Vec::new();
+        for &direction in &self.plan.directions {
+            let plan = LoadPlan {
+                peer: self.plan.peer.clone(),
+                direction,
+                flows: self.plan.flows,
+                first_flow: self.next_flow,
+                congestion: None,
+                duration: Duration::from_secs(3600),
+                sample: TICK,
+                udp_rate: None,
+            };
+            loads.push(Load::start(plan, self.clock, self.rows.clone())?);
+            self.next_flow += i64::from(self.plan.flows);
+        }
+        Ok(loads)
+    }
+
+    /// Why the load no longer fills the line, or may not.
+    fn ended(&self, loads: &[Load], pages: Bytes) -> Option<String> {
+        let states = loads.iter().map(Load::progress);
+        let mut moved = self.spent + pages;
+        for state in states {
+            if state.alive == 0 || state.still_for >= STUCK {
+                return Some("the load beside it ended by itself".into());
+            }
+            moved += Bytes::new(state.bytes);
+        }
+        (moved >= self.plan.budget).then(|| {
+            format!(
+                "{moved:.3} were sent, which is the budget: give a larger --budget, or a shorter settle and fewer loads"
+            )
+        })
+    }
+
+    fn rest(&mut self, iteration: u32, loads: &[Load]) -> Result<(), PageError> {
+        let began = self.clock.now();
+        let whole = self.plan.settle;
+        loop {
+            let elapsed = self.clock.now() - began;
+            if elapsed >= whole || self.ended(loads, Bytes::ZERO).is_some() {
+                return Ok(());
+            }
+            let (stage, note) = match loads.first().and_then(|l| l.progress().rate) {
+                _ if loads.is_empty() => ("letting the line rest", String::new()),
+                None => ("filling the line", String::new()),
+                Some(rate) => ("filling the line", format!("{rate:.3}")),
+            };
+            self.tick(stage, iteration, elapsed, whole, note)?;
+            std::thread::sleep((whole.saturating_sub(elapsed)).min(TICK).to_std());
+        }
+    }
+
+    fn tick(
+        &mut self,
+        stage: &str,
+        iteration: u32,
+        elapsed: Duration,
+        whole: Duration,
+        note: String,
+    ) -> Result<(), CraftError> {
+        self.watch.progress(&Progress {
+            stage,
+            number: iteration as usize,
+            elapsed,
+            whole,
+            spent: self.spent,
+            note,
+        });
+        if self.watch.interrupted() {
+            return Err(CraftError::Interrupted);
+        }
+        Ok(())
+    }
+
+    /// What its pages brought, and whether any did.
+    fn iteration(&mut self, iteration: u32, loads: &[Load]) -> Result<(Bytes, bool), PageError> {
+        let mut browser = Browser::start(&self.options)?;
+        if iteration == 1 {
+            let product = browser.product.clone();
+            self.note("", &PageNote::Browser { product });
+        }
+        // The first page of a process pays for what the process has yet to start.
+        let warm = visit::visit(&mut browser, WARM, WARM_WITHIN, &mut || true)?;
+        drop(warm);
+        let mut visits: Vec<(String, u32, Visit)> = Vec::new();
+        let result = self.visits(iteration, loads, &mut browser, &mut visits);
+        let log = browser.close().and_then(netlog::read);
+        let (mut pages, mut any) = (Bytes::ZERO, false);
+        for (url, number, mut v) in visits {
+            if let PageEnd::Loaded(loaded) = &mut v.end {
+                any = true;
+                pages += Bytes::new(loaded.bytes);
+                if let Some(log) = &log {
+                    let ms = |t: i64| t as f64 * 1e-6;
+                    // The log's times are cut to whole milliseconds.
+                    let (from, to) = (ms(v.began_ns) - 1.0, ms(v.ended_ns));
+                    let (opened, lookups, longest) =
+                        netlog::within(log, from, to, &v.remotes, &v.hosts);
+                    loaded.connections_opened = Some(opened);
+                    (loaded.lookups, loaded.lookup_ms) = (Some(lookups), longest);
+                }
+            }
+            let load = PageLoad {
+                iteration,
+                number,
+                loaded: !loads.is_empty(),
+                began_ns: self.clock.from_mono_ns(v.began_ns),
+                ended_ns: self.clock.from_mono_ns(v.ended_ns),
+                end: v.end,
+            };
+            self.note(&url, &PageNote::Load(load));
+        }
+        result?;
+        Ok((pages, any))
+    }
+
+    fn visits(
+        &mut self,
+        iteration: u32,
+        loads: &[Load],
+        browser: &mut Browser,
+        visits: &mut Vec<(String, u32, Visit)>,
+    ) -> Result<(), PageError> {
+        let plan = self.plan;
+        let began = self.clock.now();
+        let whole = f64::from(plan.loads) * plan.urls.len() as f64;
+        let mut pages = Bytes::ZERO;
+        for number in 1..=plan.loads {
+            for url in &plan.urls {
+                let stage = if loads.is_empty() { "idle" } else { "loaded" };
+                let elapsed = self.clock.now() - began;
+                // As long as those before it took.
+                let share = whole / (visits.len() as f64).max(1.0);
+                let all = Duration::from_secs_f64(elapsed.as_secs_f64() * share);
+                let note = format!("{} of {whole} {}", visits.len() + 1, self.said);
+                let mut ended = self.ended(loads, pages);
+                let mut stopped = None;
+                let mut going_on = || {
+                    let now = self.clock.now() - began;
+                    if let Err(e) = self.tick(stage, iteration, now, all.max(now), note.clone()) {
+                        stopped = Some(e);
+                    }
+                    if ended.is_none() {
+                        ended = self.ended(loads, pages);
+                    }
+                    stopped.is_none() && ended.is_none()
+                };
+                let patience = plan.patience.to_std();
+                let went = visit::visit(browser, url, patience, &mut going_on)?;
+                if let Some(e) = stopped {
+                    return Err(e.into());
+                }
+                let Some(visit) = went else {
+                    self.cut(iteration, &ended.unwrap_or_default());
+                    return Ok(());
+                };
+                self.said = match &visit.end {
+                    PageEnd::Loaded(l) => {
+                        pages += Bytes::new(l.bytes);
+                        format!("{:.0} ms", l.load_ms)
+                    }
+                    PageEnd::Redirected { .. } => "redirected".into(),
+                    PageEnd::TimedOut => "timed out".into(),
+                    PageEnd::Failed { why } => why.clone(),
+                };
+                visits.push((url.clone(), number, visit));
+            }
+            let loaded = |v: &(_, _, Visit)| matches!(v.2.end, PageEnd::Loaded(_));
+            if iteration == 1 && number == TRIED && !visits.iter().any(loaded) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where so many loads of every page fail from the beginning, the others would too.
+const TRIED: u32 = 3;
+/// A page without a network.
+const WARM: &str = "data:text/html,<p>tailback</p>";
+const WARM_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
