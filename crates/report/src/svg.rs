@@ -77,19 +77,39 @@ pub fn size(svg: &str) -> (f64, f64) {
     )
 }
 
+/// Tops that `even_marks` ends at.
+const TOPS: [f64; 14] = [
+    1.0, 1.2, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0,
+];
+/// Tops whose quarters are round.
+const QUARTERED: [f64; 10] = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
+
 /// A round number at or a little above `value`: the top of an axis.
 pub(crate) fn nice_top(value: f64) -> f64 {
+    top_among(&TOPS, value)
+}
+
+/// The same for an axis that is marked at its quarters.
+pub(crate) fn quartered_top(value: f64) -> f64 {
+    top_among(&QUARTERED, value)
+}
+
+fn top_among(steps: &[f64], value: f64) -> f64 {
     if value.is_nan() || value <= 0.0 {
         return 1.0;
     }
     let power = 10f64.powf(value.log10().floor());
-    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 5.0, 6.0, 8.0, 10.0];
     steps
         .iter()
         .map(|s| s * power)
         .find(|t| *t >= value * 0.9999)
         .unwrap_or(10.0 * power)
 }
+
+/// Labels below one another need so much.
+const LABEL: f64 = 21.0;
+/// An axis has no more steps than that.
+const MARKS: f64 = 8.0;
 
 /// A panel: where it stands and what its vertical axis reaches.
 pub(crate) struct Panel {
@@ -104,9 +124,9 @@ impl Panel {
     pub fn y(&self, v: f64) -> f64 {
         self.top + self.height * (1.0 - (v / self.max).clamp(0.0, 1.0))
     }
-    /// Rules and labels at quarters, unit in the heading.
+    /// Rules and labels at round numbers, as many as there is room for; unit in the heading.
     pub fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
-        let marks = (0..=4).map(|i| self.max * f64::from(i) / 4.0);
+        let marks = marks(0.0, self.max, (self.height / LABEL).clamp(4.0, MARKS));
         html! {
             text.name x=(LEFT) y=(self.name_y) { (name) }
             @for v in marks {
@@ -222,11 +242,16 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
 
 /// Four to eight round numbers within the range.
 pub(crate) fn even_marks(low: f64, high: f64) -> Vec<f64> {
-    let power = 10f64.powf(((high - low) / 8.0).log10().floor());
+    marks(low, high, MARKS)
+}
+
+/// Round numbers within the range in steps of 1, 2 or 5 and zeros, at most so many steps.
+fn marks(low: f64, high: f64, most: f64) -> Vec<f64> {
+    let power = 10f64.powf(((high - low) / most).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
         .map(|m| m * power)
         .into_iter()
-        .find(|s| (high - low) / s <= 8.0)
+        .find(|s| (high - low) / s <= most)
         .unwrap_or(10.0 * power);
     ((low / step).ceil() as i64..=(high / step + 1e-9).floor() as i64)
         .map(|i| i as f64 * step)
@@ -355,7 +380,7 @@ mod tests {
         for (value, top) in [
             (430.0, 500.0),
             (19.3, 20.0),
-            (0.66e6, 0.8e6),
+            (0.66e6, 0.7e6),
             (1.0, 1.0),
             (0.0, 1.0),
             (1010.0, 1200.0),
@@ -365,6 +390,33 @@ mod tests {
                 "{value}: {}",
                 nice_top(value)
             );
+        }
+    }
+
+    #[test]
+    fn an_axis_is_marked_at_round_numbers_in_even_steps_up_to_its_top() {
+        for (max, height, expected) in [
+            (500.0, 260.0, "0 100 200 300 400 500"),
+            (1.2, 236.0, "0 0.2 0.4 0.6 0.8 1 1.2"),
+            (45.0, 260.0, "0 10 20 30 40"),
+            (0.7, 84.0, "0 0.2 0.4 0.6"),
+            (1.0, 84.0, "0 0.5 1"),
+        ] {
+            let panel = Panel {
+                top: 0.0,
+                height,
+                max,
+                name_y: 0.0,
+            };
+            let svg = panel.frame("", crate::words::number).into_string();
+            let labels = svg.split("text-anchor=\"end\">").skip(1);
+            let labels: Vec<&str> = labels.filter_map(|l| l.split('<').next()).collect();
+            assert_eq!(labels.join(" "), expected);
+        }
+        for top in TOPS {
+            let marks = even_marks(0.0, top);
+            assert!((marks[marks.len() - 1] / top - 1.0).abs() < 1e-9, "{top}");
+            assert!((4..=9).contains(&marks.len()), "{top}: {marks:?}");
         }
     }
 

@@ -2,14 +2,14 @@
 
 use super::strip;
 use crate::curves::Curves;
-use crate::svg::nice_top;
+use crate::svg::quartered_top;
 use crate::words::number;
 
 const ROWS: usize = 8;
 
 /// The plot, its axes and the names of the phases under it.
 pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
-    let top = nice_top(
+    let top = quartered_top(
         curves
             .probes
             .iter()

@@ -4,7 +4,7 @@ use super::Style;
 use super::page::{Page, Paint};
 use super::plot::braille;
 use crate::probe::{figures, origin, table};
-use crate::svg::nice_top;
+use crate::svg::quartered_top;
 use crate::tables::Notes;
 use crate::words::{self, SIZE, SPAN, number};
 use analysis::probe::{Draw, Plot, ProbeAnswer, Severity};
@@ -116,7 +116,7 @@ fn lines(plot: &Plot, width: usize, unicode: bool) -> Vec<String> {
         return Vec::new();
     }
     let span = (to - from).max(f64::MIN_POSITIVE);
-    let top = nice_top(points().map(|p| p.1).fold(0.0, f64::max));
+    let top = quartered_top(points().map(|p| p.1).fold(0.0, f64::max));
     let labels: Vec<String> = (0..ROWS)
         .map(|r| {
             if r % 2 == 0 {
