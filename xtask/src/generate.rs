@@ -68,6 +68,17 @@ fn files() -> Result<Vec<(String, String)>> {
             ),
             pretty(&schemars::schema_for!(analysis::compare::SideBySide).to_value())?,
         ),
+        (
+            format!(
+                "schema/hidden-queue.v{}.json",
+                analysis::hidden_queue::HIDDEN_QUEUE_VERSION
+            ),
+            pretty(&schemars::schema_for!(analysis::hidden_queue::HiddenQueue).to_value())?,
+        ),
+        (
+            format!("schema/inside.v{}.json", analysis::inside::INSIDE_VERSION),
+            pretty(&schemars::schema_for!(analysis::inside::Inside).to_value())?,
+        ),
         ("docs/reference/record.md".into(), record_page()?),
         ("docs/reference/qdiscs.md".into(), qdiscs_page()?),
         ("docs/reference/controllers.md".into(), controllers_page()?),

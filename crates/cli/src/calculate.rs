@@ -26,8 +26,9 @@ pub fn figures(table: &Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenar
             .try_into::<Crafted>()
             .map_err(|e| invalid(format!("[calculate] {e}")))?
             .run(seed),
+        "hidden-queue" => hidden(rest)?.figures(seed),
         other => Err(invalid(format!(
-            "[calculate] what = \"{other}\" is not known; there are: lblca, model, hops, regression, train"
+            "[calculate] what = \"{other}\" is not known; there are: lblca, model, hops, regression, train, hidden-queue"
         ))),
     }
 }
@@ -39,6 +40,7 @@ pub fn figures(table: &Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenar
 pub fn courses(table: &Table, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
     match parted(table) {
         (what, rest) if what == "lblca" => network(rest)?.courses(seed),
+        (what, rest) if what == "hidden-queue" => hidden(rest)?.courses(seed),
         _ => Ok(Vec::new()),
     }
 }
@@ -53,6 +55,11 @@ fn parted(table: &Table) -> (String, Table) {
 
 fn network(given: Table) -> Result<sim::lblca::Network, ScenarioError> {
     let read = given.try_into::<sim::lblca::Network>();
+    read.map_err(|e| ScenarioError::Invalid(format!("[calculate] {e}")))
+}
+
+fn hidden(given: Table) -> Result<crate::hidden_queue::Simulated, ScenarioError> {
+    let read = given.try_into::<crate::hidden_queue::Simulated>();
     read.map_err(|e| ScenarioError::Invalid(format!("[calculate] {e}")))
 }
 

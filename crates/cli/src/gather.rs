@@ -287,7 +287,8 @@ pub fn all_traffic(path: &Path, take: TakeNamed<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn interfaces(path: &Path, take: TakeNamed<'_>) -> anyhow::Result<()> {
+/// What each interface was counted to carry.
+pub fn interfaces(path: &Path, take: TakeNamed<'_>) -> anyhow::Result<()> {
     let mut words: Vec<Text> = Vec::new();
     let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
     scan(path, TableId::Traffic, &columns, &mut |rows| {

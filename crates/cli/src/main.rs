@@ -8,6 +8,8 @@ mod crafted;
 mod diary;
 mod gallery;
 mod gather;
+mod hidden_queue;
+mod inside;
 mod layout;
 mod link_arg;
 mod recorder;

@@ -64,6 +64,18 @@ impl Ask {
     }
 }
 
+/// A recording, or a span of it, without any probe.
+#[derive(Debug)]
+pub struct NoProbes(String);
+
+impl std::fmt::Display for NoProbes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoProbes {}
+
 const TEN_MINUTES: i64 = 600_000_000_000;
 /// Beyond that, ask for longer windows.
 const MOST_WINDOWS: i64 = 100_000;
@@ -79,7 +91,7 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
     let (outlines, carried) = (outlines?, carried?);
     let span = |f: fn((i64, i64)) -> i64| outlines.values().filter_map(|o| o.span()).map(f);
     let (Some(from_ns), Some(last)) = (span(|s| s.0).min(), span(|s| s.1).max()) else {
-        anyhow::bail!(
+        return Err(anyhow::Error::new(NoProbes(format!(
             "{} holds no probes{}",
             path.display(),
             ask.target.as_ref().map_or(
@@ -87,7 +99,7 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
                     .into(),
                 |t| format!(" of target {t:?} in the span that was asked for")
             )
-        );
+        ))));
     };
     let to_ns = last + 1;
     let days = when::days(from_ns, to_ns, &ask.zone)?;

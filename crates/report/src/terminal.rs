@@ -15,7 +15,7 @@ mod statistics;
 pub use page::wrapped;
 use page::{Page, Paint, length, shown};
 pub use probe::probe;
-pub use statistics::{captioned, comparison, statistics};
+pub use statistics::{captioned, comparison, inside, statistics};
 
 /// What the terminal can show.
 #[derive(Clone, Copy, Debug)]

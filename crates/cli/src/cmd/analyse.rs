@@ -3,6 +3,8 @@
 use super::{print, stdout_style, threads, usage};
 use crate::Outcome;
 use crate::gather;
+use crate::hidden_queue;
+use crate::inside;
 use crate::layout::Layout;
 use crate::survey::{self, Ask};
 use crate::when;
@@ -23,12 +25,14 @@ use std::path::{Path, PathBuf};
     about = "Say what recordings show, also ones that were cut short",
     long_about = "Says what a recording shows, also one that was cut short. One of `tailback test` is answered as after the test; any other, \
         and with any of the options below that one too, by statistics: loss, round trips, reliability, what services it can carry, and what \
-        is wrong with the recording. Several recordings are set side by side; with --together they are taken as links of one place.",
+        is wrong with the recording. Where there were no probes, as in many simulations, it says how long packets waited in the queues and what \
+        the transfers got. Several recordings are set side by side; with --together they are taken as links of one place.",
     after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
         tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
         tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \
         tailback analyse adsl.rec lte.rec --together\n  \
-        tailback analyse weeks.rec --services mine.toml --fail"
+        tailback analyse weeks.rec --services mine.toml --fail\n  \
+        tailback analyse weeks.rec --hidden-queue --rate-up 700kbit/s --from 2014-05-16T09:14 --to 2014-05-16T09:40"
 )]
 pub struct Args {
     /// The recordings
@@ -82,6 +86,17 @@ pub struct Args {
     /// Take the recordings, or the targets of one, as links of one place: how often does at least one work?
     #[arg(long)]
     together: bool,
+    /// How well the bytes that were sent and a round trip a second tell of the queue in a modem that cannot be asked
+    #[arg(long, conflicts_with_all = ["together", "tables", "fail"])]
+    hidden_queue: bool,
+    /// With --hidden-queue: take one round trip each so often
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1s",
+        requires = "hidden_queue"
+    )]
+    every: Duration,
     /// Print the tables that this file lays out, with what was printed elsewhere beside ours
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["json", "together"])]
     tables: Option<PathBuf>,
@@ -126,15 +141,24 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return test(path, args.json);
     }
     let mut ask = ask(&args)?;
+    if args.hidden_queue {
+        return hidden(&args, &ask);
+    }
     let layout = match &args.tables {
         Some(path) => Some(Layout::read(path, &mut ask)?),
         None => None,
     };
+    let format = Format::of(&args);
     let mut all = Vec::new();
     for path in &args.recordings {
-        all.push((path.as_path(), one(path, &ask, args.exclude_faults)?));
+        match one(path, &ask, args.exclude_faults) {
+            Ok(s) => all.push((path.as_path(), s)),
+            Err(why) if why.is::<survey::NoProbes>() && takes_without_probes(&args) => {
+                return without_probes(path, &ask, format, why);
+            }
+            Err(why) => return Err(why),
+        }
     }
-    let format = Format::of(&args);
     if let Some(layout) = layout {
         for (_, s) in &all {
             let tables = layout.tables(s, main_target(s), &ask.zone);
@@ -271,7 +295,65 @@ fn asks_for_statistics(args: &Args) -> bool {
         || args.rate_down.is_some()
         || args.fail
         || args.together
+        || args.hidden_queue
         || args.tables.is_some()
+}
+
+/// Nothing was asked that only probes can answer.
+fn takes_without_probes(args: &Args) -> bool {
+    args.recordings.len() == 1
+        && !(args.fail || args.together || args.tables.is_some() || args.window.is_some())
+        && args.services.is_empty()
+        && args.span.is_empty()
+        && args.limits.is_empty()
+        && args.target.is_none()
+}
+
+/// What queues and transfers say by themselves.
+fn without_probes(
+    path: &Path,
+    ask: &Ask,
+    format: Format,
+    why: anyhow::Error,
+) -> anyhow::Result<Outcome> {
+    let Some((answer, _)) = inside::gathered(path, ask.from_ns, ask.to_ns)? else {
+        return Err(why);
+    };
+    match format {
+        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?,
+        _ => show(format, &report::inside::tables(&answer), || {
+            report::terminal::inside(&answer, stdout_style(), &ask.zone)
+        })?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// The estimate of a queue that cannot be seen.
+fn hidden(args: &Args, ask: &Ask) -> anyhow::Result<Outcome> {
+    let [path] = &args.recordings[..] else {
+        return Err(usage("--hidden-queue is of one recording"));
+    };
+    if args.every < Duration::from_millis(1) {
+        return Err(usage(format!(
+            "--every {}: give a time of a millisecond or more, such as 1s",
+            args.every
+        )));
+    }
+    let answer = hidden_queue::analysed(path, ask, args.every)?;
+    match Format::of(args) {
+        Format::Json => print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?,
+        format => {
+            let (caption, table) = report::hidden_queue::table(&answer, &ask.zone);
+            show(format, std::slice::from_ref(&table), || {
+                let captioned = [(
+                    caption.clone(),
+                    report::hidden_queue::table(&answer, &ask.zone).1,
+                )];
+                report::terminal::captioned(&captioned, stdout_style())
+            })?;
+        }
+    }
+    Ok(Outcome::Done)
 }
 
 fn test(path: &Path, json: bool) -> anyhow::Result<Outcome> {

@@ -3,6 +3,7 @@
 use super::{analyse, trace, usage, write_file};
 use crate::Outcome;
 use crate::gather::{self, Seen, fill};
+use crate::inside;
 use crate::survey::{self, Ask};
 use crate::when;
 use analysis::compare;
@@ -67,11 +68,13 @@ enum Plot {
     Heat,
     /// Share of the minutes with an answer, by day and hour
     Availability,
+    /// Of a simulation: how long packets waited in each queue
+    Queue,
     /// Of a capture: bytes sent and acknowledged over time, what was sent again marked by its cause
     Sequence,
     /// Of a capture: bytes in flight over time
     InFlight,
-    /// Of a capture: payload sent and acknowledged a second
+    /// Of a capture: payload sent and acknowledged a second; of a simulation without probes: payload of its transfers
     Throughput,
 }
 
@@ -97,7 +100,7 @@ impl Plot {
             Plot::Daily => plots::Plot::Daily,
             Plot::Heat => plots::Plot::Heat,
             Plot::Availability => plots::Plot::Availability,
-            Plot::Sequence | Plot::InFlight | Plot::Throughput => return None,
+            Plot::Queue | Plot::Sequence | Plot::InFlight | Plot::Throughput => return None,
         })
     }
 }
@@ -171,6 +174,9 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
             recording.display()
         )));
     }
+    if let Some(text) = from_inside(args, recording, ending)? {
+        return write(&text, &output, ending);
+    }
     let text = match (ending, args.plot) {
         (Some("html"), _) if probe => super::probe::draw(recording, true)?,
         (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(recording, false)?,
@@ -205,6 +211,48 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
         }
     };
     write(&text, &output, ending)
+}
+
+/// The queues that a simulation knows, where they are asked for; and a page of a recording that has no probes, of queues and transfers.
+fn from_inside(args: &Args, path: &Path, ending: Option<&str>) -> anyhow::Result<Option<String>> {
+    let of_queues = args.plot == Plot::Queue && ending != Some("html");
+    if !of_queues && !Seen::of(path)?.targets.is_empty() {
+        return Ok(None);
+    }
+    let zone = when::zone(args.zone.as_deref())?;
+    let given = |name: &str, text: &Option<String>| {
+        text.as_deref()
+            .map(|t| when::instant(name, t, &zone))
+            .transpose()
+    };
+    let (from, to) = (given("--from", &args.from)?, given("--to", &args.to)?);
+    let found = inside::gathered(path, from, to)?;
+    let Some((answer, samples)) = found else {
+        return match of_queues {
+            true => Err(anyhow::anyhow!(
+                "{}: no queue was sampled; those of a simulation are",
+                path.display()
+            )),
+            false => Ok(None),
+        };
+    };
+    let refused = |why: String| anyhow::anyhow!("{}: {why}", path.display());
+    Ok(match (ending, args.plot) {
+        (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
+        (Some("svg" | "png"), Plot::Queue) => {
+            Some(report::inside::waits(&answer, &samples).map_err(refused)?)
+        }
+        (Some("svg" | "png"), Plot::Rtt) => {
+            let drawn = report::inside::round_trips(&answer, &samples);
+            let waits = || report::inside::waits(&answer, &samples).ok();
+            drawn.or_else(waits)
+        }
+        (Some("svg" | "png"), Plot::Throughput) => {
+            let drawn = report::inside::throughput(&answer, &samples);
+            Some(drawn.ok_or_else(|| refused("no transfer was sampled".into()))?)
+        }
+        _ => None,
+    })
 }
 
 /// A recording of a capture: its packets.

@@ -6,6 +6,7 @@ use crate::statistics as tables;
 use crate::tables::{Notes, Table};
 use crate::words;
 use analysis::compare::Comparison;
+use analysis::inside::Inside;
 use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use jiff::tz::TimeZone;
@@ -63,6 +64,29 @@ fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
         );
     }
     page.gap();
+}
+
+/// A recording of which no probe was part.
+pub fn inside(i: &Inside, style: Style, zone: &TimeZone) -> String {
+    let mut page = Page::new(style);
+    let mut notes = Notes::default();
+    page.paragraph(&crate::inside::heading(i, zone), 0, Some(Paint::Faint));
+    page.gap();
+    for table in crate::inside::tables(i) {
+        page.table(&table, &mut notes);
+    }
+    for remark in crate::inside::remarks(i) {
+        page.paragraph(&remark, 0, None);
+    }
+    page.gap();
+    page.heading("Cannot tell");
+    for why in &i.cannot_tell {
+        page.item(why, None);
+    }
+    for (number, reason) in notes.0.iter().enumerate() {
+        page.paragraph(&format!("[{}] {reason}", number + 1), 2, None);
+    }
+    page.finish()
 }
 
 fn finish(mut page: Page, notes: &Notes) -> String {

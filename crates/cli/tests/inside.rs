@@ -1,0 +1,144 @@
+//! Simulations without probes say what their queues and transfers say; those with probes and counted bytes, what a gateway could know.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A full line, watched from inside.
+const FULL: &str = r#"
+duration = "20 s"
+topology = "linear:hops=1"
+sample = { traffic = "100 ms" }
+link = { rate = "1 Mbit/s", delay = "10 ms", queue = "fifo:packets=30" }
+reverse = { rate = "10 Mbit/s", delay = "10 ms" }
+[[flow]]
+kind = "bulk"
+start = "2 s"
+"#;
+
+const PROBE: &str = "[[flow]]\nkind = \"probe\"\ngap = \"50 ms\"\n";
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// With a recording of this scenario in it.
+    fn with(name: &str, scenario: &str) -> Scratch {
+        let dir =
+            std::env::temp_dir().join(format!("tailback-inside-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).expect("a scratch directory");
+        let scratch = Scratch(dir);
+        let file = scratch.path("s.toml");
+        std::fs::write(&file, scenario).expect("a scenario");
+        let (code, _, error) = run(&["sim", &text(&file), "-o", &text(&scratch.path("r.rec"))]);
+        assert_eq!(code, Some(0), "{error}");
+        scratch
+    }
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+    fn recording(&self) -> String {
+        text(&self.path("r.rec"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let out = Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(args)
+        .output()
+        .expect("tailback runs");
+    let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (out.status.code(), words(&out.stdout), words(&out.stderr))
+}
+
+#[test]
+fn a_simulation_without_probes_tells_of_its_queues_and_transfers() {
+    let scratch = Scratch::with("plain", FULL);
+    let (code, json, error) = run(&["analyse", &scratch.recording(), "--json"]);
+    assert_eq!(code, Some(0), "{error}");
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    // 30 packets of 1500 bytes at 1 Mbit/s are 360 ms.
+    let most = answer["queues"][0]["wait_max_ms"]["value"]
+        .as_f64()
+        .unwrap();
+    assert!((most - 360.0).abs() < 15.0, "{most}");
+    let rate = answer["flows"][0]["throughput_bps"]["value"].as_f64();
+    assert!((900e3..980e3).contains(&rate.unwrap()), "{rate:?}");
+    assert!(answer["queues"][0]["drops"].as_i64().unwrap() > 0);
+    let (_, shown, _) = run(&["analyse", &scratch.recording()]);
+    for part in ["Queues", "Transfers", "Cannot tell"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    // What only probes can answer is still refused.
+    let (code, _, error) = run(&["analyse", &scratch.recording(), "--window", "5s"]);
+    assert_eq!(code, Some(3), "{error}");
+    assert!(error.contains("holds no probes"), "{error}");
+}
+
+#[test]
+fn its_report_draws_waits_throughput_and_round_trips() {
+    let scratch = Scratch::with("drawn", FULL);
+    let draw = |args: &[&str], name: &str| {
+        let file = scratch.path(name);
+        let recording = scratch.recording();
+        let mut all = vec!["report", &recording];
+        all.extend(args);
+        let to = text(&file);
+        all.extend(["-o", &to]);
+        let (code, _, error) = run(&all);
+        assert_eq!(code, Some(0), "{error}");
+        std::fs::read_to_string(file).unwrap()
+    };
+    let page = draw(&[], "r.html");
+    for part in [
+        "How long packets waited",
+        "Throughput",
+        "Round trips",
+        "Cannot tell",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(draw(&["--plot", "queue"], "q.svg").contains("waiting time, ms"));
+    assert!(draw(&["--plot", "throughput"], "t.svg").contains("payload, "));
+    assert!(draw(&[], "r.svg").contains("round trip, ms"));
+}
+
+#[test]
+fn a_hidden_queue_is_followed_and_its_truth_stands_beside() {
+    let scratch = Scratch::with("hidden", &format!("{FULL}{PROBE}"));
+    let recording = scratch.recording();
+    let args = [
+        "analyse",
+        &recording,
+        "--hidden-queue",
+        "--json",
+        "--rate-up",
+        "1 Mbit/s",
+    ];
+    let (code, json, error) = run(&args);
+    assert_eq!(code, Some(0), "{error}");
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let of = |law: usize, figure: &str| {
+        let truth = &answer["laws"][law]["beside_truth"];
+        truth[figure]["value"].as_f64().unwrap()
+    };
+    // Half a packet of 12 ms is on the wire, and a packet that was dropped is counted until the next measurement.
+    assert!(of(1, "median_ms").abs() < 20.0, "{json}");
+    assert!(of(0, "median_ms") < -100.0, "{json}");
+    let bare = Scratch::with(
+        "bare",
+        &FULL.replace("sample = { traffic = \"100 ms\" }", ""),
+    );
+    let (code, _, error) = run(&["analyse", &bare.recording(), "--hidden-queue"]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("[sample] traffic"), "{error}");
+}

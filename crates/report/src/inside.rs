@@ -1,0 +1,332 @@
+//! A recording that knows queues and transfers from inside: as text, as plots, and as a page.
+
+use crate::chart::{Chart, Draw, Series};
+use crate::html::{CSS, POLICY, grid};
+use crate::tables::{Cell, Row, Table};
+use crate::words::{self, DELAY, PERCENT, RATE, SIZE, SPAN, number, when};
+use analysis::answer::Figure;
+use analysis::inside::{Inside, Samples};
+use jiff::tz::TimeZone;
+use maud::{DOCTYPE, PreEscaped, html};
+
+/// Transfers that have a line of their own in a plot: those that carried most.
+const LINES: usize = 6;
+/// Transfers that are listed; `--json` has all.
+const LISTED: usize = 40;
+/// Steps of a rate over time.
+const STEPS: i64 = 60;
+
+fn figure(f: &Figure, unit: words::Unit) -> Cell {
+    unit.figure(f).into()
+}
+
+/// A row for each queue, and a row for each transfer.
+pub fn tables(i: &Inside) -> Vec<Table> {
+    let columns = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+    let mut all = Vec::new();
+    if !i.queues.is_empty() {
+        let rows = i.queues.iter().map(|q| Row {
+            label: q.queue.clone(),
+            cells: vec![
+                figure(&q.wait_p50_ms, DELAY),
+                figure(&q.wait_p95_ms, DELAY),
+                figure(&q.wait_p99_ms, DELAY),
+                figure(&q.wait_max_ms, DELAY),
+                figure(&q.empty.map(|share| share * 100.0), PERCENT),
+                Cell::Is(format!(
+                    "{}, {} packets",
+                    SIZE.print(q.backlog_max_bytes as f64),
+                    q.backlog_max_packets
+                )),
+                figure(&q.delivered_bps, RATE),
+                Cell::Is(q.drops.to_string()),
+                Cell::Is(q.marks.to_string()),
+            ],
+        });
+        all.push(Table {
+            title: "Queues".into(),
+            columns: columns(&[
+                "",
+                "wait p50",
+                "p95",
+                "p99",
+                "max",
+                "empty",
+                "most waiting",
+                "delivered",
+                "drops",
+                "marks",
+            ]),
+            rows: rows.collect(),
+        });
+    }
+    if !i.flows.is_empty() {
+        let listed = busiest(i, LISTED);
+        let rows = listed.iter().map(|at| &i.flows[*at]).map(|f| Row {
+            label: format!("{} {}", f.flow, words::direction(f.direction)),
+            cells: vec![
+                Cell::Is(SPAN.print(f.seconds)),
+                Cell::Is(SIZE.print(f.bytes as f64)),
+                figure(&f.throughput_bps, RATE),
+                f.retransmits
+                    .map_or(Cell::Absent, |n| Cell::Is(n.to_string())),
+                figure(&f.rtt_min_ms, DELAY),
+                figure(&f.rtt_p50_ms, DELAY),
+                figure(&f.rtt_p95_ms, DELAY),
+                figure(&f.waited_p50_ms, DELAY),
+            ],
+        });
+        all.push(Table {
+            title: match i.flows.len() {
+                n if n > LISTED => format!("Transfers (the {LISTED} of {n} that carried most)"),
+                _ => "Transfers".into(),
+            },
+            columns: columns(&[
+                "",
+                "lasted",
+                "payload",
+                "throughput",
+                "sent again",
+                "RTT min",
+                "RTT p50",
+                "RTT p95",
+                "waited p50",
+            ]),
+            rows: rows.collect(),
+        });
+    }
+    all
+}
+
+/// What the tables do not say by themselves.
+pub fn remarks(i: &Inside) -> Vec<String> {
+    let mut all = Vec::new();
+    let waited = i
+        .flows
+        .iter()
+        .filter_map(|f| Some((f.waited_p50_ms.value()?, f)));
+    let mut waited: Vec<_> = waited.collect();
+    waited.sort_by(|a, b| a.0.total_cmp(&b.0));
+    if let [(least, _), .., (most, flow)] = &waited[..] {
+        all.push(match most - least > 0.1 * most {
+            true => format!(
+                "Waited longest: transfer {} {}, {} in the median beyond its least round trip; the shortest wait is {}.",
+                flow.flow,
+                words::direction(flow.direction),
+                DELAY.print(*most),
+                DELAY.print(*least)
+            ),
+            false => format!(
+                "All transfers waited about as long: {} in the median beyond their least round trips.",
+                DELAY.print(*most)
+            ),
+        });
+    }
+    for f in &i.fairness {
+        all.push(format!(
+            "Jain's fairness of the {} transfers {}: {}.",
+            f.flows,
+            words::direction(f.direction),
+            number(f.index)
+        ));
+    }
+    if !i.queues.is_empty() {
+        all.push(
+            "Waits are those of the packet that left last before each sample: peaks between two are missed."
+                .into(),
+        );
+    }
+    all
+}
+
+/// Waiting time of each queue.
+///
+/// # Errors
+/// A recording without queues.
+pub fn waits(i: &Inside, samples: &Samples) -> Result<String, String> {
+    if samples.queues.is_empty() {
+        return Err("no queue was sampled".into());
+    }
+    let series = samples.queues.iter().enumerate().map(|(colour, q)| Series {
+        name: match samples.queues.len() {
+            1 => String::new(),
+            _ => q.name.clone(),
+        },
+        draw: Draw::Line,
+        colour,
+        points: q.waits_ms().map(|(t, ms)| (since(i, t), ms)).collect(),
+    });
+    let title = "How long packets waited in the queue";
+    Ok(chart(i, title, "waiting time, ms", series.collect()))
+}
+
+/// Round trips of the transfers' own packets.
+pub fn round_trips(i: &Inside, samples: &Samples) -> Option<String> {
+    let lines: Vec<Series> = busiest(i, LINES)
+        .into_iter()
+        .enumerate()
+        .map(|(colour, at)| {
+            let f = &samples.flows[at];
+            let points = f.all.iter();
+            Series {
+                name: name(i, at),
+                draw: Draw::Line,
+                colour,
+                points: points
+                    .map(|s| (since(i, s.t_ns), s.srtt_ns.map(|ns| ns as f64 / 1e6)))
+                    .collect(),
+            }
+        })
+        .collect();
+    let any = lines.iter().any(|l| l.points.iter().any(|p| p.1.is_some()));
+    any.then(|| {
+        let title = format!("Round trips of the transfers{}", some(i));
+        chart(i, &title, "round trip, ms", lines)
+    })
+}
+
+/// Payload that each transfer carried a second.
+pub fn throughput(i: &Inside, samples: &Samples) -> Option<String> {
+    let step = ((i.to_ns - i.from_ns) / STEPS).max(1);
+    let rates: Vec<(usize, Vec<(i64, f64)>)> = busiest(i, LINES)
+        .into_iter()
+        .map(|at| {
+            let bytes = samples.flows[at].bytes();
+            let mut kept: Vec<(i64, i64)> = Vec::new();
+            for b in bytes {
+                if kept.last().is_none_or(|k| b.0 - k.0 >= step) {
+                    kept.push(b);
+                }
+            }
+            let rates = kept.windows(2).map(|w| {
+                let seconds = (w[1].0 - w[0].0) as f64 / 1e9;
+                (w[1].0, (w[1].1 - w[0].1) as f64 * 8.0 / seconds)
+            });
+            (at, rates.collect())
+        })
+        .collect();
+    let most = rates.iter().flat_map(|r| &r.1).map(|r| r.1);
+    let most = most.fold(0.0, f64::max);
+    let (unit, size) = RATE.fitting(most);
+    let lines = rates
+        .iter()
+        .enumerate()
+        .map(|(colour, (at, rates))| Series {
+            name: name(i, *at),
+            draw: Draw::Line,
+            colour,
+            points: rates
+                .iter()
+                .map(|(t, bps)| (since(i, *t), Some(bps / size)))
+                .collect(),
+        });
+    (most > 0.0).then(|| {
+        let title = format!("Throughput of the transfers{}", some(i));
+        chart(i, &title, &format!("payload, {unit}"), lines.collect())
+    })
+}
+
+fn since(i: &Inside, t_ns: i64) -> f64 {
+    (t_ns - i.from_ns) as f64 / 1e9
+}
+
+fn some(i: &Inside) -> String {
+    match i.flows.len() {
+        n if n > LINES => format!(" (the {LINES} of {n} that carried most)"),
+        _ => String::new(),
+    }
+}
+
+fn name(i: &Inside, at: usize) -> String {
+    let f = &i.flows[at];
+    format!("{} {}", f.flow, words::direction(f.direction))
+}
+
+/// In their own order.
+fn busiest(i: &Inside, most: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..i.flows.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(i.flows[*at].bytes));
+    order.truncate(most);
+    order.sort_unstable();
+    order
+}
+
+fn chart(i: &Inside, title: &str, y: &str, series: Vec<Series>) -> String {
+    Chart {
+        title: match i.title.trim() {
+            "" => title.to_owned(),
+            name => format!("{name}: {title}"),
+        },
+        x: "time, s".into(),
+        y: y.into(),
+        span: (0.0, since(i, i.to_ns)),
+        top: None,
+        series,
+    }
+    .svg()
+}
+
+/// `simulated · from … to …`.
+pub fn heading(i: &Inside, zone: &TimeZone) -> String {
+    format!(
+        "{} · {} · {} to {}{}",
+        match i.title.trim() {
+            "" => "Tailback",
+            title => title,
+        },
+        words::origin(i.origin),
+        when(i.from_ns, zone),
+        when(i.to_ns, zone),
+        if i.complete { "" } else { " · not complete" }
+    )
+}
+
+/// One page that fetches nothing and needs no script.
+pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
+    let title = match i.title.trim() {
+        "" => "Tailback report",
+        title => title,
+    };
+    let pictures = [
+        waits(i, samples).ok(),
+        throughput(i, samples),
+        round_trips(i, samples),
+    ];
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                main {
+                    header {
+                        p.meta { (heading(i, zone)) }
+                        h1 { (title) }
+                        @for remark in remarks(i) { p { (remark) } }
+                    }
+                    @for picture in pictures.iter().flatten() {
+                        section { figure { (PreEscaped(picture)) } }
+                    }
+                    @for (number, table) in tables(i).iter().enumerate() {
+                        section {
+                            h2 { (table.title) }
+                            (grid(table, &format!("inside-{number}")))
+                        }
+                    }
+                    section {
+                        h2 { "Cannot tell" }
+                        ul { @for why in &i.cannot_tell { li { (why) } } }
+                    }
+                }
+                footer { p { "This page fetches nothing." } }
+            }
+        }
+    }
+    .into_string()
+}
