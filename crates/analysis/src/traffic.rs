@@ -499,6 +499,8 @@ pub struct HurstAnswer {
     pub variance_time: Figure,
     pub rescaled_range: Figure,
     pub wavelet: Figure,
+    /// From which scale to which each line was laid, in steps, in the order above: the value holds for these.
+    pub scales: Option<[[f64; 2]; 3]>,
     /// It looks like a rate that changed its level rather than like self-similarity.
     pub unsteady: bool,
 }
@@ -509,6 +511,7 @@ impl HurstAnswer {
             variance_time: h.variance_time.h.clone(),
             rescaled_range: h.rescaled_range.h.clone(),
             wavelet: h.wavelet.h.clone(),
+            scales: Some([&h.variance_time, &h.rescaled_range, &h.wavelet].map(|e| [e.from, e.to])),
             unsteady: h.unsteady(),
         }
     }
@@ -518,6 +521,7 @@ impl HurstAnswer {
             variance_time: Figure::cannot_tell(why),
             rescaled_range: Figure::cannot_tell(why),
             wavelet: Figure::cannot_tell(why),
+            scales: None,
             unsteady: false,
         }
     }

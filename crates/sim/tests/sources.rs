@@ -114,7 +114,7 @@ fn hurst(counts: &[f64], scales: &[usize]) -> f64 {
 
 #[test]
 fn many_heavy_tailed_bursts_together_have_the_hurst_parameter_of_their_shape() {
-    let of = |text: &str| {
+    let counted = |text: &str| {
         let mut all = vec![0.0; 40_000];
         for i in 0..40 {
             let times = times(text, &format!("flow/{i}"), Time::from_secs(20_000));
@@ -122,18 +122,24 @@ fn many_heavy_tailed_bursts_together_have_the_hurst_parameter_of_their_shape() {
             let n = counts(times, Duration::from_millis(500), all.len());
             all.iter_mut().zip(n).for_each(|(sum, n)| *sum += n);
         }
-        hurst(&all[2000..], &[10, 20, 40, 80, 160])
+        all.split_off(2000)
     };
-    let pareto = |shape: f64| {
-        of(&format!(
-            "kind = \"pareto\"\nrate = \"8 kbit/s\"\nsize = \"100 B\"\nshape = {shape}"
-        ))
-    };
+    let of = |text: &str| hurst(&counted(text), &[10, 20, 40, 80, 160]);
     for shape in [1.2, 1.4, 1.6] {
-        let (h, expected) = (pareto(shape), (3.0 - shape) / 2.0);
+        let all = counted(&format!(
+            "kind = \"pareto\"\nrate = \"8 kbit/s\"\nsize = \"100 B\"\nshape = {shape}"
+        ));
+        let (h, expected) = (hurst(&all, &[10, 20, 40, 80, 160]), (3.0 - shape) / 2.0);
         assert!(
             (h - expected).abs() < 0.07,
             "shape {shape}: {h}, {expected}"
+        );
+        // Over as few as four to sixteen bursts the limit is not reached: 0.92, 0.86 and 0.81.
+        let short = hurst(&all, &[4, 8, 16]);
+        let known = 1.29 - 0.3 * shape;
+        assert!(
+            (short - known).abs() < 0.04,
+            "shape {shape}: {short}, {known}"
         );
     }
     // Speech has spans that forget: no long memory.

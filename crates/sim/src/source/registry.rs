@@ -569,7 +569,7 @@ pub const SOURCES: &[Spec] = &[
     Spec {
         entry: Entry {
             name: "pareto",
-            summary: "datagrams at a constant rate in bursts with pauses, both of Pareto length; many together are self-similar with a Hurst parameter of (3 - shape)/2",
+            summary: "datagrams at a constant rate in bursts with pauses, both of Pareto length; many together are self-similar with a Hurst parameter of (3 - shape)/2 over hundreds of bursts, and up to 0.1 more over a few",
             sources: &[WILLINGER],
             parameters: &[
                 rate("while it sends"),

@@ -6,6 +6,7 @@ use crate::cmd::write_file;
 use analysis::answer::Figure;
 use analysis::fit::Family;
 use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
+use base::Duration;
 use base::units::significant;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
@@ -352,6 +353,14 @@ fn self_similarity(a: &TrafficAnswer, out: &mut String) {
             cell(&h.rescaled_range),
             cell(&h.wavelet)
         );
+        if let Some(scales) = &h.scales {
+            let over = |[from, to]: [f64; 2]| {
+                let span = |steps: f64| Duration::from_secs_f64(steps * a.hurst_step_s);
+                format!("{:.2}–{:.2}", span(from), span(to))
+            };
+            let [first, second, third] = scales.map(over);
+            let _ = writeln!(out, "    {:<6}{first:>22}{second:>22}{third:>22}", "over");
+        }
         if let Figure::CannotTell { cannot_tell } = &h.wavelet {
             let _ = writeln!(out, "    cannot tell: {cannot_tell}");
         }
