@@ -146,6 +146,8 @@ fn figure(measure: Measure, value: f64) -> String {
         Measure::Time => format!("{} h", significant(value / 3600.0, 4)),
         Measure::Size => format!("{:.4}", Bytes::new(value.round() as u64)),
         Measure::Rate => format!("{:.4}", BitsPerSec::new(value.round() as u64)),
+        // What is left of adding shares up.
+        Measure::Share if value > 0.0 && value < 1e-12 => "below 1e-10 %".into(),
         // A reliability of many nines must show them.
         Measure::Share if value > 0.99 && value < 1.0 => {
             let nines = (-(1.0 - value).log10()).ceil().max(2.0) as usize;
