@@ -28,6 +28,7 @@ def stamp(ms):
 def main():
     random.seed(3)
     out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
     delay, dropped, traffic = (open(out / f"{n}.csv", "w") for n in ("delay", "dropped", "traffic"))
     often = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     for n in range(21 * DAY * often):
