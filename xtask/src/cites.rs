@@ -43,6 +43,7 @@ const TITLES: &[(u32, &str)] = &[
         2883,
         "An Extension to the Selective Acknowledgement (SACK) Option for TCP",
     ),
+    (2923, "TCP Problems with Path MTU Discovery"),
     (3032, "MPLS Label Stack Encoding"),
     (3042, "Enhancing TCP's Loss Recovery Using Limited Transmit"),
     (

@@ -1,5 +1,6 @@
 //! Kinds of probe that do not send crafted trains: who gets their rows. A kind is in this table by its name.
 
+mod check;
 mod collapse;
 mod dns;
 mod ipv6;
@@ -8,36 +9,35 @@ mod nat;
 mod page;
 mod ports;
 
+use analysis::probe::ProbeSpec;
+use base::program::{Sending, Train};
 use base::record::{Direction, Row};
 use base::words::{Value, Words};
 use base::{Bytes, Duration};
 use live::clock::Clock;
-use live::craft::{CraftError, Progress};
-use live::load::Peer;
+use live::craft::{self, CraftError, Progress};
+use live::errand::{Errand, Tally};
 use live::path;
-use live::probe::{ProbePlan, Prober};
+use live::probe::{ProbePlan, ProbeSummary, Prober};
 use live::tcp;
 use measure::wire::Key;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
 /// What a runner is given. It runs in the network namespace that it shall measure from.
 pub struct Run<'a> {
     pub words: &'a Words,
-    pub server: SocketAddr,
-    pub key: Option<Vec<u8>>,
-    /// The most that it may send.
-    pub budget: Bytes,
-    /// Whose counters show what passes; the one that leads to the server where not given.
-    pub interface: Option<String>,
+    /// The far end, and what may be sent.
+    pub plan: &'a craft::Plan,
     /// Whether the network namespace is one that we made, whose settings may be changed.
     pub own_namespace: bool,
     pub clock: Clock,
     pub rows: Sender<Row>,
     /// The recording's directory, for what is no table.
     pub recording: &'a Path,
-    pub watch: &'a mut (dyn live::craft::Watch + Send),
+    /// Of what no row tells.
+    pub tally: Tally,
+    pub watch: &'a mut (dyn craft::Watch + Send),
 }
 
 /// How often a runner tells how far it is.
@@ -56,56 +56,88 @@ const RUNNERS: &[(&str, Runner)] = &[
     ("middlebox", middlebox::run),
     ("page", page::run),
     ("collapse", collapse::run),
+    ("check", check::run),
 ];
 
-pub fn of(kind: &str) -> Option<Runner> {
+fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
 }
 
-/// Tells how far a runner of several stages is, and asks whether it may go on.
-fn own<'a>(run: &'a mut Run, whole: Duration) -> impl FnMut(&str) -> bool + 'a {
-    let (clock, began) = (run.clock, run.clock.now());
-    let (mut number, mut latest) = (0, String::new());
-    move |stage| {
-        if stage != latest {
-            number += 1;
-            stage.clone_into(&mut latest);
+/// Carries one kind out: by its runner once the line is quiet, or by trains. `sent` is told each sending before it begins.
+///
+/// # Errors
+/// The first thing that made going on pointless; rows up to then were sent.
+pub fn carry_out(
+    probe: &ProbeSpec,
+    run: Run,
+    sent: &mut dyn FnMut(&Sending),
+) -> anyhow::Result<()> {
+    let kind = probe.kind();
+    if let Some(runner) = of(kind.entry.name) {
+        if !kind.beside_others {
+            craft::await_quiet(run.plan, run.clock, &run.rows, run.watch)?;
         }
-        run.watch.progress(&Progress {
-            stage,
-            number,
-            elapsed: clock.now() - began,
-            whole,
-            spent: Bytes::ZERO,
-            note: String::new(),
-        });
-        !run.watch.interrupted()
+        return runner(run);
     }
+    let mut next = |trains: &[Train]| {
+        let sending = probe.next(trains)?;
+        sent(&sending);
+        Some(sending)
+    };
+    craft::run(run.plan, &mut next, run.clock, &run.rows, run.watch)?;
+    Ok(())
 }
 
 impl Run<'_> {
-    fn peer(&self) -> Peer {
-        Peer {
-            server: self.server,
-            key: self.key.clone(),
-            patience: Duration::from_secs(20),
-        }
-    }
-
     /// Whether it may put as much on the line as it needs at most.
     ///
     /// # Errors
     /// It may not.
     fn afford(&self, stage: &str, needs: Bytes) -> Result<(), CraftError> {
-        if needs <= self.budget {
+        if needs <= self.plan.budget {
             return Ok(());
         }
         Err(CraftError::Budget {
             stage: stage.into(),
             next: needs,
             spent: Bytes::ZERO,
-            budget: self.budget,
+            budget: self.plan.budget,
         })
+    }
+
+    /// Does what is asked for over connections and datagrams of its own, telling how far it is; `whole` is about how long
+    /// it takes.
+    fn errand<E: Into<anyhow::Error>>(
+        self,
+        whole: Duration,
+        work: impl FnOnce(&mut Errand) -> Result<(), E>,
+    ) -> anyhow::Result<()> {
+        let (clock, began) = (self.clock, self.clock.now());
+        let (mut number, mut latest) = (0, String::new());
+        let (watch, tally) = (self.watch, self.tally.clone());
+        let mut going_on = |stage: &str| {
+            if stage != latest {
+                number += 1;
+                stage.clone_into(&mut latest);
+            }
+            watch.progress(&Progress {
+                stage,
+                number,
+                elapsed: clock.now() - began,
+                whole,
+                spent: tally.bytes(),
+                note: String::new(),
+            });
+            !watch.interrupted()
+        };
+        let mut errand = Errand {
+            peer: self.plan.peer.clone(),
+            clock,
+            rows: self.rows,
+            tally: self.tally,
+            going_on: &mut going_on,
+        };
+        work(&mut errand).map_err(Into::into)
     }
 }
 
@@ -115,9 +147,10 @@ fn rtt(run: Run) -> anyhow::Result<()> {
     let plan = ProbePlan {
         interval,
         shortest_interval: interval,
-        key: run.key.as_deref().map(Key::new),
-        ..ProbePlan::new(run.server)
+        key: run.plan.peer.key.as_deref().map(Key::new),
+        ..ProbePlan::new(run.plan.peer.server)
     };
+    let size = plan.ip_size();
     let began = run.clock.now();
     // The last one has left and its successor has not.
     let whole = (interval * count).saturating_sub(interval / 2);
@@ -129,20 +162,27 @@ fn rtt(run: Run) -> anyhow::Result<()> {
             number: 1,
             elapsed,
             whole,
-            spent: Bytes::ZERO,
+            spent: run.tally.bytes(),
             note: String::new(),
         });
-        if run.watch.interrupted() {
-            return Err(CraftError::Interrupted.into());
-        }
-        prober.health()?;
-        if elapsed >= whole {
-            break;
+        let over = prober.health().map_err(anyhow::Error::from).and_then(|()| {
+            match run.watch.interrupted() {
+                true => Err(CraftError::Interrupted.into()),
+                false => Ok(elapsed >= whole),
+            }
+        });
+        if !matches!(over, Ok(false)) {
+            count_probes(&run.tally, prober.stop(), size);
+            return over.map(drop);
         }
         std::thread::sleep(whole.saturating_sub(elapsed).to_std().min(TICK));
     }
-    prober.stop();
-    Ok(())
+}
+
+/// What a prober sent, and what came back.
+fn count_probes(tally: &Tally, done: ProbeSummary, size: Bytes) {
+    let packets = done.session.sent + done.session.received;
+    tally.add(packets, Bytes::new(packets * size.get()));
 }
 
 /// The hops of the way, at rest and under load.
@@ -155,9 +195,9 @@ fn path(run: Run) -> anyhow::Result<()> {
         _ => vec![Direction::Up, Direction::Down],
     };
     let plan = path::Plan {
-        peer: peer(&run),
-        budget: run.budget,
-        interface: run.interface.clone(),
+        peer: run.plan.peer.clone(),
+        budget: run.plan.budget,
+        interface: run.plan.interface.clone(),
         idle: words.duration("idle"),
         load: words.duration("hold"),
         directions,
@@ -192,9 +232,9 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         _ => None,
     });
     let plan = tcp::Plan {
-        peer: peer(&run),
-        budget: run.budget,
-        interface: run.interface.clone(),
+        peer: run.plan.peer.clone(),
+        budget: run.plan.budget,
+        interface: run.plan.interface.clone(),
         controls,
         windows,
         offload: match words.choice("offload") {
@@ -206,14 +246,6 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         own_namespace: run.own_namespace,
     };
     tcp::run(&plan, run.clock, &run.rows, run.watch).map_err(plain)
-}
-
-fn peer(run: &Run) -> Peer {
-    Peer {
-        server: run.server,
-        key: run.key.clone(),
-        patience: Duration::from_secs(20),
-    }
 }
 
 /// As itself, so that an interruption is known for one.

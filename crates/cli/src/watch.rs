@@ -76,7 +76,7 @@ impl live::craft::Watch for Terminal {
             bar.set_prefix(p.number.to_string());
             bar.set_position((share.min(1.0) * 1000.0) as u64);
             bar.set_message(format!(
-                "{} · {:.0} s more in this step · {:.3} sent so far · {}",
+                "{} · {:.0} s more · {:.3} sent so far · {}",
                 p.stage,
                 left.as_secs_f64(),
                 p.spent,

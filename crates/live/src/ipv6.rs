@@ -1,20 +1,19 @@
-//! Whether our server is reached over IPv6 as well as over IPv4, how fast, and what of IPv6 gets through.
+//! Whether our server is reached over IPv6 as well as over IPv4, how fast, the largest packet of either, and what else of
+//! IPv6 gets through.
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::mono_ns;
 use crate::craft::CraftError;
+use crate::errand::{Errand, socket_to};
 use crate::listeners::Listeners;
-use crate::load::Peer;
 use crate::load::kernel::random_bytes;
 use crate::timestamp::set_whole;
-use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};
-use base::record::{Delay, Direction, Row, Status};
+use base::record::Direction;
 use base::{Bytes, Duration};
 use measure::control::listen::{Place, Transport, Wanted};
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::mpsc::Sender;
 
 /// A lost SYN is sent again after one and three seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
@@ -23,10 +22,10 @@ const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 const TRIES: u32 = 3;
 /// A version that has not answered so often in a row is left alone.
 const GIVEN_UP_AFTER: u32 = 2;
-/// Headers of IPv6 and UDP.
-const HEADERS: u32 = 48;
-/// RFC 8200 section 5: every link carries so much.
-const LEAST_MTU: u32 = 1280;
+/// RFC 8200 section 5: every link carries so much of IPv6; of IPv4 almost every one does.
+const USUAL_MTU: u32 = 1280;
+/// RFC 791: every host takes so much.
+const LEAST_MTU: u32 = 576;
 /// Larger packets do not pass beyond the local network.
 const MOST_MTU: u32 = 1500;
 /// Payload that takes two pieces on any link of 1500 bytes.
@@ -42,7 +41,7 @@ pub struct Plan {
 impl Plan {
     /// The most that this puts on the line.
     pub fn cost(&self) -> Bytes {
-        Bytes::new(u64::from(self.count) * 2 * 700 + 200_000)
+        Bytes::new(u64::from(self.count) * 2 * 700 + 400_000)
     }
 }
 
@@ -54,25 +53,24 @@ struct Family {
     silent: u32,
 }
 
-struct Run<'a> {
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    listeners: Listeners,
-    proof: Vec<u8>,
-    going_on: &'a mut dyn FnMut(&str) -> bool,
+impl Family {
+    /// Of IP and UDP, bytes.
+    fn headers(&self) -> u32 {
+        if self.version == 6 { 48 } else { 28 }
+    }
 }
 
-/// Carries it out. `going_on` is told the stage and is false to end.
+struct Run<'a, 'b> {
+    errand: &'a mut Errand<'b>,
+    listeners: Listeners,
+    proof: Vec<u8>,
+}
+
+/// Carries it out.
 ///
 /// # Errors
 /// The server cannot be reached or refuses; there is no socket; the user wants no more.
-pub fn run(
-    plan: &Plan,
-    peer: &Peer,
-    clock: Clock,
-    rows: &Sender<Row>,
-    going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), CraftError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     let proof: [u8; 16] = random_bytes();
     let wanted = [
         (Transport::Tcp, Place::V4),
@@ -86,11 +84,9 @@ pub fn run(
     });
     let lasts = plan.interval * u64::from(plan.count) + Duration::from_secs(60);
     let mut run = Run {
-        clock,
-        rows,
-        listeners: Listeners::open(peer, wanted.to_vec(), lasts)?,
+        listeners: errand.listeners(wanted.to_vec(), lasts)?,
+        errand,
         proof: proof.to_vec(),
-        going_on,
     };
     let families = [(4, 0), (6, 2)].map(|(version, first)| Family {
         version,
@@ -105,42 +101,23 @@ pub fn run(
         }
     }
     run.times(plan, &mut there)?;
-    if there
-        .iter()
-        .any(|f| f.version == 6 && f.silent < GIVEN_UP_AFTER)
-    {
-        run.fragments(3)?;
-        run.path_mtu(3)?;
-        run.extensions(3)?;
+    for family in there.iter().filter(|f| f.silent < GIVEN_UP_AFTER) {
+        run.path_mtu(family)?;
+        if family.version == 6 {
+            run.fragments(family.udp)?;
+            run.extensions(family.udp)?;
+        }
     }
     Ok(())
 }
 
-fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = if at.is_ipv4() {
-        ([0u8; 4], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(at)?;
-    Ok(socket)
-}
-
-impl Run<'_> {
+impl Run<'_, '_> {
     fn note(&self, note: &V6Note) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self
-            .rows
-            .send(note.event(self.clock.unix_ns(), "server").into());
+        self.errand.note(note, "server");
     }
 
     fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
-        if (self.going_on)(stage) {
-            Ok(())
-        } else {
-            Err(CraftError::Interrupted)
-        }
+        self.errand.stage(stage)
     }
 
     /// Whether there is anything to be tried.
@@ -149,7 +126,7 @@ impl Run<'_> {
         let local = at
             .as_ref()
             .ok()
-            .map(|at| socket(*at).and_then(|s| s.local_addr()));
+            .map(|at| socket_to(*at).and_then(|s| s.local_addr()));
         let why = match (&at, &local) {
             (Err(why), _) => Some(why.clone()),
             (_, Some(Err(e))) => Some(format!("this host cannot send there: {e}")),
@@ -165,29 +142,6 @@ impl Run<'_> {
         there
     }
 
-    fn row(&self, target: &str, seq: i64, began: i64, took: Option<i64>) {
-        let row = Delay {
-            sent_ns: self.clock.from_mono_ns(began),
-            seq,
-            target: target.into(),
-            rtt_ns: took,
-            owd_up_ns: None,
-            owd_down_ns: None,
-            remote_rx_ns: None,
-            remote_tx_ns: None,
-            host_ns: None,
-            late_send_ns: None,
-            status: if took.is_some() {
-                Status::Ok
-            } else {
-                Status::Lost
-            },
-            ecn: None,
-            dscp: None,
-        };
-        let _ = self.rows.send(row.into());
-    }
-
     /// Both versions in turn, so that whatever else goes on meets both.
     fn times(&mut self, plan: &Plan, families: &mut [Family]) -> Result<(), CraftError> {
         for seq in 0..i64::from(plan.count) {
@@ -200,20 +154,28 @@ impl Run<'_> {
                 if let Ok(at) = self.listeners.at(family.tcp) {
                     let began = mono_ns();
                     let made = TcpStream::connect_timeout(&at, PATIENCE.to_std());
-                    let took = made.is_ok().then(|| mono_ns() - began);
+                    let took = mono_ns() - began;
+                    match &made {
+                        Ok(stream) => self.errand.tally.connection(stream),
+                        Err(e) => {
+                            let took = Duration::from_nanos(took.max(0) as u64);
+                            self.errand.tally.attempt(at, e, took);
+                        }
+                    }
+                    let took = made.is_ok().then_some(took);
                     answered |= took.is_some();
-                    self.row(&target("tcp", family.version), seq, began, took);
+                    let target = target("tcp", family.version);
+                    self.errand.delay(&target, seq, began, took);
                 }
                 if let Ok(at) = self.listeners.at(family.udp) {
                     let began = mono_ns();
-                    let own = socket(at).map_err(CraftError::socket("open a UDP socket"))?;
-                    // What this host refuses to send is as lost as what the line loses.
-                    let _ = own.send(self.listeners.token());
-                    let proof = &self.proof;
-                    let heard = hear(&own, &|bytes| bytes == proof);
+                    let own = socket_to(at).map_err(CraftError::socket("open a UDP socket"))?;
+                    self.send(&own, self.listeners.token());
+                    let heard = self.hear(&own, &self.proof);
                     let took = heard.then(|| mono_ns() - began);
                     answered |= heard;
-                    self.row(&target("udp", family.version), seq, began, took);
+                    let target = target("udp", family.version);
+                    self.errand.delay(&target, seq, began, took);
                 }
                 family.silent = if answered { 0 } else { family.silent + 1 };
             }
@@ -224,6 +186,21 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What this host refuses to send is as lost as what the line loses.
+    fn send(&self, own: &UdpSocket, payload: &[u8]) {
+        if let (Ok(_), Ok(far)) = (own.send(payload), own.peer_addr()) {
+            self.errand.tally.datagram(far, payload.len());
+        }
+    }
+
+    fn hear(&self, own: &UdpSocket, these: &[u8]) -> bool {
+        let heard = hear(own, these);
+        if let (true, Ok(far)) = (heard, own.peer_addr()) {
+            self.errand.tally.datagram(far, these.len());
+        }
+        heard
+    }
+
     fn own(&self, listener: usize) -> Result<UdpSocket, CraftError> {
         let at = self
             .listeners
@@ -232,7 +209,7 @@ impl Run<'_> {
                 what: "use the server's port",
                 source: io::Error::other(why.to_owned()),
             })?;
-        socket(at).map_err(CraftError::socket("open a UDP socket"))
+        socket_to(at).map_err(CraftError::socket("open a UDP socket"))
     }
 
     /// How many datagrams of this length have come to that port.
@@ -253,9 +230,8 @@ impl Run<'_> {
         for (i, payload) in [&token, &large].into_iter().enumerate() {
             let before = self.came(listener, payload.len())?;
             for _ in 0..TRIES {
-                let _ = own.send(payload);
-                let proof = &self.proof;
-                if hear(&own, &|bytes| bytes == proof) {
+                self.send(&own, payload);
+                if self.hear(&own, &self.proof) {
                     break;
                 }
             }
@@ -273,7 +249,8 @@ impl Run<'_> {
             mark.resize(size, b'.');
             for _ in 0..TRIES {
                 self.listeners.send(listener, to, mark.clone())?;
-                if hear(&own, &|bytes| bytes == mark) {
+                // It was counted when the server was asked for it.
+                if hear(&own, &mark) {
                     down[i] = true;
                     break;
                 }
@@ -294,37 +271,52 @@ impl Run<'_> {
     fn sizes(
         &self,
         own: &UdpSocket,
-        listener: usize,
+        listeners: &Listeners,
+        headers: u32,
         sizes: &[u32],
     ) -> Result<Vec<u32>, CraftError> {
         for _ in 0..2 {
             for size in sizes {
-                let mut payload = vec![b'.'; (size - HEADERS) as usize];
+                let mut payload = vec![b'.'; (size - headers) as usize];
                 payload[..8].copy_from_slice(&size.to_be_bytes().repeat(2));
                 // Too large for our own interface: it does not arrive.
-                let _ = own.send(&payload);
+                self.send(own, &payload);
                 // Not a burst: a short queue would drop what the size does not.
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
         }
         // The last ones have a round trip and more to arrive while we ask.
         std::thread::sleep(std::time::Duration::from_millis(300));
-        let all = self.listeners.report()?;
-        let its = all.iter().filter(|a| a.listener == listener as u32);
-        let mut came: Vec<u32> = its.map(|a| a.len + HEADERS).collect();
+        let all = listeners.report()?;
+        let mut came: Vec<u32> = all.iter().map(|a| a.len + headers).collect();
         came.retain(|size| sizes.contains(size));
         came.sort_unstable();
         came.dedup();
         Ok(came)
     }
 
-    fn path_mtu(&mut self, listener: usize) -> Result<(), CraftError> {
+    fn path_mtu(&mut self, family: &Family) -> Result<(), CraftError> {
         self.stage("the largest packet")?;
-        let own = self.own(listener)?;
-        let interface = known_mtu(&own);
-        set_whole(own.as_raw_fd(), true, true).map_err(CraftError::socket("forbid pieces"))?;
-        let coarse: Vec<u32> = (LEAST_MTU..=MOST_MTU).step_by(20).collect();
-        let first = self.sizes(&own, listener, &coarse)?;
+        let v6 = family.version == 6;
+        // A port of its own: each report has all that came to its ports, and large packets make it long.
+        let place = if v6 { Place::V6 } else { Place::V4 };
+        let wanted = Wanted::new(Transport::Udp, place, 0);
+        let listeners = self
+            .errand
+            .listeners(vec![wanted], Duration::from_secs(60))?;
+        let Ok(at) = listeners.at(0) else {
+            return Ok(());
+        };
+        let own = socket_to(at).map_err(CraftError::socket("open a UDP socket"))?;
+        let interface = known_mtu(&own, v6);
+        let headers = family.headers();
+        set_whole(own.as_raw_fd(), v6, true).map_err(CraftError::socket("forbid pieces"))?;
+        let mut coarse: Vec<u32> = (USUAL_MTU..=MOST_MTU).step_by(20).collect();
+        let mut first = self.sizes(&own, &listeners, headers, &coarse)?;
+        if first.is_empty() && !v6 {
+            coarse = (LEAST_MTU..=USUAL_MTU).step_by(32).collect();
+            first = self.sizes(&own, &listeners, headers, &coarse)?;
+        }
         let mut arrived = first.last().copied();
         let mut lost = coarse
             .iter()
@@ -332,12 +324,13 @@ impl Run<'_> {
             .find(|s| arrived.is_none_or(|a| *s > a));
         if let (Some(a), Some(l)) = (arrived, lost) {
             let fine: Vec<u32> = (a + 1..l).collect();
-            let second = self.sizes(&own, listener, &fine)?;
+            let second = self.sizes(&own, &listeners, headers, &fine)?;
             arrived = second.last().copied().or(arrived);
             lost = arrived.map(|a| a + 1);
         }
-        let believed = known_mtu(&own);
+        let believed = known_mtu(&own, v6);
         self.note(&V6Note::PathMtu {
+            version: family.version,
             arrived,
             lost,
             believed,
@@ -364,11 +357,10 @@ impl Run<'_> {
             };
             let mut arrived = None;
             if set == 0 {
-                let proof = &self.proof;
                 let mut came = false;
                 for _ in 0..TRIES {
-                    let _ = own.send(self.listeners.token());
-                    came = hear(&own, &|bytes| bytes == proof);
+                    self.send(&own, self.listeners.token());
+                    came = self.hear(&own, &self.proof);
                     if came {
                         break;
                     }
@@ -385,15 +377,20 @@ impl Run<'_> {
 }
 
 /// What this host believes that the path takes; none where it does not say.
-fn known_mtu(own: &UdpSocket) -> Option<u32> {
+fn known_mtu(own: &UdpSocket, v6: bool) -> Option<u32> {
+    let (level, option) = if v6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU)
+    };
     let mut mtu = 0i32;
     let mut len = size_of::<i32>() as u32;
-    // SAFETY: IPV6_MTU writes an int to the address given, whose size is given too.
+    // SAFETY: either option writes an int to the address given, whose size is given too.
     let done = unsafe {
         libc::getsockopt(
             own.as_raw_fd(),
-            libc::IPPROTO_IPV6,
-            libc::IPV6_MTU,
+            level,
+            option,
             (&raw mut mtu).cast(),
             &raw mut len,
         )
@@ -401,7 +398,8 @@ fn known_mtu(own: &UdpSocket) -> Option<u32> {
     (done == 0 && mtu > 0).then_some(mtu as u32)
 }
 
-fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> bool {
+/// Waits for exactly these bytes.
+fn hear(socket: &UdpSocket, these: &[u8]) -> bool {
     let until = mono_ns() + ANSWER_WITHIN.as_nanos() as i64;
     let mut buf = [0; 8192];
     loop {
@@ -414,7 +412,7 @@ fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> bool {
             return false;
         }
         match socket.recv(&mut buf) {
-            Ok(n) if is_it(&buf[..n]) => return true,
+            Ok(n) if buf[..n] == *these => return true,
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return false,
             _ => {}
         }

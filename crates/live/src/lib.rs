@@ -7,6 +7,7 @@ pub mod collapse;
 pub mod craft;
 pub mod dns;
 pub mod emulate;
+pub mod errand;
 pub mod host;
 pub mod ipv6;
 pub mod listeners;

@@ -2,6 +2,7 @@
 //! `serve::listeners`.
 
 use crate::clock::mono_ns;
+use crate::errand::Tally;
 use crate::load::LoadError;
 use crate::load::exchange::Peer;
 use crate::load::kernel::random_bytes;
@@ -21,10 +22,17 @@ pub struct Listeners {
     stream: TcpStream,
     pub wanted: Vec<Wanted>,
     pub listening: Listening,
+    tally: Tally,
+}
+
+impl Drop for Listeners {
+    fn drop(&mut self) {
+        self.tally.connection(&self.stream);
+    }
 }
 
 impl Listeners {
-    /// Asks the server to open these for so long at most.
+    /// Asks the server to open these for so long at most. What the control connection costs is counted in `tally`.
     ///
     /// # Errors
     /// It cannot be reached, refuses, or is of a release that knows no such request.
@@ -32,6 +40,7 @@ impl Listeners {
         peer: &Peer,
         wanted: Vec<Wanted>,
         duration: Duration,
+        tally: Tally,
     ) -> Result<Listeners, LoadError> {
         let stream = peer.connect(None)?;
         let request = Request::Listen {
@@ -50,6 +59,7 @@ impl Listeners {
                     stream,
                     wanted,
                     listening,
+                    tally,
                 })
             }
             _ => Err(unexpected(peer)),
@@ -106,6 +116,7 @@ impl Listeners {
     /// # Errors
     /// It does not.
     pub fn send(&self, i: usize, to: SocketAddr, bytes: Vec<u8>) -> Result<(), LoadError> {
+        self.tally.datagram(to, bytes.len());
         let order = Order::Send {
             listener: i as u32,
             to,

@@ -1,19 +1,16 @@
 //! How a translator of addresses maps and filters, in the manner of RFC 5780: datagrams from fresh sockets to several
 //! ports and addresses of our server, which says where each came from, and which sends some unasked.
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::mono_ns;
 use crate::craft::CraftError;
+use crate::errand::{Errand, any};
 use crate::listeners::Listeners;
-use crate::load::Peer;
 use crate::load::kernel::random_bytes;
-use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
-use base::record::Row;
 use base::{Bytes, Duration};
 use measure::control::listen::{Arrival, Place, Transport, Wanted};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc::Sender;
 
 /// A datagram is sent so often before it counts as lost on the way.
 const TRIES: u32 = 4;
@@ -41,12 +38,10 @@ impl Plan {
 /// Order of the listeners at the server.
 const FARS: [Far; 3] = [Far::Same, Far::OtherPort, Far::OtherAddress];
 
-struct Run<'a> {
-    clock: Clock,
-    rows: &'a Sender<Row>,
+struct Run<'a, 'b> {
+    errand: &'a mut Errand<'b>,
     listeners: Listeners,
     proof: Vec<u8>,
-    going_on: &'a mut dyn FnMut(&str) -> bool,
 }
 
 /// One of our sockets.
@@ -56,29 +51,22 @@ struct Own {
     local: SocketAddr,
 }
 
-/// Carries it out. `going_on` is told the stage and is false to end.
+/// Carries it out.
 ///
 /// # Errors
 /// The server cannot be reached or refuses; there is no socket; the user wants no more.
-pub fn run(
-    plan: &Plan,
-    peer: &Peer,
-    clock: Clock,
-    rows: &Sender<Row>,
-    going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), CraftError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     let proof: [u8; 16] = random_bytes();
     let wanted = [Place::Here, Place::Here, Place::Elsewhere].map(|place| Wanted {
         answer: proof.to_vec(),
         ..Wanted::new(Transport::Udp, place, 0)
     });
-    let listeners = Listeners::open(peer, wanted.to_vec(), plan.during + Duration::from_secs(60))?;
+    let open = plan.during + Duration::from_secs(60);
+    let listeners = errand.listeners(wanted.to_vec(), open)?;
     let mut run = Run {
-        clock,
-        rows,
+        errand,
         listeners,
         proof: proof.to_vec(),
-        going_on,
     };
     let connected = NatNote::Connected {
         local: run
@@ -100,20 +88,13 @@ pub fn run(
     run.hairpin()
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn note(&self, note: &NatNote) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self
-            .rows
-            .send(note.event(self.clock.unix_ns(), "server").into());
+        self.errand.note(note, "server");
     }
 
     fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
-        if (self.going_on)(stage) {
-            Ok(())
-        } else {
-            Err(CraftError::Interrupted)
-        }
+        self.errand.stage(stage)
     }
 
     /// A fresh socket, at the address that leads to the server.
@@ -122,13 +103,8 @@ impl Run<'_> {
             what: "use the server's port",
             source: io::Error::other(why.to_owned()),
         })?;
-        let any: SocketAddr = if toward.is_ipv4() {
-            ([0u8; 4], 0).into()
-        } else {
-            ([0u16; 8], 0).into()
-        };
         let made = || -> io::Result<(UdpSocket, SocketAddr)> {
-            let scout = UdpSocket::bind(any)?;
+            let scout = UdpSocket::bind(any(toward))?;
             scout.connect(toward)?;
             let ip = scout.local_addr()?.ip();
             let socket = UdpSocket::bind((ip, 0))?;
@@ -159,12 +135,14 @@ impl Run<'_> {
         for _ in 0..TRIES {
             // What the kernel refuses is as lost as what the line loses.
             let _ = own.socket.send_to(&payload, to);
+            self.errand.tally.datagram(to, payload.len());
             let proof = self.proof.clone();
             if hear(own, ANSWER_WITHIN, &|bytes, from| {
                 bytes == proof && from == to
             })
             .is_some()
             {
+                self.errand.tally.datagram(to, self.proof.len());
                 return Ok(true);
             }
             self.stage("waiting for an answer")?;
@@ -283,6 +261,8 @@ impl Run<'_> {
             // Each has then sent to the other, so that no filter stands between them.
             let _ = b.socket.send_to(&mark, at_a);
             let _ = a.socket.send_to(&mark, at_b);
+            self.errand.tally.datagram(at_a, mark.len());
+            self.errand.tally.datagram(at_b, mark.len());
             heard = hear(&b, ANSWER_WITHIN / 3, &|bytes, _| bytes == mark);
             if heard.is_some() {
                 break;

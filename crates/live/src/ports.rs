@@ -1,18 +1,14 @@
 //! Which ports of our server can be reached: it opens them for a while, we knock, and both say what they saw.
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::mono_ns;
 use crate::craft::CraftError;
-use crate::listeners::Listeners;
-use crate::load::Peer;
+use crate::errand::{Errand, Tally, socket_to};
 use crate::load::kernel::random_bytes;
-use base::noted::Noted;
 use base::noted::ports::{Back, PortNote};
-use base::record::Row;
 use base::{Bytes, Duration};
 use measure::control::listen::{Arrival, MOST_LISTENERS, Place, Transport, Wanted};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::mpsc::Sender;
+use std::net::{SocketAddr, TcpStream};
 
 /// A datagram is sent so often before it counts as lost on the way.
 const TRIES: u32 = 3;
@@ -40,33 +36,26 @@ struct Knocked {
     back: Back,
 }
 
-/// Carries it out. `going_on` is told the stage and is false to end.
+/// Carries it out.
 ///
 /// # Errors
 /// The server cannot be reached or refuses; the user wants no more.
-pub fn run(
-    plan: &Plan,
-    peer: &Peer,
-    clock: Clock,
-    rows: &Sender<Row>,
-    going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), CraftError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     let tcp = plan.tcp.iter().map(|p| (Transport::Tcp, *p));
     let all: Vec<(Transport, u16)> = tcp
         .chain(plan.udp.iter().map(|p| (Transport::Udp, *p)))
         .collect();
     for some in all.chunks(MOST_LISTENERS) {
-        if !going_on("knocking at ports") {
-            return Err(CraftError::Interrupted);
-        }
+        errand.stage("knocking at ports")?;
         let proof: [u8; 16] = random_bytes();
         let wanted = some.iter().map(|(transport, port)| Wanted {
             expect: 8,
             answer: proof.to_vec(),
             ..Wanted::new(*transport, Place::Here, *port)
         });
-        let listeners = Listeners::open(peer, wanted.collect(), Duration::from_secs(60))?;
+        let listeners = errand.listeners(wanted.collect(), Duration::from_secs(60))?;
         let token = *listeners.token();
+        let tally = &errand.tally;
         // All at once: a firewall that swallows them costs its time only once.
         let knocked: Vec<Option<Knocked>> = std::thread::scope(|scope| {
             let threads: Vec<_> = some
@@ -75,8 +64,8 @@ pub fn run(
                 .map(|(i, (transport, _))| {
                     let at = listeners.at(i).ok()?;
                     let knock = move || match transport {
-                        Transport::Tcp => connect(at, &token, &proof, plan.patience),
-                        Transport::Udp => send(at, &token, &proof, plan.patience),
+                        Transport::Tcp => connect(at, &token, &proof, plan.patience, tally),
+                        Transport::Udp => send(at, &token, &proof, plan.patience, tally),
                     };
                     Some(scope.spawn(knock))
                 })
@@ -104,8 +93,7 @@ pub fn run(
                 usual: Some(listeners.listening.from),
             };
             let subject = format!("{} {port}", note.transport);
-            // The recorder outlives the run; if it is gone, the run is being torn down.
-            let _ = rows.send(note.event(clock.unix_ns(), &subject).into());
+            errand.note(&note, &subject);
         }
     }
     Ok(())
@@ -129,17 +117,26 @@ fn judge(bytes: &[u8], proof: &[u8]) -> Back {
     }
 }
 
-fn connect(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Knocked {
+fn connect(
+    at: SocketAddr,
+    token: &[u8],
+    proof: &[u8],
+    patience: Duration,
+    tally: &Tally,
+) -> Knocked {
+    let began = mono_ns();
     let mut stream = match TcpStream::connect_timeout(&at, patience.to_std()) {
         Ok(stream) => stream,
         Err(e) => {
+            let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+            tally.attempt(at, &e, took);
             return Knocked {
                 connected: false,
                 back: refusal(&e),
             };
         }
     };
-    let talked = || -> io::Result<Vec<u8>> {
+    let mut talked = || -> io::Result<Vec<u8>> {
         stream.write_all(token)?;
         stream.set_read_timeout(Some(patience.to_std()))?;
         let mut said = Vec::new();
@@ -157,29 +154,25 @@ fn connect(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Kn
             }
         }
     };
-    let back = match { talked }() {
+    let back = match talked() {
         Ok(said) => judge(&said, proof),
         Err(e) => refusal(&e),
     };
+    tally.connection(&stream);
     Knocked {
         connected: true,
         back,
     }
 }
 
-fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Knocked {
-    let any: SocketAddr = if at.is_ipv4() {
-        ([0u8; 4], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
+fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration, tally: &Tally) -> Knocked {
     let mut back = Back::Nothing;
     let talked = || -> io::Result<()> {
-        let socket = UdpSocket::bind(any)?;
-        socket.connect(at)?;
+        let socket = socket_to(at)?;
         let each = patience / u64::from(TRIES);
         for _ in 0..TRIES {
             let until = mono_ns() + each.as_nanos() as i64;
+            tally.datagram(at, token.len());
             // A refusal of the one before is reported here; what this host's own filter does is no answer yet.
             if let Err(e) = socket.send(token)
                 && refusal(&e) != Back::Nothing
@@ -196,6 +189,7 @@ fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration) -> Knock
                 let mut buf = [0; 512];
                 match socket.recv(&mut buf) {
                     Ok(n) => {
+                        tally.datagram(at, n);
                         back = judge(&buf[..n], proof);
                         return Ok(());
                     }

@@ -67,6 +67,7 @@ fn plan(server: SocketAddr) -> Plan {
             key: None,
             patience: Duration::from_secs(10),
         },
+        first_train: 0,
         budget: Bytes::new(2_000_000),
         interface: None,
         hold_off: None,

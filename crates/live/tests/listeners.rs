@@ -1,6 +1,7 @@
 //! Ports that a server opens at a client's request, over loopback.
 
 use base::Duration;
+use live::errand::Tally;
 use live::listeners::Listeners;
 use live::load::{LoadError, Peer};
 use live::serve::{ServeConfig, Server};
@@ -43,7 +44,8 @@ fn socket() -> UdpSocket {
 fn only_who_shows_the_token_is_answered_or_sent_to_and_everything_is_reported() {
     let (server, peer) = server(true);
     let both = vec![wanted(Transport::Tcp, 0), wanted(Transport::Udp, 0)];
-    let open = Listeners::open(&peer, both, Duration::from_secs(30)).expect("it opens");
+    let open =
+        Listeners::open(&peer, both, Duration::from_secs(30), Tally::default()).expect("it opens");
     let (tcp, udp) = (open.at(0).expect("open"), open.at(1).expect("open"));
     let mut buf = [0; 100];
 
@@ -98,7 +100,8 @@ fn only_who_shows_the_token_is_answered_or_sent_to_and_everything_is_reported() 
 fn what_cannot_be_opened_says_why() {
     let (strict, peer) = server(false);
     let one = vec![wanted(Transport::Tcp, 0)];
-    let refused = Listeners::open(&peer, one.clone(), Duration::from_secs(5)).err();
+    let refused =
+        Listeners::open(&peer, one.clone(), Duration::from_secs(5), Tally::default()).err();
     let told = refused.expect("it is refused").to_string();
     assert!(told.contains("--one-port"), "{told}");
     strict.stop();
@@ -108,7 +111,8 @@ fn what_cannot_be_opened_says_why() {
     let port = taken.local_addr().expect("bound").port();
     let mut both = vec![wanted(Transport::Tcp, port)];
     both.push(Wanted::new(Transport::Udp, Place::Elsewhere, 0));
-    let open = Listeners::open(&peer, both, Duration::from_secs(5)).expect("it answers");
+    let open =
+        Listeners::open(&peer, both, Duration::from_secs(5), Tally::default()).expect("it answers");
     assert!(open.at(0).expect_err("it is taken").contains("in use"));
     assert!(
         open.at(1)

@@ -271,7 +271,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                         }
                     }
                     @if answer.own_packets > 0 {
-                        p { "It sent " (SIZE.print(answer.own_bytes as f64)) " in " (answer.own_packets) " datagrams itself." }
+                        p { "It put " (SIZE.print(answer.own_bytes as f64)) " on the line itself, in " (answer.own_packets) " packets." }
                     }
                 }
                 footer { p { "Written by " (meta.writer) ". This page fetches nothing." } }

@@ -3,6 +3,8 @@
 use super::ProbeSpec;
 use super::alert::Alert;
 use crate::answer::Figure;
+use base::noted::Noted;
+use base::noted::own::OwnTraffic;
 use base::program::Train;
 use base::record::Recording;
 use schemars::JsonSchema;
@@ -146,7 +148,7 @@ pub struct ProbeAnswer {
     pub duration_s: f64,
     /// Whether the run went to its planned end.
     pub complete: bool,
-    /// What it put on the line in crafted trains: whole IP packets.
+    /// What it put on the line, both directions together: whole IP packets.
     pub own_bytes: u64,
     pub own_packets: u64,
     #[serde(flatten)]
@@ -187,7 +189,12 @@ impl ProbeAnswer {
             .datagram
             .iter()
             .map(|d| d.size_bytes.max(0) as u64);
-        let (own_bytes, own_packets) = (own.clone().sum(), own.count() as u64);
+        let (trains_bytes, trains_packets) = (own.clone().sum::<u64>(), own.count() as u64);
+        let noted = OwnTraffic::all_of(recording).map(|(_, n)| (n.bytes, n.packets));
+        let (own_bytes, own_packets) = noted.fold(
+            (trains_bytes, trains_packets),
+            |(b, p), (bytes, packets)| (b + bytes, p + packets),
+        );
         ProbeAnswer {
             version: PROBE_ANSWER_VERSION,
             title: meta.title.clone(),

@@ -32,6 +32,12 @@ const RESTING: u64 = 20;
 const FIRST_FLOOD: Duration = Duration::from_secs(4);
 const LONGEST_FLOOD: Duration = Duration::from_secs(100);
 const FLOODS: usize = 5;
+/// Silence before each flood.
+const REST: Duration = Duration::from_secs(2);
+/// Where the time is bounded, the first flood is one that may be enough: so many bytes at twice the rate of the line.
+const CHEAP: f64 = 2e6;
+/// A flood shorter than this tells nothing.
+const SHORTEST_FLOOD: f64 = 0.2;
 /// ShaperProbe: a step of less than a tenth is none.
 const STEP: f64 = 1.10;
 
@@ -81,6 +87,24 @@ pub const SPEC: Spec = Spec {
                 section: "",
                 doc: "small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood",
             },
+            Parameter {
+                name: "within",
+                unit: Unit::Duration,
+                default: None,
+                min: "8 s",
+                max: "1000 s",
+                section: "",
+                doc: "floods end within so long, draining included; what that does not fill is told as \"at least\"",
+            },
+            Parameter {
+                name: "most",
+                unit: Unit::Bytes,
+                default: None,
+                min: "10 kB",
+                max: "100 GB",
+                section: "",
+                doc: "send at most so much in all",
+            },
         ],
     },
     takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
@@ -112,8 +136,21 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
     };
     let rough = received_rate(scout, 0.0)?;
     let floods: Vec<&Train> = of_stage(trains, "flood").collect();
+    let bounds = Bounds::of(words, trains);
     let (rate, time) = match floods.last() {
-        None => (2.0 * rough, words_hold(words).unwrap_or(FIRST_FLOOD)),
+        None => {
+            let rate = 2.0 * rough;
+            let first = match bounds.within {
+                Some(_) => FIRST_FLOOD.max(trains::seconds(CHEAP * 8.0 / rate)),
+                None => FIRST_FLOOD,
+            };
+            let wanted = words_hold(words).unwrap_or(first).as_secs_f64();
+            let time = wanted.min(bounds.longest(rate));
+            if time < SHORTEST_FLOOD {
+                return None;
+            }
+            (rate, trains::seconds(time))
+        }
         Some(last) => {
             if floods.len() >= FLOODS {
                 return None;
@@ -122,7 +159,8 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             let gap = lasted.shots.first()?.gap.as_secs_f64();
             let sent = f64::from(lasted.shots.first()?.payload) * 8.0 / gap;
             let time = gap * lasted.times as f64;
-            let longer = trains::seconds((4.0 * time).min(LONGEST_FLOOD.as_secs_f64()));
+            let longer = (4.0 * time).min(bounds.longest(sent)).max(0.001);
+            let longer = trains::seconds(longer);
             let more = words_hold(words).is_none() && longer.as_secs_f64() > 1.01 * time;
             let Some(seen) = look(last) else {
                 // A line of a few datagrams a second.
@@ -130,11 +168,12 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             };
             if !seen.overloaded {
                 // The first look was at a rate that the line takes with ease.
+                let time = time.min(bounds.longest(2.0 * sent));
+                if time < SHORTEST_FLOOD {
+                    return None;
+                }
                 (2.0 * sent, trains::seconds(time))
-            } else if !seen.full
-                && words_hold(words).is_none()
-                && longer.as_secs_f64() > 1.01 * time
-            {
+            } else if !seen.full && more {
                 (sent, longer)
             } else {
                 return None;
@@ -152,7 +191,58 @@ fn sending(words: &Words, rate: f64, time: Duration) -> Sending {
         stage: "flood".into(),
         direction: direction(words),
         programs: vec![flood(words, rate.min(most), time)],
-        rest: Duration::from_secs(2),
+        rest: REST,
+    }
+}
+
+/// What is left of the time and the bytes that were given.
+struct Bounds {
+    within: Option<f64>,
+    most: Option<f64>,
+    before: f64,
+    packet: f64,
+    payload: f64,
+}
+
+impl Bounds {
+    fn of(words: &Words, trains: &[Train]) -> Bounds {
+        let took = |t: &Train| {
+            let waited = waits(t).iter().map(|w| w.1 * 1e-3).fold(0.0, f64::max);
+            // Agreeing on a train and getting its stamps takes some round trips.
+            t.facts.program.time().as_secs_f64() + waited + 0.5
+        };
+        let rests = of_stage(trains, "flood").count() as f64 * REST.as_secs_f64();
+        let time: f64 = trains.iter().map(took).sum();
+        let bytes: u64 = trains
+            .iter()
+            .map(|t| t.facts.program.bytes(t.facts.headers).get())
+            .sum();
+        let payload = words.bytes("size").get() as f64;
+        Bounds {
+            within: trains::duration_if_set(words, "within")
+                .map(|w| w.as_secs_f64() - time - rests - REST.as_secs_f64()),
+            most: words
+                .bytes_if_set("most")
+                .map(|m| m.get() as f64 - bytes as f64),
+            before: words.duration("before").as_secs_f64(),
+            // IPv6 has the longer headers.
+            packet: payload + 48.0,
+            payload,
+        }
+    }
+
+    /// How long a flood of this rate of payload may last, s. What it leaves in the queue takes as long again to drain.
+    fn longest(&self, rate: f64) -> f64 {
+        let time = self.within.map(|left| (left - self.before - 1.0) / 2.0);
+        let small = RESTING as f64 * 100.0;
+        let bytes = self
+            .most
+            .map(|left| (left - small) * 8.0 / (rate * self.packet / self.payload));
+        [time, bytes]
+            .into_iter()
+            .flatten()
+            .fold(LONGEST_FLOOD.as_secs_f64(), f64::min)
+            .max(0.0)
     }
 }
 
@@ -282,9 +372,16 @@ fn bucket(seen: &Seen) -> Option<Bucket> {
 
 fn answer(words: &Words, trains: &[Train]) -> Outcome {
     let Some(train) = of_stage(trains, "flood").last() else {
-        return Outcome::cannot_tell(
-            "the run ended before the line was flooded, or nothing arrived",
-        );
+        let scout = of_stage(trains, SCOUT).next();
+        let bounds = Bounds::of(words, trains);
+        return Outcome::cannot_tell(match scout.and_then(|s| received_rate(s, 0.0)) {
+            Some(rough) if bounds.longest(2.0 * rough) < SHORTEST_FLOOD => format!(
+                "to flood a line of {} Mbit/s takes more time or traffic than was allowed",
+                significant(rough / 1e6, 2)
+            ),
+            Some(_) => "the run ended before the line was flooded".into(),
+            None => "nothing arrived".into(),
+        });
     };
     let Some(seen) = look(train) else {
         return Outcome::cannot_tell("hardly anything of the flood arrived");

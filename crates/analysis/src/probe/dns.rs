@@ -381,14 +381,59 @@ fn told(of: Option<f64>) -> String {
     of.map_or_else(|| "?".to_owned(), ms)
 }
 
-fn answer(_: &Words, recording: &Recording) -> Outcome {
+/// Alerts about the resolvers in use, or why there can be none.
+pub(super) struct Verdicts {
+    pub names: Result<Vec<Alert>, String>,
+    pub signatures: Result<(&'static str, Vec<Alert>), String>,
+}
+
+pub(super) fn verdicts(recording: &Recording) -> Verdicts {
     let resolvers = Resolver::all_of(recording);
-    let line: Vec<f64> = recording
+    let base = least(&line(recording));
+    let asked: Vec<&Resolver> = resolvers
+        .iter()
+        .filter(|r| r.asked > 0 && ours(r.origin))
+        .collect();
+    let Some(first) = asked.first() else {
+        let why = || "no resolver was asked".to_owned();
+        return Verdicts {
+            names: Err(why()),
+            signatures: Err(why()),
+        };
+    };
+    let alerts: Vec<Alert> = asked
+        .iter()
+        .filter_map(|r| alert_of(r, blame(r, base), base))
+        .collect();
+    let names = match blame(first, base) {
+        Blame::Unknown if alerts.is_empty() => Err(says(first, Blame::Unknown, base)),
+        _ => Ok(alerts),
+    };
+    let unknown = asked.iter().find_map(|r| match r.handling {
+        Handling::Unknown(why) => Some(why),
+        _ => None,
+    });
+    let alerts: Vec<Alert> = asked.iter().filter_map(|r| alert_of_handling(r)).collect();
+    let signatures = match unknown {
+        Some(why) if alerts.is_empty() => Err(why.to_owned()),
+        _ => Ok((first.handling.word(), alerts)),
+    };
+    Verdicts { names, signatures }
+}
+
+/// The line's own round trips meanwhile, ms.
+fn line(recording: &Recording) -> Vec<f64> {
+    recording
         .delay
         .iter()
         .filter(|d| &*d.target == "udp" && d.status == Status::Ok)
         .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
-        .collect();
+        .collect()
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let resolvers = Resolver::all_of(recording);
+    let line = line(recording);
     let base = least(&line);
     // A person's programs ask the first; behind a stub is another story of the same lookups.
     let Some(first) = resolvers.iter().find(|r| ours(r.origin) && r.asked > 0) else {

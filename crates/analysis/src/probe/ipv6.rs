@@ -167,63 +167,22 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         vec!["IPv4".to_owned(), v4.state()],
         vec!["IPv6".to_owned(), v6.state()],
     ];
-    let speed = faster(&connect4, &connect6);
-    let says = match (v4.works(), v6.works()) {
-        (true, true) => format!("The server is reached over both versions. {speed}."),
-        (false, true) => "The server is reached over IPv6 only.".into(),
-        (true, false) if v6.server.is_none() => format!(
-            "Cannot tell: the server has no address of IPv6 to be asked ({}). It is reached over IPv4.",
-            v6.why.as_deref().unwrap_or("it named none")
-        ),
-        (true, false) if v6.local.is_none() => {
-            alerts.push(Alert::new(
-                Severity::Note,
-                "this host has no IPv6",
-                "What exists under IPv6 only cannot be reached. Ask the provider, or see whether the router has it switched off.",
-            ));
-            "This host has no way to IPv6; the server is reached over IPv4 only.".into()
+    let (says, alert) = reach(&v4, &v6);
+    alerts.extend(alert);
+    for way in [Direction::Up, Direction::Down] {
+        if let Some((text, alert)) = fragments(recording, way) {
+            rows.push(vec![format!("datagrams in pieces, {way}"), text]);
+            alerts.extend(alert);
         }
-        (true, false) => {
-            alerts.push(Alert::new(
-                Severity::Serious,
-                "IPv6 is configured here, and nothing gets through",
-                "Programs try IPv6 first and wait before they fall back to IPv4: everything begins late. Mend it, or switch IPv6 off.",
-            ));
-            "The server is reached over IPv4 only: this host has an address of IPv6, and nothing that it sends over it is answered.".into()
-        }
-        (false, false) => {
-            "Cannot tell: the server answers over neither version on the ports that it opened."
-                .into()
-        }
-    };
-    for (direction, name) in [(Direction::Up, "up"), (Direction::Down, "down")] {
-        let found = V6Note::all_of(recording).find_map(|(_, n)| match n {
-            V6Note::Fragments {
-                direction: d,
-                bytes,
-                small,
-                large,
-            } if d == direction => Some((bytes, small, large)),
-            _ => None,
-        });
-        let Some((bytes, small, large)) = found else {
-            continue;
-        };
-        let text = match (small, large) {
-            (_, true) => "arrive".to_owned(),
-            (true, false) => {
-                alerts.push(Alert::new(
-                    Severity::Warning,
-                    format!("datagrams in pieces do not arrive over IPv6 ({name})"),
-                    "Large answers of the DNS and programs that send large datagrams fail over IPv6.",
-                ));
-                format!("{bytes} bytes, sent three times, did not arrive; small ones did")
-            }
-            (false, false) => "cannot tell: small datagrams do not arrive either".to_owned(),
-        };
-        rows.push(vec![format!("datagrams in pieces, {name}"), text]);
     }
-    let mtu = path_mtu(recording, &mut rows, &mut alerts);
+    let [mtu4, mtu6] = [4, 6].map(|version| {
+        let (figure, text, alert) = path_mtu(recording, version);
+        if let Some(text) = text {
+            rows.push(vec![format!("largest packet of IPv{version}, up"), text]);
+        }
+        alerts.extend(alert);
+        figure
+    });
     for (_, note) in V6Note::all_of(recording) {
         if let V6Note::Extension { header, arrived } = note {
             let text = match arrived {
@@ -254,7 +213,13 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 "path_mtu_bytes",
                 "largest packet of IPv6, up",
                 Quantity::Size,
-                mtu,
+                mtu6,
+            ),
+            Figured::new(
+                "path_mtu_v4_bytes",
+                "largest packet of IPv4, up",
+                Quantity::Size,
+                mtu4,
             ),
         ],
         alerts: alert::sorted(alerts),
@@ -265,6 +230,84 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         }],
         ..Outcome::default()
     }
+}
+
+/// Over which versions the server is reached, and what follows.
+fn reach(v4: &Version, v6: &Version) -> (String, Option<Alert>) {
+    let mut alert = None;
+    let says = match (v4.works(), v6.works()) {
+        (true, true) => format!(
+            "The server is reached over both versions. {}.",
+            faster(&v4.figure(), &v6.figure())
+        ),
+        (false, true) => "The server is reached over IPv6 only.".into(),
+        (true, false) if v6.server.is_none() => format!(
+            "Cannot tell: the server has no address of IPv6 to be asked ({}). It is reached over IPv4.",
+            v6.why.as_deref().unwrap_or("it named none")
+        ),
+        (true, false) if v6.local.is_none() => {
+            alert = Some(Alert::new(
+                Severity::Note,
+                "this host has no IPv6",
+                "What exists under IPv6 only cannot be reached. Ask the provider, or see whether the router has it switched off.",
+            ));
+            "This host has no way to IPv6; the server is reached over IPv4 only.".into()
+        }
+        (true, false) => {
+            alert = Some(Alert::new(
+                Severity::Serious,
+                "IPv6 is configured here, and nothing gets through",
+                "Programs try IPv6 first and wait before they fall back to IPv4: everything begins late. Mend it, or switch IPv6 off.",
+            ));
+            "The server is reached over IPv4 only: this host has an address of IPv6, and nothing that it sends over it is answered.".into()
+        }
+        (false, false) => {
+            "Cannot tell: the server answers over neither version on the ports that it opened."
+                .into()
+        }
+    };
+    (says, alert)
+}
+
+/// The same from a recording.
+pub(super) fn reached(recording: &Recording) -> (String, Option<Alert>) {
+    reach(&Version::of(recording, 4), &Version::of(recording, 6))
+}
+
+/// What became of datagrams in pieces over IPv6 this way; none where none was sent.
+fn fragments(recording: &Recording, which: Direction) -> Option<(String, Option<Alert>)> {
+    let (bytes, small, large) = V6Note::all_of(recording).find_map(|(_, n)| match n {
+        V6Note::Fragments {
+            direction,
+            bytes,
+            small,
+            large,
+        } if direction == which => Some((bytes, small, large)),
+        _ => None,
+    })?;
+    Some(match (small, large) {
+        (_, true) => ("arrive".to_owned(), None),
+        (true, false) => (
+            format!("{bytes} bytes, sent three times, did not arrive; small ones did"),
+            Some(Alert::new(
+                Severity::Warning,
+                format!("datagrams in pieces do not arrive over IPv6 ({which})"),
+                "Large answers of the DNS and programs that send large datagrams fail over IPv6.",
+            )),
+        ),
+        (false, false) => (
+            "cannot tell: small datagrams do not arrive either".to_owned(),
+            None,
+        ),
+    })
+}
+
+/// Of IPv6: the ways in which pieces were tried, with what was found.
+pub(super) fn pieces(recording: &Recording) -> Vec<(Direction, String, Option<Alert>)> {
+    [Direction::Up, Direction::Down]
+        .into_iter()
+        .filter_map(|way| fragments(recording, way).map(|(text, alert)| (way, text, alert)))
+        .collect()
 }
 
 fn datagrams(v: &Version) -> Figure {
@@ -279,38 +322,60 @@ fn datagrams(v: &Version) -> Figure {
     }
 }
 
-fn path_mtu(recording: &Recording, rows: &mut Vec<Vec<String>>, alerts: &mut Vec<Alert>) -> Figure {
+/// The largest packet of a version that gets through, what routers say of larger ones, and what follows.
+pub(super) fn path_mtu(
+    recording: &Recording,
+    version: u8,
+) -> (Figure, Option<String>, Option<Alert>) {
     let found = V6Note::all_of(recording).find_map(|(_, n)| match n {
         V6Note::PathMtu {
+            version: which,
             arrived,
             believed,
             interface,
             ..
-        } => Some((arrived, believed, interface)),
+        } if which == version => Some((arrived, believed, interface)),
         _ => None,
     });
+    let unknown = |why: String| (Figure::cannot_tell(why), None, None);
     let Some((arrived, believed, interface)) = found else {
-        return Figure::cannot_tell("nothing passes over IPv6");
+        return unknown(format!("nothing passes over IPv{version}"));
     };
     let Some(arrived) = arrived else {
-        return Figure::cannot_tell(
-            "not even packets of 1280 bytes arrived, which every link of IPv6 carries",
-        );
+        return unknown(match version {
+            6 => "not even packets of 1280 bytes arrived, which every link of IPv6 carries".into(),
+            _ => "not even packets of 576 bytes arrived, which every host takes".into(),
+        });
     };
     let below = interface.is_some_and(|i| arrived < i.min(1500));
     let learned = believed == Some(arrived);
-    let text = match (below, learned) {
-        (false, _) => format!("{arrived} bytes, as much as this host's interface takes"),
-        (true, true) => format!("{arrived} bytes; a router said so (ICMPv6 packet too big)"),
+    let (text, alert) = match (below, learned) {
+        (false, _) => (
+            format!("{arrived} bytes, as much as this host's interface takes"),
+            None,
+        ),
+        (true, true) => (format!("{arrived} bytes; a router said so (ICMP)"), None),
         (true, false) => {
-            alerts.push(Alert::new(
-                Severity::Serious,
-                format!("packets of IPv6 above {arrived} bytes vanish without a word"),
-                "Pages open and then hang: connections begin, and their large packets never arrive. Some router drops the messages that would tell (RFC 8201 section 1).",
-            ));
-            format!("{arrived} bytes; larger ones vanish, and no router says so")
+            let (severity, means) = match version {
+                6 => (
+                    Severity::Serious,
+                    "Pages open and then hang: connections begin, and their large packets never arrive. Some router drops the messages that would tell (RFC 8201 section 1).",
+                ),
+                // Routers of access lines mend it for TCP by lowering the segment size that both ends agree to.
+                _ => (
+                    Severity::Warning,
+                    "Some router drops the messages that would tell (RFC 2923 section 2.1). Connections hang where no box on the way lowers their segment size; VPNs and calls that send large datagrams fail.",
+                ),
+            };
+            (
+                format!("{arrived} bytes; larger ones vanish, and no router says so"),
+                Some(Alert::new(
+                    severity,
+                    format!("packets of IPv{version} above {arrived} bytes vanish without a word"),
+                    means,
+                )),
+            )
         }
     };
-    rows.push(vec!["largest packet, up".to_owned(), text]);
-    Figure::exactly(f64::from(arrived))
+    (Figure::exactly(f64::from(arrived)), Some(text), alert)
 }

@@ -197,14 +197,14 @@ fn word(v: Verdict) -> &'static str {
 
 /// What is found of a box.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     Absent,
     Present(String),
     Unknown(String),
 }
 
 impl Found {
-    fn word(&self) -> String {
+    pub(super) fn word(&self) -> String {
         match self {
             Found::Absent => "none found".into(),
             Found::Present(what) => what.clone(),
@@ -405,24 +405,25 @@ fn fragments(recording: &Recording, which: Direction) -> Found {
     }
 }
 
-fn answer(_: &Words, recording: &Recording) -> Outcome {
-    let all: Vec<Exchange> = BoxNote::all_of(recording)
+fn exchanges(recording: &Recording) -> Vec<Exchange> {
+    BoxNote::all_of(recording)
         .filter_map(|(_, n)| exchange(n))
-        .collect();
-    if all.is_empty() {
-        return Outcome::cannot_tell("no message was exchanged");
-    }
+        .collect()
+}
+
+/// The box that is looked for only on request.
+pub(super) const VIRUSES: &str = "against viruses";
+
+/// Which box, and what is found of it.
+fn findings(recording: &Recording, all: &[Exchange]) -> [(&'static str, Found); 7] {
     let first = first_packets(recording);
-    let findings = [
+    [
         (
             "for the web (HTTP)",
-            aware(&all, Message::Http, Message::NotHttp),
+            aware(all, Message::Http, Message::NotHttp),
         ),
-        (
-            "for names (DNS)",
-            aware(&all, Message::Dns, Message::NotDns),
-        ),
-        ("against viruses", antivirus(&all)),
+        ("for names (DNS)", aware(all, Message::Dns, Message::NotDns)),
+        (VIRUSES, antivirus(all)),
         ("that changes options of connections", first.options),
         ("that renumbers connections", first.sequence),
         (
@@ -433,7 +434,25 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             "that blocks datagrams in pieces, down",
             fragments(recording, Direction::Down),
         ),
-    ];
+    ]
+}
+
+/// The same from a recording alone; none where nothing was exchanged.
+pub(super) fn found(recording: &Recording) -> Vec<(&'static str, Found)> {
+    let all = exchanges(recording);
+    if all.is_empty() {
+        return Vec::new();
+    }
+    findings(recording, &all).into()
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let all = exchanges(recording);
+    if all.is_empty() {
+        return Outcome::cannot_tell("no message was exchanged");
+    }
+    let findings = findings(recording, &all);
+    let segment = first_packets(recording).segment;
     let elsewhere: Vec<&Exchange> = all
         .iter()
         .filter(|e| e.control && !matches!(e.verdict, Verdict::Passed | Verdict::Unknown))
@@ -441,7 +460,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     let present: Vec<&(&str, Found)> = findings.iter().filter(|(_, f)| f.present()).collect();
     let unknown: Vec<&str> = findings
         .iter()
-        .filter(|(n, f)| matches!(f, Found::Unknown(_)) && *n != "against viruses")
+        .filter(|(n, f)| matches!(f, Found::Unknown(_)) && *n != VIRUSES)
         .map(|(n, _)| *n)
         .collect();
     let says = if present.is_empty() && elsewhere.is_empty() {
@@ -473,7 +492,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 .map(|c| format!("port {}, {}: {c}", e.port, name(e.message)))
         })
         .collect();
-    evidence.extend(first.segment);
+    evidence.extend(segment);
     let doubts = elsewhere
         .iter()
         .map(|e| {
@@ -534,7 +553,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     }
 }
 
-fn alert_of(which: &str, found: &Found) -> Alert {
+pub(super) fn alert_of(which: &str, found: &Found) -> Alert {
     let (severity, means) = match which {
         "for the web (HTTP)" => (
             Severity::Warning,

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod buffer;
 pub mod burst;
 pub mod capacity;
+pub mod check;
 pub mod collapse;
 pub mod dns;
 pub mod envelope;

@@ -2,7 +2,7 @@
 //! table loop over it.
 
 use super::{
-    answer::Outcome, buffer, burst, capacity, collapse, dns, envelope, ipv6, middlebox, nat, page,
+    answer::Outcome, buffer, burst, capacity, check, collapse, dns, envelope, ipv6, middlebox, nat, page,
     path, ports, radio, rtt, sizes, spacing, sweep, tcp,
 };
 use base::program::{Sending, Train};
@@ -49,6 +49,7 @@ pub const PROBES: &[Spec] = &[
     middlebox::SPEC,
     page::SPEC,
     collapse::SPEC,
+    check::SPEC,
 ];
 
 /// A parameter in one line; `bounds` are empty where its unit has none.

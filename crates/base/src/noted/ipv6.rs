@@ -35,8 +35,10 @@ pub enum V6Note {
         /// Null where this host does not let us send one.
         arrived: Option<bool>,
     },
-    /// The largest packet of IPv6 that arrived at the server uncut, and the least that did not.
+    /// The largest packet of this version that arrived at the server uncut, and the least that did not.
     PathMtu {
+        #[serde(default = "six")]
+        version: u8,
         arrived: Option<u32>,
         lost: Option<u32>,
         /// What this host believes afterwards.
@@ -44,6 +46,11 @@ pub enum V6Note {
         /// What its own interface takes.
         interface: Option<u32>,
     },
+}
+
+/// Earlier recordings have the path of IPv6 alone.
+fn six() -> u8 {
+    6
 }
 
 impl Noted for V6Note {

@@ -2,11 +2,13 @@
 //!
 //! The room that sends writes them and the one that answers reads them; the shapes in between are here.
 
+pub mod check;
 pub mod collapse;
 pub mod dns;
 pub mod ipv6;
 pub mod middlebox;
 pub mod nat;
+pub mod own;
 pub mod page;
 pub mod ports;
 

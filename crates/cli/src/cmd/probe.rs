@@ -13,6 +13,7 @@ use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{self, CraftError, Others};
 use live::emulate::{self, Emulation};
+use live::errand::Tally;
 use live::load::Peer;
 use live::serve::{ServeConfig, Server};
 use std::net::SocketAddr;
@@ -171,7 +172,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if !args.json {
         eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
         if matches!(kind.how, How::Crafted(_))
-            || matches!(kind.entry.name, "path" | "tcp" | "page" | "collapse")
+            || matches!(
+                kind.entry.name,
+                "path" | "tcp" | "page" | "collapse" | "check"
+            )
         {
             eprintln!("Sends at most {:.3} in all (--budget).", args.budget);
         }
@@ -202,36 +206,34 @@ fn probe(
     (recorder, path): (&Recorder, &Path),
     watch: &mut Terminal,
 ) -> anyhow::Result<()> {
-    let kind = args.probe.kind();
     let plan = craft::Plan {
         peer: Peer {
             server,
-            key: key.clone(),
+            key,
             patience: Duration::from_secs(20),
         },
+        first_train: 0,
         budget: args.budget,
         interface: args.interface.clone(),
         hold_off: args.hold_off,
-        beside_others: args.beside_others || kind.beside_others,
+        beside_others: args.beside_others || args.probe.kind().beside_others,
     };
-    if let Some(runner) = runners::of(kind.entry.name) {
-        craft::await_quiet(&plan, clock, &recorder.rows, watch)?;
-        return runner(runners::Run {
-            words: args.probe.words(),
-            server,
-            key,
-            budget: args.budget,
-            interface: args.interface.clone(),
-            own_namespace: args.server.is_none(),
-            clock,
-            rows: recorder.rows.clone(),
-            recording: path,
-            watch,
-        });
+    let tally = Tally::default();
+    let run = runners::Run {
+        words: args.probe.words(),
+        plan: &plan,
+        own_namespace: args.server.is_none(),
+        clock,
+        rows: recorder.rows.clone(),
+        recording: path,
+        tally: tally.clone(),
+        watch,
+    };
+    let result = runners::carry_out(&args.probe, run, &mut |_| {});
+    if let Some(event) = tally.event(clock.unix_ns()) {
+        let _ = recorder.rows.send(event.into());
     }
-    let mut next = |trains: &[_]| args.probe.next(trains);
-    craft::run(&plan, &mut next, clock, &recorder.rows, watch)?;
-    Ok(())
+    result
 }
 
 /// Both ends on this machine, in two network namespaces with the emulated links between them.

@@ -20,8 +20,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         duration / 2
     );
     let plan = Plan {
-        peer: run.peer(),
-        budget: run.budget,
+        peer: run.plan.peer.clone(),
+        budget: run.plan.budget,
         rounds: words.count("rounds") as u32,
         duration,
         lead,
@@ -29,15 +29,15 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         second_flows: words.count("second") as u32,
         rest: words.duration("rest"),
     };
-    let interface = match &run.interface {
+    let interface = match &run.plan.interface {
         Some(name) => name.clone(),
-        None => interface_towards(run.server)?,
+        None => interface_towards(run.plan.peer.server)?,
     };
     let file = run.recording.join(FILE);
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    let capture = Aside::start(&interface, run.server, &file, run.rows.clone())?;
+    let capture = Aside::start(&interface, run.plan.peer.server, &file, run.rows.clone())?;
     let result = collapse::run(&plan, run.clock, &run.rows, run.watch);
     let passed = capture.stop()?;
     let note = CollapseNote::Captured {

@@ -1,11 +1,11 @@
 //! Lookups at every resolver, and the line's own round trip meanwhile.
 
-use super::Run;
+use super::{Run, count_probes};
 use anyhow::Context;
 use base::noted::dns::Origin;
 use base::words::{Value, Words};
 use base::{Bytes, Duration};
-use live::craft::{CraftError, Progress};
+use live::craft::CraftError;
 use live::dns::{self, DnsError, PUBLIC, Plan, Resolver};
 use live::probe::{ProbePlan, Prober};
 use measure::wire::Key;
@@ -18,8 +18,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     let probes = ProbePlan {
         interval: BASE_EVERY,
         shortest_interval: BASE_EVERY,
-        key: run.key.as_deref().map(Key::new),
-        ..ProbePlan::new(run.server)
+        key: run.plan.peer.key.as_deref().map(Key::new),
+        ..ProbePlan::new(run.plan.peer.server)
     };
     let whole = plan.time();
     let count = (whole.as_nanos() / BASE_EVERY.as_nanos()).max(1);
@@ -27,26 +27,15 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         "dns",
         plan.cost() + Bytes::new(2 * count * probes.ip_size().get()),
     )?;
-    let began = run.clock.now();
+    let size = probes.ip_size();
     let prober = Prober::start(probes, run.clock, run.rows.clone())?;
-    let watch = run.watch;
-    let clock = run.clock;
-    let result = dns::run(&plan, clock, &run.rows, &mut |resolver| {
-        watch.progress(&Progress {
-            stage: "lookups",
-            number: 1,
-            elapsed: clock.now() - began,
-            whole,
-            spent: Bytes::ZERO,
-            note: resolver.to_owned(),
-        });
-        !watch.interrupted()
-    });
-    prober.stop();
-    match result {
+    let tally = run.tally.clone();
+    let result = run.errand(whole, |errand| match dns::run(&plan, errand) {
         Err(DnsError::Interrupted) => Err(CraftError::Interrupted.into()),
-        other => Ok(other?),
-    }
+        other => other.map_err(anyhow::Error::from),
+    });
+    count_probes(&tally, prober.stop(), size);
+    result
 }
 
 fn plan(words: &Words) -> anyhow::Result<Plan> {

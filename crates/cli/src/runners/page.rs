@@ -29,9 +29,9 @@ fn plan(run: &Run) -> anyhow::Result<Plan> {
         _ => None,
     });
     Ok(Plan {
-        peer: run.peer(),
-        budget: run.budget,
-        interface: run.interface.clone(),
+        peer: run.plan.peer.clone(),
+        budget: run.plan.budget,
+        interface: run.plan.interface.clone(),
         urls,
         iterations: words.count("iterations") as u32,
         loads: words.count("loads") as u32,

@@ -1,13 +1,13 @@
 //! Which ports of the server can be reached.
 
-use super::{Run, own};
+use super::Run;
 use base::words::Value;
 use live::ports::{self, Plan};
 
 /// Of either transport: the server opens 64 at once.
 const MOST: usize = 256;
 
-pub fn run(mut run: Run) -> anyhow::Result<()> {
+pub fn run(run: Run) -> anyhow::Result<()> {
     let list = |key: &str| -> anyhow::Result<Vec<u16>> {
         let values = run.words.list(key);
         anyhow::ensure!(
@@ -30,13 +30,5 @@ pub fn run(mut run: Run) -> anyhow::Result<()> {
         patience: run.words.duration("patience"),
     };
     run.afford("ports", plan.cost())?;
-    let (peer, clock, rows) = (run.peer(), run.clock, run.rows.clone());
-    let whole = plan.patience * 2;
-    Ok(ports::run(
-        &plan,
-        &peer,
-        clock,
-        &rows,
-        &mut own(&mut run, whole),
-    )?)
+    run.errand(plan.patience * 2, |errand| ports::run(&plan, errand))
 }

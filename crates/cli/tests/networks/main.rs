@@ -1,6 +1,7 @@
 //! Kinds of probe as a user runs them, over test networks whose truth they do not see.
 
 mod boxes;
+mod check;
 mod collapse;
 mod doubles;
 mod names;

@@ -45,6 +45,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub peer: Peer,
+    /// Number of the first train: those of one recording follow each other.
+    pub first_train: i64,
     /// Of whole IP packets, both directions together.
     pub budget: Bytes,
     /// The one that leads to the server where not given.
@@ -408,7 +410,7 @@ impl Run<'_> {
         let start = mono_ns() + LEAD_NS;
         let whole = sending.programs.iter().map(Program::time).max();
         let whole = whole.unwrap_or_default();
-        let first = self.trains.len() as i64;
+        let first = self.plan.first_train + self.trains.len() as i64;
         let (clock, peer, headers) = (self.clock, &self.plan.peer, self.headers);
         let ends = std::thread::scope(|scope| {
             let threads: Vec<_> = agreed

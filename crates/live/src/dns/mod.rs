@@ -9,15 +9,13 @@ mod resolvers;
 pub use message::{Manner, Question};
 pub use resolvers::{PUBLIC, Resolver, in_use};
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::mono_ns;
+use crate::errand::{Errand, Tally, any};
 use crate::load::kernel::random_bytes;
-use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, way_target};
-use base::record::{Delay, Row, Status};
 use base::{Bytes, Duration};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::sync::mpsc::Sender;
+use std::net::{TcpStream, UdpSocket};
 
 /// A resolver that has not answered so often in a row is left alone.
 const GIVEN_UP_AFTER: u32 = 3;
@@ -67,7 +65,8 @@ pub enum DnsError {
 
 /// What became of a lookup.
 struct Fate {
-    sent_ns: i64,
+    /// Monotonic.
+    began: i64,
     rtt_ns: Option<i64>,
     answer: Option<Answer>,
     problem: Option<String>,
@@ -83,16 +82,11 @@ struct Asker<'a> {
     ways: i64,
 }
 
-/// Asks every resolver in turn. `going_on` is called between lookups with what was just asked and is false to end.
+/// Asks every resolver in turn; the stage is the one that is asked.
 ///
 /// # Errors
 /// There is no socket, or the user wants no more.
-pub fn run(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), DnsError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), DnsError> {
     let mut askers = plan
         .resolvers
         .iter()
@@ -101,16 +95,14 @@ pub fn run(
                 origin: resolver.origin,
                 name: resolver.name.clone(),
             };
-            let _ = rows.send(note.event(clock.unix_ns(), &resolver.text()).into());
+            errand.note(&note, &resolver.text());
             Asker::new(resolver)
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut run = Run {
         plan,
-        clock,
-        rows,
+        errand,
         due: mono_ns(),
-        going_on,
     };
     for _ in 0..plan.count {
         for asker in &mut askers {
@@ -132,49 +124,30 @@ pub fn run(
     Ok(())
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    clock: Clock,
-    rows: &'a Sender<Row>,
+    errand: &'a mut Errand<'b>,
     /// When the next lookup may begin, monotonic.
     due: i64,
-    going_on: &'a mut dyn FnMut(&str) -> bool,
 }
 
-impl Run<'_> {
-    fn delay(&self, target: &str, seq: i64, sent_ns: i64, rtt_ns: Option<i64>) {
-        let row = Delay {
-            sent_ns,
-            seq,
-            target: target.into(),
-            rtt_ns,
-            owd_up_ns: None,
-            owd_down_ns: None,
-            remote_rx_ns: None,
-            remote_tx_ns: None,
-            host_ns: None,
-            late_send_ns: None,
-            status: if rtt_ns.is_some() {
-                Status::Ok
-            } else {
-                Status::Lost
-            },
-            ecn: None,
-            dscp: None,
-        };
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self.rows.send(row.into());
-    }
-
+impl Run<'_, '_> {
     /// The way there and back.
     fn way(&self, asker: &mut Asker) {
         if asker.left_alone || asker.ways_lost >= GIVEN_UP_AFTER {
             return;
         }
         let began = mono_ns();
-        let made =
-            std::net::TcpStream::connect_timeout(&asker.resolver.address, WAY_WITHIN.to_std());
+        let at = asker.resolver.address;
+        let made = TcpStream::connect_timeout(&at, WAY_WITHIN.to_std());
         let took = mono_ns() - began;
+        match &made {
+            Ok(stream) => self.errand.tally.connection(stream),
+            Err(e) => {
+                let took = Duration::from_nanos(took.max(0) as u64);
+                self.errand.tally.attempt(at, e, took);
+            }
+        }
         // A refusal comes from there as well.
         let answered = match made {
             Ok(_) => true,
@@ -182,8 +155,8 @@ impl Run<'_> {
         };
         asker.ways_lost = if answered { 0 } else { asker.ways_lost + 1 };
         let target = way_target(&asker.resolver.text());
-        let sent = self.clock.from_mono_ns(began);
-        self.delay(&target, asker.ways, sent, answered.then_some(took));
+        self.errand
+            .delay(&target, asker.ways, began, answered.then_some(took));
         asker.ways += 1;
     }
 
@@ -196,11 +169,11 @@ impl Run<'_> {
         if wait > 0 {
             std::thread::sleep(std::time::Duration::from_nanos(wait as u64));
         }
-        if !(self.going_on)(&resolver) {
-            return Err(DnsError::Interrupted);
-        }
+        self.errand
+            .stage(&resolver)
+            .map_err(|_| DnsError::Interrupted)?;
         self.due = mono_ns() + self.plan.interval.as_nanos() as i64;
-        let fate = asker.ask(asked, name, self.plan.patience, self.clock)?;
+        let fate = asker.ask(asked, name, self.plan.patience, &self.errand.tally)?;
         let (seq, timed) = match asked {
             Asked::Cold => (asker.lookups, true),
             Asked::Warm => (asker.lookups, true),
@@ -210,7 +183,8 @@ impl Run<'_> {
             asker.lookups += 1;
         }
         if timed {
-            self.delay(&asked.target(&resolver), seq, fate.sent_ns, fate.rtt_ns);
+            self.errand
+                .delay(&asked.target(&resolver), seq, fate.began, fate.rtt_ns);
         }
         asker.silent = if fate.answer.is_some() {
             0
@@ -224,15 +198,14 @@ impl Run<'_> {
             answer: fate.answer,
             problem: fate.problem,
         };
-        let now = self.clock.unix_ns();
-        let _ = self.rows.send(note.event(now, &resolver).into());
+        self.errand.note(&note, &resolver);
         // While signatures are asked about, silence is an answer of its own.
         if timed && asker.silent >= GIVEN_UP_AFTER {
             asker.left_alone = true;
             let note = DnsNote::GivenUp {
                 after: asker.silent,
             };
-            let _ = self.rows.send(note.event(now, &resolver).into());
+            self.errand.note(&note, &resolver);
         }
         Ok(())
     }
@@ -240,16 +213,11 @@ impl Run<'_> {
 
 impl<'a> Asker<'a> {
     fn new(resolver: &'a Resolver) -> Result<Asker<'a>, DnsError> {
-        let any: SocketAddr = if resolver.address.is_ipv4() {
-            ([0u8; 4], 0).into()
-        } else {
-            ([0u16; 8], 0).into()
-        };
         let failed = |source| DnsError::Socket {
             resolver: resolver.text(),
             source,
         };
-        let socket = UdpSocket::bind(any).map_err(failed)?;
+        let socket = UdpSocket::bind(any(resolver.address)).map_err(failed)?;
         // Connected, so that only its answers come and a refusal is heard of.
         socket.connect(resolver.address).map_err(failed)?;
         Ok(Asker {
@@ -268,7 +236,7 @@ impl<'a> Asker<'a> {
         asked: Asked,
         name: &str,
         patience: Duration,
-        clock: Clock,
+        tally: &Tally,
     ) -> Result<Fate, DnsError> {
         let manner = Manner {
             signatures: !matches!(asked, Asked::Cold | Asked::Warm),
@@ -280,7 +248,7 @@ impl<'a> Asker<'a> {
         })?;
         let began = mono_ns();
         let mut fate = Fate {
-            sent_ns: clock.from_mono_ns(began),
+            began,
             rtt_ns: None,
             answer: None,
             problem: None,
@@ -289,6 +257,8 @@ impl<'a> Asker<'a> {
             fate.problem = Some(problem(&e));
             return Ok(fate);
         }
+        let far = self.resolver.address;
+        tally.datagram(far, question.bytes.len());
         let mut buf = [0; 4096];
         loop {
             let left = patience.as_nanos() as i64 - (mono_ns() - began);
@@ -303,6 +273,7 @@ impl<'a> Asker<'a> {
             let now = mono_ns();
             match heard {
                 Ok(n) => {
+                    tally.datagram(far, n);
                     fate.answer = question.read(&buf[..n]);
                     if fate.answer.is_some() {
                         fate.rtt_ns = Some(now - began);

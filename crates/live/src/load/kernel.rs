@@ -23,12 +23,16 @@ const SND_SSTHRESH: usize = 76;
 const SND_CWND: usize = 80;
 const TOTAL_RETRANS: usize = 100;
 const BYTES_ACKED: usize = 120;
+const BYTES_RECEIVED: usize = 128;
+const SEGS_OUT: usize = 136;
+const SEGS_IN: usize = 140;
 const MIN_RTT_US: usize = 148;
 const DELIVERY_RATE: usize = 160;
 const BUSY_TIME_US: usize = 168;
 const RWND_LIMITED_US: usize = 176;
 const SNDBUF_LIMITED_US: usize = 184;
 const DELIVERED: usize = 192;
+const BYTES_SENT: usize = 200;
 /// TCP_INFINITE_SSTHRESH, include/net/tcp.h.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -71,6 +75,16 @@ impl TcpInfo {
     /// Bytes acknowledged since the connection began, handshakes of ours included.
     pub fn bytes_acked(&self) -> Option<u64> {
         self.u64(BYTES_ACKED)
+    }
+
+    /// Packets of both directions since the connection began, and the bytes that they carried, repeats of ours included.
+    pub fn passed(&self) -> (u64, u64) {
+        let packets = |at| u64::from(self.u32(at).unwrap_or(0));
+        let bytes = |at| self.u64(at).unwrap_or(0);
+        (
+            packets(SEGS_OUT) + packets(SEGS_IN),
+            bytes(BYTES_SENT) + bytes(BYTES_RECEIVED),
+        )
     }
 
     pub fn sender(&self) -> SenderState {

@@ -4,23 +4,21 @@
 mod messages;
 mod syn;
 
-use crate::clock::{Clock, mono_ns};
+use crate::clock::mono_ns;
 use crate::craft::CraftError;
+use crate::errand::{Errand, Tally, socket_to};
 use crate::listeners::Listeners;
-use crate::load::Peer;
 use crate::load::kernel::random_bytes;
 use crate::timestamp::set_whole;
 use crate::traffic::interface_towards;
-use base::noted::Noted;
 use base::noted::middlebox::{BoxNote, Message};
-use base::record::{Direction, Row};
+use base::record::Direction;
 use base::{Bytes, Duration};
 use measure::control::listen::{Arrival, Place, Transport, Wanted};
 use messages::Letter;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::mpsc::Sender;
 use syn::Watch;
 
 /// What has brought nothing for so long does not come: a lost SYN is sent again after one and three seconds.
@@ -48,34 +46,22 @@ impl Plan {
     }
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    peer: &'a Peer,
+    errand: &'a mut Errand<'b>,
     /// Whose packets are captured, to see the first one of a connection as it leaves.
     interface: Option<String>,
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    going_on: &'a mut dyn FnMut(&str) -> bool,
 }
 
-/// Carries it out. `going_on` is told the stage and is false to end.
+/// Carries it out.
 ///
 /// # Errors
 /// The server cannot be reached or refuses; there is no socket; the user wants no more.
-pub fn run(
-    plan: &Plan,
-    peer: &Peer,
-    clock: Clock,
-    rows: &Sender<Row>,
-    going_on: &mut dyn FnMut(&str) -> bool,
-) -> Result<(), CraftError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     let mut run = Run {
         plan,
-        peer,
-        interface: interface_towards(peer.server).ok(),
-        clock,
-        rows,
-        going_on,
+        interface: interface_towards(errand.peer.server).ok(),
+        errand,
     };
     run.exchange(Message::Http, "messages of the web")?;
     run.exchange(Message::NotHttp, "what is no message of the web")?;
@@ -95,20 +81,13 @@ struct Back {
     returned: Option<Vec<u8>>,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn note(&self, note: &BoxNote, subject: &str) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self
-            .rows
-            .send(note.event(self.clock.unix_ns(), subject).into());
+        self.errand.note(note, subject);
     }
 
     fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
-        if (self.going_on)(stage) {
-            Ok(())
-        } else {
-            Err(CraftError::Interrupted)
-        }
+        self.errand.stage(stage)
     }
 
     /// The same message on the port that is watched and on one that stands for nothing.
@@ -124,7 +103,9 @@ impl Run<'_> {
             answer: letter.answer.clone(),
             ..Wanted::new(letter.transport, Place::Here, port)
         });
-        let listeners = Listeners::open(self.peer, wanted.to_vec(), Duration::from_secs(60))?;
+        let listeners = self
+            .errand
+            .listeners(wanted.to_vec(), Duration::from_secs(60))?;
         let sent = letter.sent(listeners.token());
         for (i, control) in [false, true].into_iter().enumerate() {
             let at = listeners.at(i).map_err(str::to_owned);
@@ -136,9 +117,9 @@ impl Run<'_> {
                 _ => None,
             };
             let back = match (&at, letter.transport) {
-                (Ok(at), Transport::Tcp) => talk(*at, &sent),
+                (Ok(at), Transport::Tcp) => talk(*at, &sent, &self.errand.tally),
                 (Ok(at), Transport::Udp) => {
-                    ask(*at, &sent).map_err(|source| CraftError::Socket {
+                    ask(*at, &sent, &self.errand.tally).map_err(|source| CraftError::Socket {
                         what: "open a UDP socket",
                         source,
                     })?
@@ -204,12 +185,15 @@ impl Run<'_> {
             answer: proof.to_vec(),
             ..Wanted::new(Transport::Udp, Place::Here, 0)
         };
-        let listeners = Listeners::open(self.peer, vec![wanted], Duration::from_secs(60))?;
+        let listeners = self
+            .errand
+            .listeners(vec![wanted], Duration::from_secs(60))?;
         let Ok(at) = listeners.at(0) else {
             return Ok(());
         };
         let failed = CraftError::socket("open a UDP socket");
-        let socket = socket(at).map_err(&failed)?;
+        let socket = socket_to(at).map_err(&failed)?;
+        let tally = self.errand.tally.clone();
         set_whole(socket.as_raw_fd(), at.is_ipv6(), false).map_err(failed)?;
         let token = listeners.token().to_vec();
         let mut large = token.clone();
@@ -219,7 +203,9 @@ impl Run<'_> {
             for _ in 0..TRIES {
                 // What this host refuses to send does not arrive.
                 let _ = socket.send(payload);
+                tally.datagram(at, payload.len());
                 if hear(&socket, &|bytes| bytes == proof).is_some() {
+                    tally.datagram(at, proof.len());
                     break;
                 }
             }
@@ -261,17 +247,6 @@ impl Run<'_> {
     }
 }
 
-fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr = if at.is_ipv4() {
-        ([0u8; 4], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(at)?;
-    Ok(socket)
-}
-
 /// Waits for a datagram that is the one, or for any where it is none.
 fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let until = mono_ns() + (PATIENCE / u64::from(TRIES)).as_nanos() as i64;
@@ -292,11 +267,14 @@ fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
 }
 
 /// One question over a connection, and all that comes until it is closed.
-fn talk(at: SocketAddr, sent: &[u8]) -> Back {
+fn talk(at: SocketAddr, sent: &[u8], tally: &Tally) -> Back {
     let mut back = Back::default();
+    let began = mono_ns();
     let mut stream = match TcpStream::connect_timeout(&at, PATIENCE.to_std()) {
         Ok(stream) => stream,
         Err(e) => {
+            let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+            tally.attempt(at, &e, took);
             back.refused = e.kind() == io::ErrorKind::ConnectionRefused;
             return back;
         }
@@ -318,20 +296,23 @@ fn talk(at: SocketAddr, sent: &[u8]) -> Back {
     if let Err(e) = talked() {
         back.refused = e.kind() == io::ErrorKind::ConnectionReset;
     }
+    tally.connection(&stream);
     back.returned = (!said.is_empty()).then_some(said);
     back
 }
 
 /// One question in a datagram, and the first that comes back.
-fn ask(at: SocketAddr, sent: &[u8]) -> io::Result<Back> {
-    let socket = socket(at)?;
+fn ask(at: SocketAddr, sent: &[u8], tally: &Tally) -> io::Result<Back> {
+    let socket = socket_to(at)?;
     let mut back = Back::default();
     for _ in 0..TRIES {
         if let Err(e) = socket.send(sent) {
             back.refused |= e.kind() == io::ErrorKind::ConnectionRefused;
         }
+        tally.datagram(at, sent.len());
         back.returned = hear(&socket, &|_| true);
-        if back.returned.is_some() {
+        if let Some(heard) = &back.returned {
+            tally.datagram(at, heard.len());
             break;
         }
     }

@@ -82,7 +82,10 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     }
     if answer.own_packets > 0 {
         let sent = SIZE.print(answer.own_bytes as f64);
-        let text = format!("It sent {sent} in {} datagrams itself.", answer.own_packets);
+        let text = format!(
+            "It put {sent} on the line itself, in {} packets.",
+            answer.own_packets
+        );
         page.paragraph(&text, 0, Some(Paint::Faint));
     }
     page.finish()

@@ -16,9 +16,16 @@ pub const TAILBACK: &str = env!("CARGO_BIN_EXE_tailback");
 
 /// A line of 100 Mbit/s with `delay_ms` each way, or nothing where this system does not allow one.
 pub fn line(delay_ms: u32) -> Option<Emulation> {
-    let way =
-        format!("rate = \"100 Mbit/s\"\nqueue = \"fifo:bytes=1MB\"\ndelay = \"{delay_ms} ms\"");
-    line_of(&way, &way)
+    let way = ("100 Mbit/s", "fifo:bytes=1MB");
+    line_with(delay_ms, way, way)
+}
+
+/// The same of a rate and a queue up, and of a rate and a queue down.
+pub fn line_with(delay_ms: u32, up: (&str, &str), down: (&str, &str)) -> Option<Emulation> {
+    let [up, down] = [up, down].map(|(rate, queue)| {
+        format!("rate = \"{rate}\"\nqueue = \"{queue}\"\ndelay = \"{delay_ms} ms\"")
+    });
+    line_of(&up, &down)
 }
 
 /// A line whose directions are these tables of a link's file.
