@@ -123,30 +123,53 @@ fn capacity_tells_what_others_leave_free_of_an_emulated_line() {
         return;
     }
     let dir = std::env::temp_dir().join(format!("tailback-capacity-{}", std::process::id()));
-    let out = run(&[
-        "probe",
-        "capacity",
-        "--link",
-        "fiber",
-        "--set",
-        "up.rate=20 Mbit/s",
-        "--set",
-        "up.queue=fifo:packets=100",
-        "--others",
-        "10 Mbit/s",
-        "--json",
-        "-o",
-        dir.to_str().expect("a plain path"),
-    ]);
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{told}");
-    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let try_once = || -> Value {
+        let out = run(&[
+            "probe",
+            "capacity",
+            "--link",
+            "fiber",
+            "--set",
+            "up.rate=20 Mbit/s",
+            "--set",
+            "up.queue=fifo:packets=100",
+            "--others",
+            "10 Mbit/s",
+            "--json",
+            "-o",
+            dir.to_str().expect("a plain path"),
+        ]);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{told}");
+        std::fs::remove_dir_all(&dir).expect("the recording can go");
+        serde_json::from_slice(&out.stdout).expect("it is JSON")
+    };
+    // A machine that was too busy to emulate the line, or to send others' packets when they were due, says so or has no
+    // figure: that is right of it, and no test of the method. A wrong figure without a doubt is one.
+    let doubted = |answer: &Value| {
+        let figures = answer["figures"].as_array().expect("figures");
+        let mut absent = figures.iter().filter(|f| {
+            f["figure"]["cannot_tell"].is_string()
+                && ["capacity_bps", "available_bps"]
+                    .iter()
+                    .any(|k| f["key"] == *k)
+        });
+        let doubts = answer["doubts"].as_array().expect("doubts");
+        let busy = |d: &Value| d.as_str().is_some_and(|d| d.starts_with("emulator:"));
+        absent.next().is_some() || doubts.iter().any(busy)
+    };
+    let mut answer = try_once();
+    for _ in 0..4 {
+        if !doubted(&answer) {
+            break;
+        }
+        answer = try_once();
+    }
     let capacity = figure(&answer, "capacity_bps");
     assert!((capacity - 20e6).abs() < 1e6, "{capacity}");
     // docs/book/probe/accuracy.md has how near it comes on a quiet machine.
     let free = figure(&answer, "available_bps");
     assert!((7e6..13e6).contains(&free), "{free}");
-    std::fs::remove_dir_all(&dir).expect("the recording can go");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! table loop over it.
 
 use super::{
-    answer::Outcome, buffer, burst, capacity, check, collapse, dns, envelope, ipv6, middlebox, nat, page,
-    path, ports, radio, rtt, sizes, spacing, sweep, tcp,
+    answer::Outcome, buffer, burst, capacity, check, collapse, dns, envelope, ipv6, middlebox, nat,
+    page, path, ports, radio, rtt, sizes, spacing, sweep, tcp,
 };
 use base::program::{Sending, Train};
 use base::record::Recording;
@@ -24,7 +24,7 @@ pub struct Spec {
     pub entry: Entry,
     /// What it costs, in words: time, and bytes in terms of the line.
     pub takes: &'static str,
-    /// Whether it is meant for a line that others use too.
+    /// Whether its answer is right on a line that others use too.
     pub beside_others: bool,
     pub how: How,
     pub answer: fn(&Words, &Recording) -> Outcome,

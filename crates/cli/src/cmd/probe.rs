@@ -66,6 +66,12 @@ pub struct Args {
     /// Measure although others use the line
     #[arg(long)]
     beside_others: bool,
+    /// Run again so long after the begin of the run before, each into a recording of its own
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["output", "json"])]
+    every: Option<Duration>,
+    /// How many runs in all, with --every [default: until interrupted]
+    #[arg(long, requires = "every", value_name = "N")]
+    times: Option<u64>,
     /// Name of the run in its report
     #[arg(long)]
     title: Option<String>,
@@ -142,9 +148,57 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         None => None,
     };
     live::signal::catch_interrupt();
+    let Some(every) = args.every else {
+        return run_once(&args, &links, plan, server, key);
+    };
+    let began = Clock::start();
+    let mut latest = Outcome::Done;
+    for n in 1.. {
+        match run_once(&args, &links, plan.clone(), server, key.clone()) {
+            Ok(outcome) => latest = outcome,
+            // A line that is down for an hour is back in the next.
+            Err(e) => {
+                eprintln!("tailback: run {n}: {e:#}");
+                latest = Outcome::CouldNotMeasure;
+            }
+        }
+        if args.times.is_some_and(|times| n >= times) {
+            break;
+        }
+        // A run that took longer than that is followed by the next at once.
+        let due = Duration::from_nanos(every.as_nanos() * n);
+        let mut told = false;
+        loop {
+            if live::signal::interrupted() {
+                return Ok(latest);
+            }
+            let left = due.saturating_sub(began.now() - base::Time::ZERO);
+            if left == Duration::ZERO {
+                break;
+            }
+            if !told {
+                told = true;
+                eprintln!("Run {} begins in {:.0}.", n + 1, left);
+            }
+            std::thread::sleep(left.min(LOOK).to_std());
+        }
+    }
+    Ok(latest)
+}
+
+/// How often whoever waits for the next run is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn run_once(
+    args: &Args,
+    links: &[LinkSpec],
+    plan: serde_json::Value,
+    server: Option<SocketAddr>,
+    key: Option<Vec<u8>>,
+) -> anyhow::Result<Outcome> {
     let clock = Clock::start();
     let path = args.output.clone().unwrap_or_else(default_path);
-    let meta = meta(&args, &links, plan, clock)?;
+    let meta = meta(args, links, plan, clock)?;
     let writer = store::Options {
         name: if args.output.is_some() {
             store::Name::Exact
@@ -181,8 +235,8 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
     }
     let result = match server {
-        Some(server) => probe(&args, server, key, clock, (&recorder, &path), &mut terminal),
-        None => embedded(&args, &links, key, clock, (&recorder, &path), &mut terminal),
+        Some(server) => probe(args, server, key, clock, (&recorder, &path), &mut terminal),
+        None => embedded(args, links, key, clock, (&recorder, &path), &mut terminal),
     };
     terminal.done();
     let (mut recording, writer, written) = recorder.finish();
@@ -190,7 +244,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     recording.meta.ended_ns = Some(clock.unix_ns());
     let closed = writer.close(recording.meta.clone());
     conclude(
-        &args,
+        args,
         &recording,
         &path,
         result,
@@ -383,7 +437,10 @@ pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Several recordings of one kind, beside each other.
+/// Columns that a terminal has room for.
+const SIDE_BY_SIDE: usize = 5;
+
+/// Several recordings of one kind: few beside each other, many by their statistics and over the day.
 pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
     let mut all = Vec::new();
     for path in paths {
@@ -410,7 +467,12 @@ pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
         let answers: Vec<_> = named.iter().map(|(_, answer)| answer).collect();
         format!("{}\n", serde_json::to_string_pretty(&answers)?)
     } else {
-        report::terminal::captioned(&report::probe::side_by_side(&named), stdout_style())
+        // More than a few beside each other are a series.
+        let tables = match named.len() {
+            ..=SIDE_BY_SIDE => report::probe::side_by_side(&named),
+            _ => report::probe::over_time(&named),
+        };
+        report::terminal::captioned(&tables, stdout_style())
     })?;
     Ok(Outcome::Done)
 }

@@ -93,7 +93,7 @@ fn a_clean_line_is_checked_whole_in_time_and_nothing_is_wrong_with_it() {
     assert!(own > 0.2 * floods && own < 100e6, "{own}");
     let steps = answer["tables"][1]["rows"].as_array().expect("steps");
     for step in steps {
-        let kilobytes: f64 = step[2].as_str().and_then(|t| t.parse().ok()).expect("kB");
+        let kilobytes: f64 = step[3].as_str().and_then(|t| t.parse().ok()).expect("kB");
         assert!(kilobytes > 1.0, "{step}");
     }
     server.stop();

@@ -4,5 +4,7 @@ mod boxes;
 mod check;
 mod collapse;
 mod doubles;
+mod favoured;
 mod names;
+mod own;
 mod pages;

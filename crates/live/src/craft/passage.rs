@@ -81,6 +81,12 @@ pub fn send(
     host::wake_exactly(host::PROBES);
     let fd = socket.as_raw_fd();
     let v6 = socket.local_addr()?.is_ipv6();
+    // Without it the kernel says of what its own queue drops that it was sent (ip(7), IP_RECVERR).
+    timestamp::enable_errors(fd, v6)?;
+    if v6 {
+        // For addresses of IPv4 written as ones of IPv6.
+        timestamp::enable_errors(fd, false)?;
+    }
     // Twice the largest, so that no two datagrams hold the same: nothing on the way can compress them.
     let mut filling = vec![0; 2 * LARGEST_PAYLOAD as usize];
     Streams::new(token).stream("craft").fill_bytes(&mut filling);

@@ -61,7 +61,7 @@ pub(super) fn findings(part: &Part) -> Vec<Finding> {
         "ipv6" => connections(part),
         "ports" => ports(part),
         "middlebox" => boxes(part),
-        "nat" => vec![translation(part)],
+        "nat" => translation(part),
         "buffer" => vec![buffer(part)],
         _ => Vec::new(),
     };
@@ -338,13 +338,21 @@ fn boxes(part: &Part) -> Vec<Finding> {
     all
 }
 
-fn translation(part: &Part) -> Finding {
+fn translation(part: &Part) -> Vec<Finding> {
     let o = &part.outcome;
     let what = "translation of addresses";
     if o.figures.is_empty() && o.alerts.is_empty() {
-        return Finding::unknown(what, why(part));
+        return vec![Finding::unknown(what, why(part))];
     }
-    Finding::with(what, o.says.clone(), o.alerts.clone())
+    let mut all = vec![Finding::with(what, o.says.clone(), o.alerts.clone())];
+    for row in o.tables.iter().flat_map(|t| &t.rows) {
+        if let [property, found, ..] = &row[..]
+            && let Some(why) = found.strip_prefix("cannot tell: ")
+        {
+            all.push(Finding::unknown(format!("{property} on the way"), why));
+        }
+    }
+    all
 }
 
 fn buffer(part: &Part) -> Finding {

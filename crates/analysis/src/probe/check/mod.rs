@@ -199,6 +199,7 @@ pub fn next(words: &Words, done: usize, left: Duration, budget: Bytes) -> Option
 
 /// A step as it was carried out: what it was, its own rows, and its answer.
 struct Part {
+    title: String,
     note: CheckNote,
     spec: ProbeSpec,
     rows: Recording,
@@ -208,11 +209,12 @@ struct Part {
 impl Part {
     fn all_of(recording: &Recording) -> Vec<Part> {
         CheckNote::all_of(recording)
-            .filter_map(|(_, note)| {
+            .filter_map(|(title, note)| {
                 let spec: ProbeSpec = note.probe.parse().ok()?;
                 let rows = part(recording, note.began_ns, note.ended_ns);
                 let outcome = (spec.kind().answer)(spec.words(), &rows);
                 Some(Part {
+                    title: title.to_owned(),
                     note,
                     spec,
                     rows,
@@ -483,13 +485,20 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
 fn steps(parts: &[Part]) -> Table {
     Table {
         title: "Steps".into(),
-        columns: ["step", "took, s", "put on the line, kB", "how it ended"]
-            .map(str::to_owned)
-            .to_vec(),
+        columns: [
+            "step",
+            "asked",
+            "took, s",
+            "put on the line, kB",
+            "how it ended",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: parts
             .iter()
             .map(|p| {
                 vec![
+                    p.title.clone(),
                     p.note.probe.clone(),
                     significant(p.took_s(), 3),
                     significant(p.bytes() as f64 / 1e3, 3),

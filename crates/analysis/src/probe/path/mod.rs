@@ -442,6 +442,20 @@ impl Path<'_> {
                 self.added("udp", l.phase),
             ),
         ]);
+        // What BFind calls the buffer, seen from the first two hops.
+        for (hop, key, name) in [
+            (1, "first_hop", "first hop"),
+            (2, "second_hop", "second hop"),
+        ] {
+            if hop <= self.seen.hops.len() {
+                figures.push(Figured::new(
+                    &format!("{key}_added_{way}_ms"),
+                    &format!("how much longer to the {name}, loaded {way}wards"),
+                    Quantity::Time,
+                    self.added(&format!("hop{hop}"), l.phase),
+                ));
+            }
+        }
     }
 
     fn round_trips(&self, loads: &[Loaded], figures: &mut Vec<Figured>) {

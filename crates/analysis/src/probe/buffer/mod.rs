@@ -12,9 +12,14 @@
 //! C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge network", IMC 2010; P. Kanuparthy,
 //! C. Dovrolis, "ShaperProbe: end-to-end detection of ISP traffic shaping using active methods", IMC 2011 (the step).
 //!
+//! What the sending host's own queue holds is found apart ([`own`]) and taken off: where that host's interface is the
+//! slowest part, its queue is the one that fills.
+//!
 //! **Deviations.** One-way delays in place of round trips. ShaperProbe sends at the capacity, this above it.
 //!
 //! **Units.** Sizes in bytes of whole IP packets, rates of whole IP packets.
+
+mod own;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
@@ -88,6 +93,15 @@ pub const SPEC: Spec = Spec {
                 doc: "small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood",
             },
             Parameter {
+                name: "own",
+                unit: Unit::Switch,
+                default: Some("false"),
+                min: "",
+                max: "",
+                section: "document 002, table 3.1.3",
+                doc: "first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one",
+            },
+            Parameter {
                 name: "within",
                 unit: Unit::Duration,
                 default: None,
@@ -135,6 +149,18 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
         return Some(trains::scout(way, PAYLOAD));
     };
     let rough = received_rate(scout, 0.0)?;
+    if words.switch("own") && of_stage(trains, "flood").next().is_none() {
+        let left = words.bytes_if_set("most").map(|m| {
+            let sent = trains
+                .iter()
+                .map(|t| t.facts.program.bytes(t.facts.headers).get());
+            m.get() as f64 - sent.sum::<u64>() as f64
+        });
+        let payload = words.bytes("size").get() as u32;
+        if let Some(burst) = own::next(way, payload, trains, left) {
+            return Some(burst);
+        }
+    }
     let floods: Vec<&Train> = of_stage(trains, "flood").collect();
     let bounds = Bounds::of(words, trains);
     let (rate, time) = match floods.last() {
@@ -261,6 +287,8 @@ struct Seen {
     overloaded: bool,
     /// Datagrams were lost, and the delay had ceased to grow.
     full: bool,
+    /// And not only refused by the sending host.
+    lost_on_line: bool,
     packet: f64,
 }
 
@@ -314,8 +342,13 @@ fn look(train: &Train) -> Option<Seen> {
     );
     let lost_late = flood[flood.len() / 2..]
         .iter()
+        // Lost by the line, or refused by a host whose own queue was full.
+        .any(|(_, f)| f.received_ns.is_none());
+    let lost_on_line = flood
+        .iter()
         .any(|(_, f)| f.sent_ns.is_some() && f.received_ns.is_none());
     Some(Seen {
+        lost_on_line,
         waits,
         rates,
         stretch,
@@ -491,18 +524,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
             queue_ms.value().map_or("?".into(), |v| significant(v * b.sustained / b.peak, 3)),
         ));
     }
-    if train.facts.refused > 0 {
-        // What this host took before it refused is its own buffer.
-        let first = train.fates.iter().position(|f| f.sent_ns.is_none());
-        outcome.evidence.push(format!(
-            "this host refused {} datagrams itself, the first after {}: its own queue was full",
-            train.facts.refused,
-            first.unwrap_or(0)
-        ));
-        outcome
-            .doubts
-            .push("part of the queue is in this host: see the evidence".into());
-    }
+    tell_apart(trains, train, &seen, &mut outcome);
     if !seen.full {
         outcome
             .doubts
@@ -534,6 +556,61 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
             .collect(),
     });
     outcome
+}
+
+/// What of the queue is the sending host's own, and what the line's.
+fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcome) {
+    let own = own::own(trains, own::flood_rate(flood));
+    let refused = flood.facts.refused;
+    if refused > 0 {
+        outcome.evidence.push(format!(
+            "in the flood the sending host refused {refused} of {} datagrams itself: its own queue was full",
+            flood.fates.len()
+        ));
+    }
+    let whole = outcome.figures.iter().find(|f| f.key == "queue_ms");
+    let whole = whole.map(|f| f.figure.clone());
+    let line = match (&own, refused > 0, seen.lost_on_line) {
+        (_, false, _) => whole,
+        (_, true, false) => Some(Figure::cannot_tell(
+            "the sending host's own interface is slower than the line, whose queue so never filled",
+        )),
+        (Some(own), true, true) => whole
+            .zip(own.ms.value())
+            .map(|(w, own)| w.map(|v| (v - own).max(0.0))),
+        (None, true, true) => None,
+    };
+    match own {
+        Some(own) => {
+            let figure = |key: &str, name: &str, unit, f| Figured::new(key, name, unit, f);
+            let unknown =
+                || Figure::cannot_tell("how much the sending host itself holds is not known");
+            outcome.figures.extend([
+                figure(
+                    "own_bytes",
+                    "the sending host's own queue",
+                    Quantity::Size,
+                    own.bytes,
+                ),
+                figure("own_ms", "the same in time", Quantity::Time, own.ms),
+                figure(
+                    "line_ms",
+                    "the queue of the line alone",
+                    Quantity::Time,
+                    line.unwrap_or_else(unknown),
+                ),
+            ]);
+            outcome.evidence.push(own.evidence);
+        }
+        None if refused > 0 => outcome.doubts.push(
+            "part of the queue is in the sending host: buffer:own=true tells the two apart".into(),
+        ),
+        None => {}
+    }
+    if refused > 0 && !seen.lost_on_line {
+        outcome.says +=
+            " It is the sending host's own queue: its interface is slower than the line.";
+    }
 }
 
 fn delay_plot(train: &Train) -> Plot {
