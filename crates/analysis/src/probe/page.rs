@@ -277,7 +277,8 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
             0 => String::new(),
             n => format!("page{}_", n + 1),
         };
-        said.push(one(site, &key, &mut outcome));
+        let of = if sites.len() > 1 { site.url } else { "" };
+        said.push(one(site, (&key, of), &mut outcome));
     }
     outcome.says = said.join(" ");
     outcome.evidence.extend(round_trips(&sites, recording));
@@ -285,13 +286,13 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
 }
 
 /// The sentence about one address; its figures, evidence and doubts.
-fn one(site: &Site, key: &str, outcome: &mut Outcome) -> String {
+fn one(site: &Site, (key, of): (&str, &str), outcome: &mut Outcome) -> String {
     let (idle, loaded) = (site.mean(false), site.mean(true));
     let times = ratio(&idle, &loaded);
     let tried_beside = site.loads.iter().any(|l| l.loaded);
-    let name = |what: &str| match key {
+    let name = |what: &str| match of {
         "" => what.to_owned(),
-        _ => format!("{what}, {}", site.url),
+        _ => format!("{what}, {of}"),
     };
     let mut figures = Vec::new();
     let mut add = |k: &str, what: &str, unit, figure| {
@@ -631,14 +632,11 @@ fn does(site: &Site) -> Table {
 
 fn plots(sites: &[Site], iterations: u32) -> Vec<Plot> {
     let s = |ms: f64| ms * 1e-3;
-    let name = |site: &Site, what: &str| match sites.len() {
-        1 => what.to_owned(),
-        _ => format!("{} {what}", site.url),
-    };
-    let mut dots = Vec::new();
-    for site in sites {
-        for (beside, what) in [(false, "idle"), (true, "under load")] {
-            let points: Vec<_> = site
+    let each = |site: &Site| -> Plot {
+        let part = |beside: bool, what: &str| Series {
+            name: what.into(),
+            draw: Draw::Marks,
+            points: site
                 .loads
                 .iter()
                 .enumerate()
@@ -647,35 +645,35 @@ fn plots(sites: &[Site], iterations: u32) -> Vec<Plot> {
                     PageEnd::Loaded(loaded) => Some((i as f64 + 1.0, Some(s(loaded.load_ms)))),
                     _ => None,
                 })
-                .collect();
-            if !points.is_empty() {
-                dots.push(Series {
-                    name: name(site, what),
-                    draw: Draw::Dots,
-                    points,
-                });
-            }
+                .collect(),
+        };
+        let parts = [part(false, "idle"), part(true, "under load")];
+        Plot {
+            title: format!("Time to load {}", site.url),
+            x: "load".into(),
+            y: "s".into(),
+            series: parts.into_iter().filter(|p| !p.points.is_empty()).collect(),
         }
-    }
-    let means = sites.iter().map(|site| Series {
-        name: name(site, "mean"),
+    };
+    // Addresses are too long for a legend: pages are numbered as the tables' rows are.
+    let means = sites.iter().enumerate().map(|(n, site)| Series {
+        name: match sites.len() {
+            1 => "mean".into(),
+            _ => format!("page {}", n + 1),
+        },
         draw: Draw::Knots,
         points: (1..=iterations)
             .map(|i| (f64::from(i), mean(&site.times(i)).map(s)))
             .collect(),
     });
-    vec![
-        Plot {
-            title: "Time to load a page, each load".into(),
-            x: "load".into(),
-            y: "s".into(),
-            series: dots,
-        },
-        Plot {
-            title: "Total load means".into(),
-            x: "iteration".into(),
-            y: "s".into(),
-            series: means.collect(),
-        },
-    ]
+    let all = Plot {
+        title: "Total load means".into(),
+        x: "iteration".into(),
+        y: "s".into(),
+        series: means.collect(),
+    };
+    let plots = sites.iter().map(each).chain([all]);
+    // Of a page that never loaded there is nothing to draw.
+    let drawn = |p: &Series| p.points.iter().any(|p| p.1.is_some());
+    plots.filter(|p| p.series.iter().any(drawn)).collect()
 }
