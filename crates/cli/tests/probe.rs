@@ -172,6 +172,111 @@ fn capacity_tells_what_others_leave_free_of_an_emulated_line() {
     assert!((7e6..13e6).contains(&free), "{free}");
 }
 
+/// Table 5.2.1 of document 002 has files sent with segmentation offload and without.
+#[test]
+fn tcp_compares_transfers_with_offload_and_without_it() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-offload-{}", std::process::id()));
+    let out = run(&[
+        "probe",
+        "tcp:control=cubic,size=400 kB,repeats=2,offload=both",
+        "--link",
+        "fiber",
+        "--json",
+        "-o",
+        dir.to_str().expect("a plain path"),
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    for key in ["cubic_offloadon_bps", "cubic_offloadoff_bps"] {
+        let rate = figure(&answer, key);
+        assert!((1e6..60e6).contains(&rate), "{key}: {rate}");
+    }
+    let columns = answer["tables"][0]["columns"].as_array().expect("columns");
+    for part in ["offload on: kB/s", "offload off: kB/s"] {
+        assert!(columns.iter().any(|c| c == part), "{part}: {columns:?}");
+    }
+    std::fs::remove_dir_all(&dir).expect("the recording can go");
+}
+
+/// BFind is what packets wait while TCP keeps the queue, which is less than what fits: the emulator knows how much.
+#[test]
+fn path_under_load_less_at_rest_is_what_packets_waited_in_the_queue_meanwhile() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-bfind-{}", std::process::id()));
+    let out = run(&[
+        "probe",
+        "path:load=up,idle=6s,hold=12s",
+        "--link",
+        "shdsl",
+        "--set",
+        "up.rate=2 Mbit/s",
+        "--set",
+        "up.queue=fifo:packets=40",
+        "--json",
+        "-o",
+        dir.to_str().expect("a plain path"),
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let recording = store::read(&dir).expect("it can be read");
+    let phase = |name: &str| {
+        let mut all = recording.event.iter();
+        let found = all.find(|e| &*e.kind == "phase" && &*e.subject == name);
+        found.expect("the phase was noted").t_ns
+    };
+    let (from, second) = (phase("up"), 1_000_000_000);
+    let during = from + second..from + 12 * second;
+    let mut waits: Vec<i64> = recording
+        .queue
+        .iter()
+        .filter(|q| &*q.queue == "up" && during.contains(&q.t_ns))
+        .filter_map(|q| q.sojourn_ns)
+        .collect();
+    waits.sort_unstable();
+    let truth = waits[waits.len() / 2] as f64 * 1e-6;
+    let found = figure(&answer, "added_up_ms");
+    assert!((found - truth).abs() < 0.1 * truth, "{found} of {truth}");
+    std::fs::remove_dir_all(&dir).expect("the recording can go");
+}
+
+/// BFind over the day: several runs by themselves, and what they have in common.
+#[test]
+fn a_kind_runs_again_and_again_and_its_recordings_have_statistics() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-again-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a scratch directory");
+    let out = Command::new(TAILBACK)
+        .args(["probe", "rtt:count=3,interval=20ms", "--link", "shdsl"])
+        .args(["--every", "100 ms", "--times", "6", "--plain"])
+        .current_dir(&dir)
+        .output()
+        .expect("tailback runs");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let all = std::fs::read_dir(&dir).expect("the directory is there");
+    let recordings: Vec<String> = all
+        .map(|e| e.expect("an entry").path().display().to_string())
+        .collect();
+    assert_eq!(recordings.len(), 6, "{recordings:?}");
+    let mut args = vec!["analyse"];
+    args.extend(recordings.iter().map(String::as_str));
+    let out = run(&args);
+    let told = String::from_utf8_lossy(&out.stdout).into_owned();
+    for part in ["Figures of 6 recordings", "6 of 6", "deviation", "median"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    std::fs::remove_dir_all(&dir).expect("the scratch directory can go");
+}
+
 #[test]
 fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teaches_them() {
     for (kind, part) in [
