@@ -183,11 +183,13 @@ impl Scoreboard {
         Some(number)
     }
 
-    /// Everything before `ack` has arrived.
+    /// Everything before `ack` has arrived. What made the receiver say so had been sent at `echo` (RFC 7323 section 3):
+    /// what was sent again after that cannot be what arrived.
     pub fn acknowledge(
         &mut self,
         now: Time,
         ack: u64,
+        echo: Time,
         min_rtt: Option<Duration>,
         rate: &mut DeliveryRate,
         told: &mut Told,
@@ -201,7 +203,7 @@ impl Scoreboard {
                 self.sacked_segments -= 1;
                 self.sacked_bytes -= u64::from(segment.len);
             } else {
-                self.deliver(now, &segment, min_rtt, rate, told);
+                self.deliver(now, &segment, echo, min_rtt, rate, told);
             }
         }
         while self.sent.front().is_some_and(|s| s.0 < self.first) {
@@ -217,6 +219,7 @@ impl Scoreboard {
         &mut self,
         now: Time,
         block: (u64, u64),
+        echo: Time,
         min_rtt: Option<Duration>,
         rate: &mut DeliveryRate,
         told: &mut Told,
@@ -230,7 +233,7 @@ impl Scoreboard {
             let mut at = self.find(from);
             while let Some(segment) = self.ring.get(at).copied().filter(|s| s.end() <= to) {
                 if !segment.sacked && segment.seq >= from {
-                    self.deliver(now, &segment, min_rtt, rate, told);
+                    self.deliver(now, &segment, echo, min_rtt, rate, told);
                     let kept = &mut self.ring[at];
                     (kept.sacked, kept.lost, kept.in_flight) = (true, false, false);
                     self.sacked_segments += 1;
@@ -260,6 +263,7 @@ impl Scoreboard {
         &mut self,
         now: Time,
         segment: &Outstanding,
+        echo: Time,
         min_rtt: Option<Duration>,
         rate: &mut DeliveryRate,
         told: &mut Told,
@@ -277,10 +281,11 @@ impl Scoreboard {
         if told.newest.is_none_or(|(newest, _)| sent >= newest) {
             told.newest = Some((sent, !segment.again));
         }
-        // RFC 8985 section 6.2 step 2.
+        // RFC 8985 section 6.2 step 2: an ACK of the first copy is not taken for the second's.
         let rtt = now - sent;
         let rack = &mut self.rack;
-        if !segment.again || min_rtt.is_none_or(|min| rtt >= min) {
+        let may_be_the_last = echo >= sent && min_rtt.is_none_or(|min| rtt >= min);
+        if !segment.again || may_be_the_last {
             rack.rtt = rtt;
             if (sent, segment.end()) > (rack.sent, rack.end) {
                 (rack.sent, rack.end) = (sent, segment.end());
@@ -408,5 +413,50 @@ impl Scoreboard {
     /// Number of the first outstanding segment.
     pub fn first_number(&self) -> u64 {
         self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    fn ms(n: u64) -> Time {
+        Time::ZERO + Duration::from_millis(n)
+    }
+
+    /// Five segments sent 1 ms apart, the first of them again at 1 s; 1.2 s after the beginning its ACK comes, of what was
+    /// sent at `echo`. Returns how many of the others are then deemed lost.
+    fn lost_when_the_ack_of(echo: Time) -> usize {
+        let mut rate = DeliveryRate::new();
+        let mut board = Scoreboard::new(u64::from(MSS));
+        let len = Bytes::new(u64::from(MSS));
+        for n in 0..5 {
+            let stamp = rate.on_sent(ms(n), Bytes::new(board.pipe()), len);
+            board.push(n * u64::from(MSS), MSS, stamp);
+        }
+        board.lose(0, &mut |_| ());
+        let stamp = rate.on_sent(ms(1000), Bytes::new(board.pipe()), len);
+        board.push_again(0, stamp);
+        let min_rtt = Some(Duration::from_millis(100));
+        let mut told = Told::default();
+        board.acknowledge(
+            ms(1200),
+            u64::from(MSS),
+            echo,
+            min_rtt,
+            &mut rate,
+            &mut told,
+        );
+        let mut lost = 0;
+        board.detect(ms(1200), false, min_rtt, min_rtt, |_| lost += 1);
+        lost
+    }
+
+    #[test]
+    fn the_ack_of_a_first_copy_that_waited_long_says_nothing_of_the_second() {
+        assert_eq!(lost_when_the_ack_of(ms(0)), 0);
+        assert_eq!(lost_when_the_ack_of(ms(1000)), 4);
     }
 }

@@ -316,15 +316,24 @@ impl Sender {
         let min_rtt = self.rtt.min_rtt();
         let mut told = Told::default();
         let sacked_before = self.board.sacked_bytes();
+        // When that was sent which made the receiver say this, as the timestamp that RFC 7323 echoes. Of an ACK that was
+        // held back it is too late by as long: then the least round trip alone decides, as without timestamps.
+        let echo = ack.sent.saturating_sub(ack.delay);
         if ack.ack > self.una {
             self.board
-                .acknowledge(now, ack.ack, min_rtt, &mut self.rate, &mut told);
+                .acknowledge(now, ack.ack, echo, min_rtt, &mut self.rate, &mut told);
             self.una = ack.ack;
         }
         let duplicate_block = ack.is(flag::DSACK);
         for block in &ack.blocks()[usize::from(duplicate_block).min(ack.blocks().len())..] {
-            self.board
-                .selectively_acknowledge(now, *block, min_rtt, &mut self.rate, &mut told);
+            self.board.selectively_acknowledge(
+                now,
+                *block,
+                echo,
+                min_rtt,
+                &mut self.rate,
+                &mut told,
+            );
         }
         let advanced = self.una > una_before;
         self.count_duplicates(advanced, una_before);
