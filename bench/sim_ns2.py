@@ -25,9 +25,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 CONTROLLERS = {
-    "reno": "newreno:abc=1",
+    "reno": "newreno:abc=1,whole=true",
     "cubic": "cubic:beta=0.8,hystart=off,abc=1",
-    "compound": "compound:abc=1",
+    "compound": "compound:abc=1,whole=true",
 }
 QUEUES = {
     "RED 50": "red:variant=ns2,weight=0.00168634,slot=2.667ms,limit=50",
@@ -171,7 +171,7 @@ Why the bold ones differ; each figure below by `bench/sim_ns2_why.py`, which cha
 def tagged(lines):
     """Mean one-way delay in ms and loss in % of the first and the last flow, by their sources' arrivals at the
     first queue and their ends' receptions. What left after the last that was received may still be under way when the
-    run ends, which with seconds of queue is a good part of it: it counts as neither lost nor delivered."""
+    run ends, which with seconds of queue is a good part of it: that is not lost."""
     flows = {"0": ("2", "3"), "9": ("20", "21")}
     sent, delays, last = {"0": {}, "9": {}}, {"0": [], "9": []}, {}
     for line in lines:
@@ -185,7 +185,7 @@ def tagged(lines):
     out = {}
     for flow in flows:
         if delays[flow]:
-            lost = 1 - len(delays[flow]) / sum(left <= last[flow] for left in sent[flow].values())
+            lost = (sum(left <= last[flow] for left in sent[flow].values()) - len(delays[flow])) / len(sent[flow])
             out[flow] = (statistics.fmean(delays[flow]) * 1e3, lost * 100)
     return out
 

@@ -30,6 +30,8 @@ pub struct Params {
     pub low_window: f64,
     /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
     pub abc: u64,
+    /// Counts in whole segments, as Linux does.
+    pub whole: bool,
 }
 
 impl Default for Params {
@@ -41,6 +43,7 @@ impl Default for Params {
             zeta: 1.0,
             low_window: 38.0,
             abc: 2,
+            whole: false,
         }
     }
 }
@@ -62,7 +65,7 @@ impl Compound {
     pub fn new(params: &Params, setup: &Setup) -> Compound {
         Compound {
             params: *params,
-            window: Window::new(setup),
+            window: Window::new(setup).whole(params.whole),
             dwnd: 0.0,
             rounds: Rounds::default(),
             rtts: (0.0, 0),

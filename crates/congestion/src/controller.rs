@@ -167,7 +167,8 @@ pub enum Recovery {
     /// Fast retransmit, then all that is outstanding counts as lost and is sent again as the window
     /// allows (Tahoe); `in_recovery` is never set.
     Restart,
-    /// Fast recovery until the first ACK for new data, even a partial one (RFC 2001).
+    /// Fast recovery until the first ACK for new data, even a partial one (RFC 2001). An endpoint with SACK knows
+    /// what else is missing and does as with `Point`.
     FirstAck,
     /// Fast recovery until all that was outstanding at its beginning is acknowledged (RFC 6582,
     /// RFC 6675), reduced in proportion where the endpoint does so (RFC 9937).

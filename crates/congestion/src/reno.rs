@@ -25,6 +25,8 @@ use base::{Bytes, Time};
 pub struct Params {
     /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
     pub abc: u64,
+    /// Counts in whole segments, as Linux does.
+    pub whole: bool,
     /// Part of the flight that is kept on a loss. RFC 5681 equation 4: 1/2.
     pub beta: f64,
     /// Part that is kept on a mark. RFC 3168 section 6.1.2: as on a loss; RFC 8511 section 3: 0.8.
@@ -35,6 +37,7 @@ impl Default for Params {
     fn default() -> Params {
         Params {
             abc: 2,
+            whole: false,
             beta: 0.5,
             beta_ecn: 0.5,
         }
@@ -51,7 +54,7 @@ impl Reno {
     pub fn new(params: &Params, setup: &Setup) -> Reno {
         Reno {
             params: *params,
-            window: Window::new(setup),
+            window: Window::new(setup).whole(params.whole),
         }
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct Window {
     pub cwnd: f64,
     /// Infinite until the first congestion.
     pub ssthresh: f64,
+    /// Counts in whole segments, as Linux does: ssthresh is rounded down, slow start goes on while the window equals it,
+    /// and a step of congestion avoidance takes one ACK more than the window has segments.
+    whole: bool,
     /// Slow start follows a time-out.
     after_rto: bool,
     /// Acknowledged since the window last grew by a segment, in congestion avoidance.
@@ -35,15 +38,34 @@ impl Window {
             initial: setup.initial_window.get() as f64,
             cwnd: (setup.initial_window.get() as f64).clamp(mss, MOST_BYTES),
             ssthresh: f64::INFINITY,
+            whole: false,
             after_rto: false,
             counted: 0.0,
             undo: None,
         }
     }
 
+    pub fn whole(self, whole: bool) -> Window {
+        Window { whole, ..self }
+    }
+
     #[inline]
     pub fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
+        self.cwnd < self.slow_start_end()
+    }
+
+    #[inline]
+    fn slow_start_end(&self) -> f64 {
+        self.ssthresh + if self.whole { self.mss } else { 0.0 }
+    }
+
+    /// `ssthresh` bytes as this window keeps it: at least 2 segments (RFC 5681 equation 4).
+    fn kept(&self, ssthresh: f64) -> f64 {
+        let kept = match self.whole {
+            true => (ssthresh / self.mss).floor() * self.mss,
+            false => ssthresh,
+        };
+        kept.max(2.0 * self.mss)
     }
 
     #[inline]
@@ -74,12 +96,13 @@ impl Window {
         // RFC 3465 section 2.3: after a time-out an ACK may cover what was delivered long ago.
         let limit = if self.after_rto { 1.0 } else { limit };
         let grown = acked.min(limit * self.mss);
-        let room = self.ssthresh - self.cwnd;
+        let end = self.slow_start_end();
+        let room = end - self.cwnd;
         if grown < room {
             self.set(self.cwnd + grown, 1.0);
             return 0.0;
         }
-        self.set(self.ssthresh, 1.0);
+        self.set(end, 1.0);
         self.after_rto = false;
         self.counted = 0.0;
         acked - room
@@ -89,8 +112,9 @@ impl Window {
     pub fn additive_increase(&mut self, acked: f64, alpha: f64) {
         self.counted += acked;
         // One step suffices for any real ACK; a stretch over several windows counts once.
-        if self.counted >= self.cwnd {
-            self.counted = (self.counted - self.cwnd).min(self.cwnd);
+        let step = self.cwnd + if self.whole { self.mss } else { 0.0 };
+        if self.counted >= step {
+            self.counted = (self.counted - step).min(self.cwnd);
             self.set(self.cwnd + alpha * self.mss, 1.0);
         }
     }
@@ -109,8 +133,9 @@ impl Window {
     /// ssthresh and cwnd fall to `ssthresh` bytes, ssthresh to no less than 2 segments (RFC 5681
     /// equation 4), cwnd to no less than `least` segments.
     pub fn reduce(&mut self, ssthresh: f64, least: f64) {
-        self.ssthresh = ssthresh.max(2.0 * self.mss);
-        self.set(ssthresh.min(self.cwnd), least);
+        self.ssthresh = self.kept(ssthresh);
+        let window = if self.whole { self.ssthresh } else { ssthresh };
+        self.set(window.min(self.cwnd), least);
         self.counted = 0.0;
         self.after_rto = false;
     }
@@ -118,7 +143,7 @@ impl Window {
     /// RFC 5681 section 3.1: a time-out leaves one segment, the loss window.
     pub fn collapse(&mut self, ssthresh: Option<f64>) {
         if let Some(ssthresh) = ssthresh {
-            self.ssthresh = ssthresh.max(2.0 * self.mss);
+            self.ssthresh = self.kept(ssthresh);
         }
         self.cwnd = self.mss;
         self.counted = 0.0;
@@ -229,6 +254,32 @@ mod tests {
         assert_eq!(
             (iw(1095), iw(1096), iw(1460), iw(2191)),
             (4_380, 3_288, 4_380, 4_382)
+        );
+    }
+
+    #[test]
+    fn in_whole_segments_as_linux_counts_nine_of_nineteen_stay_and_the_next_ack_makes_ten() {
+        // tcp_reno_ssthresh, tcp_slow_start and tcp_cong_avoid of Linux 2.6.22, by hand; and RFC 5681 beside them.
+        let after = |whole, acks| {
+            let mut window = Window::new(&Setup::new(Bytes::new(1000))).whole(whole);
+            window.set(19_000.0, 1.0);
+            window.reduce(9_500.0, 2.0);
+            for _ in 0..acks {
+                let mut acked = 1000.0;
+                if window.in_slow_start() {
+                    acked = window.slow_start(acked, 1.0);
+                }
+                window.additive_increase(acked, 1.0);
+            }
+            window.cwnd
+        };
+        assert_eq!(
+            [0, 1, 11, 12].map(|n| after(true, n)),
+            [9e3, 10e3, 10e3, 11e3]
+        );
+        assert_eq!(
+            [0, 1, 9, 10].map(|n| after(false, n)),
+            [9.5e3, 9.5e3, 9.5e3, 10.5e3]
         );
     }
 

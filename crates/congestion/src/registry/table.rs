@@ -108,8 +108,15 @@ const WINDOW: Parameter = Parameter {
     section: "RFC 9293 section 3.1",
     doc: "the window, or the most that it may grow to",
 };
+const WHOLE: Parameter = switch(
+    "whole",
+    "false",
+    "Linux",
+    "whole segments: halves rounded down, slow start while the window equals ssthresh",
+);
 const RENO: &[Parameter] = &[
     abc("2", "RFC 3465 section 2.3"),
+    WHOLE,
     part("beta", "0.5", "RFC 5681 equation 4", "part kept on a loss"),
     part(
         "beta_ecn",
@@ -165,7 +172,7 @@ pub const CONTROLLERS: &[Spec] = &[
     Spec {
         entry: Entry {
             name: "reno",
-            summary: "half the window on a loss, a segment a round trip; recovery ends at the first new ACK",
+            summary: "half the window on a loss, a segment a round trip; without SACK recovery ends at the first new ACK",
             sources: &[
                 "RFC 5681, TCP Congestion Control",
                 "RFC 2001, TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery Algorithms",
@@ -177,7 +184,7 @@ pub const CONTROLLERS: &[Spec] = &[
     Spec {
         entry: Entry {
             name: "newreno",
-            summary: "Reno whose recovery lasts until all that was outstanding is acknowledged",
+            summary: "Reno whose recovery lasts until all that was outstanding is acknowledged, without SACK too",
             sources: &[
                 "RFC 6582, The NewReno Modification to TCP's Fast Recovery Algorithm",
                 "RFC 5681, TCP Congestion Control",
@@ -326,6 +333,7 @@ pub const CONTROLLERS: &[Spec] = &[
                     "draft-sridharan-tcpm-ctcp-02",
                     "windows of fewer segments are Reno's",
                 ),
+                WHOLE,
                 abc("2", "RFC 3465 section 2.3"),
             ],
         },
@@ -645,6 +653,7 @@ pub(super) fn tahoe_params(w: &Words) -> tahoe::Params {
 pub(super) fn reno_params(w: &Words) -> reno::Params {
     reno::Params {
         abc: w.count("abc"),
+        whole: w.switch("whole"),
         beta: w.real("beta"),
         beta_ecn: w.real("beta_ecn"),
     }
@@ -685,6 +694,7 @@ pub(super) fn compound_params(w: &Words) -> compound::Params {
         zeta: w.real("zeta"),
         low_window: w.real("low_window"),
         abc: w.count("abc"),
+        whole: w.switch("whole"),
     }
 }
 pub(super) fn vegas_params(w: &Words) -> vegas::Params {

@@ -474,7 +474,10 @@ impl Sender {
         let over = match self.episode {
             Episode::None => return,
             Episode::Recovery { point, rule } => {
-                self.una >= point || (rule == Recovery::FirstAck && advanced)
+                // With SACK what else is missing is known, and one window's losses are one signal (RFC 6675 section 5,
+                // RFC 5681 section 4.3).
+                let first_ack = rule == Recovery::FirstAck && !self.settings.sack;
+                self.una >= point || (first_ack && advanced)
             }
             Episode::Loss { point } | Episode::Reduced { point } => self.una >= point,
         };
