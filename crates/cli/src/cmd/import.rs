@@ -1,6 +1,6 @@
 //! `tailback import`: other tools' files as a recording.
 
-use super::{print, usage};
+use super::{counted, print, usage};
 use crate::Outcome;
 use base::record::{FORMAT_VERSION, Meta, Origin};
 use jiff::Timestamp;
@@ -181,10 +181,6 @@ fn told(file: &Imported) -> String {
         text += &format!("  {note}\n");
     }
     text
-}
-
-fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn json(file: &Imported) -> serde_json::Value {

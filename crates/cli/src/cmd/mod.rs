@@ -100,3 +100,8 @@ pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     };
     write().map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
 }
+
+/// So many of it: "1 packet", "2 packets".
+pub(crate) fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

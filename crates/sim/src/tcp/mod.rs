@@ -2,6 +2,7 @@
 //! and what arrived, asked for segments.
 
 mod receiver;
+mod reduction;
 mod scoreboard;
 mod sender;
 

@@ -4,7 +4,7 @@
 //! Control" (Allman, Paxson, Blanton, 2009); RFC 6298, "Computing TCP's Retransmission Timer" (2011),
 //! section 5; RFC 6582, "The NewReno Modification to TCP's Fast Recovery Algorithm" (2012); RFC 3042,
 //! "Enhancing TCP's Loss Recovery Using Limited Transmit" (2001); RFC 8985, "The RACK-TLP Loss Detection
-//! Algorithm for TCP" (2021); RFC 9937, "Proportional Rate Reduction (PRR)" (2025).
+//! Algorithm for TCP" (2021).
 //!
 //! **Deviations**: no payload; a FIN rides on the last segment of data, takes no sequence number and is never sent alone;
 //! Nagle's algorithm is off. A retransmission keeps the boundaries
@@ -16,6 +16,7 @@
 //! retransmit; `docs/book/sim-vs-linux.md`: the Linux kernel's on the same path.
 
 use super::Settings;
+use super::reduction::{Halving, Proportional};
 use super::scoreboard::{Scoreboard, Told};
 use crate::segment::{Segment, flag};
 use base::rng::Streams;
@@ -53,24 +54,6 @@ enum Episode {
     Reduced {
         point: u64,
     },
-}
-
-/// RFC 9937 section 6.
-#[derive(Clone, Copy, Debug, Default)]
-struct Prr {
-    delivered: u64,
-    out: u64,
-    /// `RecoverFS`.
-    flight: u64,
-}
-
-/// Linux's way before 3.2, after M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP
-/// Congestion Control" (draft-mathis-tcp-ratehalving-00, 1999).
-#[derive(Clone, Copy, Debug, Default)]
-struct Halving {
-    window: u64,
-    /// The next ACK takes a segment.
-    due: bool,
 }
 
 /// What a sender puts into a segment.
@@ -133,7 +116,7 @@ pub struct Sender {
     /// The other end's FIN is to be acknowledged.
     fin_came: bool,
     episode: Episode,
-    prr: Prr,
+    prr: Proportional,
     halving: Halving,
     /// Most that may be in flight now.
     limit: u64,
@@ -195,7 +178,7 @@ impl Sender {
             closed: false,
             fin_came: false,
             episode: Episode::None,
-            prr: Prr::default(),
+            prr: Proportional::default(),
             halving: Halving::default(),
             duplicates: 0,
             phantom: 0,
@@ -485,7 +468,7 @@ impl Sender {
             if matches!(self.episode, Episode::Recovery { .. }) {
                 self.board.recovered();
                 if self.settings.rate_halving.is_some() {
-                    self.controller.settle(Bytes::new(self.halving.window));
+                    self.controller.settle(Bytes::new(self.halving.window()));
                 }
             }
             self.episode = Episode::None;
@@ -546,10 +529,7 @@ impl Sender {
         self.stats.recoveries += 1;
         self.undo = Some(0);
         let flight = Bytes::new(self.next - self.una);
-        self.halving = Halving {
-            window: self.controller.cwnd().get(),
-            due: false,
-        };
+        self.halving = Halving::new(self.controller.cwnd().get());
         self.controller
             .on_congestion(now, &Congestion::Loss { flight });
         if rule == Recovery::Restart {
@@ -562,14 +542,8 @@ impl Sender {
             point: self.next,
             rule,
         };
-        // RFC 9937 section 6.1: the flight at the beginning, without what had been delivered by then.
-        self.prr = Prr {
-            delivered: 0,
-            out: 0,
-            flight: (self.next - una_before)
-                .saturating_sub(sacked_before)
-                .max(self.settings.mss.get()),
-        };
+        let flight = (self.next - una_before).saturating_sub(sacked_before);
+        self.prr = Proportional::new(flight.max(self.settings.mss.get()));
         true
     }
 
@@ -591,7 +565,10 @@ impl Sender {
         self.limit = match self.episode {
             Episode::Recovery { rule, .. } if rule != Recovery::Controller => {
                 match self.settings.rate_halving {
-                    Some(floor) => self.halve(cwnd, floor),
+                    Some(floor) => {
+                        let (inflight, mss) = (self.inflight(), self.settings.mss.get());
+                        self.halving.next(cwnd, floor, inflight, mss)
+                    }
                     None => self.proportional(cwnd, delivered, lost, advanced),
                 }
             }
@@ -617,38 +594,14 @@ impl Sender {
         }
     }
 
-    /// The window of this ACK.
-    fn halve(&mut self, ssthresh: u64, floor: f64) -> u64 {
-        let mss = self.settings.mss.get();
-        let halving = &mut self.halving;
-        if halving.due && halving.window as f64 > floor * ssthresh as f64 {
-            halving.window = halving.window.saturating_sub(mss);
-        }
-        halving.due = !halving.due;
-        let inflight = self.board.pipe().saturating_sub(self.phantom);
-        halving.window = halving.window.min(inflight + mss).max(mss);
-        halving.window
-    }
-
-    /// RFC 9937 section 6.2.
+    /// What is in flight and what proportional rate reduction adds to it.
     fn proportional(&mut self, ssthresh: u64, delivered: u64, lost: u64, advanced: bool) -> u64 {
         let mss = self.settings.mss.get();
         let pipe = self.inflight();
         let without_sack = !self.settings.sack && delivered == 0 && self.duplicates > 0;
         let delivered = if without_sack { mss } else { delivered };
-        let prr = &mut self.prr;
-        prr.delivered += delivered;
-        let send = if pipe > ssthresh {
-            let share = u128::from(prr.delivered) * u128::from(ssthresh);
-            (share.div_ceil(u128::from(prr.flight)) as u64).saturating_sub(prr.out)
-        } else {
-            let safe = advanced && lost == 0;
-            let catch_up = prr.delivered.saturating_sub(prr.out).max(delivered);
-            (catch_up + if safe { mss } else { 0 }).min(ssthresh - pipe)
-        };
-        // The first retransmission goes out at once.
-        let send = if prr.out == 0 { send.max(mss) } else { send };
-        pipe + send
+        let safe = advanced && lost == 0;
+        pipe + self.prr.allowance(delivered, pipe, ssthresh, safe, mss)
     }
 
     /// RFC 6298 section 5.3 and RFC 8985 section 7.2: the timers begin anew.
@@ -881,7 +834,7 @@ impl Sender {
             self.set_limit(0, 0, false);
         }
         if matches!(self.episode, Episode::Recovery { .. }) {
-            self.prr.out += len;
+            self.prr.sent(len);
         }
         if let Some(rate) = self.pace {
             let gap = Bytes::new(len).serialization_delay_ceil(rate);

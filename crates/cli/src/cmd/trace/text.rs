@@ -1,6 +1,7 @@
 //! The tables that `tailback trace` shows in a terminal.
 
 use super::report::{ConnectionReport, Direction, Held, Losses, again, seconds};
+use crate::cmd::counted;
 use analysis::answer::Finding;
 use base::record;
 use base::units::significant;
@@ -153,8 +154,10 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     let carried = sums.carrying;
     let _ = writeln!(
         out,
-        "{} TCP connections, {} UDP conversations; {carried} directions carried TCP data\n",
-        sums.connections, sums.conversations,
+        "{}, {}; {} carried TCP data\n",
+        counted(sums.connections as u64, "TCP connection"),
+        counted(sums.conversations as u64, "UDP conversation"),
+        counted(carried as u64, "direction"),
     );
     directions(&mut out, sums, &shown.rows);
     if carried > shown.rows.len() {
@@ -355,15 +358,17 @@ fn limits(out: &mut String, rows: &[Row]) {
         if bursts > 0 {
             let _ = writeln!(
                 out,
-                "    {bursts} bursts of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
+                "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
+                counted(bursts, "burst"),
                 bytes(d.burst_max_bytes),
             );
         }
         if d.bunched_acks > 0 {
             let _ = writeln!(
                 out,
-                "    {} ACKs came in {} bunches, closer together than the data that they acknowledge was sent",
-                d.bunched_acks, d.ack_bunches
+                "    {} ACKs came bunched ({}): closer together than the data that they acknowledge was sent",
+                d.bunched_acks,
+                counted(d.ack_bunches, "time"),
             );
         }
     }

@@ -1,0 +1,86 @@
+//! How much a recovery lets out while the window falls to ssthresh.
+//!
+//! **Source**: RFC 9937, "Proportional Rate Reduction (PRR)" (2025), section 6; and Linux's way before 3.2, after
+//! M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control"
+//! (draft-mathis-tcp-ratehalving-00, 1999).
+//!
+//! **Deviations**: none.
+//!
+//! **Units**: bytes of payload.
+//!
+//! **Validated against**: `tests/tcp.rs`; ns-2's Linux agent in `docs/book/sim-vs-ns2.md` for rate halving.
+
+/// RFC 9937 section 6.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Proportional {
+    delivered: u64,
+    /// Sent since the recovery began.
+    out: u64,
+    /// `RecoverFS`.
+    flight: u64,
+}
+
+impl Proportional {
+    /// Section 6.1: `flight` is what was outstanding at the beginning, without what had been delivered by then.
+    pub fn new(flight: u64) -> Proportional {
+        Proportional {
+            delivered: 0,
+            out: 0,
+            flight,
+        }
+    }
+
+    pub fn sent(&mut self, bytes: u64) {
+        self.out += bytes;
+    }
+
+    /// Section 6.2: how much may be sent after an ACK that delivered so much with `pipe` in flight; `safe` when it
+    /// advanced and nothing more was lost.
+    pub fn allowance(
+        &mut self,
+        delivered: u64,
+        pipe: u64,
+        ssthresh: u64,
+        safe: bool,
+        mss: u64,
+    ) -> u64 {
+        self.delivered += delivered;
+        let send = if pipe > ssthresh {
+            let share = u128::from(self.delivered) * u128::from(ssthresh);
+            (share.div_ceil(u128::from(self.flight)) as u64).saturating_sub(self.out)
+        } else {
+            let catch_up = self.delivered.saturating_sub(self.out).max(delivered);
+            (catch_up + if safe { mss } else { 0 }).min(ssthresh - pipe)
+        };
+        // The first retransmission goes out at once.
+        if self.out == 0 { send.max(mss) } else { send }
+    }
+}
+
+/// Every second ACK takes a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Halving {
+    window: u64,
+    /// The next ACK takes a segment.
+    due: bool,
+}
+
+impl Halving {
+    pub fn new(window: u64) -> Halving {
+        Halving { window, due: false }
+    }
+
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// The window of this ACK: down to `floor` of ssthresh, and never more than a segment beyond what is in flight.
+    pub fn next(&mut self, ssthresh: u64, floor: f64, inflight: u64, mss: u64) -> u64 {
+        if self.due && self.window as f64 > floor * ssthresh as f64 {
+            self.window = self.window.saturating_sub(mss);
+        }
+        self.due = !self.due;
+        self.window = self.window.min(inflight + mss).max(mss);
+        self.window
+    }
+}
