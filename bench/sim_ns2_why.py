@@ -92,14 +92,6 @@ def timeouts(args):
             print(f"| {tcp} | {least} s | {mean(goodput)} / {mean(f['goodput_kbps'] for f in other)} "
                   f"| {mean(100 * link['utilisation'] for link in links)} / {mean(f['util_pct'] for f in other)} "
                   f"| {mean(100 * link['drop_share'] for link in links)} / {mean(f['drop_pct'] for f in other)} |")
-    print("\nWithout limited transmit (RFC 3042), here alone\n")
-    print("| TCP | UDP kbit/s | least time-out | goodput kbit/s | used % | dropped % |\n|---|---|---|---|---|---|")
-    for tcp, kbps, least in [(8, 64, 0.6), (10, 0, 0.3), (8, 448, 0.3)]:
-        mine = ours(args, "RED 50", tcp, kbps, "reno", tcp__min_rto=f"{least} s", tcp__limited_transmit="false")
-        links = [run["links"][0] for run in mine]
-        goodput = [sum(f["goodput_bps"] for f in run["flows"][:2]) / 1e3 for run in mine]
-        print(f"| {tcp} | {kbps or ''} | {least} s | {mean(goodput)} | {mean(100 * link['utilisation'] for link in links)} "
-              f"| {mean(100 * link['drop_share'] for link in links)} |")
 
 
 def patterns(args):
@@ -107,15 +99,13 @@ def patterns(args):
     delays = [0.9, 1, 1.1, 1.3, 1.5, 1.7, 2, 2.2]
     print("| TCP | " + " | ".join(f"{d} ms" for d in delays) + " | range |\n|---|" + "---|" * (len(delays) + 1))
     for tcp, kbps in [(2, 64), (10, 0)]:
-        cells, ranges = [], ([], [])
-        for delay in delays:
-            mine = [run["links"][0]["queue_ms"]["mean"] for run in ours(args, "DropTail 50", tcp, kbps, "reno", access__delay=f"{delay} ms")]
-            other = [figures["queue_ms"] for figures, _ in all_theirs(args, "DropTail 50", tcp, kbps, "reno", access=delay)]
-            ranges[0].append(statistics.fmean(mine))
-            ranges[1].append(statistics.fmean(other))
-            cells.append(f"{ranges[0][-1]:.1f} / {ranges[1][-1]:.1f}")
-        spans = " / ".join(f"{min(r):.1f} to {max(r):.1f}" for r in ranges)
-        print(f"| {tcp} | " + " | ".join(cells) + f" | {spans} |")
+        other = [[figures["queue_ms"] for figures, _ in all_theirs(args, "DropTail 50", tcp, kbps, "reno", access=delay)] for delay in delays]
+        for controller in [CONTROLLERS["reno"], CONTROLLERS["reno"] + ",whole=true"]:
+            mine = [ours(args, "DropTail 50", tcp, kbps, "reno", access__delay=f"{delay} ms", tcp__controller=controller) for delay in delays]
+            mine = [[run["links"][0]["queue_ms"]["mean"] for run in runs] for runs in mine]
+            means = [[statistics.fmean(runs) for runs in side] for side in (mine, other)]
+            spans = " / ".join(f"{min(side):.1f} to {max(side):.1f}" for side in means)
+            print(f"| {tcp}, {controller} | " + " | ".join(f"{a:.1f} / {b:.1f}" for a, b in zip(*means)) + f" | {spans} |")
 
 
 def overshoot(args):

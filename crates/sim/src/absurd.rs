@@ -97,6 +97,7 @@ fn check_flow(scenario: &Scenario, flow: &Flow) -> Result<(), ScenarioError> {
             tcp.mss,
             WIDEST_WINDOW,
         )?;
+        within(&key("dup_thresh"), tcp.dup_thresh, 1, MOST_SEGMENTS)?;
         if let Some(window) = tcp.initial_window {
             within(&key("initial_window"), window, 1, MOST_SEGMENTS)?;
         }

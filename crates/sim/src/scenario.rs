@@ -110,6 +110,7 @@ pub struct Tcp {
     pub quick_acks: u32,
     pub sack: bool,
     pub limited_transmit: bool,
+    pub dup_thresh: u64,
     pub rack: bool,
     /// Part of ssthresh down to which recovery lowers the window; RFC 9937's way where it is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,6 +141,7 @@ impl Default for Tcp {
             quick_acks: s.quick_acks,
             sack: s.sack,
             limited_transmit: s.limited_transmit,
+            dup_thresh: s.dup_thresh,
             rack: s.rack,
             rate_halving: s.rate_halving,
             tail_loss_probe: s.tail_loss_probe,
@@ -168,6 +170,7 @@ impl Tcp {
             quick_acks: self.quick_acks,
             sack: self.sack,
             limited_transmit: self.limited_transmit,
+            dup_thresh: self.dup_thresh,
             rack: self.rack,
             rate_halving: self.rate_halving,
             tail_loss_probe: self.tail_loss_probe,

@@ -36,8 +36,10 @@ pub struct Settings {
     pub sack: bool,
     /// RFC 3042; on in RFC 5681 section 3.2.
     pub limited_transmit: bool,
-    /// Losses are found by time (RFC 8985). Without, a segment is lost once one sent three places later has
-    /// arrived, as in Linux before RACK (forward acknowledgement).
+    /// Duplicates, or segments reported beyond a hole, that mean a loss: `DupThresh` of RFC 6675 section 2.
+    pub dup_thresh: u64,
+    /// Losses are found by time (RFC 8985). Without, a segment is lost once one sent `dup_thresh` places later
+    /// has arrived, as in Linux before RACK (forward acknowledgement).
     pub rack: bool,
     /// In recovery every second ACK takes a segment from the window, down to this part of ssthresh, and never
     /// more than a segment is added to what is in flight, as in Linux before 3.2; without, RFC 9937.
@@ -72,6 +74,7 @@ impl Default for Settings {
             quick_acks: 16,
             sack: true,
             limited_transmit: true,
+            dup_thresh: 3,
             rack: true,
             rate_halving: None,
             tail_loss_probe: true,

@@ -67,6 +67,7 @@ pub struct Scoreboard {
     /// Number of the first of the ring, counted over the whole connection.
     first: u64,
     mss: u64,
+    dup_thresh: u64,
     /// In order of transmission: number and time. Entries that a later transmission or a delivery has
     /// overtaken are skipped.
     sent: VecDeque<(u64, Time)>,
@@ -84,11 +85,12 @@ pub struct Scoreboard {
 }
 
 impl Scoreboard {
-    pub fn new(mss: u64) -> Scoreboard {
+    pub fn new(mss: u64, dup_thresh: u64) -> Scoreboard {
         Scoreboard {
             ring: VecDeque::new(),
             first: 0,
             mss,
+            dup_thresh,
             sent: VecDeque::new(),
             sacked: Ranges::default(),
             sacked_segments: 0,
@@ -330,7 +332,9 @@ impl Scoreboard {
         if self.sent.front().is_none_or(|s| s.1 > self.rack.sent) {
             return None;
         }
-        let window = if !self.rack.reordering_seen && (in_recovery || self.sacked_segments >= 3) {
+        let window = if !self.rack.reordering_seen
+            && (in_recovery || self.sacked_segments >= self.dup_thresh)
+        {
             Duration::ZERO
         } else {
             let quarter = min_rtt.unwrap_or_default() / 4;
@@ -359,8 +363,9 @@ impl Scoreboard {
         None
     }
 
-    /// Deems lost what was sent `places` or more before the newest delivered segment.
-    pub fn detect_by_count(&mut self, places: usize, mut lost: impl FnMut(&Outstanding)) {
+    /// Deems lost what was sent `dup_thresh` places or more before the newest delivered segment.
+    pub fn detect_by_count(&mut self, mut lost: impl FnMut(&Outstanding)) {
+        let places = self.dup_thresh as usize;
         while let Some(&(number, sent)) = self.sent.front() {
             let current = number >= self.first && {
                 let segment = self.get(number);
@@ -430,7 +435,7 @@ mod tests {
     /// sent at `echo`. Returns how many of the others are then deemed lost.
     fn lost_when_the_ack_of(echo: Time) -> usize {
         let mut rate = DeliveryRate::new();
-        let mut board = Scoreboard::new(u64::from(MSS));
+        let mut board = Scoreboard::new(u64::from(MSS), 3);
         let len = Bytes::new(u64::from(MSS));
         for n in 0..5 {
             let stamp = rate.on_sent(ms(n), Bytes::new(board.pipe()), len);

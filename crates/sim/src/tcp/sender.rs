@@ -153,9 +153,6 @@ pub struct Sender {
 /// Of a timer that is not set.
 const NEVER: Time = Time::MAX;
 
-/// Duplicate ACKs that begin fast retransmit, RFC 5681 section 3.2.
-const DUPLICATES: u64 = 3;
-
 impl Sender {
     /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
     pub fn new(settings: Arc<Settings>, streams: &Streams, name: &str) -> Sender {
@@ -170,7 +167,7 @@ impl Sender {
             controller,
             rtt: RttEstimator::new(settings.rto),
             rate: DeliveryRate::new(),
-            board: Scoreboard::new(settings.mss.get()),
+            board: Scoreboard::new(settings.mss.get(), settings.dup_thresh),
             state: State::Closed,
             una: 0,
             next: 0,
@@ -490,7 +487,7 @@ impl Sender {
             controller.on_lost(now, &told);
         };
         if self.settings.sack && !self.settings.rack {
-            self.board.detect_by_count(DUPLICATES as usize, &mut lost);
+            self.board.detect_by_count(&mut lost);
             return;
         }
         if self.settings.sack {
@@ -500,12 +497,12 @@ impl Sender {
             self.overdue = due.unwrap_or(NEVER);
             return;
         }
-        // RFC 6582 section 3.2: three duplicates, or a partial acknowledgement in recovery, mean that the
+        // RFC 6582 section 3.2: enough duplicates, or a partial acknowledgement in recovery, mean that the
         // first segment is lost.
         let first = self.board.first_number();
         let fresh = self.board.first().is_some_and(|s| !s.lost);
         let partial = matches!(self.episode, Episode::Recovery { .. }) && self.duplicates == 0;
-        if fresh && (self.duplicates == DUPLICATES || partial) {
+        if fresh && (self.duplicates == self.settings.dup_thresh || partial) {
             let again = self.board.first().is_some_and(|s| s.again);
             if matches!(self.episode, Episode::None | Episode::Reduced { .. })
                 || (partial && !again)
