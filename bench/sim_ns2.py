@@ -97,8 +97,8 @@ What it took to get there, and what was found on the way:
 - *Time-outs.* ns-2 samples round trips over repaired holes: with 8 TCP flows over RED the samples have an upper
   quartile of 0.4 to 0.5 s where no packet can take more than 0.25 s, and its time-out has quartiles of 0.55, 0.65 and
   0.83 s (64 kbit/s) or 0.59, 0.75 and 0.92 s (448 kbit/s). Ours, by RFC 6298, is near its floor of 0.2 s. `min_rto =
-  "600 ms"` makes the two alike: with 200 ms, eight Reno flows and 448 kbit/s TCP had 575 kbit/s and 5.2 % dropped,
-  with 600 ms 495 kbit/s and 4.2 %, as ns-2.
+  "600 ms"` makes the two alike: with 200 ms, eight Reno flows and 448 kbit/s TCP had 573 kbit/s and 5.0 % dropped,
+  with 600 ms 480 kbit/s and 4.2 %, where ns-2 has 495 and 4.2.
 - *Starts.* ns-2's generator gives the first flow 0.00 to 0.01 s with each of the seeds 1 to 15; the tagged TCP flow
   begins at 0 here.
 
@@ -108,8 +108,8 @@ Why the bold ones differ; each figure below by `bench/sim_ns2_why.py`, which cha
 
   | queue | | ns-2: sent | most in 1 s | arrived | there already % | here: sent | sent again |
   |---|---|---|---|---|---|---|---|
-  | DropTail 1000 | cubic | 44 030 ±9800 | 2597 ±830 | 9890 ±1700 | 47.7 ±10 | 8857 ±700 | 1087 ±180 |
-  | DropTail 1000 | reno | 7512 ±1100 | 202 ±21 | 6963 ±1000 | 0.02 ±0.02 | 8440 ±140 | 529 ±47 |
+  | DropTail 1000 | cubic | 44 030 ±9800 | 2597 ±830 | 9890 ±1700 | 47.7 ±10 | 8423 ±710 | 1024 ±180 |
+  | DropTail 1000 | reno | 7512 ±1100 | 202 ±21 | 6963 ±1000 | 0.02 ±0.02 | 8462 ±140 | 529 ±46 |
   | RED 50 | cubic | 4924 ±200 | 228 ±47 | 4274 ±170 | 1.01 ±0.28 | 4426 ±110 | 244 ±7 |
   | RED 50 | reno | 4064 ±150 | 114 ±12 | 3854 ±150 | 0.02 ±0.02 | 4074 ±77 | 188 ±2 |
 
