@@ -39,8 +39,8 @@ fn a_capture_through_a_pipe_is_told_as_text_and_as_json() {
     let out = trace(&["-"], &capture());
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).unwrap();
-    assert!(text.contains("1 TCP connections"), "{text}");
-    assert!(text.contains("1 packets: 1 after a time-out"), "{text}");
+    assert!(text.contains("1 TCP connection,"), "{text}");
+    assert!(text.contains("1 packet: 1 after a time-out"), "{text}");
     let out = trace(&["--json", "-"], &capture());
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let direction = &json["connections"][0]["directions"][0];
@@ -54,7 +54,7 @@ fn a_capture_cut_off_gives_what_it_holds_and_says_so() {
     let out = trace(&["-"], &capture()[..100]);
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).unwrap();
-    assert!(text.starts_with("1 packets"), "{text}");
+    assert!(text.starts_with("1 packet,"), "{text}");
     assert!(text.contains("20 bytes passed over"), "{text}");
 }
 

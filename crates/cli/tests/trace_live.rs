@@ -161,7 +161,7 @@ fn what_passes_an_interface_is_told_kept_and_written_alike() {
     transfer(&line);
     interrupt(&child);
     let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 TCP connections"), "{said}");
+    assert!(said.contains("1 TCP connection,"), "{said}");
     assert!(said.contains("300 kB"), "{said}");
     assert!(said.contains("RTT min/median/95 % ms"), "{said}");
     assert!(!said.contains("had no room"), "{said}");
@@ -180,7 +180,7 @@ fn it_ends_by_itself_after_the_time_asked_for() {
     let child = watch(&line, &["--duration", "1s"]);
     transfer(&line);
     let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 TCP connections"), "{said}");
+    assert!(said.contains("1 TCP connection,"), "{said}");
     line.stop().unwrap();
 }
 
@@ -195,7 +195,7 @@ fn the_tag_of_a_vlan_that_the_kernel_took_off_is_back_in_its_place() {
     std::thread::sleep(Duration::from_millis(200));
     interrupt(&child);
     let said = text(&child.wait_with_output().unwrap());
-    assert!(said.contains("1 UDP conversations"), "{said}");
+    assert!(said.contains("1 UDP conversation"), "{said}");
     let mut reader = Reader::new(std::fs::File::open(&copy).unwrap()).unwrap();
     let mut tagged = 0;
     let looked = reader.each(|r| {
@@ -227,7 +227,7 @@ fn an_interface_that_goes_away_ends_it_with_what_came_before() {
         let said = text(&out);
         let why = "the interface \"two\" went down: what came before is counted";
         assert!(said.contains(why), "{name}: {said}");
-        assert!(said.contains("1 UDP conversations"), "{name}: {said}");
+        assert!(said.contains("1 UDP conversation"), "{name}: {said}");
         assert_eq!(tailback(&["analyse", &recording]), said);
         if name == "down" {
             ip(&line, "link del one");

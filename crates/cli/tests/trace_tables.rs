@@ -292,7 +292,7 @@ fn captures_with_nothing_in_them_are_kept_too() {
         let recording = place.at(&format!("{name}.rec"));
         let direct = said(&["trace", &file, "-o", &recording]);
         assert!(
-            direct.contains(&format!("{connections} TCP connections")),
+            direct.contains(&format!("{connections} TCP connection")),
             "{direct}"
         );
         assert_eq!(said(&["analyse", &recording]), direct);
@@ -373,7 +373,7 @@ fn a_full_disk_is_told_and_the_figures_are_shown_all_the_same() {
             String::from_utf8(out.stderr).unwrap(),
         );
         assert!(errors.contains("the disk is full"), "{kept}: {errors}");
-        assert!(text.contains("1 TCP connections"), "{text}");
+        assert!(text.contains("1 TCP connection,"), "{text}");
         assert!(text.contains("\n3\n"), "{text}");
         // What cannot be finished is not left lying about.
         assert!(!text.contains("a.rec"), "{text}");

@@ -118,8 +118,8 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     let share = |bytes: u64| 100.0 * bytes as f64 / held.bytes.max(1) as f64;
     let _ = writeln!(
         out,
-        "{} packets, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
-        held.packets,
+        "{}, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
+        counted(held.packets, "packet"),
         bytes(held.bytes),
         significant(held.duration_s(), 4),
         share(held.tcp.bytes),
@@ -246,7 +246,12 @@ fn causes(out: &mut String, s: &Sums) {
             .filter(|(_, n)| *n > 0)
             .map(|(cause, n)| format!("{n} {}", words(cause)))
             .collect();
-        let _ = writeln!(out, "\nSent again: {again} packets: {}", parts.join(", "));
+        let _ = writeln!(
+            out,
+            "\nSent again: {}: {}",
+            counted(again, "packet"),
+            parts.join(", ")
+        );
         if s.needless > 0 {
             let _ = writeln!(out, "  {} of them had arrived before: needless", s.needless);
         }
@@ -254,8 +259,8 @@ fn causes(out: &mut String, s: &Sums) {
     if s.out_of_order > 0 {
         let _ = writeln!(
             out,
-            "Out of order: {} packets: {} repairs of losses ahead of the capture, {} overtaken, {} cannot be told",
-            s.out_of_order,
+            "Out of order: {}: {} repairs of losses ahead of the capture, {} overtaken, {} cannot be told",
+            counted(s.out_of_order, "packet"),
             s.upstream_repairs,
             s.reordered,
             s.out_of_order - s.upstream_repairs - s.reordered
@@ -264,8 +269,8 @@ fn causes(out: &mut String, s: &Sums) {
     if s.copies > 0 {
         let _ = writeln!(
             out,
-            "{} packets were captured twice and counted once",
-            s.copies
+            "Captured twice and counted once: {}",
+            counted(s.copies, "packet")
         );
     }
     if s.acks_of_unseen > 0 {
