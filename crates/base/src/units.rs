@@ -288,12 +288,12 @@ impl Scale {
         let decimal = |size: u64| {
             size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000)
         };
-        let mut units = self.units.iter().filter(|(_, size)| decimal(*size));
-        let (name, size) = units
-            .clone()
-            .find(|(_, size)| value >= *size)
-            .or_else(|| units.next_back())
-            .expect("a scale has units");
+        // Zero has the smallest unit's first name.
+        let (name, size) = self
+            .units
+            .iter()
+            .find(|(_, size)| decimal(*size) && value.max(1) >= *size)
+            .expect("a scale has a unit of one");
         let (whole, rest) = (value / size, value % size);
         let text = if rest == 0 {
             whole.to_string()
@@ -388,6 +388,13 @@ mod tests {
         assert_eq!("1.5KiB".parse(), Ok(Bytes::new(1536)));
         assert_eq!("2 min".parse(), Ok(Duration::from_secs(120)));
         assert_eq!("0".parse(), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn nothing_has_a_unit_too() {
+        assert_eq!(Bytes::ZERO.to_string(), "0 B");
+        assert_eq!(BitsPerSec::ZERO.to_string(), "0 bit/s");
+        assert_eq!(Duration::ZERO.to_string(), "0 ns");
     }
 
     #[test]
