@@ -8,6 +8,11 @@ use base::record::{Direction, Row, TableId};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Whether probes were part of it, be their rows lost or beyond what is asked for.
+pub fn had_probes(path: &Path) -> bool {
+    path.join(TableId::Delay.spec().name).exists()
+}
+
 /// Between these instants. `None` of a recording without samples of queues and transfers.
 pub fn gathered(
     path: &Path,

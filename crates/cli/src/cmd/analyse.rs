@@ -316,6 +316,9 @@ fn without_probes(
     format: Format,
     why: anyhow::Error,
 ) -> anyhow::Result<Outcome> {
+    if inside::had_probes(path) {
+        return Err(why);
+    }
     let Some((answer, _)) = inside::gathered(path, ask.from_ns, ask.to_ns)? else {
         return Err(why);
     };

@@ -216,7 +216,7 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
 /// The queues that a simulation knows, where they are asked for; and a page of a recording that has no probes, of queues and transfers.
 fn from_inside(args: &Args, path: &Path, ending: Option<&str>) -> anyhow::Result<Option<String>> {
     let of_queues = args.plot == Plot::Queue && ending != Some("html");
-    if !of_queues && !Seen::of(path)?.targets.is_empty() {
+    if !of_queues && inside::had_probes(path) {
         return Ok(None);
     }
     let zone = when::zone(args.zone.as_deref())?;

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     /// As Chromium 156 writes it, all but what is read left out.
-    const LOG: &str = r#"{"constants":{"logEventTypes":{"HOST_RESOLVER_MANAGER_JOB":12,"QUIC_SESSION":300,"TCP_CONNECT":51}}},
+    const LOG: &str = r#"{"constants":{"logEventTypes":{"HOST_RESOLVER_MANAGER_JOB":12,"QUIC_SESSION":300,"TCP_CONNECT":51}},
 "events": [
 {"params":{"host":"http://www.site.test"},"phase":1,"source":{"id":7,"start_time":"100","type":14},"time":"100","type":12},
 {"phase":2,"source":{"id":7,"start_time":"100","type":14},"time":"130","type":12},
