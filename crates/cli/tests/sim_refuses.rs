@@ -129,7 +129,7 @@ fn values_that_cannot_be_are_named_with_what_could() {
         ),
         ("tcp.mss=0 B", "mss"),
         ("tcp.header=100 kB", "header"),
-        ("tcp.header=0 B", "header = \"0 bytes\": from 1 B"),
+        ("tcp.header=0 B", "header = \"0 B\": from 1 B"),
         ("tcp.receive_window=1000000000 GB", "receive_window"),
         ("tcp.receive_window=1 kB", "receive_window"),
         ("tcp.initial_window=0", "initial_window"),
