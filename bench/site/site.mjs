@@ -17,6 +17,8 @@ import https from 'node:https';
 
 const [host = '127.0.0.1', first = '0'] = process.argv.slice(2);
 // A certificate that nobody vouches for, of P-256: Chromium does not take Ed25519. Its key is public and protects nothing.
+// openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 -subj '/CN=tailback test site'
+//   -addext subjectAltName=DNS:far,DNS:localhost,IP:10.77.0.2,IP:127.0.0.1 makes its like; both are kept as DER.
 const cert = new X509Certificate(readFileSync(new URL('cert.der', import.meta.url)));
 const key = createPrivateKey({ key: readFileSync(new URL('key.der', import.meta.url)), format: 'der', type: 'pkcs8' });
 const trust = createHash('sha256').update(cert.publicKey.export({ type: 'spki', format: 'der' })).digest('base64');
