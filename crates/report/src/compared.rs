@@ -1,7 +1,7 @@
 //! Several recordings on one page: their distributions over each other, and their figures side by side.
 
 use crate::chart::{Draw, LogChart, Series};
-use crate::html::{CSS, POLICY, grid};
+use crate::html::{grid, head};
 use crate::plots::Material;
 use crate::statistics::{comparison, letter};
 use crate::words;
@@ -84,14 +84,7 @@ pub fn page(c: &Comparison, of: &[Material]) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(&title, None))
             body {
                 main {
                     header {

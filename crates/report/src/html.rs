@@ -15,7 +15,22 @@ pub(crate) const CSS: &str = include_str!("../web/dist/page.css");
 const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 
 /// Nothing may be loaded, from anywhere; the page's own script and style are inline.
-pub(crate) const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// What every page begins with: it fetches nothing, and looks as all do. `writer` wrote the recording.
+pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(POLICY);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            @if let Some(writer) = writer { meta name="generator" content=(writer); }
+            title { (title) }
+            style { (PreEscaped(CSS)) }
+        }
+    }
+}
 
 /// The whole `report.html`.
 pub fn page(answer: &Answer, recording: &Recording) -> String {
@@ -29,15 +44,7 @@ pub fn page(answer: &Answer, recording: &Recording) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content=(recording.meta.writer);
-                title { (title) ": grade " (answer.grade.letter) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(&format!("{title}: grade {}", answer.grade.letter), Some(&recording.meta.writer)))
             body {
                 main {
                     (top(answer, recording, title))

@@ -1,7 +1,7 @@
 //! A recording that knows queues and transfers from inside: as text, as plots, and as a page.
 
 use crate::chart::{Chart, Draw, Series};
-use crate::html::{CSS, POLICY, grid};
+use crate::html::{grid, head};
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, PERCENT, RATE, SIZE, SPAN, number, when};
 use analysis::answer::Figure;
@@ -295,14 +295,7 @@ pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(title, None))
             body {
                 main {
                     header {

@@ -1,7 +1,7 @@
 //! What a person sees of a probe's answer besides the terminal: its page and its pictures. One frame for every kind.
 
 use crate::chart::{Chart, Draw, Series};
-use crate::html::{CSS, POLICY};
+use crate::html::head;
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
 use analysis::answer::Figure;
@@ -301,15 +301,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content=(meta.writer);
-                title { (title) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(title, Some(&meta.writer)))
             body {
                 main.probe {
                     header {

@@ -21,7 +21,7 @@ use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::record::{Recording, Status};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
+use base::words::{Entry, Parameter, Unit, Words};
 
 pub const SPEC: Spec = Spec {
     entry: Entry {
@@ -56,14 +56,7 @@ pub const SPEC: Spec = Spec {
                 "document 002, table 3.1.3",
                 "compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too",
             ),
-            parameter(
-                "zone",
-                Unit::Name,
-                Some("example.com"),
-                NONE,
-                "",
-                "names are made up below this one; that they do not exist is an answer too",
-            ),
+            ZONE,
             parameter(
                 "count",
                 Unit::Count,
@@ -96,22 +89,8 @@ pub const SPEC: Spec = Spec {
                 "document 001, table 4",
                 "ask for signatures too",
             ),
-            parameter(
-                "signed",
-                Unit::Name,
-                Some("example.com"),
-                NONE,
-                "",
-                "a name with valid signatures",
-            ),
-            parameter(
-                "bogus",
-                Unit::Name,
-                Some("dnssec-failed.org"),
-                NONE,
-                "",
-                "a name whose signatures are wrong",
-            ),
+            SIGNED,
+            BOGUS,
         ],
     },
     takes: "three seconds for each resolver, and 60 kB at most; asks the resolvers themselves, which are not our server",
@@ -119,6 +98,31 @@ pub const SPEC: Spec = Spec {
     how: How::Own,
     answer,
 };
+
+pub(super) const ZONE: Parameter = parameter(
+    "zone",
+    Unit::Name,
+    Some("example.com"),
+    NONE,
+    "",
+    "names are made up below this one; that they do not exist is an answer too",
+);
+pub(super) const SIGNED: Parameter = parameter(
+    "signed",
+    Unit::Name,
+    Some("example.com"),
+    NONE,
+    "",
+    "a name with valid signatures",
+);
+pub(super) const BOGUS: Parameter = parameter(
+    "bogus",
+    Unit::Name,
+    Some("dnssec-failed.org"),
+    NONE,
+    "",
+    "a name whose signatures are wrong",
+);
 
 /// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
 const SLOW_WARM_MS: f64 = 30.0;

@@ -1,7 +1,7 @@
 //! `report.html` of a capture.
 
 use super::{Packets, Plot, data};
-use crate::html::{CSS, POLICY, SCRIPT, grid, licence};
+use crate::html::{SCRIPT, grid, head, licence};
 use crate::tables::{Cell, Row, Table};
 use crate::words;
 use analysis::answer::{Finding, Severity};
@@ -48,15 +48,7 @@ pub fn page(p: &Page) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="generator" content=(p.meta.writer);
-                title { (p.title) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(&p.title, Some(&p.meta.writer)))
             body {
                 main {
                     header {

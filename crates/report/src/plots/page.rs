@@ -4,7 +4,7 @@
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
-use crate::html::{CSS, POLICY, SCRIPT, licence};
+use crate::html::{SCRIPT, head, licence};
 use crate::words::{DELAY, percent};
 use maud::{DOCTYPE, PreEscaped, html};
 
@@ -83,14 +83,7 @@ pub fn page(m: &Material) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                style { (PreEscaped(CSS)) }
-            }
+            (head(title, None))
             body {
                 main {
                     header {

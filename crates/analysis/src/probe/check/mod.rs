@@ -15,6 +15,7 @@ mod judge;
 
 use super::alert::{Alert, Severity};
 use super::answer::{Figured, Outcome, Plot, Quantity, Table};
+use super::dns;
 use super::registry::{How, NONE, ProbeSpec, Spec, parameter};
 use crate::answer::Figure;
 use base::noted::Noted;
@@ -58,30 +59,9 @@ pub const SPEC: Spec = Spec {
                 "",
                 "ask these in place of those that this host uses",
             ),
-            parameter(
-                "zone",
-                Unit::Name,
-                Some("example.com"),
-                NONE,
-                "",
-                "names are made up below this one",
-            ),
-            parameter(
-                "signed",
-                Unit::Name,
-                Some("example.com"),
-                NONE,
-                "",
-                "a name with valid signatures",
-            ),
-            parameter(
-                "bogus",
-                Unit::Name,
-                Some("dnssec-failed.org"),
-                NONE,
-                "",
-                "a name whose signatures are wrong",
-            ),
+            dns::ZONE,
+            dns::SIGNED,
+            dns::BOGUS,
             parameter(
                 "tcp",
                 Unit::List(&Unit::Count),
