@@ -256,7 +256,7 @@ fn aware(all: &[Exchange], right: Message, wrong: Message) -> Found {
         )),
         (Verdict::Blocked | Verdict::Refused, Verdict::Blocked | Verdict::Refused) => {
             Found::Present(format!(
-                "one that closes port {} altogether: right and wrong messages alike {}",
+                "one that closes port {} altogether: the right message {}, and the wrong one likewise",
                 good.port,
                 word(good.verdict)
             ))

@@ -2,7 +2,7 @@
 
 use crate::doubles::network::{can_translate, rules, sh};
 use crate::doubles::resolver::{self, Dnssec, Manner};
-use crate::doubles::{figure, line_with, probe, says, serve};
+use crate::doubles::{figure, line_with, planted, probe, says, serve};
 use live::emulate::FAR_V4;
 use live::serve::{ServeConfig, Server};
 use serde_json::Value;
@@ -118,14 +118,8 @@ fn planted_faults_are_found_and_said_in_words() {
         ..Manner::default()
     };
     let _resolver = resolver::start(line.far(), 5301, manner);
-    rules(
-        line.near(),
-        "chain out { type filter hook output priority 0; tcp dport 25 drop; }",
-    );
-    sh(
-        line.near(),
-        "nft -f - <<'END'\ntable netdev tailback { chain out { type filter hook egress device \"link0\" priority 0; ip frag-off & 0x3fff != 0 drop; }; }\nEND",
-    );
+    rules(line.near(), planted::NO_MAIL);
+    sh(line.near(), planted::NO_PIECES_UP);
     let (answer, _) = probe(&line, &kind(5301));
     let serious = alerts(&answer, "serious").join("; ");
     let warnings = alerts(&answer, "warning").join("; ");

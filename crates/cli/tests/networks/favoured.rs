@@ -1,7 +1,7 @@
 //! `tailback probe path` where a real queue lets ICMP pass by.
 
 use crate::doubles::network::{can_translate, rules};
-use crate::doubles::{figure, line_with, probe, serve};
+use crate::doubles::{figure, line_with, planted, probe, serve};
 
 #[test]
 fn icmp_that_a_classifier_sends_past_the_queue_is_called_favoured_and_otherwise_not() {
@@ -21,11 +21,7 @@ fn icmp_that_a_classifier_sends_past_the_queue_is_called_favoured_and_otherwise_
     let kind = "path:load=up,idle=6s,hold=9s";
     let plain = probe(&line, kind).0;
     assert_eq!(figure(&plain, "icmp_favoured_up"), 0.0, "{plain}");
-    // The kernel's own classifier, as routers have them: expedited forwarding for all of ICMP.
-    rules(
-        near,
-        "chain out { type filter hook output priority 0; ip protocol icmp ip dscp set ef; }",
-    );
+    rules(near, planted::ICMP_FIRST);
     let favoured = probe(&line, kind).0;
     assert_eq!(figure(&favoured, "icmp_favoured_up"), 1.0, "{favoured}");
     // And the load does wait.

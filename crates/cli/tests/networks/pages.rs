@@ -1,22 +1,14 @@
 //! `tailback probe page` over emulated lines, at a site of ours (`bench/site/site.mjs`) that counts the connections it takes.
 
+use crate::doubles::site::{self, Site};
 use crate::doubles::{TAILBACK, figure, line, line_of, probe, says, serve};
-use live::emulate::{Emulation, FAR_V4};
+use live::emulate::FAR_V4;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 /// Whether there is a browser, and Node to serve it pages; says what is missing.
 fn can_browse() -> bool {
-    let there = |name: &str| {
-        let run = Command::new(name).arg("--version").output();
-        run.is_ok_and(|out| out.status.success())
-    };
-    let missing: Vec<&str> = ["chromium", "node"]
-        .into_iter()
-        .filter(|n| !there(n))
-        .collect();
+    let missing = site::missing();
     if !missing.is_empty() {
         assert!(
             std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
@@ -27,63 +19,15 @@ fn can_browse() -> bool {
     missing.is_empty()
 }
 
-/// The site at the far end.
-struct Site {
-    child: Child,
-    says: Value,
+fn port(which: &str) -> u16 {
+    let kinds = ["http", "h2", "https"];
+    let at = kinds.iter().position(|k| *k == which).expect("a kind");
+    site::PORT + at as u16
 }
 
-impl Drop for Site {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Site {
-    fn start(line: &Emulation) -> Site {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/site/site.mjs");
-        let mut command = Command::new("node");
-        command.args([script, "0.0.0.0"]).stdout(Stdio::piped());
-        let mut child = line.far().command(&mut command).spawn().expect("node runs");
-        let mut first = String::new();
-        let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut first).expect("it says");
-        let says = serde_json::from_str(&first).expect("it is JSON");
-        Site { child, says }
-    }
-
-    fn port(&self, which: &str) -> u16 {
-        self.says[which].as_u64().expect("a port") as u16
-    }
-
-    fn url(&self, which: &str, path: &str) -> String {
-        let scheme = if which == "http" { "http" } else { "https" };
-        format!("{scheme}://{FAR_V4}:{}/{path}", self.port(which))
-    }
-
-    fn trust(&self) -> &str {
-        self.says["trust"].as_str().expect("a key")
-    }
-
-    /// Connections that it took on each port.
-    fn counts(&self, line: &Emulation) -> Value {
-        let port = self.port("http");
-        let text = line.near().run(move || {
-            let mut stream = TcpStream::connect((FAR_V4, port)).expect("connects");
-            let ask = "GET /count HTTP/1.1\r\nhost: far\r\nconnection: close\r\n\r\n";
-            stream.write_all(ask.as_bytes()).expect("asks");
-            let mut text = String::new();
-            stream.read_to_string(&mut text).expect("answers");
-            text
-        });
-        let text = text.expect("enters");
-        let (from, to) = (
-            text.find('{').expect("JSON"),
-            text.rfind('}').expect("JSON"),
-        );
-        serde_json::from_str(&text[from..=to]).expect("it is JSON")
-    }
+fn url(which: &str, path: &str) -> String {
+    let scheme = if which == "http" { "http" } else { "https" };
+    format!("{scheme}://{FAR_V4}:{}/{path}", port(which))
 }
 
 fn table<'a>(answer: &'a Value, title: &str) -> &'a Vec<Value> {
@@ -114,7 +58,7 @@ fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_conne
     let kinds = [("http", 6.0, "http/1.1"), ("h2", 1.0, "h2")];
     let mut urls = Vec::new();
     for (which, ..) in kinds {
-        urls.extend(["1", "20", "100"].map(|n| site.url(which, n)));
+        urls.extend(["1", "20", "100"].map(|n| url(which, n)));
     }
     let kind = format!(
         "page:url={},iterations=1,loads=2,loaded=0,trust={}",
@@ -139,7 +83,7 @@ fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_conne
             assert!(of(&answer, n, "bytes") >= 10_000.0 * objects, "{answer}");
             opened += 2.0 * of(&answer, n, "connections_opened");
         }
-        let port = site.port(which).to_string();
+        let port = port(which).to_string();
         let took = |counts: &Value| counts[&port].as_f64().expect("a count");
         // The two questions for the counts are connections too; the first is in both counts.
         let own = if which == "http" { 1.0 } else { 0.0 };
@@ -160,8 +104,8 @@ fn a_page_waits_in_the_queue_that_an_upload_fills_and_the_tables_are_those_of_th
     let (true, Some(line)) = (can_browse(), line_of(&way("4 Mbit/s"), &way("20 Mbit/s"))) else {
         return;
     };
-    let (server, site) = (serve(&line), Site::start(&line));
-    let url = site.url("http", "20");
+    let (server, _site) = (serve(&line), Site::start(&line));
+    let url = url("http", "20");
     let kind = format!("page:url={url},iterations=3,loads=2,settle=3 s");
     let (answer, _) = probe(&line, &kind);
     // The queue holds 256 ms. A page takes two round trips at least, and CUBIC leaves it half full at least.
@@ -189,7 +133,7 @@ fn loads_that_do_not_succeed_are_counted_by_their_reason_and_in_no_mean() {
     let (true, Some(line)) = (can_browse(), line(5)) else {
         return;
     };
-    let (server, site) = (serve(&line), Site::start(&line));
+    let (server, _site) = (serve(&line), Site::start(&line));
     let paths = [
         "1",
         "slow",
@@ -199,10 +143,10 @@ fn loads_that_do_not_succeed_are_counted_by_their_reason_and_in_no_mean() {
         "throttled?bytes=300000&ms=2700",
         "part",
     ];
-    let urls = paths.map(|p| site.url("http", p));
+    let urls = paths.map(|p| url("http", p));
     let nobody = format!("http://{FAR_V4}:8999/");
     // Its certificate is nobody's, and no key was named.
-    let stranger = site.url("https", "1");
+    let stranger = url("https", "1");
     let kind = format!(
         "page:url={};{nobody};{stranger},iterations=1,loads=1,loaded=0,patience=7 s",
         urls.join(";")

@@ -2,12 +2,15 @@
 //! run from the near end.
 
 pub mod impostor;
+pub mod lines;
 pub mod network;
+pub mod planted;
 pub mod resolver;
+pub mod site;
 
+pub use lines::serve;
 use live::clock::Clock;
 use live::emulate::{EmulateError, Emulation, FAR_V4, Options};
-use live::serve::{ServeConfig, Server};
 use serde_json::Value;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,8 +34,7 @@ pub fn line_with(delay_ms: u32, up: (&str, &str), down: (&str, &str)) -> Option<
 /// A line whose directions are these tables of a link's file.
 pub fn line_of(up: &str, down: &str) -> Option<Emulation> {
     let spec = format!("name = \"test\"\ntitle = \"test\"\n[up]\n{up}\n[down]\n{down}\n");
-    let spec = link::LinkSpec::parse(&spec).expect("a link");
-    match Emulation::start(&[spec], Options::new(Clock::start())) {
+    match lines::start(&spec, Options::new(Clock::start())) {
         Ok(emulation) => Some(emulation),
         Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
             assert!(
@@ -44,12 +46,6 @@ pub fn line_of(up: &str, down: &str) -> Option<Emulation> {
         }
         Err(e) => panic!("{e}"),
     }
-}
-
-/// Our server at the far end of the line, on the usual port.
-pub fn serve(line: &Emulation) -> Server {
-    let start = || Server::start(ServeConfig::default());
-    line.far().run(start).expect("enters").expect("serves")
 }
 
 /// Runs `tailback probe KIND` at the near end against the far one; gives its answer and what it wrote.

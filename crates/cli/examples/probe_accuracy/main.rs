@@ -1,0 +1,129 @@
+//! How near every kind of probe comes to the truth of lines that it does not know: docs/book/probe/accuracy.md.
+//!
+//! `make accuracy` runs it: in virtual time over a grid of lines, then with the kernel's own packets over emulated ones, three
+//! quarters of an hour on two processors. Names of kinds do those alone; `--virtual` leaves out the second part. The page goes
+//! to standard output, what is being done and how long it still takes to standard error.
+
+mod bench;
+mod cell;
+mod cells;
+mod kernel;
+mod line;
+mod rows;
+
+/// The tests' own.
+#[path = "../../tests/networks/doubles"]
+mod doubles {
+    pub mod impostor;
+    pub mod lines;
+    pub mod network;
+    pub mod planted;
+    pub mod resolver;
+    pub mod site;
+}
+
+use analysis::probe::PROBES;
+use cell::{Cell, On};
+use std::panic::AssertUnwindSafe;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What a cell with the kernel's own packets takes, s: to tell how long the rest will take.
+fn about_s(kind: &str) -> f64 {
+    match kind {
+        "check" => 75.0,
+        "radio" | "sizes" => 60.0,
+        "spacing" | "envelope" | "path" | "capacity" => 45.0,
+        "collapse" => 32.0,
+        "buffer" | "page" | "tcp" => 22.0,
+        _ => 8.0,
+    }
+}
+
+fn run(cell: &Cell) -> Result<rows::Said, String> {
+    let run = || match &cell.on {
+        On::Bench(line) => bench::run(&cell.probe, line),
+        On::Link(line) => kernel::over_a_link(&cell.probe, line),
+        On::Network { line, plants, .. } => kernel::in_a_network(&cell.probe, line, plants),
+    };
+    // What a network is made of ends a test where it cannot be made; here it ends a cell.
+    std::panic::catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|_| Err("the network could not be made: see above".into()))
+}
+
+fn main() -> ExitCode {
+    if let Err(e) = live::emulate::prepare() {
+        eprintln!("{e}");
+        return ExitCode::FAILURE;
+    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (options, kinds): (Vec<_>, Vec<_>) = args.iter().partition(|a| a.starts_with('-'));
+    let known = |k: &str| PROBES.iter().any(|p| p.entry.name == k);
+    let unknown = kinds.iter().find(|k| !known(k));
+    if let Some(what) = unknown.or(options.iter().find(|o| o.as_str() != "--virtual")) {
+        let names: Vec<&str> = PROBES.iter().map(|p| p.entry.name).collect();
+        eprintln!(
+            "\"{what}\" is neither --virtual nor a kind: {}",
+            names.join(", ")
+        );
+        return ExitCode::FAILURE;
+    }
+    let asked = |c: &Cell| kinds.is_empty() || kinds.iter().any(|k| k.as_str() == c.kind());
+    let [bench, mut kernel] = cells::all();
+    if !options.is_empty() {
+        kernel.clear();
+    }
+    print!("{}", include_str!("page.md"));
+    let mut whole = (0, 0);
+    for (title, cells) in [
+        ("In virtual time", bench),
+        ("With the kernel's own packets", kernel),
+    ] {
+        let cells: Vec<Cell> = cells.into_iter().filter(asked).collect();
+        if !cells.is_empty() {
+            println!("\n## {title}\n\n{}", rows::HEAD);
+            let (held, of) = all(&cells);
+            whole = (whole.0 + held, whole.1 + of);
+        }
+    }
+    eprintln!("{} of {} are within.", whole.0, whole.1);
+    ExitCode::SUCCESS
+}
+
+/// Prints their rows; how many truths hold, of how many.
+fn all(cells: &[Cell]) -> (usize, usize) {
+    let began = Instant::now();
+    let cost = |c: &Cell| match c.on {
+        On::Bench(_) => 1.0,
+        _ => about_s(c.kind()),
+    };
+    let whole: f64 = cells.iter().map(cost).sum();
+    let mut done = 0.0;
+    let mut sum = (0, 0);
+    for (i, cell) in cells.iter().enumerate() {
+        let passed = began.elapsed().as_secs_f64();
+        // What was expected, until half a minute tells how fast this machine is.
+        let pace = if passed > 30.0 { passed / done } else { 1.0 };
+        eprintln!(
+            "[{}/{}, {} min left] {}: {}",
+            i + 1,
+            cells.len(),
+            ((whole - done) * pace / 60.0).ceil(),
+            cell.probe,
+            cell.place()
+        );
+        done += cost(cell);
+        match run(cell) {
+            Ok(said) => {
+                let (rows, (held, of)) = rows::rows(cell, &said);
+                println!("{}", rows.join("\n"));
+                sum = (sum.0 + held, sum.1 + of);
+            }
+            Err(why) => {
+                println!("{}", rows::failed(cell, &why));
+                sum.1 += cell.truths.len();
+            }
+        }
+    }
+    sum
+}

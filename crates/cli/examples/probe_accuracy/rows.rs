@@ -1,0 +1,238 @@
+//! What a kind said beside the truth: rows of the page.
+
+use crate::cell::{At, Cell, Is, Truth};
+use analysis::answer::Figure;
+use base::record::Recording;
+use base::units::significant;
+use serde_json::Value;
+
+pub const HEAD: &str = "| kind | line | figure | truth | said (interval) | off | within |\n|---|---|---|---|---|---|---|";
+
+/// What came of a run.
+#[derive(Default)]
+pub struct Said {
+    /// As `--json` has it.
+    pub answer: Value,
+    pub recording: Recording,
+    /// Connections that the site took, by port.
+    pub connections: Value,
+}
+
+/// What stands in the last four columns.
+struct Judged {
+    truth: String,
+    said: String,
+    off: String,
+    within: bool,
+}
+
+/// Its rows; and how many of its truths hold, of how many.
+pub fn rows(cell: &Cell, said: &Said) -> (Vec<String>, (usize, usize)) {
+    let mut held = 0;
+    let rows = cell.truths.iter().map(|t| {
+        let judged = judge(t, said);
+        held += usize::from(judged.within);
+        format!(
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            cell.kind(),
+            cell.place(),
+            name(&t.at),
+            plain(&judged.truth),
+            plain(&judged.said),
+            judged.off,
+            if judged.within { "yes" } else { "**no**" }
+        )
+    });
+    let rows = rows.collect();
+    (rows, (held, cell.truths.len()))
+}
+
+/// In place of rows where there was no answer.
+pub fn failed(cell: &Cell, why: &str) -> String {
+    format!(
+        "| {} | {} | | | {} | | **no** |",
+        cell.kind(),
+        cell.place(),
+        plain(why)
+    )
+}
+
+/// A cell of a table of Markdown.
+fn plain(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn name(at: &At) -> String {
+    let bare = |key: &str| {
+        let units = ["_bps", "_ms", "_bytes", "_packets"];
+        let unit = units.iter().find_map(|u| key.strip_suffix(u));
+        unit.unwrap_or(key).to_owned()
+    };
+    match at {
+        At::Figures(keys) => keys.iter().map(|k| bare(k)).collect::<Vec<_>>().join(" + "),
+        At::Row(name, _) => (*name).into(),
+        At::Says => "answer".into(),
+        At::Alerts => "alerts".into(),
+    }
+}
+
+fn judge(truth: &Truth, said: &Said) -> Judged {
+    let wrong = |what: String, said: String| Judged {
+        truth: what,
+        said,
+        off: String::new(),
+        within: false,
+    };
+    let keys = match &truth.at {
+        At::Figures(keys) => keys,
+        _ => return judge_words(truth, said),
+    };
+    let found = figure(&said.answer, keys);
+    let key = keys[0];
+    let (is, low, high, shown) = match &truth.is {
+        Is::Near { value, by } => (
+            Some(*value),
+            value - by,
+            value + by,
+            with_unit(key, *value, *value),
+        ),
+        Is::Between(low, high) => (None, *low, *high, with_unit(key, *low, *high)),
+        Is::Seen { of, share, plus } => match of(&said.recording) {
+            Ok(v) => {
+                let by = share * v + plus;
+                (Some(v), v - by, v + by, with_unit(key, v, v))
+            }
+            Err(why) => return wrong(why, String::new()),
+        },
+        Is::Counted { port, loads } => match said.connections[port.to_string()].as_f64() {
+            Some(n) => (Some(n / loads), n / loads, n / loads, number(n / loads)),
+            None => return wrong("the site did not count".into(), String::new()),
+        },
+        Is::CannotTell => {
+            let within = matches!(found, Ok(Figure::CannotTell { .. }));
+            let told = told(key, &found);
+            return Judged {
+                within,
+                ..wrong("cannot be told".into(), told)
+            };
+        }
+        Is::Words(_) | Is::Nothing => return wrong("no number".into(), told(key, &found)),
+    };
+    let value = found.as_ref().ok().and_then(Figure::value);
+    let off = match (value, is) {
+        (Some(v), Some(is)) if is != 0.0 => {
+            format!("{} %", significant((v / is - 1.0) * 100.0, 2))
+        }
+        _ => String::new(),
+    };
+    Judged {
+        truth: shown,
+        said: told(key, &found),
+        off,
+        within: value.is_some_and(|v| (low - 1e-9..=high + 1e-9).contains(&v)),
+    }
+}
+
+/// The figure, or the sum of several of one unit.
+fn figure(answer: &Value, keys: &[&str]) -> Result<Figure, String> {
+    let mut sum: Option<Figure> = None;
+    for key in keys {
+        let all = answer["figures"].as_array();
+        let found = all.and_then(|a| a.iter().find(|f| f["key"] == *key));
+        let found = found.ok_or("not said")?;
+        let next: Figure =
+            serde_json::from_value(found["figure"].clone()).map_err(|e| e.to_string())?;
+        sum = Some(match (sum, next) {
+            (None, next) => next,
+            (
+                Some(Figure::Is { value, low, high }),
+                Figure::Is {
+                    value: v,
+                    low: l,
+                    high: h,
+                },
+            ) => Figure::Is {
+                value: value + v,
+                low: low + l,
+                high: high + h,
+            },
+            (Some(untold @ Figure::CannotTell { .. }), _) | (_, untold) => untold,
+        });
+    }
+    sum.ok_or_else(|| "no figure was asked for".into())
+}
+
+fn told(key: &str, found: &Result<Figure, String>) -> String {
+    match found {
+        Ok(Figure::Is { value, low, high }) => format!(
+            "{} ({}–{})",
+            shown(key, *value),
+            shown(key, *low),
+            shown(key, *high)
+        ),
+        Ok(Figure::CannotTell { cannot_tell }) => format!("cannot tell: {cannot_tell}"),
+        Err(why) => why.clone(),
+    }
+}
+
+fn number(v: f64) -> String {
+    significant(v, 4)
+}
+
+/// In the unit that its key ends with.
+fn shown(key: &str, v: f64) -> String {
+    match key {
+        k if k.ends_with("_bps") => number(v / 1e6),
+        _ => number(v),
+    }
+}
+
+fn with_unit(key: &str, low: f64, high: f64) -> String {
+    let unit = match key {
+        k if k.ends_with("_bps") => " Mbit/s",
+        k if k.ends_with("_ms") => " ms",
+        k if k.ends_with("_bytes") => " bytes",
+        _ => "",
+    };
+    match low == high {
+        true => format!("{}{unit}", shown(key, low)),
+        false => format!("{} to {}{unit}", shown(key, low), shown(key, high)),
+    }
+}
+
+fn judge_words(truth: &Truth, said: &Said) -> Judged {
+    let text = match &truth.at {
+        At::Row(name, column) => cell_of(&said.answer, name, *column),
+        At::Says => said.answer["says"].as_str().map(str::to_owned),
+        At::Alerts => said.answer["alerts"].as_array().map(|all| {
+            let above = all.iter().filter(|a| a["severity"] != "note");
+            let what: Vec<&str> = above.filter_map(|a| a["what"].as_str()).collect();
+            what.join("; ")
+        }),
+        At::Figures(_) => None,
+    };
+    let (is, within) = match (&truth.is, &text) {
+        (Is::Words(words), Some(text)) => (words.clone(), text.contains(words.as_str())),
+        (Is::Nothing, Some(text)) => ("none".into(), text.is_empty()),
+        (Is::Words(words), None) => (words.clone(), false),
+        _ => ("no text".into(), false),
+    };
+    let said = match text {
+        Some(none) if none.is_empty() => "none".into(),
+        Some(text) => text,
+        None => "not said".into(),
+    };
+    Judged {
+        truth: is,
+        said,
+        off: String::new(),
+        within,
+    }
+}
+
+fn cell_of(answer: &Value, name: &str, column: usize) -> Option<String> {
+    let rows = answer["tables"][0]["rows"].as_array()?;
+    let begins = |r: &&Value| r[0].as_str().is_some_and(|t| t.starts_with(name));
+    let row = rows.iter().find(begins)?;
+    row[column].as_str().map(str::to_owned)
+}
