@@ -16,9 +16,9 @@ use base::words::{Value, Words};
 use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::craft::{self, CraftError, Progress};
-use live::errand::{Errand, Tally};
+use live::errand::{Errand, ErrandError, Tally};
 use live::path;
-use live::probe::{ProbePlan, ProbeSummary, Prober};
+use live::probe::{ProbePlan, Prober};
 use live::tcp;
 use measure::wire::Key;
 use std::path::Path;
@@ -106,37 +106,14 @@ impl Run<'_> {
     }
 
     /// Does what is asked for over connections and datagrams of its own, telling how far it is; `whole` is about how long
-    /// it takes.
+    /// it takes, zero where its stages know that.
     fn errand<E: Into<anyhow::Error>>(
         self,
         whole: Duration,
         work: impl FnOnce(&mut Errand) -> Result<(), E>,
     ) -> anyhow::Result<()> {
-        let (clock, began) = (self.clock, self.clock.now());
-        let (mut number, mut latest) = (0, String::new());
-        let (watch, tally) = (self.watch, self.tally.clone());
-        let mut going_on = |stage: &str| {
-            if stage != latest {
-                number += 1;
-                stage.clone_into(&mut latest);
-            }
-            watch.progress(&Progress {
-                stage,
-                number,
-                elapsed: clock.now() - began,
-                whole,
-                spent: tally.bytes(),
-                note: String::new(),
-            });
-            !watch.interrupted()
-        };
-        let mut errand = Errand {
-            peer: self.plan.peer.clone(),
-            clock,
-            rows: self.rows,
-            tally: self.tally,
-            going_on: &mut going_on,
-        };
+        let peer = self.plan.peer.clone();
+        let mut errand = Errand::new(peer, self.clock, self.rows, self.tally, self.watch, whole);
         work(&mut errand).map_err(Into::into)
     }
 }
@@ -148,9 +125,9 @@ fn rtt(run: Run) -> anyhow::Result<()> {
         interval,
         shortest_interval: interval,
         key: run.plan.peer.key.as_deref().map(Key::new),
+        tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };
-    let size = plan.ip_size();
     let began = run.clock.now();
     // The last one has left and its successor has not.
     let whole = (interval * count).saturating_sub(interval / 2);
@@ -172,17 +149,11 @@ fn rtt(run: Run) -> anyhow::Result<()> {
             }
         });
         if !matches!(over, Ok(false)) {
-            count_probes(&run.tally, prober.stop(), size);
+            prober.stop();
             return over.map(drop);
         }
         std::thread::sleep(whole.saturating_sub(elapsed).to_std().min(TICK));
     }
-}
-
-/// What a prober sent, and what came back.
-fn count_probes(tally: &Tally, done: ProbeSummary, size: Bytes) {
-    let packets = done.session.sent + done.session.received;
-    tally.add(packets, Bytes::new(packets * size.get()));
 }
 
 /// The hops of the way, at rest and under load.
@@ -195,7 +166,6 @@ fn path(run: Run) -> anyhow::Result<()> {
         _ => vec![Direction::Up, Direction::Down],
     };
     let plan = path::Plan {
-        peer: run.plan.peer.clone(),
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
         idle: words.duration("idle"),
@@ -205,7 +175,9 @@ fn path(run: Run) -> anyhow::Result<()> {
         hops: words.count("hops") as usize,
         flows: words.count("flows") as u32,
     };
-    path::run(&plan, run.clock, &run.rows, run.watch).map_err(plain)
+    run.errand(Duration::ZERO, |errand| {
+        path::run(&plan, errand).map_err(plain)
+    })
 }
 
 /// Transfers by each controller, one after the other.
@@ -232,7 +204,6 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         _ => None,
     });
     let plan = tcp::Plan {
-        peer: run.plan.peer.clone(),
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
         controls,
@@ -245,13 +216,15 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         repeats: words.count("repeats"),
         own_namespace: run.own_namespace,
     };
-    tcp::run(&plan, run.clock, &run.rows, run.watch).map_err(plain)
+    run.errand(Duration::ZERO, |errand| {
+        tcp::run(&plan, errand).map_err(plain)
+    })
 }
 
 /// As itself, so that an interruption is known for one.
-fn plain(e: path::PathError) -> anyhow::Error {
+fn plain(e: ErrandError) -> anyhow::Error {
     match e {
-        path::PathError::Craft(e) => e.into(),
+        ErrandError::Craft(e) => e.into(),
         other => other.into(),
     }
 }

@@ -6,6 +6,7 @@
 use base::Bytes;
 use base::record::Direction;
 use live::clock::{Clock, mono_ns};
+use live::errand::Tally;
 use live::load::{Load, LoadPlan, Peer};
 use live::serve::{Budgets, ServeConfig, Server};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -42,6 +43,7 @@ fn main() {
                 duration: base::Duration::from_secs(60),
                 sample: base::Duration::from_millis(50),
                 udp_rate: None,
+                tally: Tally::default(),
             };
             let (rows, taken) = channel();
             let load = Load::start(plan, Clock::start(), rows).expect("the server is there");

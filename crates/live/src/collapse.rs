@@ -3,29 +3,25 @@
 //!
 //! Only uploads: of these this host sees the data leave and the ACKs come, so that their round trips are the line's.
 
-use crate::clock::Clock;
-use crate::craft::{CraftError, Progress, Watch};
-use crate::load::{Load, LoadPlan, Peer};
-use base::noted::Noted;
+use crate::craft::CraftError;
+use crate::errand::{Errand, REPORTS_WITHIN, Stage, TICK};
+use crate::load::Load;
 use base::noted::collapse::{CollapseNote, Round};
-use base::record::{Direction, Row};
+use base::record::Direction;
 use base::{Bytes, Duration, Time};
-use std::sync::mpsc::Sender;
 
-const TICK: Duration = Duration::from_millis(100);
+/// The flows end by themselves, at the latest.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// From when on the rate of the first round is believed: slow start is over on most lines.
 const RATE_AFTER: Duration = Duration::from_secs(2);
 /// Rounds that are shorter show no steady state.
 const SHORTEST: Duration = Duration::from_secs(6);
-/// The queue that was filled may still drain.
-const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 /// Share of the budget that rounds are planned with: rates vary.
 const MARGIN: f64 = 0.9;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub peer: Peer,
-    /// Of the payload of all uploads; each round has its part.
+    /// Of whole IP packets, both directions together; each round has its part.
     pub budget: Bytes,
     pub rounds: u32,
     pub duration: Duration,
@@ -42,19 +38,10 @@ pub struct Plan {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<(), CraftError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     let mut run = Run {
         plan,
-        clock,
-        rows,
-        watch,
-        spent: Bytes::ZERO,
-        next_flow: 0,
+        errand,
         duration: plan.duration,
         lead: plan.lead,
         known: false,
@@ -68,14 +55,9 @@ pub fn run(
     Ok(())
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    watch: &'a mut dyn Watch,
-    /// In rounds that are over.
-    spent: Bytes,
-    next_flow: i64,
+    errand: &'a mut Errand<'b>,
     /// As planned, or shorter by the budget.
     duration: Duration,
     lead: Duration,
@@ -83,77 +65,60 @@ struct Run<'a> {
     known: bool,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn note(&self, note: &CollapseNote) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self.rows.send(note.event(self.clock.unix_ns(), "").into());
+        self.errand.note(note, "");
     }
 
     fn tick(
         &mut self,
-        stage: &str,
+        name: &str,
         round: u32,
         began: Time,
         whole: Duration,
-        moved: Bytes,
         note: String,
     ) -> Result<(), CraftError> {
-        self.watch.progress(&Progress {
-            stage,
+        self.errand.go_on(Stage {
+            name,
             number: round as usize,
-            elapsed: self.clock.now() - began,
+            elapsed: self.errand.clock.now() - began,
             whole,
-            spent: self.spent + moved,
             note,
-        });
-        if self.watch.interrupted() {
-            return Err(CraftError::Interrupted);
-        }
+        })?;
         std::thread::sleep(TICK.to_std());
         Ok(())
     }
 
     fn rest(&mut self, round: u32) -> Result<(), CraftError> {
-        let began = self.clock.now();
-        while self.clock.now() - began < self.plan.rest {
+        let began = self.errand.clock.now();
+        while self.errand.clock.now() - began < self.plan.rest {
             let whole = self.plan.rest;
-            self.tick("rest", round, began, whole, Bytes::ZERO, String::new())?;
+            self.tick("rest", round, began, whole, String::new())?;
         }
         Ok(())
     }
 
     fn load(&mut self, flows: u32) -> Result<Load, CraftError> {
-        let plan = LoadPlan {
-            peer: self.plan.peer.clone(),
-            direction: Direction::Up,
-            flows,
-            first_flow: self.next_flow,
-            congestion: None,
-            duration: Duration::from_secs(3600),
-            sample: TICK,
-            udp_rate: None,
-        };
-        self.next_flow += i64::from(flows);
-        Ok(Load::start(plan, self.clock, self.rows.clone())?)
+        self.errand.load(Direction::Up, flows, LONGEST)
     }
 
     fn round(&mut self, number: u32) -> Result<(), CraftError> {
         let share = Bytes::new(self.plan.budget.get() / u64::from(self.plan.rounds.max(1)));
-        let began = self.clock.now();
-        let began_ns = self.clock.unix_ns();
+        let began = self.errand.clock.now();
+        let began_ns = self.errand.clock.unix_ns();
         let first = self.load(self.plan.flows)?;
         let mut second: Option<Load> = None;
         let mut times: Option<(i64, i64)> = None;
         // Of a second upload that is over.
-        let (mut over, mut moved_by_second) = (None, 0);
+        let mut over = None;
+        let before = self.errand.tally.bytes();
         let went = loop {
-            let elapsed = self.clock.now() - began;
+            let elapsed = self.errand.clock.now() - began;
             if elapsed >= self.duration {
                 break Ok(());
             }
             let state = first.progress();
-            let beside = second.as_ref().map_or(0, |s| s.progress().bytes);
-            let moved = Bytes::new(state.bytes + beside + moved_by_second);
+            let moved = self.errand.spent_since(before);
             if state.alive == 0 {
                 self.cut(number, "the upload ended by itself");
                 break Ok(());
@@ -174,7 +139,7 @@ impl Run<'_> {
             match (&second, times) {
                 (None, None) if number > 1 && inside => {
                     // Its handshake goes through the full queue, which takes a while.
-                    let from = self.clock.unix_ns();
+                    let from = self.errand.clock.unix_ns();
                     match self.load(self.plan.second_flows) {
                         Ok(load) => {
                             times = Some((from, from));
@@ -185,11 +150,10 @@ impl Run<'_> {
                 }
                 (Some(_), Some((from, _))) if !inside => {
                     if let Some(load) = second.take() {
-                        moved_by_second = load.progress().bytes;
                         // The far end is asked once the line is free again.
                         over = Some(load.stop());
                     }
-                    times = Some((from, self.clock.unix_ns()));
+                    times = Some((from, self.errand.clock.unix_ns()));
                 }
                 _ => {}
             }
@@ -201,15 +165,13 @@ impl Run<'_> {
                 Some(rate) => format!("{rate:.3}"),
                 None => String::new(),
             };
-            if let Err(e) = self.tick(stage, number, began, whole, moved, note) {
+            if let Err(e) = self.tick(stage, number, began, whole, note) {
                 break Err(e);
             }
         };
-        let ended_ns = self.clock.unix_ns();
-        let mut moved = first.progress().bytes + moved_by_second;
+        let ended_ns = self.errand.clock.unix_ns();
         let stopped = first.stop();
         if let (Some(load), Some((from, _))) = (second, times) {
-            moved += load.progress().bytes;
             times = Some((from, ended_ns));
             over = Some(load.stop());
         }
@@ -217,7 +179,6 @@ impl Run<'_> {
         if let Some(over) = over {
             over.collect(REPORTS_WITHIN);
         }
-        self.spent += Bytes::new(moved);
         self.note(&CollapseNote::Round(Round {
             number,
             began_ns,
@@ -249,7 +210,7 @@ impl Run<'_> {
             return Err(CraftError::Budget {
                 stage: format!("{rounds} rounds of {SHORTEST} at least"),
                 next: Bytes::new(needs as u64),
-                spent: self.spent + moved,
+                spent: self.errand.tally.bytes(),
                 budget: self.plan.budget,
             });
         }

@@ -1,100 +1,57 @@
-//! What the kinds of probe without trains share: where their rows go, whether they may go on, and how much they put
-//! on the line.
+//! What the kinds of probe without trains share: where their rows go, whether they may go on, how much they put on the
+//! line, and what they run beside their own measurement.
+
+mod tally;
+
+pub use tally::{Followed, Tally};
 
 use crate::clock::Clock;
-use crate::craft::CraftError;
+use crate::craft::{CraftError, Progress, Watch};
 use crate::listeners::Listeners;
-use crate::load::kernel::TcpInfo;
-use crate::load::{LoadError, Peer};
+use crate::load::{Load, LoadError, LoadPlan, Peer};
+use crate::probe::{ProbeError, ProbePlan, Prober};
+use crate::traffic::TrafficMonitor;
 use base::noted::Noted;
-use base::record::{Delay, Event, Row, Status};
-use base::{Bytes, Duration};
+use base::record::{Delay, Direction, Event, Row, Status};
+use base::{Bytes, Duration, Time};
 use measure::control::listen::Wanted;
+use measure::wire::Key;
 use std::io;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::Sender;
 
-/// What one packet carries beyond IP's header on any usual line.
-const LARGEST: u64 = 1500;
-/// TCP's header with timestamps, as every current system sends it.
-const TCP: u64 = 32;
-/// A first packet with its usual options, and what refuses it.
-const SYN: u64 = 40;
+/// How often whoever watches hears of it, counters are read, and loads are sampled.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Own probes of a session: a tenth of a second shows what a load does, and costs 20 kbit/s.
+const SESSION: Duration = Duration::from_millis(100);
+/// The queue that a load has filled may still drain when the far end is asked for its report.
+pub const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
-fn ip_header(far: SocketAddr) -> u64 {
-    if far.ip().to_canonical().is_ipv4() {
-        20
-    } else {
-        40
+/// Why a run ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    #[error(transparent)]
+    Craft(#[from] CraftError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+}
+
+impl From<LoadError> for ErrandError {
+    fn from(e: LoadError) -> ErrandError {
+        CraftError::from(e).into()
     }
 }
 
-/// Whole IP packets that went over the line on our behalf, both directions together. Connections are counted when they
-/// are over, by what the kernel knows of them; the three packets that end one are not in that.
-#[derive(Clone, Debug, Default)]
-pub struct Tally(Arc<Counts>);
-
-#[derive(Debug, Default)]
-struct Counts {
-    bytes: AtomicU64,
-    packets: AtomicU64,
-}
-
-impl Tally {
-    pub fn add(&self, packets: u64, bytes: Bytes) {
-        self.0.packets.fetch_add(packets, Ordering::Relaxed);
-        self.0.bytes.fetch_add(bytes.get(), Ordering::Relaxed);
-    }
-
-    pub fn bytes(&self) -> Bytes {
-        Bytes::new(self.0.bytes.load(Ordering::Relaxed))
-    }
-
-    pub fn packets(&self) -> u64 {
-        self.0.packets.load(Ordering::Relaxed)
-    }
-
-    /// A datagram to or from there, in as many pieces as it takes.
-    pub fn datagram(&self, far: SocketAddr, payload: usize) {
-        let header = ip_header(far);
-        let carried = payload as u64 + 8;
-        let pieces = carried.div_ceil(LARGEST - header);
-        self.add(pieces, Bytes::new(carried + pieces * header));
-    }
-
-    /// All of a connection so far.
-    pub fn connection(&self, stream: &TcpStream) {
-        let far = stream.peer_addr();
-        if let (Ok(far), Ok(info)) = (far, TcpInfo::read(stream)) {
-            let (packets, payload) = info.passed();
-            let headers = packets * (ip_header(far) + TCP);
-            self.add(packets, Bytes::new(payload + headers));
-        }
-    }
-
-    /// A connection that did not come about, by how long that took: what is not answered is sent again after one, three
-    /// and seven seconds (RFC 6298 section 2); what is refused is answered.
-    pub fn attempt(&self, far: SocketAddr, failed: &io::Error, took: Duration) {
-        let packets = match failed.kind() {
-            io::ErrorKind::ConnectionRefused => 2,
-            _ => {
-                let again = [1, 3, 7].map(Duration::from_secs);
-                1 + again.iter().filter(|a| took > **a).count() as u64
-            }
-        };
-        self.add(packets, Bytes::new(packets * (ip_header(far) + SYN)));
-    }
-
-    /// As a row of the recording; none where nothing was counted.
-    pub fn event(&self, t_ns: i64) -> Option<Event> {
-        let note = base::noted::own::OwnTraffic {
-            packets: self.packets(),
-            bytes: self.bytes().get(),
-        };
-        (note.packets > 0).then(|| note.event(t_ns, "this run"))
-    }
+/// How far a run is.
+#[derive(Clone, Debug)]
+pub struct Stage<'a> {
+    pub name: &'a str,
+    /// From 1.
+    pub number: usize,
+    pub elapsed: Duration,
+    /// How long it takes, as far as that can be known.
+    pub whole: Duration,
+    pub note: String,
 }
 
 /// One run of such a kind.
@@ -103,18 +60,73 @@ pub struct Errand<'a> {
     pub clock: Clock,
     pub rows: Sender<Row>,
     pub tally: Tally,
-    /// Told the stage; false to end.
-    pub going_on: &'a mut dyn FnMut(&str) -> bool,
+    watch: &'a mut dyn Watch,
+    began: Time,
+    /// About how long all of it takes, for stages that do not know it themselves.
+    whole: Duration,
+    stages: usize,
+    latest: String,
+    next_flow: i64,
 }
 
-impl Errand<'_> {
+impl<'a> Errand<'a> {
+    /// `whole` is about how long it takes; zero where its stages know it.
+    pub fn new(
+        peer: Peer,
+        clock: Clock,
+        rows: Sender<Row>,
+        tally: Tally,
+        watch: &'a mut dyn Watch,
+        whole: Duration,
+    ) -> Errand<'a> {
+        Errand {
+            peer,
+            clock,
+            rows,
+            tally,
+            watch,
+            began: clock.now(),
+            whole,
+            stages: 0,
+            latest: String::new(),
+            next_flow: 0,
+        }
+    }
+
+    /// The next stage of one whose stages are short, or the same one further on.
+    ///
     /// # Errors
     /// The user wants no more.
-    pub fn stage(&mut self, stage: &str) -> Result<(), CraftError> {
-        if (self.going_on)(stage) {
-            Ok(())
-        } else {
-            Err(CraftError::Interrupted)
+    pub fn stage(&mut self, name: &str) -> Result<(), CraftError> {
+        if name != self.latest {
+            self.stages += 1;
+            name.clone_into(&mut self.latest);
+        }
+        self.go_on(Stage {
+            name,
+            number: self.stages,
+            elapsed: self.clock.now() - self.began,
+            whole: self.whole,
+            note: String::new(),
+        })
+    }
+
+    /// Tells how far it is.
+    ///
+    /// # Errors
+    /// The user wants no more.
+    pub fn go_on(&mut self, stage: Stage) -> Result<(), CraftError> {
+        self.watch.progress(&Progress {
+            stage: stage.name,
+            number: stage.number,
+            elapsed: stage.elapsed,
+            whole: stage.whole,
+            spent: self.tally.bytes(),
+            note: stage.note,
+        });
+        match self.watch.interrupted() {
+            true => Err(CraftError::Interrupted),
+            false => Ok(()),
         }
     }
 
@@ -125,6 +137,15 @@ impl Errand<'_> {
 
     pub fn note(&self, note: &impl Noted, subject: &str) {
         self.row(note.event(self.clock.unix_ns(), subject));
+    }
+
+    pub fn event(&self, kind: &str, subject: &str, detail: &str) {
+        self.row(Event {
+            t_ns: self.clock.unix_ns(),
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        });
     }
 
     /// How long something took that began at this monotonic instant; null where it did not come to its end.
@@ -148,6 +169,62 @@ impl Errand<'_> {
             ecn: None,
             dscp: None,
         });
+    }
+
+    /// The counters of an interface, of the one that leads to the server where none is named.
+    ///
+    /// # Errors
+    /// As [`TrafficMonitor::start`].
+    pub fn traffic(&self, interface: Option<&str>) -> Result<TrafficMonitor, CraftError> {
+        let (server, rows) = (self.peer.server, self.rows.clone());
+        Ok(TrafficMonitor::start(
+            interface, server, TICK, self.clock, rows,
+        )?)
+    }
+
+    /// Probes of a session with the server, ten a second.
+    ///
+    /// # Errors
+    /// As [`Prober::start`].
+    pub fn session(&self) -> Result<Prober, ProbeError> {
+        let plan = ProbePlan {
+            interval: SESSION,
+            shortest_interval: SESSION,
+            key: self.peer.key.as_deref().map(Key::new),
+            tally: self.tally.clone(),
+            ..ProbePlan::new(self.peer.server)
+        };
+        Prober::start(plan, self.clock, self.rows.clone())
+    }
+
+    /// So many flows at once, which end by themselves after `duration`.
+    ///
+    /// # Errors
+    /// As [`Load::start`].
+    pub fn load(
+        &mut self,
+        direction: Direction,
+        flows: u32,
+        duration: Duration,
+    ) -> Result<Load, CraftError> {
+        let plan = LoadPlan {
+            peer: self.peer.clone(),
+            direction,
+            flows,
+            first_flow: self.next_flow,
+            congestion: None,
+            duration,
+            sample: TICK,
+            udp_rate: None,
+            tally: self.tally.clone(),
+        };
+        self.next_flow += i64::from(flows);
+        Ok(Load::start(plan, self.clock, self.rows.clone())?)
+    }
+
+    /// What was put on the line since the tally stood there.
+    pub fn spent_since(&self, before: Bytes) -> Bytes {
+        self.tally.bytes() - before
     }
 
     /// # Errors

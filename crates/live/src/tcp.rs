@@ -5,34 +5,27 @@
 //! slow flow of datagrams, the probes of a session, goes on beside them from the beginning to the end. Samples are rows of the
 //! table `flow`, one number a transfer; an event of the kind `tcp` says what each was and what became of it.
 
-use crate::clock::{Clock, mono_ns};
-use crate::craft::{CraftError, Progress, Watch};
+use crate::clock::mono_ns;
+use crate::craft::CraftError;
 use crate::emulate::settings;
+use crate::errand::{Errand, ErrandError, Stage, TICK};
 use crate::load::kernel::{
     CongestionControls, TcpInfo, close_abruptly, congestion_of, random_bytes,
 };
 use crate::load::pump::{PEER_DONE, Payload, wait};
-use crate::load::{LoadError, Peer};
-use crate::path::PathError;
-use crate::probe::{ProbePlan, Prober};
-use crate::traffic::{TrafficMonitor, interface_towards};
-use base::record::{Direction, Event, Flow, Row};
+use crate::traffic::interface_towards;
+use base::record::{Direction, Flow};
 use base::{Bytes, Duration};
 use measure::control::{FlowSpec, Request, Response, SessionId};
-use measure::wire::Key;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, send};
 use serde_json::{Value, json};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::Sender;
 
-const TICK: Duration = Duration::from_millis(100);
 /// How often a transfer is sampled.
 const SAMPLE_NS: i64 = 20_000_000;
-/// The slow flow beside: ten datagrams a second.
-const SESSION: Duration = Duration::from_millis(100);
 /// Breaks of up to 260 s were seen on GPRS (document 002, section 5.1.3).
 const PATIENCE_NS: i64 = 300_000_000_000;
 /// From one transfer to the next: what the last one left in queues is gone, all of it having been acknowledged.
@@ -41,7 +34,7 @@ const REST: std::time::Duration = std::time::Duration::from_millis(300);
 /// Which transfers to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub peer: Peer,
+    /// Of whole IP packets, both directions together.
     pub budget: Bytes,
     /// The one that leads to the server where not given.
     pub interface: Option<String>,
@@ -71,83 +64,43 @@ struct Transfer {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<(), PathError> {
-    let peer = &plan.peer;
-    let traffic = TrafficMonitor::start(
-        plan.interface.as_deref(),
-        peer.server,
-        TICK,
-        clock,
-        rows.clone(),
-    )
-    .map_err(CraftError::from)?;
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
+    let traffic = errand.traffic(plan.interface.as_deref())?;
+    let prober = errand.session()?;
     let mut run = Run {
         plan,
-        clock,
-        rows,
-        watch,
-        spent: Bytes::ZERO,
+        errand,
         whole: Bytes::ZERO,
         payload: Payload::new(),
     };
-    let prober = Prober::start(
-        ProbePlan {
-            interval: SESSION,
-            shortest_interval: SESSION,
-            key: peer.key.as_deref().map(Key::new),
-            ..ProbePlan::new(peer.server)
-        },
-        clock,
-        rows.clone(),
-    )?;
     let result = run.all();
     prober.stop();
     traffic.stop();
-    result.map_err(PathError::from)
+    Ok(result?)
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    watch: &'a mut dyn Watch,
-    spent: Bytes,
+    errand: &'a mut Errand<'b>,
     whole: Bytes,
     payload: Payload,
 }
 
-impl Run<'_> {
-    fn tick(&mut self, stage: &str, note: String) -> Result<(), CraftError> {
+impl Run<'_, '_> {
+    fn tick(&mut self, name: &str, note: String) -> Result<(), CraftError> {
         // As a share of what is to be sent: how long that takes, nobody knows.
         let share = |bytes: Bytes| Duration::from_millis(bytes.get() / 1000);
-        self.watch.progress(&Progress {
-            stage,
+        self.errand.go_on(Stage {
+            name,
             number: 1,
-            elapsed: share(self.spent),
+            elapsed: share(self.errand.tally.bytes()),
             whole: share(self.whole),
-            spent: self.spent,
             note,
-        });
-        if self.watch.interrupted() {
-            return Err(CraftError::Interrupted);
-        }
-        Ok(())
+        })
     }
 
     fn event(&self, subject: &str, detail: &str) {
-        let event = Event {
-            t_ns: self.clock.unix_ns(),
-            kind: "tcp".into(),
-            subject: subject.into(),
-            detail: detail.into(),
-        };
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self.rows.send(event.into());
+        self.errand.event("tcp", subject, detail);
     }
 
     /// In turn rather than one kind after the other: a line that changes meanwhile changes for all.
@@ -219,11 +172,12 @@ impl Run<'_> {
 
     fn all(&mut self) -> Result<(), CraftError> {
         let transfers = self.transfers();
-        self.whole = transfers.iter().fold(Bytes::ZERO, |sum, t| sum + t.size);
+        let costs = transfers.iter().map(|t| on_line(t.size));
+        self.whole = costs.fold(Bytes::ZERO, |sum, cost| sum + cost);
         let count = transfers.len();
         for t in &transfers {
             let budget = self.plan.budget;
-            if self.spent + t.size > budget {
+            if self.errand.tally.bytes() + on_line(t.size) > budget {
                 let why = format!(
                     "{} of {count} transfers were made: the next one would exceed the budget of {budget:.3}",
                     t.number
@@ -233,14 +187,13 @@ impl Run<'_> {
             }
             self.settings(t)?;
             self.one(t, count)?;
-            self.spent += t.size;
             std::thread::sleep(REST);
         }
         Ok(())
     }
 
     fn settings(&self, t: &Transfer) -> Result<(), CraftError> {
-        let server = self.plan.peer.server;
+        let server = self.errand.peer.server;
         let failed = |what| {
             move |e: crate::emulate::EmulateError| CraftError::Socket {
                 what,
@@ -259,7 +212,7 @@ impl Run<'_> {
     }
 
     fn one(&mut self, t: &Transfer, count: usize) -> Result<(), CraftError> {
-        let peer = self.plan.peer.clone();
+        let peer = self.errand.peer.clone();
         let stream = peer.connect(Some(&t.congestion))?;
         let spec = FlowSpec {
             session: SessionId(random_bytes()),
@@ -275,12 +228,13 @@ impl Run<'_> {
             });
         }
         let info = || TcpInfo::read(&stream).map_err(CraftError::socket("read TCP_INFO"));
+        let mut followed = self.errand.tally.follow(peer.server);
         let first = info()?;
         let before = first.bytes_acked().unwrap_or(0);
         let again = first.sender().retransmits;
         let window = crate::load::congestion_window(&stream).ok();
         let began = mono_ns();
-        let began_ns = self.clock.unix_ns();
+        let began_ns = self.errand.clock.unix_ns();
         let size = t.size.get() as usize;
         let (mut sent, mut due, mut told) = (0usize, began, began);
         let (mut acked, mut moved, mut longest) = (0u64, began, (0i64, began));
@@ -297,13 +251,18 @@ impl Run<'_> {
             let done = acked >= size as u64;
             if now >= due || done {
                 due = now + SAMPLE_NS;
-                let mut row = Flow::about(self.clock.from_mono_ns(now), t.number, Direction::Up);
+                followed.count(&info);
+                let mut row =
+                    Flow::about(self.errand.clock.from_mono_ns(now), t.number, Direction::Up);
                 row.bytes_acked = i64::try_from(acked).ok();
                 crate::load::fill(&mut row, &info.sender());
-                let _ = self.rows.send(row.into());
+                self.errand.row(row);
             }
             if done {
                 break None;
+            }
+            if self.errand.tally.bytes() >= self.plan.budget {
+                break Some("the budget was spent");
             }
             if now - moved > PATIENCE_NS {
                 break Some("nothing was acknowledged for 300 s");
@@ -334,7 +293,9 @@ impl Run<'_> {
             }
         };
         let ended = mono_ns();
-        let last = info()?.sender();
+        let last = info()?;
+        followed.count(&last);
+        let last = last.sender();
         let detail = json!({
             "congestion": congestion_of(&stream),
             "window_packets": window,
@@ -355,8 +316,7 @@ impl Run<'_> {
     }
 }
 
-impl From<LoadError> for PathError {
-    fn from(e: LoadError) -> PathError {
-        CraftError::from(e).into()
-    }
+/// Whole IP packets of a transfer of that size, with the packets that acknowledge them, as far as it can be known before.
+fn on_line(size: Bytes) -> Bytes {
+    Bytes::new(size.get() * 107 / 100)
 }

@@ -2,6 +2,7 @@
 //! row to the recorder; whether the figures are good enough to go on is asked of a [`Watch`].
 
 use crate::clock::Clock;
+use crate::errand::Tally;
 use crate::host::CpuSampler;
 use crate::load::{ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
 use crate::probe::{ProbeError, ProbePlan, Prober};
@@ -311,6 +312,7 @@ impl Run<'_> {
             peer: self.peer(),
             interval: self.foreign_interval(directions),
             at_once: 4,
+            tally: Tally::default(),
         };
         let foreign = self
             .wants_foreign(phase)
@@ -364,6 +366,7 @@ impl Run<'_> {
                 duration: self.plan.phase_cap + self.plan.phase_cap,
                 sample: Duration::from_millis(50),
                 udp_rate: self.plan.udp_rate,
+                tally: Tally::default(),
             };
             self.next_flow += i64::from(plan.flows);
             loads.push(Load::start(plan, self.clock, self.rows.clone())?);

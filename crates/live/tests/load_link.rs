@@ -6,6 +6,7 @@ use base::{BitsPerSec, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{EmulateError, Emulation, FAR_V4, NEAR_V4, Options};
+use live::errand::Tally;
 use live::load::{ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer};
 use live::serve::{ServeConfig, Server};
 use live::traffic::TrafficMonitor;
@@ -67,6 +68,7 @@ fn plan(peer: &Peer, direction: Direction) -> LoadPlan {
         duration: Duration::from_secs(20),
         sample: Duration::from_millis(50),
         udp_rate: None,
+        tally: Tally::default(),
     }
 }
 
@@ -125,6 +127,7 @@ fn an_upload_fills_the_uplink_and_lets_go_of_it_at_once() {
             peer: peer.clone(),
             interval: Duration::from_millis(250),
             at_once: 8,
+            tally: Tally::default(),
         };
         let foreign = ForeignProbe::start(foreign, clock, rows.clone()).expect("a thread");
         let load =

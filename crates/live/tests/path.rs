@@ -6,6 +6,7 @@ use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{self, Progress};
 use live::emulate::{EmulateError, Emulation, FAR_V4, FAR_V6, Options, settings};
+use live::errand::{Errand, Tally};
 use live::load::Peer;
 use live::path;
 use std::net::IpAddr;
@@ -44,11 +45,6 @@ impl craft::Watch for Silent {
 /// Without a load, so that the far end needs no server of ours.
 fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
     let plan = path::Plan {
-        peer: Peer {
-            server: (to, 7117).into(),
-            key: None,
-            patience: Duration::from_secs(1),
-        },
         budget: Bytes::new(1),
         interface: None,
         idle: time,
@@ -59,13 +55,22 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
         flows: 1,
     };
     let (rows, heard) = mpsc::channel();
-    let run = || path::run(&plan, Clock::start(), &rows, &mut Silent);
+    let peer = Peer {
+        server: (to, 7117).into(),
+        key: None,
+        patience: Duration::from_secs(1),
+    };
+    let run = || {
+        let (clock, tally) = (Clock::start(), Tally::default());
+        let (mut watch, whole) = (Silent, Duration::ZERO);
+        let mut errand = Errand::new(peer, clock, rows, tally, &mut watch, whole);
+        path::run(&plan, &mut errand)
+    };
     emulation
         .near()
         .run(run)
         .expect("it enters")
         .expect("it runs");
-    drop(rows);
     heard.iter().collect()
 }
 

@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::cmd::trace::Aside;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
 use live::collapse::{self, Plan};
@@ -20,7 +21,6 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         duration / 2
     );
     let plan = Plan {
-        peer: run.plan.peer.clone(),
         budget: run.plan.budget,
         rounds: words.count("rounds") as u32,
         duration,
@@ -38,7 +38,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         std::fs::create_dir_all(directory)?;
     }
     let capture = Aside::start(&interface, run.plan.peer.server, &file, run.rows.clone())?;
-    let result = collapse::run(&plan, run.clock, &run.rows, run.watch);
+    let (rows, clock) = (run.rows.clone(), run.clock);
+    let result = run.errand(Duration::ZERO, |errand| collapse::run(&plan, errand));
     let passed = capture.stop()?;
     let note = CollapseNote::Captured {
         file: FILE.into(),
@@ -46,6 +47,6 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         missed: passed.missed,
     };
     // The recorder outlives the run; if it is gone, the run is being torn down.
-    let _ = run.rows.send(note.event(run.clock.unix_ns(), "").into());
-    Ok(result?)
+    let _ = rows.send(note.event(clock.unix_ns(), "").into());
+    result
 }

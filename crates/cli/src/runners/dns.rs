@@ -1,6 +1,6 @@
 //! Lookups at every resolver, and the line's own round trip meanwhile.
 
-use super::{Run, count_probes};
+use super::Run;
 use anyhow::Context;
 use base::noted::dns::Origin;
 use base::words::{Value, Words};
@@ -19,6 +19,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         interval: BASE_EVERY,
         shortest_interval: BASE_EVERY,
         key: run.plan.peer.key.as_deref().map(Key::new),
+        tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };
     let whole = plan.time();
@@ -27,14 +28,12 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         "dns",
         plan.cost() + Bytes::new(2 * count * probes.ip_size().get()),
     )?;
-    let size = probes.ip_size();
     let prober = Prober::start(probes, run.clock, run.rows.clone())?;
-    let tally = run.tally.clone();
     let result = run.errand(whole, |errand| match dns::run(&plan, errand) {
         Err(DnsError::Interrupted) => Err(CraftError::Interrupted.into()),
         other => other.map_err(anyhow::Error::from),
     });
-    count_probes(&tally, prober.stop(), size);
+    prober.stop();
     result
 }
 

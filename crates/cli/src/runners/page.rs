@@ -1,6 +1,7 @@
 //! Pages in a browser, on the idle line and beside a load.
 
 use super::Run;
+use base::Duration;
 use base::record::Direction;
 use base::words::{Value, Words};
 use live::craft::CraftError;
@@ -9,10 +10,12 @@ use std::path::PathBuf;
 
 pub fn run(run: Run) -> anyhow::Result<()> {
     let plan = plan(&run)?;
-    page::run(&plan, run.clock, &run.rows, run.watch).map_err(|e| match e {
-        // As itself, so that an interruption is known for one.
-        PageError::Craft(e @ CraftError::Interrupted) => e.into(),
-        other => other.into(),
+    run.errand(Duration::ZERO, |errand| {
+        page::run(&plan, errand).map_err(|e| match e {
+            // As itself, so that an interruption is known for one.
+            PageError::Craft(e @ CraftError::Interrupted) => anyhow::Error::from(e),
+            other => other.into(),
+        })
     })
 }
 
@@ -29,7 +32,6 @@ fn plan(run: &Run) -> anyhow::Result<Plan> {
         _ => None,
     });
     Ok(Plan {
-        peer: run.plan.peer.clone(),
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
         urls,

@@ -3,6 +3,7 @@
 mod boxes;
 mod check;
 mod collapse;
+mod counted;
 mod doubles;
 mod favoured;
 mod names;

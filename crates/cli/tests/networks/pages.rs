@@ -1,5 +1,6 @@
 //! `tailback probe page` over emulated lines, at a site of ours (`bench/site/site.mjs`) that counts the connections it takes.
 
+use crate::counted::off;
 use crate::doubles::site::{self, Site};
 use crate::doubles::{TAILBACK, figure, line, line_of, probe, says, serve};
 use live::emulate::FAR_V4;
@@ -66,7 +67,8 @@ fn pages_of_1_20_and_100_objects_load_over_both_versions_of_http_and_their_conne
         site.trust()
     );
     let before = site.counts(&line);
-    let (answer, _) = probe(&line, &kind);
+    let (answer, bytes, packets) = off(&line, &kind);
+    assert!(bytes < 0.05 && packets < 0.25, "{bytes} {packets}");
     let after = site.counts(&line);
     let mut n = 0;
     for (which, most, protocol) in kinds {
@@ -107,7 +109,8 @@ fn a_page_waits_in_the_queue_that_an_upload_fills_and_the_tables_are_those_of_th
     let (server, _site) = (serve(&line), Site::start(&line));
     let url = url("http", "20");
     let kind = format!("page:url={url},iterations=3,loads=2,settle=3 s");
-    let (answer, _) = probe(&line, &kind);
+    let (answer, bytes, _) = off(&line, &kind);
+    assert!(bytes < 0.03, "{bytes}");
     // The queue holds 256 ms. A page takes two round trips at least, and CUBIC leaves it half full at least.
     assert!(figure(&answer, "loaded_ms") > 256.0, "{answer}");
     let means = table(&answer, "Total load means");

@@ -207,6 +207,7 @@ impl Worker {
             patience: VANISHED_AFTER,
             stop: &self.stop,
         };
+        let mut followed = self.plan.tally.follow(self.plan.peer.server);
         match &self.payload {
             Some(payload) => {
                 // What the exchange before the flow has had acknowledged is no payload.
@@ -215,6 +216,7 @@ impl Worker {
                     .and_then(|i| i.bytes_acked())
                     .unwrap_or(0);
                 pump.send(payload, &mut |now, info| {
+                    followed.count(info);
                     let acked = info.bytes_acked().map(|b| b.saturating_sub(before));
                     let mut row =
                         Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Up);
@@ -226,6 +228,7 @@ impl Worker {
                 })
             }
             None => pump.receive(&mut |now, bytes| {
+                followed.look(stream);
                 let mut row =
                     Flow::about(self.clock.from_mono_ns(now), self.flow(), Direction::Down);
                 row.bytes_received = i64::try_from(bytes).ok();

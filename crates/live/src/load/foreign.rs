@@ -8,6 +8,7 @@
 use super::Peer;
 use super::kernel::{choose_congestion, close_abruptly};
 use crate::clock::{Clock, mono_ns};
+use crate::errand::Tally;
 use base::Duration;
 use base::record::{Delay, Event, Row, Status, Text};
 use measure::control::{GREETING_LEN, Greeting, Request, Response, ResponseReader};
@@ -30,6 +31,8 @@ pub struct ForeignPlan {
     pub interval: Duration,
     /// How many may be under way at once.
     pub at_once: usize,
+    /// Where connections are counted.
+    pub tally: Tally,
 }
 
 /// Running probes. Dropping it stops them.
@@ -186,7 +189,7 @@ impl Prober {
                         kept.push(u)
                     }
                     Step::Wait => self.lost(u),
-                    Step::Done => close_abruptly(&u.stream),
+                    Step::Done => self.close(&u),
                     Step::Failed(why) => {
                         self.complain(&why);
                         self.lost(u);
@@ -195,8 +198,8 @@ impl Prober {
             }
             under = kept;
         }
-        for u in under {
-            close_abruptly(&u.stream);
+        for u in &under {
+            self.close(u);
         }
     }
 
@@ -320,6 +323,11 @@ impl Prober {
                 self.write(&self.request, u.seq, sent, None, None, Status::Lost)
             }
         }
+        self.close(&u);
+    }
+
+    fn close(&self, u: &Under) {
+        self.plan.tally.connection(&u.stream);
         close_abruptly(&u.stream);
     }
 

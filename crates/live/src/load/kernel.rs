@@ -16,6 +16,7 @@ pub struct TcpInfo {
 }
 
 // Byte offsets in struct tcp_info, include/uapi/linux/tcp.h.
+const OPTIONS: usize = 5;
 const SND_MSS: usize = 16;
 const RTT_US: usize = 68;
 const RTTVAR_US: usize = 72;
@@ -33,6 +34,8 @@ const RWND_LIMITED_US: usize = 176;
 const SNDBUF_LIMITED_US: usize = 184;
 const DELIVERED: usize = 192;
 const BYTES_SENT: usize = 200;
+/// Of the options, that both ends stamp their packets.
+const OPTION_TIMESTAMPS: u8 = 1;
 /// TCP_INFINITE_SSTHRESH, include/net/tcp.h.
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
@@ -75,6 +78,15 @@ impl TcpInfo {
     /// Bytes acknowledged since the connection began, handshakes of ours included.
     pub fn bytes_acked(&self) -> Option<u64> {
         self.u64(BYTES_ACKED)
+    }
+
+    /// TCP's header on packets of this connection, without acknowledgements of what came out of order.
+    pub fn header_bytes(&self) -> u64 {
+        let options: [u8; 1] = self.bytes(OPTIONS).unwrap_or_default();
+        match options[0] & OPTION_TIMESTAMPS {
+            0 => 20,
+            _ => 32,
+        }
     }
 
     /// Packets of both directions since the connection began, and the bytes that they carried, repeats of ours included.

@@ -16,6 +16,7 @@ pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
 
 use crate::clock::{Clock, mono_ns};
+use crate::errand::Tally;
 use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Duration};
 use flow::{Done, Meter, Worker};
@@ -53,6 +54,8 @@ pub struct LoadPlan {
     pub sample: Duration,
     /// Datagrams at this rate of whole IP packets, shared by the flows, instead of TCP.
     pub udp_rate: Option<BitsPerSec>,
+    /// Where what passes is counted: connections and their reports, not datagrams.
+    pub tally: Tally,
 }
 
 /// Why there is no load, or no more of it.
@@ -403,8 +406,9 @@ impl Stopped {
             let request = Request::Report {
                 session: self.session,
             };
-            let (response, _) = peer.ask(&stream, &request, &AtomicBool::new(false))?;
-            match response {
+            let answer = peer.ask(&stream, &request, &AtomicBool::new(false));
+            self.plan.tally.connection(&stream);
+            match answer?.0 {
                 Response::Report(flows) => Ok(flows),
                 _ => Err(LoadError::Protocol {
                     server: peer.server,
@@ -442,6 +446,7 @@ impl Stopped {
         };
         for report in &reports {
             self.write_report(report, ahead_ns);
+            self.count_last(report);
         }
         let held = |limits: &Limits, flow| self.write_limits(limits, flow);
         for d in &self.done {
@@ -516,6 +521,15 @@ impl Stopped {
                 Detail::Receiver | Detail::Datagrams(_) => row.bytes_received = bytes,
             }
             let _ = self.rows.send(Row::Flow(row));
+        }
+    }
+
+    /// Of a download that was reset, what its sender had in flight still came.
+    fn count_last(&self, report: &FlowReport) {
+        let last = report.samples.last().map(|s| s.detail);
+        if let (Direction::Down, Some(Detail::Sender(state))) = (report.direction, last) {
+            let followed = self.plan.tally.follow(self.plan.peer.server);
+            followed.still_coming(state.cwnd_bytes, state.mss_bytes);
         }
     }
 

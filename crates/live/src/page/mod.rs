@@ -10,32 +10,27 @@ mod visit;
 
 pub use browser::BrowserError;
 
-use crate::clock::Clock;
-use crate::craft::{CraftError, Progress, Watch};
-use crate::load::{Load, LoadPlan, Peer};
-use crate::probe::{ProbeError, ProbePlan, Prober};
-use crate::traffic::TrafficMonitor;
-use base::noted::Noted;
+use crate::craft::CraftError;
+use crate::errand::{Errand, REPORTS_WITHIN, Stage, TICK};
+use crate::load::Load;
+use crate::probe::ProbeError;
 use base::noted::page::{PageEnd, PageLoad, PageNote};
-use base::record::{Direction, Row};
+use base::record::Direction;
 use base::{Bytes, Duration};
 use browser::{Browser, Options};
-use measure::wire::Key;
+use netlog::Passed;
 use std::path::PathBuf;
-use std::sync::mpsc::Sender;
 use visit::Visit;
 
-const TICK: Duration = Duration::from_millis(100);
-/// Own probes of the session.
-const SESSION: Duration = Duration::from_millis(100);
+/// A load ends by itself, at the latest.
+const LONGEST: Duration = Duration::from_secs(3600);
 /// A load in which nothing moved for so long fills no line.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// What to load, how often, and beside what.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub peer: Peer,
-    /// Of the load's payload and of what the pages bring.
+    /// Of whole IP packets, both directions together; those of pages as far as the browser tells of them.
     pub budget: Bytes,
     /// The one that leads to the server where not given.
     pub interface: Option<String>,
@@ -70,40 +65,18 @@ pub enum PageError {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<(), PageError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), PageError> {
     let options = Options {
         path: browser::find(plan.browser.as_deref())?,
         trust: plan.trust.clone(),
     };
-    let peer = &plan.peer;
-    let traffic = TrafficMonitor::start(
-        plan.interface.as_deref(),
-        peer.server,
-        TICK,
-        clock,
-        rows.clone(),
-    )
-    .map_err(CraftError::from)?;
-    let probes = ProbePlan {
-        interval: SESSION,
-        shortest_interval: SESSION,
-        key: peer.key.as_deref().map(Key::new),
-        ..ProbePlan::new(peer.server)
-    };
-    let prober = Prober::start(probes, clock, rows.clone())?;
+    let traffic = errand.traffic(plan.interface.as_deref())?;
+    let prober = errand.session()?;
     let mut run = Run {
         plan,
-        clock,
-        rows,
-        watch,
+        errand,
         options,
-        spent: Bytes::ZERO,
-        next_flow: 0,
+        counted: Passed::default(),
         said: String::new(),
     };
     let result = run.iterations();
@@ -112,20 +85,17 @@ pub fn run(
     result
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    watch: &'a mut dyn Watch,
+    errand: &'a mut Errand<'b>,
     options: Options,
-    /// Of iterations that are over.
-    spent: Bytes,
-    next_flow: i64,
+    /// What is in the tally of all that the browser of this iteration did.
+    counted: Passed,
     /// How the latest load ended, for the live view.
     said: String,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn iterations(&mut self) -> Result<(), PageError> {
         let mut before = false;
         for iteration in 1..=self.plan.iterations {
@@ -133,7 +103,6 @@ impl Run<'_> {
             if iteration > 1 && (before || !beside) {
                 self.rest(iteration, &[])?;
             }
-            let began = self.spent;
             let loads = if beside { self.fill()? } else { Vec::new() };
             let settled = if beside {
                 self.rest(iteration, &loads)
@@ -141,13 +110,11 @@ impl Run<'_> {
                 Ok(())
             };
             let went = settled.and_then(|()| self.iteration(iteration, &loads));
-            let moved: u64 = loads.iter().map(|l| l.progress().bytes).sum();
             let stopped: Vec<_> = loads.into_iter().map(Load::stop).collect();
             for s in stopped {
-                s.collect(Duration::from_secs(10));
+                s.collect(REPORTS_WITHIN);
             }
-            let (pages, any) = went?;
-            self.spent = began + Bytes::new(moved) + pages;
+            let any = went?;
             if iteration == 1 && !any {
                 self.cut(
                     iteration,
@@ -155,7 +122,7 @@ impl Run<'_> {
                 );
                 return Ok(());
             }
-            if self.spent >= self.plan.budget && iteration < self.plan.iterations {
+            if self.errand.tally.bytes() >= self.plan.budget && iteration < self.plan.iterations {
                 let why = format!(
                     "the budget of {:.3} is spent: give a larger --budget",
                     self.plan.budget
@@ -177,55 +144,37 @@ impl Run<'_> {
     }
 
     fn note(&self, subject: &str, note: &PageNote) {
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self
-            .rows
-            .send(note.event(self.clock.unix_ns(), subject).into());
+        self.errand.note(note, subject);
     }
 
     /// Fills the line.
     fn fill(&mut self) -> Result<Vec<Load>, CraftError> {
-        let mut loads = Vec::new();
-        for &direction in &self.plan.directions {
-            let plan = LoadPlan {
-                peer: self.plan.peer.clone(),
-                direction,
-                flows: self.plan.flows,
-                first_flow: self.next_flow,
-                congestion: None,
-                duration: Duration::from_secs(3600),
-                sample: TICK,
-                udp_rate: None,
-            };
-            loads.push(Load::start(plan, self.clock, self.rows.clone())?);
-            self.next_flow += i64::from(self.plan.flows);
-        }
-        Ok(loads)
+        let flows = self.plan.flows;
+        let ways = self.plan.directions.iter();
+        ways.map(|&way| self.errand.load(way, flows, LONGEST))
+            .collect()
     }
 
     /// Why the load no longer fills the line, or may not.
-    fn ended(&self, loads: &[Load], pages: Bytes) -> Option<String> {
-        let states = loads.iter().map(Load::progress);
-        let mut moved = self.spent + pages;
-        for state in states {
-            if state.alive == 0 || state.still_for >= STUCK {
-                return Some("the load beside it ended by itself".into());
-            }
-            moved += Bytes::new(state.bytes);
+    fn ended(&self, loads: &[Load]) -> Option<String> {
+        let mut states = loads.iter().map(Load::progress);
+        if states.any(|s| s.alive == 0 || s.still_for >= STUCK) {
+            return Some("the load beside it ended by itself".into());
         }
-        (moved >= self.plan.budget).then(|| {
+        let spent = self.errand.tally.bytes();
+        (spent >= self.plan.budget).then(|| {
             format!(
-                "{moved:.3} were sent, which is the budget: give a larger --budget, or a shorter settle and fewer loads"
+                "{spent:.3} were sent, which is the budget: give a larger --budget, or a shorter settle and fewer loads"
             )
         })
     }
 
     fn rest(&mut self, iteration: u32, loads: &[Load]) -> Result<(), PageError> {
-        let began = self.clock.now();
+        let began = self.errand.clock.now();
         let whole = self.plan.settle;
         loop {
-            let elapsed = self.clock.now() - began;
-            if elapsed >= whole || self.ended(loads, Bytes::ZERO).is_some() {
+            let elapsed = self.errand.clock.now() - began;
+            if elapsed >= whole || self.ended(loads).is_some() {
                 return Ok(());
             }
             let (stage, note) = match loads.first().and_then(|l| l.progress().rate) {
@@ -240,29 +189,34 @@ impl Run<'_> {
 
     fn tick(
         &mut self,
-        stage: &str,
+        name: &str,
         iteration: u32,
         elapsed: Duration,
         whole: Duration,
         note: String,
     ) -> Result<(), CraftError> {
-        self.watch.progress(&Progress {
-            stage,
+        self.errand.go_on(Stage {
+            name,
             number: iteration as usize,
             elapsed,
             whole,
-            spent: self.spent,
             note,
-        });
-        if self.watch.interrupted() {
-            return Err(CraftError::Interrupted);
-        }
-        Ok(())
+        })
     }
 
-    /// What its pages brought, and whether any did.
-    fn iteration(&mut self, iteration: u32, loads: &[Load]) -> Result<(Bytes, bool), PageError> {
+    /// Whole packets of the browser since the last time; of a page at first only what it brought.
+    fn count(&mut self, now: Passed) {
+        let packets = now.packets.saturating_sub(self.counted.packets);
+        let bytes = now.bytes.saturating_sub(self.counted.bytes);
+        self.errand.tally.add(packets, Bytes::new(bytes));
+        self.counted.packets += packets;
+        self.counted.bytes += bytes;
+    }
+
+    /// Whether any page has loaded.
+    fn iteration(&mut self, iteration: u32, loads: &[Load]) -> Result<bool, PageError> {
         let mut browser = Browser::start(&self.options)?;
+        self.counted = Passed::default();
         if iteration == 1 {
             let product = browser.product.clone();
             self.note("", &PageNote::Browser { product });
@@ -273,11 +227,13 @@ impl Run<'_> {
         let mut visits: Vec<(String, u32, Visit)> = Vec::new();
         let result = self.visits(iteration, loads, &mut browser, &mut visits);
         let log = browser.close().and_then(netlog::read);
-        let (mut pages, mut any) = (Bytes::ZERO, false);
+        if let Some(log) = &log {
+            self.count(log.passed);
+        }
+        let mut any = false;
         for (url, number, mut v) in visits {
             if let PageEnd::Loaded(loaded) = &mut v.end {
                 any = true;
-                pages += Bytes::new(loaded.bytes);
                 if let Some(log) = &log {
                     let ms = |t: i64| t as f64 * 1e-6;
                     // The log's times are cut to whole milliseconds.
@@ -292,14 +248,14 @@ impl Run<'_> {
                 iteration,
                 number,
                 loaded: !loads.is_empty(),
-                began_ns: self.clock.from_mono_ns(v.began_ns),
-                ended_ns: self.clock.from_mono_ns(v.ended_ns),
+                began_ns: self.errand.clock.from_mono_ns(v.began_ns),
+                ended_ns: self.errand.clock.from_mono_ns(v.ended_ns),
                 end: v.end,
             };
             self.note(&url, &PageNote::Load(load));
         }
         result?;
-        Ok((pages, any))
+        Ok(any)
     }
 
     fn visits(
@@ -310,26 +266,25 @@ impl Run<'_> {
         visits: &mut Vec<(String, u32, Visit)>,
     ) -> Result<(), PageError> {
         let plan = self.plan;
-        let began = self.clock.now();
+        let began = self.errand.clock.now();
         let whole = f64::from(plan.loads) * plan.urls.len() as f64;
-        let mut pages = Bytes::ZERO;
         for number in 1..=plan.loads {
             for url in &plan.urls {
                 let stage = if loads.is_empty() { "idle" } else { "loaded" };
-                let elapsed = self.clock.now() - began;
+                let elapsed = self.errand.clock.now() - began;
                 // As long as those before it took.
                 let share = whole / (visits.len() as f64).max(1.0);
                 let all = Duration::from_secs_f64(elapsed.as_secs_f64() * share);
                 let note = format!("{} of {whole} {}", visits.len() + 1, self.said);
-                let mut ended = self.ended(loads, pages);
+                let mut ended = self.ended(loads);
                 let mut stopped = None;
                 let mut going_on = || {
-                    let now = self.clock.now() - began;
+                    let now = self.errand.clock.now() - began;
                     if let Err(e) = self.tick(stage, iteration, now, all.max(now), note.clone()) {
                         stopped = Some(e);
                     }
                     if ended.is_none() {
-                        ended = self.ended(loads, pages);
+                        ended = self.ended(loads);
                     }
                     stopped.is_none() && ended.is_none()
                 };
@@ -344,7 +299,8 @@ impl Run<'_> {
                 };
                 self.said = match &visit.end {
                     PageEnd::Loaded(l) => {
-                        pages += Bytes::new(l.bytes);
+                        let brought = Passed::of_object(l.bytes);
+                        self.count(self.counted + brought);
                         format!("{:.0} ms", l.load_ms)
                     }
                     PageEnd::Redirected { .. } => "redirected".into(),

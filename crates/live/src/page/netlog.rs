@@ -1,4 +1,5 @@
-//! The browser's own log of its network: which connections came about, used or not, and which names it looked up.
+//! The browser's own log of its network: which connections came about, used or not, which names it looked up, and how much
+//! passed.
 //!
 //! The format is that of `net/log/` in Chromium's sources: a line of constants, which name the numbers of the events, then
 //! one event a line. Its times are milliseconds of CLOCK_MONOTONIC.
@@ -6,6 +7,7 @@
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Add;
 
 /// What a log tells of one connection or lookup.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +18,57 @@ pub enum Seen {
     LookedUp { host: String, took_ms: f64 },
 }
 
-/// With the time at which it was begun, ms of the monotonic clock.
-pub type Log = Vec<(f64, Seen)>;
+/// What a log tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// With the time at which it was begun, ms of the monotonic clock.
+    pub seen: Vec<(f64, Seen)>,
+    pub passed: Passed,
+}
+
+/// Whole IP packets of all that the browser did, both directions together. It tells of bytes that its sockets sent and
+/// received; how many packets took them is reckoned: full ones, each second one that was received acknowledged, seven to
+/// begin and end a connection. Names looked up by the system's own resolver are not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+impl Add for Passed {
+    type Output = Passed;
+
+    fn add(self, other: Passed) -> Passed {
+        Passed {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+impl Passed {
+    /// Payload of a full packet: 1500 bytes without the headers of IPv4 and of TCP with timestamps.
+    const FULL: u64 = 1448;
+    /// TCP's header with timestamps.
+    const TCP: u64 = 32;
+
+    fn count(&mut self, packets: u64, header: u64, payload: u64) {
+        self.packets += packets;
+        self.bytes += payload + packets * header;
+    }
+
+    /// What so much took, with nothing known of its connection.
+    pub fn of_object(bytes: u64) -> Passed {
+        let mut passed = Passed::default();
+        passed.received(bytes, 20);
+        passed
+    }
+
+    fn received(&mut self, bytes: u64, ip: u64) {
+        let packets = bytes.div_ceil(Passed::FULL);
+        self.count(packets + packets.div_ceil(2), ip + Passed::TCP, bytes);
+    }
+}
 
 #[derive(Deserialize)]
 struct Head {
@@ -46,6 +97,7 @@ struct Source {
 struct Params {
     host: Option<String>,
     remote_address: Option<String>,
+    byte_count: Option<u64>,
 }
 
 const BEGIN: u32 = 1;
@@ -60,7 +112,16 @@ pub fn read(log: impl Read) -> Option<Log> {
     let number = |name: &str| head.constants.types.get(name).copied();
     let (connect, lookup) = (number("TCP_CONNECT")?, number("HOST_RESOLVER_MANAGER_JOB")?);
     let quic = number("QUIC_SESSION");
-    let mut seen = Log::new();
+    let [tcp_out, tcp_in, udp_out, udp_in] = [
+        "SOCKET_BYTES_SENT",
+        "SOCKET_BYTES_RECEIVED",
+        "UDP_BYTES_SENT",
+        "UDP_BYTES_RECEIVED",
+    ]
+    .map(number);
+    let mut log = Log::default();
+    // Of sockets, the length of IP's header.
+    let mut headers: BTreeMap<u64, u64> = BTreeMap::new();
     let mut begun: BTreeMap<(u32, u64), (f64, Option<String>)> = BTreeMap::new();
     for line in lines {
         // The last one has the end of the list behind it.
@@ -70,7 +131,21 @@ pub fn read(log: impl Read) -> Option<Log> {
         else {
             continue;
         };
-        let known = [Some(connect), Some(lookup), quic].contains(&Some(entry.kind));
+        let kind = Some(entry.kind);
+        if let Some(n) = entry.params.as_ref().and_then(|p| p.byte_count) {
+            let ip = headers.get(&entry.source.id).copied().unwrap_or(20);
+            let passed = &mut log.passed;
+            match kind {
+                _ if kind == tcp_in => passed.received(n, ip),
+                _ if kind == tcp_out => {
+                    passed.count(n.div_ceil(Passed::FULL), ip + Passed::TCP, n);
+                }
+                _ if kind == udp_in || kind == udp_out => passed.count(1, ip + 8, n),
+                _ => {}
+            }
+            continue;
+        }
+        let known = [Some(connect), Some(lookup), quic].contains(&kind);
         let (true, Ok(t_ms)) = (known, entry.time.parse::<f64>()) else {
             continue;
         };
@@ -80,7 +155,7 @@ pub fn read(log: impl Read) -> Option<Log> {
             BEGIN if Some(entry.kind) == quic => {
                 if let Some(host) = params.and_then(|p| p.host) {
                     let to = host_of(&host).to_owned();
-                    seen.push((t_ms, Seen::Opened { to }));
+                    log.seen.push((t_ms, Seen::Opened { to }));
                 }
             }
             BEGIN => {
@@ -97,16 +172,21 @@ pub fn read(log: impl Read) -> Option<Log> {
                     },
                     _ => match params.and_then(|p| p.remote_address) {
                         // One that failed has no address.
-                        Some(to) if entry.kind == connect => Seen::Opened { to },
+                        Some(to) if entry.kind == connect => {
+                            let ip = if to.starts_with('[') { 40 } else { 20 };
+                            headers.insert(entry.source.id, ip);
+                            log.passed.count(7, ip + Passed::TCP, 0);
+                            Seen::Opened { to }
+                        }
                         _ => continue,
                     },
                 };
-                seen.push((from, what));
+                log.seen.push((from, what));
             }
             _ => {}
         }
     }
-    Some(seen)
+    Some(log)
 }
 
 /// Of `https://host:port` the host.
@@ -129,7 +209,8 @@ pub fn within(
     hosts: &BTreeSet<String>,
 ) -> (u32, u32, Option<f64>) {
     let (mut opened, mut lookups, mut longest) = (0, 0, None::<f64>);
-    for (_, seen) in log.iter().filter(|(t, _)| (from_ms..=to_ms).contains(t)) {
+    let during = |(t, _): &&(f64, Seen)| (from_ms..=to_ms).contains(t);
+    for (_, seen) in log.seen.iter().filter(during) {
         match seen {
             Seen::Opened { to } if remotes.contains(to) || hosts.contains(to) => opened += 1,
             Seen::LookedUp { host, took_ms } if hosts.contains(host) => {
@@ -147,7 +228,7 @@ mod tests {
     use super::*;
 
     /// As Chromium 156 writes it, all but what is read left out.
-    const LOG: &str = r#"{"constants":{"logEventTypes":{"HOST_RESOLVER_MANAGER_JOB":12,"QUIC_SESSION":300,"TCP_CONNECT":51}},
+    const LOG: &str = r#"{"constants":{"logEventTypes":{"HOST_RESOLVER_MANAGER_JOB":12,"QUIC_SESSION":300,"TCP_CONNECT":51,"SOCKET_BYTES_SENT":84,"SOCKET_BYTES_RECEIVED":86,"UDP_BYTES_SENT":99}},
 "events": [
 {"params":{"host":"http://www.site.test"},"phase":1,"source":{"id":7,"start_time":"100","type":14},"time":"100","type":12},
 {"phase":2,"source":{"id":7,"start_time":"100","type":14},"time":"130","type":12},
@@ -155,6 +236,9 @@ mod tests {
 {"params":{"net_error":-102},"phase":2,"source":{"id":8,"start_time":"131","type":10},"time":"131","type":51},
 {"params":{"address_list":["127.0.0.1:80"]},"phase":1,"source":{"id":9,"start_time":"132","type":10},"time":"132","type":51},
 {"params":{"local_address":"127.0.0.1:4","remote_address":"127.0.0.1:80"},"phase":2,"source":{"id":9,"start_time":"132","type":10},"time":"133","type":51},
+{"params":{"byte_count":37},"phase":0,"source":{"id":7,"start_time":"100","type":24},"time":"101","type":99},
+{"params":{"byte_count":500},"phase":0,"source":{"id":9,"start_time":"132","type":10},"time":"134","type":84},
+{"params":{"byte_count":3000},"phase":0,"source":{"id":9,"start_time":"132","type":10},"time":"135","type":86},
 {"params":{"host":"www.site.test","port":443},"phase":1,"source":{"id":10,"start_time":"140","type":9},"time":"140","type":300},
 {"params":{"local_address":"127.0.0.1:5","remote_address":"192.0.2.9:80"},"phase":2,"source":{"id":11,"start_time":"141","type":10},"time":"141","type":51}],
 "polledData": [{"spdySessionInfo":[]}]
@@ -165,8 +249,14 @@ mod tests {
     fn connections_that_came_about_and_lookups_are_counted_and_failures_are_not() {
         let log = read(LOG.as_bytes()).expect("a log");
         let opened = |to: &str| Seen::Opened { to: to.into() };
+        // A datagram; seven packets of the connection; one out; three in, and two acknowledgements.
+        let passed = Passed {
+            packets: 1 + 7 + 1 + 5,
+            bytes: (37 + 28) + 7 * 52 + (500 + 52) + (3000 + 5 * 52),
+        };
+        assert_eq!(log.passed, passed);
         assert_eq!(
-            log,
+            log.seen,
             [
                 (
                     100.0,
@@ -200,7 +290,7 @@ mod tests {
     #[test]
     fn a_log_that_was_cut_counts_as_far_as_it_goes_and_one_of_another_kind_not_at_all() {
         let cut = &LOG[..LOG.find("\"remote_address\"").expect("it is there")];
-        assert_eq!(read(cut.as_bytes()).expect("a log").len(), 1);
+        assert_eq!(read(cut.as_bytes()).expect("a log").seen.len(), 1);
         assert_eq!(read(&b"{}"[..]), None);
         assert_eq!(read(&b""[..]), None);
     }

@@ -12,39 +12,33 @@ mod tracer;
 pub use gateway::{Gateway, towards};
 
 use crate::clock::Clock;
-use crate::craft::{CraftError, Progress, Watch};
-use crate::load::{ForeignPlan, ForeignProbe, Load, LoadPlan, Peer};
-use crate::probe::{ProbeError, ProbePlan, Prober};
-use crate::traffic::TrafficMonitor;
-use base::record::{Direction, Event, Row};
+use crate::craft::CraftError;
+use crate::errand::{Errand, ErrandError, REPORTS_WITHIN, Stage, TICK};
+use crate::load::{ForeignPlan, ForeignProbe, Load};
+use crate::probe::Prober;
+use base::record::Direction;
 use base::{Bytes, Duration, Time};
-use measure::wire::Key;
 use serde_json::{Value, json};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tracer::{End, Tracer};
 
-const TICK: Duration = Duration::from_millis(100);
 /// How many hops more are tried at once: the server's kernel answers few that come too far.
 const MORE: usize = 3;
 /// How long those who are tried the first time may take.
 const FIRST: Duration = Duration::from_secs(1);
 /// Hops in a row that say nothing, after which none is expected to.
 const SILENT: usize = 6;
-/// Own probes of the session: a tenth of a second shows what a load does, and costs 20 kbit/s.
-const SESSION: Duration = Duration::from_millis(100);
 /// Queues have drained when the round trip is as at rest, or by then.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// What to trace, and under which load.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    pub peer: Peer,
-    /// Shared by the loads.
+    /// Shared by the loads; of whole IP packets, both directions together.
     pub budget: Bytes,
     /// The one that leads to the server where not given.
     pub interface: Option<String>,
@@ -58,48 +52,21 @@ pub struct Plan {
     pub flows: u32,
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum PathError {
-    #[error(transparent)]
-    Craft(#[from] CraftError),
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-}
-
 /// Traces until all phases are over. Runs in the calling thread's network namespace.
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(
-    plan: &Plan,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<(), PathError> {
-    let peer = &plan.peer;
-    let traffic = TrafficMonitor::start(
-        plan.interface.as_deref(),
-        peer.server,
-        TICK,
-        clock,
-        rows.clone(),
-    )
-    .map_err(CraftError::from)?;
-    let mut run = Run {
-        plan,
-        clock,
-        rows,
-        watch,
-        spent: Bytes::ZERO,
-        next_flow: 0,
-    };
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
+    let traffic = errand.traffic(plan.interface.as_deref())?;
+    let server = errand.peer.server.ip().to_canonical();
+    let mut run = Run { plan, errand };
     // The server agrees before anything is sent towards it that it could mind.
     let agreed = match plan.directions.is_empty() {
         true => None,
         false => Some(run.agree()?),
     };
-    let server = peer.server.ip().to_canonical();
-    let mut tracer = Tracer::open(server, plan.hops, clock, rows.clone())
+    let (clock, rows) = (run.errand.clock, run.errand.rows.clone());
+    let mut tracer = Tracer::open(server, plan.hops, clock, rows, run.errand.tally.clone())
         .map_err(CraftError::socket("trace the route"))?;
     let found = run.discover(&mut tracer);
     let rounds = Rounds::start(tracer, plan.interval, clock)
@@ -117,13 +84,9 @@ pub fn run(
     Ok(failed.map_err(CraftError::socket("send towards the hops"))?)
 }
 
-struct Run<'a> {
+struct Run<'a, 'b> {
     plan: &'a Plan,
-    clock: Clock,
-    rows: &'a Sender<Row>,
-    watch: &'a mut dyn Watch,
-    spent: Bytes,
-    next_flow: i64,
+    errand: &'a mut Errand<'b>,
 }
 
 /// Probes of a server that has agreed to them.
@@ -132,74 +95,50 @@ struct Agreed {
     foreign: ForeignProbe,
 }
 
-impl Run<'_> {
-    fn agree(&self) -> Result<Agreed, PathError> {
-        let peer = &self.plan.peer;
-        let prober = Prober::start(
-            ProbePlan {
-                interval: SESSION,
-                shortest_interval: SESSION,
-                key: peer.key.as_deref().map(Key::new),
-                ..ProbePlan::new(peer.server)
-            },
-            self.clock,
-            self.rows.clone(),
-        )?;
+impl Run<'_, '_> {
+    fn agree(&self) -> Result<Agreed, ErrandError> {
+        let prober = self.errand.session()?;
         let foreign = ForeignPlan {
-            peer: peer.clone(),
+            peer: self.errand.peer.clone(),
             interval: self.plan.interval,
             at_once: 8,
+            tally: self.errand.tally.clone(),
         };
-        let foreign = ForeignProbe::start(foreign, self.clock, self.rows.clone())
+        let foreign = ForeignProbe::start(foreign, self.errand.clock, self.errand.rows.clone())
             .map_err(CraftError::socket("start fresh connections"))?;
         Ok(Agreed { prober, foreign })
     }
 
     fn tick(
         &mut self,
-        stage: &str,
+        name: &str,
         elapsed: Duration,
         whole: Duration,
         note: String,
     ) -> Result<(), CraftError> {
-        self.watch.progress(&Progress {
-            stage,
+        self.errand.go_on(Stage {
+            name,
             number: 1,
             elapsed,
             whole,
-            spent: self.spent,
             note,
-        });
-        if self.watch.interrupted() {
-            return Err(CraftError::Interrupted);
-        }
+        })?;
         std::thread::sleep(TICK.to_std());
         Ok(())
     }
 
-    fn event(&self, kind: &str, subject: &str, detail: &str) {
-        let event = Event {
-            t_ns: self.clock.unix_ns(),
-            kind: kind.into(),
-            subject: subject.into(),
-            detail: detail.into(),
-        };
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self.rows.send(event.into());
-    }
-
     /// Who stands on the way: a few hops more each time until the server answers, or nobody does any more.
-    fn discover(&mut self, tracer: &mut Tracer) -> Result<(), PathError> {
+    fn discover(&mut self, tracer: &mut Tracer) -> Result<(), ErrandError> {
         let most = self.plan.hops;
         let mut tried = 0;
         while tracer.last().is_none() && tried < most && tried < tracer.farthest() + SILENT {
             tried = (tried + MORE).min(most);
-            let began = self.clock.now();
+            let began = self.errand.clock.now();
             tracer
                 .round(tried)
                 .map_err(CraftError::socket("send towards the hops"))?;
             tracer.listen(FIRST, true);
-            let took = self.clock.now() - began;
+            let took = self.errand.clock.now() - began;
             self.tick(
                 "finding the hops",
                 took,
@@ -210,43 +149,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn phases(&mut self, rounds: &Rounds, agreed: Option<&Agreed>) -> Result<(), PathError> {
+    fn phases(&mut self, rounds: &Rounds, agreed: Option<&Agreed>) -> Result<(), ErrandError> {
         self.phase("idle", self.plan.idle, None, rounds, agreed)?;
         let rest = rounds.round_trip();
         let ways = self.plan.directions.clone();
         let share = Bytes::new(self.plan.budget.get() / ways.len().max(1) as u64);
         for direction in ways {
-            let load = Load::start(
-                LoadPlan {
-                    peer: self.plan.peer.clone(),
-                    direction,
-                    flows: self.plan.flows,
-                    first_flow: self.next_flow,
-                    congestion: None,
-                    duration: self.plan.load + self.plan.load,
-                    sample: TICK,
-                    udp_rate: None,
-                },
-                self.clock,
-                self.rows.clone(),
-            )
-            .map_err(CraftError::from)?;
-            self.next_flow += i64::from(self.plan.flows);
+            let most = self.plan.load + self.plan.load;
+            let load = self.errand.load(direction, self.plan.flows, most)?;
             let word = direction.word();
-            let before = self.spent;
             let bounds = Some((&load, share));
             let went = self.phase(word, self.plan.load, bounds, rounds, agreed);
-            let moved = Bytes::new(load.progress().bytes);
             let stopped = load.stop();
-            self.spent = before + moved;
             let drained = went.and_then(|()| self.drain(rounds, rest));
-            stopped.collect(Duration::from_secs(10));
+            stopped.collect(REPORTS_WITHIN);
             drained?;
         }
         Ok(())
     }
 
-    /// With a load: until it has moved as much as it may.
+    /// With a load: until as much was put on the line as may be.
     fn phase(
         &mut self,
         name: &str,
@@ -254,12 +176,12 @@ impl Run<'_> {
         load: Option<(&Load, Bytes)>,
         rounds: &Rounds,
         agreed: Option<&Agreed>,
-    ) -> Result<(), PathError> {
-        self.event("phase", name, "");
-        let began = self.clock.now();
-        let before = self.spent;
+    ) -> Result<(), ErrandError> {
+        self.errand.event("phase", name, "");
+        let began = self.errand.clock.now();
+        let before = self.errand.tally.bytes();
         let result = loop {
-            let elapsed = self.clock.now() - began;
+            let elapsed = self.errand.clock.now() - began;
             if let Some(Err(e)) = agreed.map(|a| a.prober.health()) {
                 break Err(e.into());
             }
@@ -268,16 +190,14 @@ impl Run<'_> {
                 None => String::new(),
             };
             if let Some((load, most)) = load {
-                let progress = load.progress();
-                self.spent = before + Bytes::new(progress.bytes);
-                if let Some(rate) = progress.rate {
+                if let Some(rate) = load.progress().rate {
                     note += &format!(", {rate:.3}");
                 }
-                if progress.bytes >= most.get() {
+                if self.errand.spent_since(before) >= most {
                     let why = format!(
-                        "the load ended after {elapsed:.2}: it had moved its share of the budget, {most:.3}"
+                        "the load ended after {elapsed:.2}: its share of the budget was spent, {most:.3}"
                     );
-                    self.event("path", "budget", &why);
+                    self.errand.event("path", "budget", &why);
                     break Ok(());
                 }
             }
@@ -288,14 +208,14 @@ impl Run<'_> {
                 break Err(e.into());
             }
         };
-        self.event("phase_end", name, "");
+        self.errand.event("phase_end", name, "");
         result
     }
 
-    fn drain(&mut self, rounds: &Rounds, rest: Option<Duration>) -> Result<(), PathError> {
-        let began = self.clock.now();
+    fn drain(&mut self, rounds: &Rounds, rest: Option<Duration>) -> Result<(), ErrandError> {
+        let began = self.errand.clock.now();
         loop {
-            let elapsed = self.clock.now() - began;
+            let elapsed = self.errand.clock.now() - began;
             let quiet = match (rounds.round_trip_since(began), rest) {
                 (Some(rtt), Some(rest)) => rtt <= rest + rest / 2 + Duration::from_millis(5),
                 _ => false,
@@ -311,11 +231,12 @@ impl Run<'_> {
     fn tell(&self, tracer: &Tracer, server: IpAddr) {
         if let Some(gateway) = gateway::towards(server) {
             let detail = json!({ "address": gateway.address, "interface": gateway.interface });
-            self.event("path", "gateway", &detail.to_string());
+            self.errand.event("path", "gateway", &detail.to_string());
         }
-        self.event("path", "server", &json!({ "address": server }).to_string());
+        self.errand
+            .event("path", "server", &json!({ "address": server }).to_string());
         if let Some(why) = tracer.no_echo() {
-            self.event("path", "no_echo", why);
+            self.errand.event("path", "no_echo", why);
         }
         for (i, hop) in tracer.hops[..tracer.known()].iter().enumerate() {
             let end = match hop.end {
@@ -324,7 +245,8 @@ impl Run<'_> {
                 Some(End::Refuses(kind, code)) => json!({ "icmp_type": kind, "icmp_code": code }),
             };
             let detail = json!({ "addresses": hop.addresses, "end": end });
-            self.event("path", &format!("hop{}", i + 1), &detail.to_string());
+            self.errand
+                .event("path", &format!("hop{}", i + 1), &detail.to_string());
         }
     }
 }

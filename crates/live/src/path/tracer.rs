@@ -6,6 +6,7 @@
 //! the eight bytes that it must (RFC 792), the router's address does.
 
 use crate::clock::Clock;
+use crate::errand::Tally;
 use crate::probe::host::random;
 use crate::probe::wire::{Found, Kind, Wall, Wire};
 use crate::timestamp::Batch;
@@ -81,6 +82,7 @@ pub struct Tracer {
     /// The latest round trip of each hop, and when it ended.
     latest: BTreeMap<usize, (Time, Duration)>,
     targets: Vec<Text>,
+    tally: Tally,
 }
 
 impl Tracer {
@@ -91,6 +93,7 @@ impl Tracer {
         most: usize,
         clock: Clock,
         rows: Sender<Row>,
+        tally: Tally,
     ) -> io::Result<Tracer> {
         let mut wire = Wire::open(Kind::Udp, (server, NOBODY).into(), clock)?;
         wire.listen_to_hops();
@@ -112,6 +115,7 @@ impl Tracer {
             targets: (1..=most)
                 .map(|h| format!("hop{h}").as_str().into())
                 .collect(),
+            tally,
         })
     }
 
@@ -165,6 +169,7 @@ impl Tracer {
         self.wire.set_ttl(hop as u8)?;
         let before = self.clock.now();
         self.wire.send(&payload, Some(number))?;
+        self.tally.datagram(self.wire.remote, LEN);
         let open = Open {
             hop,
             seq,
@@ -202,6 +207,7 @@ impl Tracer {
             icmp::encode(&mut packet, v6, echo.id, self.token, number);
             let before = self.clock.now();
             if echo.wire.send(&packet, Some(number)).is_ok() {
+                self.tally.icmp(echo.wire.remote, icmp::LEN);
                 let open = Open {
                     hop,
                     seq,
@@ -252,6 +258,7 @@ impl Tracer {
         let clock = self.clock;
         let mut heard = Vec::new();
         let (open, token) = (&mut self.open, self.token);
+        let (tally, far) = (&self.tally, self.wire.remote);
         self.wire.look(
             &mut self.batch,
             clock,
@@ -268,6 +275,7 @@ impl Tracer {
                     error,
                     bytes,
                 } => {
+                    tally.icmp_error(far, bytes.len());
                     let word = |at: usize| {
                         let word = bytes.get(at..at + 8)?.first_chunk()?;
                         Some(u64::from_be_bytes(*word))
@@ -335,6 +343,7 @@ impl Tracer {
                 },
             );
             for (number, at, steady) in came {
+                self.tally.icmp(echo.wire.remote, icmp::LEN);
                 if let Some(open) = echo.open.remove(&number) {
                     self.answered(echo.target.clone(), &open, at, steady, false);
                 }

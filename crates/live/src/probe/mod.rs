@@ -12,6 +12,7 @@ pub mod wire;
 pub use error::ProbeError;
 
 use crate::clock::Clock;
+use crate::errand::Tally;
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
@@ -43,6 +44,8 @@ pub struct ProbePlan {
     pub patience: Duration,
     /// Name of the target in the recording.
     pub target: Text,
+    /// Where what is sent and what comes back is counted, trains not.
+    pub tally: Tally,
 }
 
 impl ProbePlan {
@@ -58,6 +61,7 @@ impl ProbePlan {
             tos: 0,
             patience: Duration::from_secs(5),
             target: "udp".into(),
+            tally: Tally::default(),
         }
     }
 
@@ -295,17 +299,19 @@ fn shake_hands(
                 .map_err(|failure| ProbeError::from_failure(failure, server, ask.interval_ns));
         }
         while let Some(len) = handshake.poll_transmit(now, &mut buffer) {
-            if let Err(e) = wire.send(&buffer[..len], None)
-                && let Some(error) = gone(&e, server)
-            {
-                return Err(error);
+            match wire.send(&buffer[..len], None) {
+                Ok(()) => plan.tally.datagram(server, len),
+                Err(e) => gone(&e, server).map_or(Ok(()), Err)?,
             }
         }
         let wait = handshake
             .next_wakeup()
             .map_or(Duration::ZERO, |t| t.saturating_since(now));
         match wire.receive_within(wait.max(Duration::from_millis(1)), &mut buffer) {
-            Ok(len) => handshake.handle_datagram(clock.now(), &buffer[..len]),
+            Ok(len) => {
+                plan.tally.datagram(server, len);
+                handshake.handle_datagram(clock.now(), &buffer[..len]);
+            }
             Err(e) => {
                 if let Some(error) = gone(&e, server) {
                     return Err(error);

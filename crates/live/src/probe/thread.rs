@@ -39,6 +39,8 @@ pub(super) struct Driver {
     /// When the trouble was last seen.
     trouble_at: Time,
     train: Option<RunningTrain>,
+    /// Packets in the plan's tally.
+    counted: u64,
 }
 
 struct RunningTrain {
@@ -88,6 +90,7 @@ impl Driver {
             trouble: None,
             trouble_at: Time::ZERO,
             train: None,
+            counted: 0,
         }
     }
 
@@ -121,7 +124,19 @@ impl Driver {
         self.publish(realtime);
         let len = self.session.close(&mut self.buffer);
         // A courtesy: without it the server forgets us a minute later.
-        let _ = self.wire.send(&self.buffer[..len], None);
+        if self.wire.send(&self.buffer[..len], None).is_ok() {
+            self.plan.tally.datagram(self.plan.server, len);
+        }
+    }
+
+    /// Probes and answers since the last time.
+    fn count(&mut self) {
+        let stats = self.session.stats();
+        let packets = stats.sent + stats.received;
+        let more = packets - self.counted;
+        let size = self.plan.ip_size();
+        self.plan.tally.add(more, Bytes::new(more * size.get()));
+        self.counted = packets;
     }
 
     fn next_wake(&self) -> Time {
@@ -239,6 +254,7 @@ impl Driver {
         }
         // Reading the thread's processor time is one.
         self.system_calls += 1;
+        self.count();
         let mut shared = lock(&self.shared);
         shared.trouble = self.trouble.clone();
         shared.summary = ProbeSummary {

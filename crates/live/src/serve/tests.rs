@@ -1,6 +1,7 @@
 //! Server and load over loopback.
 
 use super::*;
+use crate::errand::Tally;
 use crate::load::{Load, LoadError, LoadOutcome, LoadPlan, Peer};
 use base::record::{Direction, Event, Flow, Row};
 use base::{Bytes, Duration};
@@ -35,6 +36,7 @@ fn plan(server: &Server, direction: Direction) -> LoadPlan {
         duration: Duration::from_secs(10),
         sample: Duration::from_millis(20),
         udp_rate: None,
+        tally: Tally::default(),
     }
 }
 
@@ -577,6 +579,7 @@ fn datagrams_keep_their_rate_and_are_counted_at_both_ends() {
         let plan = LoadPlan {
             // 1 200 bytes of payload are 1 228 on the wire: 1 000 a second in two flows.
             udp_rate: Some(base::BitsPerSec::new(9_824_000)),
+            tally: Tally::default(),
             ..plan(&server, direction)
         };
         let (outcome, flows, events) = run(plan, 400);
@@ -679,6 +682,7 @@ fn fresh_connections_are_timed_and_none_is_sent_when_too_many_wait() {
             },
             interval: Duration::from_millis(10),
             at_once: 2,
+            tally: Tally::default(),
         };
         let probe = ForeignProbe::start(plan, Clock::start(), rows).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(ms));
