@@ -45,6 +45,31 @@ fn a_burst_allowance_is_found_with_its_size_and_both_rates() {
     }
 }
 
+/// `check` called an FQ-CoDel queue too large: it holds seconds of a flood, and nothing of what others send.
+#[test]
+fn a_queue_that_drops_before_it_is_full_is_told_from_one_that_does_not() {
+    for mbit in [1, 5, 20] {
+        for (queue, managed) in [
+            ("codel", true),
+            ("fq_codel", true),
+            ("pie", true),
+            ("fq_pie", true),
+            ("cake", true),
+            ("fifo:packets=20", false),
+            ("fifo:packets=300", false),
+            ("fifo:bytes=100kB", false),
+            ("tbf:rate=500 kbit/s,burst=100kB,limit=60", false),
+        ] {
+            let up = format!("rate = \"{mbit} Mbit/s\"\ndelay = \"10 ms\"\nqueue = \"{queue}\"");
+            let outcome = probe("buffer", &mut bench(&up, Hosts::default()));
+            let said = outcome.says.contains("drops before it is full");
+            assert_eq!(said, managed, "{up}: {}", outcome.says);
+            let (early, ..) = figure(&outcome, "lost_early");
+            assert_eq!(early > 0.0, managed, "{up}: {early}");
+        }
+    }
+}
+
 #[test]
 fn a_queue_that_holds_more_than_was_sent_is_at_least_what_was_seen() {
     let up = "rate = \"1 Mbit/s\"\nqueue = \"fifo:packets=100000\"";

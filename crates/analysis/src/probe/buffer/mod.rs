@@ -19,7 +19,10 @@
 //!
 //! **Units.** Sizes in bytes of whole IP packets, rates of whole IP packets.
 
+mod managed;
 mod own;
+
+pub(super) use managed::is_managed;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
@@ -525,6 +528,17 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         ));
     }
     tell_apart(trains, train, &seen, &mut outcome);
+    if let Some(early) = managed::lost_early(train) {
+        if is_managed(&early) {
+            outcome.says += " It drops before it is full, as a queue that is managed (AQM) does, or a line that loses: it is so long for a flood that never yields, and hardly for others.";
+        }
+        outcome.figures.push(Figured::new(
+            "lost_early",
+            "lost of what came to a queue that was not full",
+            Quantity::Share,
+            early,
+        ));
+    }
     if !seen.full {
         outcome
             .doubts

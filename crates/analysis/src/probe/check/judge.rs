@@ -1,6 +1,7 @@
 //! From what the steps found to what is wrong, and what that means to a person.
 
 use super::super::alert::{Alert, Severity};
+use super::super::buffer as queue;
 use super::super::{dns, ipv6, middlebox};
 use super::{Finding, Part, State};
 use crate::loss;
@@ -376,6 +377,17 @@ fn buffer(part: &Part) -> Finding {
         ms(held),
         significant(rate / 1e6, 3)
     );
+    // A flood that never yields fills what TCP does not.
+    let mut figures = part.outcome.figures.iter();
+    let early = figures.find(|f| f.key == "lost_early");
+    if held > BUFFER_MS && early.is_some_and(|f| queue::is_managed(&f.figure)) {
+        return Finding::unknown(
+            what,
+            format!(
+                "the queue drops before it is full, as one that is managed (AQM) does: a flood that never yields makes it hold {found}, and what uploads and downloads make of it `tailback test` finds"
+            ),
+        );
+    }
     let severity = match held {
         v if v >= VERY_LARGE_BUFFER_MS => Some(Severity::Serious),
         v if v > BUFFER_MS => Some(Severity::Warning),

@@ -114,7 +114,7 @@ fn path(chain: &'static str, rate: f64, queue: &str, hop: f64) -> Cell {
     let waits = phase(line.recorded_as());
     let truths = vec![
         near(&["queue_hop_up"], hop, 0.0),
-        seen(&["queue_up_ms"], waits, 0.1, 1.0),
+        seen(&["queue_up_ms"], waits, 0.1, 0.5 * PACKET_BITS * 1e3 / rate),
         near(&["icmp_favoured_up"], 0.0, 0.0),
     ];
     Cell::link(PATH, line, truths)
@@ -138,11 +138,13 @@ fn nowhere(chain: &'static str, rate: f64, queue: &str) -> Cell {
     Cell::link(PATH, Line::up(rate, queue).chain(chain), vec![truth])
 }
 
-/// BFind: what a load adds in all, which is what the emulator's packets wait.
+/// BFind: what a load adds in all, which is what the emulator's packets wait. Those of the load come when another has just left,
+/// the prober's at any time: half a packet's time is between them.
 fn bfind(rate: f64, queue: &str) -> Cell {
     let line = Line::up(rate, queue);
     let waits = phase(line.recorded_as());
-    Cell::link(PATH, line, vec![seen(&["added_up_ms"], waits, 0.1, 1.0)])
+    let half = 0.5 * PACKET_BITS * 1e3 / rate;
+    Cell::link(PATH, line, vec![seen(&["added_up_ms"], waits, 0.1, half)])
 }
 
 /// Behind fair queueing others' packets wait for the one in transmission and, where four flows of a load are as new as
