@@ -77,11 +77,13 @@ pub struct Pump<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// What of `events` there is within so long, 50 ms at most; [`PEER_DONE`] alone where that is among it.
 pub fn wait(socket: &impl AsFd, events: PollFlags, ns: i64) -> PollFlags {
     let mut fds = [PollFd::new(socket.as_fd(), events)];
     let timeout = TimeSpec::new(0, ns.clamp(0, TICK_NS));
     match ppoll(&mut fds, Some(timeout), None) {
-        Ok(n) if n > 0 => fds[0].revents().unwrap_or(PollFlags::empty()),
+        // What nix has no name for it does not tell, and that is the one flag of ours.
+        Ok(n) if n > 0 => fds[0].revents().unwrap_or(PEER_DONE),
         _ => PollFlags::empty(),
     }
 }

@@ -639,17 +639,31 @@ fn a_source_that_tcp_has_not_let_in_gets_no_datagram() {
             .unwrap();
         let hello = Header { token, seq: HELLO }.encode();
         socket.send_to(&hello, ("127.0.0.1", port)).unwrap();
-        socket.recv_from(&mut [0; 2000]).is_ok()
+        let came = socket.recv_from(&mut [0; 2000]).is_ok();
+        came.then_some(socket)
     };
     assert!(
-        !gets("127.0.0.1", accepted.udp_token ^ 1),
+        gets("127.0.0.1", accepted.udp_token ^ 1).is_none(),
         "a guessed token"
     );
     assert!(
-        !gets("127.0.0.2", accepted.udp_token),
+        gets("127.0.0.2", accepted.udp_token).is_none(),
         "another address than that of the TCP connection"
     );
-    assert!(gets("127.0.0.1", accepted.udp_token));
+    let socket = gets("127.0.0.1", accepted.udp_token).expect("it was let in");
+
+    // Nor does one that has hung up, long before the flow's time is over.
+    crate::load::kernel::close_abruptly(&stream);
+    drop(stream);
+    let began = Instant::now();
+    // Four milliseconds apart while they come.
+    while socket.recv_from(&mut [0; 2000]).is_ok() {
+        assert!(
+            began.elapsed().as_secs() < 3,
+            "datagrams still come although nobody is connected"
+        );
+    }
+
     let refused = Request::Datagrams {
         spec: measure::control::FlowSpec {
             session: measure::control::SessionId([1; 16]),
