@@ -20,7 +20,7 @@ pub struct Budgets {
     pub connections_per_client: u32,
     /// Flows at once.
     pub flows_per_client: u32,
-    /// Longest flow; a longer one is cut to it.
+    /// Longest flow; a longer one is cut to it. What a client may use is bounded by the bytes of an hour.
     pub duration: Duration,
     /// In both directions together.
     pub bytes_per_hour: Bytes,
@@ -32,7 +32,7 @@ impl Default for Budgets {
             clients: 32,
             connections_per_client: 128,
             flows_per_client: 64,
-            duration: Duration::from_secs(180),
+            duration: Duration::from_secs(3600),
             bytes_per_hour: Bytes::new(100_000_000_000),
         }
     }
