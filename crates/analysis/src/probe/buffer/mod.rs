@@ -29,7 +29,7 @@ use super::registry::{How, Spec};
 use super::trains::{self, SCOUT, direction, of_stage, received_rate, waits};
 use crate::answer::Figure;
 use crate::stats;
-use base::program::{MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
+use base::program::{Due, MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
@@ -548,28 +548,47 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         title: "Floods".into(),
         columns: [
             "lasted, s",
-            "sent, Mbit/s",
+            "IP packets sent, Mbit/s",
             "arrived, Mbit/s",
             "lost",
             "full",
         ]
         .map(String::from)
         .into(),
-        rows: of_stage(trains, "flood")
-            .map(|t| {
-                let seen = look(t);
-                vec![
-                    significant(t.facts.program.time().as_secs_f64(), 3),
-                    trains::sent_rate(t).map_or("?".into(), |r| significant(r / 1e6, 3)),
-                    received_rate(t, 0.3).map_or("?".into(), |r| significant(r / 1e6, 3)),
-                    t.lost().to_string(),
-                    seen.map_or("?", |s| if s.full { "yes" } else { "no" })
-                        .into(),
-                ]
-            })
-            .collect(),
+        rows: of_stage(trains, "flood").map(row).collect(),
     });
     outcome
+}
+
+/// A flood without the small datagrams before it; what arrived of it without the time in which the queue filled.
+fn row(train: &Train) -> Vec<String> {
+    let flood = || train.datagrams().filter(|(due, _)| due.step == 1);
+    let bits = |due: &Due| f64::from(due.payload + train.facts.headers) * 8.0;
+    let per_second = |mut at: Vec<(i64, f64)>| {
+        at.sort_unstable_by_key(|a| a.0);
+        let ((first, _), (last, _)) = (at.first()?, at.last()?);
+        let seconds = (last - first) as f64 * 1e-9;
+        (seconds > 0.0).then(|| (seconds, at[1..].iter().map(|a| a.1).sum::<f64>() / seconds))
+    };
+    let sent = per_second(
+        flood()
+            .filter_map(|(d, f)| Some((f.sent_ns?, bits(&d))))
+            .collect(),
+    );
+    let came: Vec<(i64, f64)> = flood()
+        .filter_map(|(d, f)| Some((f.received_ns?, bits(&d))))
+        .collect();
+    let came = per_second(came[came.len() * 3 / 10..].to_vec());
+    let mbps = |rate: Option<(f64, f64)>| rate.map_or("?".into(), |r| significant(r.1 / 1e6, 3));
+    vec![
+        sent.map_or("?".into(), |s| significant(s.0, 3)),
+        mbps(sent),
+        mbps(came),
+        train.lost().to_string(),
+        look(train)
+            .map_or("?", |s| if s.full { "yes" } else { "no" })
+            .into(),
+    ]
 }
 
 /// What of the queue is the sending host's own, and what the line's.
