@@ -299,15 +299,17 @@ enum Counted {
     CannotTell,
 }
 
-/// The places of every size are equal in packets or in bytes, up to one packet of the largest size.
+/// The places of every size are equal in packets or in bytes, up to one packet of the largest size. A size of which no
+/// longer burst was tried has as many places at least as passed.
 fn counted(all: &[Found]) -> Counted {
     let known: Vec<(f64, f64)> = all
         .iter()
         .filter_map(|f| Some((f.places?.0, f.packet)))
         .collect();
-    if known.len() < 2 || known.len() < all.len() {
+    if known.len() < 2 {
         return Counted::CannotTell;
     }
+    let open = || all.iter().filter(|f| f.places.is_none());
     let spread = |values: Vec<f64>| {
         let most = values.iter().copied().fold(0.0, f64::max);
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -317,8 +319,13 @@ fn counted(all: &[Found]) -> Counted {
     // The packet in transmission is no part of the queue.
     let (least_bytes, most_bytes) = spread(known.iter().map(|(n, p)| (n - 1.0) * p).collect());
     let largest = known.iter().map(|k| k.1).fold(0.0, f64::max);
-    let packets = most - fewest <= 2.0_f64.max(0.05 * most);
-    let bytes = most_bytes - least_bytes <= (1.5 * largest).max(0.05 * most_bytes);
+    let (more, more_bytes) = (
+        2.0_f64.max(0.05 * most),
+        (1.5 * largest).max(0.05 * most_bytes),
+    );
+    let packets = most - fewest <= more && open().all(|f| f.passes as f64 <= most + more);
+    let bytes = most_bytes - least_bytes <= more_bytes
+        && open().all(|f| f.passes as f64 * f.packet <= most_bytes + more_bytes);
     match (packets, bytes) {
         (true, false) => Counted::Packets,
         (false, true) => Counted::Bytes,

@@ -68,6 +68,15 @@ fn queues_of_packets_and_of_bytes_are_told_apart_over_rates_and_sizes() {
     }
 }
 
+/// Of 50 bytes more fit than are tried; three sizes agree, and the fourth does not gainsay them.
+#[test]
+fn what_a_queue_counts_is_told_although_one_size_found_no_end_of_it() {
+    let up = "rate = \"5 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"fifo:bytes=200kB\"";
+    let outcome = probe("burst", &mut bench(up, Hosts::default()));
+    near(&outcome, "counts_packets", 0.0, 0.0);
+    assert!(outcome.says.contains("counts bytes"), "{}", outcome.says);
+}
+
 #[test]
 fn a_line_that_loses_at_random_still_shows_its_queue() {
     let up =

@@ -59,6 +59,8 @@ pub enum At {
     Row(&'static str, usize),
     /// The sentence that answers the question.
     Says,
+    /// The piece of evidence that has this word.
+    Evidence(&'static str),
     /// Its alerts above note.
     Alerts,
 }

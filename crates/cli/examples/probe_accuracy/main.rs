@@ -31,11 +31,11 @@ use std::time::Instant;
 /// What a cell with the kernel's own packets takes, s: to tell how long the rest will take.
 fn about_s(kind: &str) -> f64 {
     match kind {
-        "check" => 75.0,
         "radio" | "sizes" => 60.0,
-        "spacing" | "envelope" | "path" | "capacity" => 45.0,
-        "collapse" => 32.0,
-        "buffer" | "page" | "tcp" => 22.0,
+        "spacing" | "envelope" | "capacity" => 45.0,
+        "check" | "collapse" => 32.0,
+        "path" => 25.0,
+        "tcp" | "buffer" => 18.0,
         _ => 8.0,
     }
 }

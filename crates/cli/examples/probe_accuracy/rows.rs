@@ -23,7 +23,21 @@ struct Judged {
     truth: String,
     said: String,
     off: String,
-    within: bool,
+    within: Within,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Within {
+    Yes,
+    No,
+    /// It says that it cannot tell, which is not wrong.
+    Untold,
+}
+
+impl From<bool> for Within {
+    fn from(yes: bool) -> Within {
+        if yes { Within::Yes } else { Within::No }
+    }
 }
 
 /// Its rows; and how many of its truths hold, of how many.
@@ -31,7 +45,7 @@ pub fn rows(cell: &Cell, said: &Said) -> (Vec<String>, (usize, usize)) {
     let mut held = 0;
     let rows = cell.truths.iter().map(|t| {
         let judged = judge(t, said);
-        held += usize::from(judged.within);
+        held += usize::from(judged.within == Within::Yes);
         format!(
             "| {} | {} | {} | {} | {} | {} | {} |",
             cell.kind(),
@@ -40,7 +54,11 @@ pub fn rows(cell: &Cell, said: &Said) -> (Vec<String>, (usize, usize)) {
             plain(&judged.truth),
             plain(&judged.said),
             judged.off,
-            if judged.within { "yes" } else { "**no**" }
+            match judged.within {
+                Within::Yes => "yes",
+                Within::No => "**no**",
+                Within::Untold => "–",
+            }
         )
     });
     let rows = rows.collect();
@@ -72,6 +90,7 @@ fn name(at: &At) -> String {
         At::Figures(keys) => keys.iter().map(|k| bare(k)).collect::<Vec<_>>().join(" + "),
         At::Row(name, _) => (*name).into(),
         At::Says => "answer".into(),
+        At::Evidence(word) => (*word).into(),
         At::Alerts => "alerts".into(),
     }
 }
@@ -81,7 +100,7 @@ fn judge(truth: &Truth, said: &Said) -> Judged {
         truth: what,
         said,
         off: String::new(),
-        within: false,
+        within: Within::No,
     };
     let keys = match &truth.at {
         At::Figures(keys) => keys,
@@ -112,7 +131,7 @@ fn judge(truth: &Truth, said: &Said) -> Judged {
             let within = matches!(found, Ok(Figure::CannotTell { .. }));
             let told = told(key, &found);
             return Judged {
-                within,
+                within: within.into(),
                 ..wrong("cannot be told".into(), told)
             };
         }
@@ -129,7 +148,11 @@ fn judge(truth: &Truth, said: &Said) -> Judged {
         truth: shown,
         said: told(key, &found),
         off,
-        within: value.is_some_and(|v| (low - 1e-9..=high + 1e-9).contains(&v)),
+        within: match (&found, value) {
+            (Ok(Figure::CannotTell { .. }), _) => Within::Untold,
+            (_, Some(v)) => (low - 1e-9..=high + 1e-9).contains(&v).into(),
+            _ => Within::No,
+        },
     }
 }
 
@@ -204,6 +227,10 @@ fn judge_words(truth: &Truth, said: &Said) -> Judged {
     let text = match &truth.at {
         At::Row(name, column) => cell_of(&said.answer, name, *column),
         At::Says => said.answer["says"].as_str().map(str::to_owned),
+        At::Evidence(word) => said.answer["evidence"].as_array().and_then(|all| {
+            let mut lines = all.iter().filter_map(Value::as_str);
+            lines.find(|l| l.contains(word)).map(str::to_owned)
+        }),
         At::Alerts => said.answer["alerts"].as_array().map(|all| {
             let above = all.iter().filter(|a| a["severity"] != "note");
             let what: Vec<&str> = above.filter_map(|a| a["what"].as_str()).collect();
@@ -226,7 +253,7 @@ fn judge_words(truth: &Truth, said: &Said) -> Judged {
         truth: is,
         said,
         off: String::new(),
-        within,
+        within: within.into(),
     }
 }
 

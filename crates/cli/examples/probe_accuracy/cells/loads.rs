@@ -93,8 +93,10 @@ fn tcp_full(rate: f64, queue: &str) -> Cell {
     cell
 }
 
-/// What the emulator's packets waited in this phase of `path`, after its first second.
-fn phase(queue: String) -> Sample {
+/// What others' packets wait in this phase of `path`, after its first second. The load's own, of which the emulator tells, come
+/// when one has just left; others come at any time, and so find one packet more and of the one in transmission half.
+fn phase(line: &Line) -> Sample {
+    let (queue, half_ms) = (line.recorded_as(), 0.5 * PACKET_BITS * 1e3 / line.rate);
     Box::new(move |r| {
         let at = |kind: &str| {
             let mut all = r.event.iter();
@@ -102,7 +104,7 @@ fn phase(queue: String) -> Sample {
             found.map(|e| e.t_ns).ok_or("no load was noted")
         };
         let span = (at("phase")? + 1_000_000_000, at("phase_end")?);
-        median(sojourns(r, &queue, &[span]))
+        Ok(half_ms + median(sojourns(r, &queue, &[span]))?)
     })
 }
 
@@ -111,7 +113,7 @@ const PATH: &str = "path:load=up,idle=8s,hold=15s";
 /// A slow line in a chain of three: the queue is on it, and as long as the emulator says.
 fn path(chain: &'static str, rate: f64, queue: &str, hop: f64) -> Cell {
     let line = Line::up(rate, queue).chain(chain);
-    let waits = phase(line.recorded_as());
+    let waits = phase(&line);
     let truths = vec![
         near(&["queue_hop_up"], hop, 0.0),
         seen(&["queue_up_ms"], waits, 0.1, 0.5 * PACKET_BITS * 1e3 / rate),
@@ -138,11 +140,10 @@ fn nowhere(chain: &'static str, rate: f64, queue: &str) -> Cell {
     Cell::link(PATH, Line::up(rate, queue).chain(chain), vec![truth])
 }
 
-/// BFind: what a load adds in all, which is what the emulator's packets wait. Those of the load come when another has just left,
-/// the prober's at any time: half a packet's time is between them.
+/// BFind: what a load adds in all.
 fn bfind(rate: f64, queue: &str) -> Cell {
     let line = Line::up(rate, queue);
-    let waits = phase(line.recorded_as());
+    let waits = phase(&line);
     let half = 0.5 * PACKET_BITS * 1e3 / rate;
     Cell::link(PATH, line, vec![seen(&["added_up_ms"], waits, 0.1, half)])
 }

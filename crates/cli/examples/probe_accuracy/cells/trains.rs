@@ -35,8 +35,32 @@ fn burst(rate: f64, queue: &str, packets: f64, by: f64) -> Cell {
     let truths = vec![
         near(&["queue_packets"], packets, by),
         near(&["counts_packets"], counts, 0.0),
+        drop_tail(": drop-tail"),
     ];
     Cell::bench("burst", Line::up(rate, queue), truths)
+}
+
+fn drop_tail(is: &str) -> Truth {
+    Truth {
+        at: At::Evidence("drop-tail"),
+        is: Is::Words(is.into()),
+    }
+}
+
+/// CoDel drops at its head as soon as packets have waited too long for a tenth of a second.
+fn burst_codel(rate: f64, queue: &str) -> Cell {
+    let truths = vec![drop_tail(": not drop-tail")];
+    Cell::bench("burst", Line::up(rate, queue), truths)
+}
+
+/// PIE lets bursts of 150 ms pass (RFC 8033, section 4.4): one that comes at a gigabit a second meets its limit of 1000 packets only,
+/// of which a few leave meanwhile.
+fn burst_pie(rate: f64) -> Cell {
+    let truths = vec![
+        near(&["queue_packets"], 1000.0, 2.0),
+        drop_tail(": drop-tail"),
+    ];
+    Cell::bench("burst", Line::up(rate, "pie"), truths)
 }
 
 fn sizes(rate: f64, mtu: u32, v6: bool, edges: [f64; 2]) -> Cell {
@@ -143,6 +167,10 @@ pub fn bench() -> Vec<Cell> {
             burst(rate, "fifo:bytes=15000", 10.0, by),
             burst(rate, "fifo:bytes=200000", 135.0, by),
         ]);
+    }
+    for rate in [0.5e6, 2e6, 5e6] {
+        all.extend(["codel", "fq_codel"].map(|queue| burst_codel(rate, queue)));
+        all.push(burst_pie(rate));
     }
     all.extend([
         sizes(2e6, 1500, true, [1452.0, 2888.0]),
