@@ -45,6 +45,14 @@ pub enum NatNote {
         /// The sender's external address.
         external: SocketAddr,
     },
+    /// What the server sent to a socket that had been silent, both ways, for a time between these, and what became of it.
+    Silent {
+        /// It had talked for more than two seconds before; otherwise it had asked and was answered once.
+        talked: bool,
+        least_ns: i64,
+        most_ns: i64,
+        arrived: bool,
+    },
     /// What the server could not open, and why.
     Closed { at: Far, why: String },
 }

@@ -7,7 +7,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     let plan = Plan {
         sockets: run.words.count("sockets") as u32,
         during: run.words.duration("during"),
+        lifetime: run.words.duration_if_set("lifetime"),
     };
     run.afford("nat", plan.cost())?;
-    run.errand(plan.during, |errand| nat::run(&plan, errand))
+    run.errand(plan.time(), |errand| nat::run(&plan, errand))
 }

@@ -92,6 +92,53 @@ fn with_one_address_at_the_server_what_depends_on_addresses_is_not_guessed() {
     server.stop();
 }
 
+/// Lower and upper end of a figure, s.
+fn interval(answer: &Value, key: &str) -> (f64, f64) {
+    let figures = answer["figures"].as_array().expect("figures");
+    let its = figures.iter().find(|f| f["key"] == key);
+    let its = &its.unwrap_or_else(|| panic!("no {key} in {answer}"))["figure"];
+    let end = |word: &str| its[word].as_f64().unwrap_or_else(|| panic!("{its}")) / 1e3;
+    (end("low"), end("high"))
+}
+
+#[test]
+fn how_long_a_silent_mapping_lives_is_what_the_kernel_was_told() {
+    let Some(line) = line(2) else { return };
+    let near = line.near();
+    if !can_translate(near) {
+        return;
+    }
+    sh(near, &planted::outside());
+    let server = serve(&line);
+    let plain = probe(&line, "nat:sockets=2,during=0 ms,lifetime=2s").0;
+    let remembered = found(&plain, "a silent socket is remembered");
+    assert!(
+        remembered.contains("the longest that was tried"),
+        "{remembered}"
+    );
+    rules(near, &planted::translator(&planted::one_address(), None));
+    sh(near, &planted::forgets());
+    let answer = probe(&line, "nat:sockets=2,during=0 ms,lifetime=8s").0;
+    for (key, seconds) in [
+        ("lifetime_once_ms", planted::ASKED_S),
+        ("lifetime_ms", planted::TALKED_S),
+    ] {
+        let (low, high) = interval(&answer, key);
+        // The kernel counts in ticks of up to 10 ms, and a busy host delays what is sent.
+        assert!(
+            low < seconds + 0.05 && high > seconds - 0.05,
+            "{key}: {low} to {high}"
+        );
+        assert!(high < 1.6 * low, "{key}: {low} to {high}");
+    }
+    assert!(
+        alerts(&answer).contains("a silent socket is forgotten after"),
+        "{answer}"
+    );
+    assert!(says(&answer).contains("is forgotten after"), "{answer}");
+    server.stop();
+}
+
 #[test]
 fn ports_that_are_blocked_refused_or_answered_by_somebody_else_are_told_apart() {
     let Some(line) = line(2) else { return };

@@ -106,7 +106,8 @@ pub fn serve(
         shown: BTreeSet::new(),
         sent: 0,
     };
-    let duration = flow.duration.min(LONGEST);
+    // Not the longest flow: an open port carries hardly anything.
+    let duration = spec.duration.min(LONGEST);
     let listening = Response::Listening(Listening {
         token: open.token,
         from: canonical(stream.peer_addr()?),

@@ -20,8 +20,9 @@ pub const MOST_BYTES: usize = 2048;
 pub const MOST_DATAGRAM: usize = 4096;
 /// Orders on one connection: each makes the far end send one datagram or one report.
 pub const MOST_ORDERS: u32 = 1024;
-/// The longest time that ports stay open.
-pub const LONGEST: Duration = Duration::from_secs(180);
+/// The longest time that ports stay open: to see how long a translator remembers (`nat:lifetime=`). What is sent
+/// meanwhile counts towards the client's budget.
+pub const LONGEST: Duration = Duration::from_secs(1200);
 pub const TOKEN_LEN: usize = 8;
 const MOST_ORDER: usize = MOST_DATAGRAM + 64;
 /// A request with all its answers.

@@ -1,6 +1,6 @@
 //! `nat`, `ports`, `middlebox` and `ipv6`: networks in which translators, filters and proxies stand.
 
-use crate::cell::{At, Cell, Is, Plant, Truth, alerts, near, no_alerts, row, says};
+use crate::cell::{At, Cell, Is, Plant, Truth, alerts, near, no_alerts, row, says, share};
 use crate::doubles::planted::{self, BY_BOTH, FREE};
 use crate::line::Line;
 
@@ -51,6 +51,25 @@ fn nats() -> Vec<Cell> {
             row("translation", "yes"),
             near(&["external_addresses"], 2.0, 0.0),
             alerts("alternates"),
+        ],
+    ));
+    let mut plants = addresses();
+    plants.push(Plant::NearRules(planted::translator(
+        &planted::one_address(),
+        None,
+    )));
+    plants.push(Plant::NearShell(planted::forgets()));
+    all.push(Cell::network(
+        "nat:sockets=2,during=0 ms,lifetime=8 s",
+        line(2.0),
+        (
+            "translator that forgets after 3 s, and after 6 s of talk",
+            plants,
+        ),
+        // The silences that are tried are a sixth apart.
+        vec![
+            share(&["lifetime_once_ms"], planted::ASKED_S * 1e3, 0.16),
+            share(&["lifetime_ms"], planted::TALKED_S * 1e3, 0.16),
         ],
     ));
     all.push(Cell::network(

@@ -45,6 +45,19 @@ pub fn by_chance() -> String {
     translator(&how, None)
 }
 
+/// For so long the kernel remembers who asked once, and who has talked for two seconds, s.
+pub const ASKED_S: f64 = 3.0;
+pub const TALKED_S: f64 = 6.0;
+
+/// Tells the kernel so (nf_conntrack-sysctl of Linux); for a shell, once something translates.
+pub fn forgets() -> String {
+    let told = [("", ASKED_S), ("_stream", TALKED_S)];
+    told.map(|(which, s)| {
+        format!("echo {s} > /proc/sys/net/netfilter/nf_conntrack_udp_timeout{which}; ")
+    })
+    .concat()
+}
+
 /// A translator, and what it is.
 pub struct Nat {
     pub what: &'static str,

@@ -1,6 +1,8 @@
 //! How a translator of addresses maps and filters, in the manner of RFC 5780: datagrams from fresh sockets to several
 //! ports and addresses of our server, which says where each came from, and which sends some unasked.
 
+mod lifetime;
+
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::errand::{Errand, any};
@@ -25,13 +27,21 @@ pub struct Plan {
     pub sockets: u32,
     /// Over so long, so that an address that alternates with time is seen.
     pub during: Duration,
+    /// The longest silence after which a socket is sent to; none where that is not asked about.
+    pub lifetime: Option<Duration>,
 }
 
 impl Plan {
     /// The most that this puts on the line, reports included.
     pub fn cost(&self) -> Bytes {
         let datagrams = u64::from(self.sockets * 2 + 12) * u64::from(TRIES) * 2;
-        Bytes::new(datagrams * DATAGRAM * 4 + 20_000)
+        let silent = self.lifetime.map_or(0, |_| lifetime::COST);
+        Bytes::new(datagrams * DATAGRAM * 4 + 20_000 + silent)
+    }
+
+    /// How long it takes where answers come soon.
+    pub fn time(&self) -> Duration {
+        self.during + self.lifetime.unwrap_or(Duration::ZERO)
     }
 }
 
@@ -61,7 +71,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
         answer: proof.to_vec(),
         ..Wanted::new(Transport::Udp, place, 0)
     });
-    let open = plan.during + Duration::from_secs(60);
+    let open = plan.time() + Duration::from_secs(60);
     let listeners = errand.listeners(wanted.to_vec(), open)?;
     let mut run = Run {
         errand,
@@ -85,7 +95,11 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     run.mapping()?;
     run.filtering()?;
     run.alternating(plan)?;
-    run.hairpin()
+    run.hairpin()?;
+    if let Some(longest) = plan.lifetime {
+        run.lifetime(longest)?;
+    }
+    Ok(())
 }
 
 impl Run<'_, '_> {

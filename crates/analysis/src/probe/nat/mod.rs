@@ -9,6 +9,8 @@
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6; RFC
 //! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; document 002, procedure j.
 
+mod lifetime;
+
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::registry::{How, Spec, parameter};
@@ -17,7 +19,9 @@ use crate::stats;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
 use base::record::Recording;
+use base::units::significant;
 use base::words::{Entry, Unit, Words};
+use lifetime::{Lives, Silence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,9 +47,17 @@ pub const SPEC: Spec = Spec {
                 "document 002, procedure j",
                 "over so long, so that an address that alternates with time is seen",
             ),
+            parameter(
+                "lifetime",
+                Unit::Duration,
+                None,
+                ("2 s", "15 min"),
+                "RFC 4787, section 4.3",
+                "see how long a silent mapping lives, up to this, which is how long that takes (5min)",
+            ),
         ],
     },
-    takes: "ten seconds and some for answers that never come, 30 kB",
+    takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
     // An answer that others' queues delay beyond its time would be taken for one that a filter held back.
     beside_others: false,
     how: How::Own,
@@ -87,6 +99,7 @@ struct Seen {
     answered: usize,
     tcp: Option<(SocketAddr, SocketAddr)>,
     hairpin: Option<(bool, Option<SocketAddr>, SocketAddr)>,
+    silences: Vec<Silence>,
 }
 
 fn seen(recording: &Recording) -> Seen {
@@ -120,6 +133,17 @@ fn seen(recording: &Recording) -> Seen {
                 source,
                 external,
             } => s.hairpin = Some((arrived, source, external)),
+            NatNote::Silent {
+                talked,
+                least_ns,
+                most_ns,
+                arrived,
+            } => s.silences.push(Silence {
+                talked,
+                least_s: least_ns as f64 * 1e-9,
+                most_s: most_ns as f64 * 1e-9,
+                arrived,
+            }),
             NatNote::Closed { at, why } => {
                 s.closed.insert(at, why);
             }
@@ -168,6 +192,12 @@ impl Seen {
         }
     }
 
+    /// How long a silent socket is remembered.
+    fn lives(&self, talked: bool) -> Lives {
+        let comes = self.unasked.get(&Far::Same) == Some(&true);
+        lifetime::lives(&self.silences, talked, comes)
+    }
+
     fn addresses(&self) -> BTreeSet<IpAddr> {
         self.pairs.iter().map(|(_, e)| e.ip()).collect()
     }
@@ -195,7 +225,7 @@ fn shared(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(v4) if v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64)
 }
 
-fn answer(_: &Words, recording: &Recording) -> Outcome {
+fn answer(words: &Words, recording: &Recording) -> Outcome {
     let s = seen(recording);
     if s.sent == 0 {
         return Outcome::cannot_tell("nothing was sent");
@@ -214,6 +244,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     }
     let translated = s.pairs.iter().any(|(local, external)| local != external);
     let (mapping, filtering) = (s.mapping(), s.filtering());
+    let (once, talked) = (s.lives(false), s.lives(true));
     let addresses = s.addresses();
     let kept = s.pairs.iter().filter(|(l, e)| l.port() == e.port()).count();
     let local = s.pairs[0].0.ip();
@@ -226,6 +257,22 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             Severity::Note,
             "no firewall keeps unasked datagrams out",
             "Whatever listens on a UDP port of this host can be reached by anybody who knows its address.",
+        ));
+    }
+    alerts.extend(lifetime::alert(once, talked));
+    let longest = s.silences.iter().map(|s| s.least_s).fold(0.0, f64::max);
+    if let Some(wanted) = words.duration_if_set("lifetime")
+        && longest < 0.9 * wanted.as_secs_f64()
+    {
+        doubts.push(format!(
+            "silences of up to {} s were seen to their end, of {wanted:.0} that were asked for",
+            significant(longest, 3)
+        ));
+    }
+    let lost = lifetime::lost(&s.silences);
+    if lost > 0 {
+        doubts.push(format!(
+            "after {lost} silences nothing came although something came after longer ones: it was lost on the way"
         ));
     }
     if translated && mapping == Depends::Not && kept == s.pairs.len() {
@@ -245,9 +292,41 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             s.sent
         ));
     }
-    Outcome {
-        says: says(&s, translated, &mapping, &filtering, local, &addresses),
-        figures: vec![
+    let mut text = says(&s, translated, &mapping, &filtering, local, &addresses);
+    if talked != Lives::Untried {
+        let forgets = matches!(talked, Lives::Between(..) | Lives::LessThan(_));
+        let verb = if forgets {
+            "forgotten after"
+        } else {
+            "remembered:"
+        };
+        text += &format!(
+            " A socket that has talked and is silent is {verb} {}.",
+            talked.text()
+        );
+    }
+    let mut figures = Vec::new();
+    if talked != Lives::Untried {
+        for (key, name, lives) in [
+            (
+                "lifetime_ms",
+                "a silent socket that talked is forgotten after",
+                talked,
+            ),
+            ("lifetime_once_ms", "one that asked only once, after", once),
+        ] {
+            figures.push(Figured::new(key, name, Quantity::Time, lives.figure()));
+        }
+    }
+    let advice = talked.safe_s().map(|s| {
+        format!(
+            "What waits to be called (telephones, VPNs, games) must send something more often than every {} s.",
+            significant(s, 2)
+        )
+    });
+    figures.splice(
+        0..0,
+        [
             Figured::new(
                 "external_addresses",
                 "external addresses seen",
@@ -261,6 +340,11 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 stats::wilson(kept as f64, s.pairs.len() as f64),
             ),
         ],
+    );
+    Outcome {
+        says: text,
+        figures,
+        advice: advice.into_iter().collect(),
         alerts: alert::sorted(alerts),
         evidence: evidence(&s),
         doubts,
@@ -457,6 +541,8 @@ fn table(
             row("ports", ports, "4.2.1"),
             row("filtering", filtering.word(), "5"),
             row("hairpinning", hairpin, "6"),
+            row("a silent socket is remembered", s.lives(true).text(), "4.3"),
+            row("one that asked only once", s.lives(false).text(), "4.3"),
             row("connections (TCP)", tcp.to_owned(), ""),
         ],
     }
