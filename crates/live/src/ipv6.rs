@@ -10,7 +10,7 @@ use crate::timestamp::set_whole;
 use base::noted::ipv6::{V6Note, target};
 use base::record::Direction;
 use base::{Bytes, Duration};
-use measure::control::listen::{Place, Transport, Wanted};
+use measure::control::listen::{Place, TOKEN_LEN, Transport, Wanted};
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -20,6 +20,10 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// A datagram may take this long.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 const TRIES: u32 = 3;
+/// What never answered is not waited for as long again.
+const AGAIN: Duration = Duration::from_millis(1500);
+/// Over a slow line so many of each version are enough.
+const LEAST_PAIRS: i64 = 5;
 /// A version that has not answered so often in a row is left alone.
 const GIVEN_UP_AFTER: u32 = 2;
 /// RFC 8200 section 5: every link carries so much of IPv6; of IPv4 almost every one does.
@@ -36,6 +40,8 @@ pub struct Plan {
     /// Connections and datagrams of each version.
     pub count: u32,
     pub interval: Duration,
+    /// Fewer than that where they take so long together.
+    pub within: Duration,
 }
 
 impl Plan {
@@ -82,7 +88,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
         answer: proof.to_vec(),
         ..Wanted::new(transport, place, 0)
     });
-    let lasts = plan.interval * u64::from(plan.count) + Duration::from_secs(60);
+    let lasts = plan.interval * u64::from(plan.count) + plan.within + Duration::from_secs(60);
     let mut run = Run {
         listeners: errand.listeners(wanted.to_vec(), lasts)?,
         errand,
@@ -144,7 +150,11 @@ impl Run<'_, '_> {
 
     /// Both versions in turn, so that whatever else goes on meets both.
     fn times(&mut self, plan: &Plan, families: &mut [Family]) -> Result<(), CraftError> {
+        let ends = mono_ns() + plan.within.as_nanos() as i64;
         for seq in 0..i64::from(plan.count) {
+            if seq >= LEAST_PAIRS && mono_ns() >= ends {
+                break;
+            }
             for family in families.iter_mut() {
                 if family.silent >= GIVEN_UP_AFTER {
                     continue;
@@ -152,8 +162,9 @@ impl Run<'_, '_> {
                 self.stage("both versions in turn")?;
                 let mut answered = false;
                 if let Ok(at) = self.listeners.at(family.tcp) {
+                    let patience = if family.silent == 0 { PATIENCE } else { AGAIN };
                     let began = mono_ns();
-                    let made = TcpStream::connect_timeout(&at, PATIENCE.to_std());
+                    let made = TcpStream::connect_timeout(&at, patience.to_std());
                     let took = mono_ns() - began;
                     match &made {
                         Ok(stream) => self.errand.tally.connection(stream),
@@ -194,7 +205,7 @@ impl Run<'_, '_> {
     }
 
     fn hear(&self, own: &UdpSocket, these: &[u8]) -> bool {
-        let heard = hear(own, these);
+        let heard = hear(own, these, ANSWER_WITHIN);
         if let (true, Ok(far)) = (heard, own.peer_addr()) {
             self.errand.tally.datagram(far, these.len());
         }
@@ -212,30 +223,37 @@ impl Run<'_, '_> {
         socket_to(at).map_err(CraftError::socket("open a UDP socket"))
     }
 
-    /// How many datagrams of this length have come to that port.
-    fn came(&self, listener: usize, len: usize) -> Result<usize, CraftError> {
+    /// Whether a datagram of this length has come to that port.
+    fn came(&self, listener: usize, len: usize) -> Result<bool, CraftError> {
         let all = self.listeners.report()?;
-        let its = all.iter().filter(|a| a.listener == listener as u32);
-        Ok(its.filter(|a| a.len as usize == len).count())
+        let mut its = all.iter().filter(|a| a.listener == listener as u32);
+        Ok(its.any(|a| a.len as usize == len))
+    }
+
+    /// The token, and as much more as makes it so long.
+    fn padded(&self, len: usize) -> Vec<u8> {
+        let mut payload = self.listeners.token().to_vec();
+        payload.resize(len.max(payload.len()), b'.');
+        payload
     }
 
     fn fragments(&mut self, listener: usize) -> Result<(), CraftError> {
         self.stage("datagrams in pieces")?;
         let own = self.own(listener)?;
         set_whole(own.as_raw_fd(), true, false).map_err(CraftError::socket("allow pieces"))?;
-        let token = self.listeners.token().to_vec();
-        let mut large = token.clone();
-        large.resize(LARGE, b'.');
         let mut up = [false; 2];
-        for (i, payload) in [&token, &large].into_iter().enumerate() {
-            let before = self.came(listener, payload.len())?;
+        // One byte longer than what was timed, so that a report tells it from that.
+        for (i, len) in [TOKEN_LEN + 1, LARGE].into_iter().enumerate() {
+            let payload = self.padded(len);
             for _ in 0..TRIES {
-                self.send(&own, payload);
-                if self.hear(&own, &self.proof) {
+                self.send(&own, &payload);
+                up[i] = self.hear(&own, &self.proof);
+                if up[i] {
                     break;
                 }
             }
-            up[i] = self.came(listener, payload.len())? > before;
+            // It may have arrived although its answer did not.
+            up[i] = up[i] || self.came(listener, len)?;
         }
         let here = own
             .local_addr()
@@ -250,7 +268,7 @@ impl Run<'_, '_> {
             for _ in 0..TRIES {
                 self.listeners.send(listener, to, mark.clone())?;
                 // It was counted when the server was asked for it.
-                if hear(&own, &mark) {
+                if hear(&own, &mark, ANSWER_WITHIN) {
                     down[i] = true;
                     break;
                 }
@@ -267,76 +285,103 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Sends packets of these sizes uncut, twice each; gives those that arrived.
-    fn sizes(
-        &self,
-        own: &UdpSocket,
-        listeners: &Listeners,
-        headers: u32,
-        sizes: &[u32],
-    ) -> Result<Vec<u32>, CraftError> {
-        for _ in 0..2 {
-            for size in sizes {
-                let mut payload = vec![b'.'; (size - headers) as usize];
-                payload[..8].copy_from_slice(&size.to_be_bytes().repeat(2));
-                // Too large for our own interface: it does not arrive.
-                self.send(own, &payload);
-                // Not a burst: a short queue would drop what the size does not.
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
+    /// Whether a packet of this size is answered that nobody may cut.
+    fn passes(
+        &mut self,
+        family: &Family,
+        size: u32,
+        tries: u32,
+        patience: Duration,
+    ) -> Result<bool, CraftError> {
+        self.stage("the largest packet")?;
+        // Of its own, so that an answer is to this one.
+        let own = self.own(family.udp)?;
+        let whole = set_whole(own.as_raw_fd(), family.version == 6, true);
+        whole.map_err(CraftError::socket("forbid pieces"))?;
+        let payload = self.padded((size - family.headers()) as usize);
+        for _ in 0..tries {
+            // Too large for our own interface: it does not arrive.
+            self.send(&own, &payload);
         }
-        // The last ones have a round trip and more to arrive while we ask.
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let all = listeners.report()?;
-        let mut came: Vec<u32> = all.iter().map(|a| a.len + headers).collect();
-        came.retain(|size| sizes.contains(size));
-        came.sort_unstable();
-        came.dedup();
-        Ok(came)
+        let heard = hear(&own, &self.proof, patience);
+        if let (true, Ok(far)) = (heard, own.peer_addr()) {
+            self.errand.tally.datagram(far, self.proof.len());
+        }
+        Ok(heard)
     }
 
     fn path_mtu(&mut self, family: &Family) -> Result<(), CraftError> {
-        self.stage("the largest packet")?;
         let v6 = family.version == 6;
-        // A port of its own: each report has all that came to its ports, and large packets make it long.
-        let place = if v6 { Place::V6 } else { Place::V4 };
-        let wanted = Wanted::new(Transport::Udp, place, 0);
-        let listeners = self
-            .errand
-            .listeners(vec![wanted], Duration::from_secs(60))?;
-        let Ok(at) = listeners.at(0) else {
-            return Ok(());
-        };
-        let own = socket_to(at).map_err(CraftError::socket("open a UDP socket"))?;
+        let own = self.own(family.udp)?;
         let interface = known_mtu(&own, v6);
-        let headers = family.headers();
-        set_whole(own.as_raw_fd(), v6, true).map_err(CraftError::socket("forbid pieces"))?;
-        let mut coarse: Vec<u32> = (USUAL_MTU..=MOST_MTU).step_by(20).collect();
-        let mut first = self.sizes(&own, &listeners, headers, &coarse)?;
-        if first.is_empty() && !v6 {
-            coarse = (LEAST_MTU..=USUAL_MTU).step_by(32).collect();
-            first = self.sizes(&own, &listeners, headers, &coarse)?;
+        let most = interface.unwrap_or(MOST_MTU).clamp(LEAST_MTU, MOST_MTU);
+        let mut floors = vec![USUAL_MTU.min(most)];
+        if !v6 {
+            floors.push(LEAST_MTU);
         }
-        let mut arrived = first.last().copied();
-        let mut lost = coarse
-            .iter()
-            .copied()
-            .find(|s| arrived.is_none_or(|a| *s > a));
-        if let (Some(a), Some(l)) = (arrived, lost) {
-            let fine: Vec<u32> = (a + 1..l).collect();
-            let second = self.sizes(&own, &listeners, headers, &fine)?;
-            arrived = second.last().copied().or(arrived);
-            lost = arrived.map(|a| a + 1);
+        let mut arrived = None;
+        for floor in floors {
+            let mut tries = 0;
+            while arrived.is_none() && tries < TRIES {
+                let began = mono_ns();
+                if self.passes(family, floor, 1, ANSWER_WITHIN)? {
+                    // What is a little larger takes little longer.
+                    let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
+                    let patience = took * 2 + Duration::from_millis(100);
+                    let largest =
+                        self.largest(family, (floor, most), patience.min(ANSWER_WITHIN))?;
+                    arrived = Some(largest);
+                }
+                tries += 1;
+            }
         }
-        let believed = known_mtu(&own, v6);
         self.note(&V6Note::PathMtu {
             version: family.version,
             arrived,
-            lost,
-            believed,
+            lost: arrived.filter(|a| *a < most).map(|a| a + 1),
+            believed: known_mtu(&own, v6),
             interface,
         });
         Ok(())
+    }
+
+    /// The largest packet that gets through, knowing one that does: `most` at once, for most lines carry it, otherwise
+    /// what a router told, otherwise by halves.
+    fn largest(
+        &mut self,
+        family: &Family,
+        (mut least, most): (u32, u32),
+        patience: Duration,
+    ) -> Result<u32, CraftError> {
+        let mut size = most;
+        loop {
+            let mut lost = most + 1;
+            while least + 1 < lost {
+                if self.passes(family, size, 2, patience)? {
+                    least = size;
+                } else {
+                    lost = size;
+                }
+                let told = known_mtu(&self.own(family.udp)?, family.version == 6);
+                size = told
+                    .filter(|t| (least + 1..lost).contains(t))
+                    .unwrap_or(least + (lost - least) / 2);
+            }
+            if least >= most {
+                return Ok(least);
+            }
+            // Chance loses packets and answers too: the last word has one try more, and what arrived.
+            let again = self.passes(family, lost, TRIES, ANSWER_WITHIN)?;
+            let all = self.listeners.report()?;
+            let came = all.iter().filter(|a| a.listener == family.udp as u32);
+            let came = came.map(|a| a.len + family.headers());
+            least = match came.filter(|c| (lost..=most).contains(c)).max() {
+                Some(came) => came,
+                None if again => lost,
+                None => return Ok(least),
+            };
+            size = least + (most + 1 - least) / 2;
+        }
     }
 
     fn extensions(&mut self, listener: usize) -> Result<(), CraftError> {
@@ -399,8 +444,8 @@ fn known_mtu(own: &UdpSocket, v6: bool) -> Option<u32> {
 }
 
 /// Waits for exactly these bytes.
-fn hear(socket: &UdpSocket, these: &[u8]) -> bool {
-    let until = mono_ns() + ANSWER_WITHIN.as_nanos() as i64;
+fn hear(socket: &UdpSocket, these: &[u8], patience: Duration) -> bool {
+    let until = mono_ns() + patience.as_nanos() as i64;
     let mut buf = [0; 8192];
     loop {
         let left = until - mono_ns();

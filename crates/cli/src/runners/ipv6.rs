@@ -7,6 +7,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     let plan = Plan {
         count: run.words.count("count") as u32,
         interval: run.words.duration("interval"),
+        within: run.words.duration("within"),
     };
     run.afford("ipv6", plan.cost())?;
     let whole = plan.interval * u64::from(plan.count);
