@@ -52,10 +52,7 @@ fn recorded(base: f64, way: Option<f64>, known: f64, new: f64, stub: bool) -> Re
         for asked in [Asked::Cold, Asked::Warm] {
             let answer = Answer {
                 code: "NXDOMAIN".into(),
-                records: 0,
-                authentic: false,
-                signatures: false,
-                truncated: false,
+                ..Answer::default()
             };
             let note = DnsNote::Lookup {
                 asked,

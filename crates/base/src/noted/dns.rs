@@ -58,7 +58,7 @@ pub fn way_target(resolver: &str) -> String {
 }
 
 /// What a resolver said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Mnemonic of the response code: `NOERROR`, `NXDOMAIN`, `SERVFAIL` …
     pub code: String,
@@ -70,6 +70,40 @@ pub struct Answer {
     pub signatures: bool,
     /// It did not fit into a datagram (TC).
     pub truncated: bool,
+    /// It comes from whom it belongs to (AA), and from one who would ask others too (RA).
+    #[serde(default)]
+    pub authoritative: bool,
+    #[serde(default)]
+    pub recursive: bool,
+    /// Length of the message.
+    #[serde(default)]
+    pub bytes: u32,
+    /// It is an extended message too (EDNS0, RFC 6891 section 6.1.1).
+    #[serde(default)]
+    pub extended: bool,
+}
+
+/// How a resolver is asked for the keys of the root, whose answer with its signatures takes more than 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Carried {
+    /// In a datagram of 512 bytes at most: it has to be cut.
+    Short,
+    /// In a datagram of 1232 bytes at most.
+    Long,
+    /// Over a connection.
+    Tcp,
+}
+
+/// What became of a question that was asked up to three times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Null where nothing usable came.
+    pub answer: Option<Answer>,
+    /// Something came that cannot be read.
+    pub garbled: bool,
+    /// Why nothing came, where something said so.
+    pub problem: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +123,19 @@ pub enum DnsNote {
         /// Why none came, where something said so.
         problem: Option<String>,
     },
+    /// It was asked for records of a type.
+    Typed {
+        /// `MX`, `TYPE65280` …
+        rtype: String,
+        name: String,
+        said: Said,
+    },
+    /// It was asked by a message that is not extended, because it gave nothing usable to those that are.
+    Plain { said: Said },
+    /// It was asked for what does not fit into 512 bytes.
+    Large { carried: Carried, said: Said },
+    /// A root server, which is the subject, was asked for the begin of the root zone, with its signature.
+    Root { name: String, said: Said },
     /// It did not answer so often that it was left alone.
     GivenUp { after: u32 },
 }

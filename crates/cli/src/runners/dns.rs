@@ -69,6 +69,10 @@ fn plan(words: &Words) -> anyhow::Result<Plan> {
         }
     }
     let name = |key| words.text(key).to_string();
+    let mut roots = named("rootservers", Origin::Given);
+    if roots.is_empty() && words.switch("roots") {
+        roots = dns::root_servers();
+    }
     Ok(Plan {
         resolvers: once,
         zone: name("zone"),
@@ -78,5 +82,7 @@ fn plan(words: &Words) -> anyhow::Result<Plan> {
         signed: words
             .switch("dnssec")
             .then(|| (name("signed"), name("bogus"))),
+        types: words.switch("types"),
+        roots,
     })
 }

@@ -5,15 +5,19 @@
 
 mod message;
 mod resolvers;
+mod roots;
+mod types;
 
-pub use message::{Manner, Question};
+use message::Manner;
 pub use resolvers::{PUBLIC, Resolver, in_use};
+pub use roots::root_servers;
 
 use crate::clock::mono_ns;
 use crate::errand::{Errand, Tally, any};
 use crate::load::kernel::random_bytes;
 use base::noted::dns::{Answer, Asked, DnsNote, way_target};
 use base::{Bytes, Duration};
+use domain::base::iana::Rtype;
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 
@@ -37,13 +41,19 @@ pub struct Plan {
     pub patience: Duration,
     /// A name with valid signatures, and one with wrong ones; none where signatures are not asked about.
     pub signed: Option<(String, String)>,
+    /// Ask for records of many types, and for what is too large for a datagram.
+    pub types: bool,
+    /// Root servers to ask; none where nobody asked for that.
+    pub roots: Vec<Resolver>,
 }
 
 impl Plan {
     /// The most that this puts on the line.
     pub fn cost(&self) -> Bytes {
         let each = u64::from(self.count) * 3 + if self.signed.is_some() { 3 } else { 0 };
-        Bytes::new(self.resolvers.len() as u64 * each * LOOKUP)
+        let types = if self.types { types::QUESTIONS } else { 0 };
+        let roots = self.roots.len() as u64 * 3;
+        Bytes::new((self.resolvers.len() as u64 * (each + types) + roots) * LOOKUP)
     }
 
     /// How long it takes where all answer soon.
@@ -121,7 +131,12 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), DnsError> {
             run.lookup(asker, Asked::BogusUnchecked, bogus)?;
         }
     }
-    Ok(())
+    if plan.types {
+        for asker in &askers {
+            types::ask(&mut run, asker)?;
+        }
+    }
+    roots::ask(&mut run)
 }
 
 struct Run<'a, 'b> {
@@ -132,6 +147,11 @@ struct Run<'a, 'b> {
 }
 
 impl Run<'_, '_> {
+    fn stage(&mut self, stage: &str) -> Result<(), DnsError> {
+        let going_on = self.errand.stage(stage);
+        going_on.map_err(|_| DnsError::Interrupted)
+    }
+
     /// The way there and back.
     fn way(&self, asker: &mut Asker) {
         if asker.left_alone || asker.ways_lost >= GIVEN_UP_AFTER {
@@ -169,9 +189,7 @@ impl Run<'_, '_> {
         if wait > 0 {
             std::thread::sleep(std::time::Duration::from_nanos(wait as u64));
         }
-        self.errand
-            .stage(&resolver)
-            .map_err(|_| DnsError::Interrupted)?;
+        self.stage(&resolver)?;
         self.due = mono_ns() + self.plan.interval.as_nanos() as i64;
         let fate = asker.ask(asked, name, self.plan.patience, &self.errand.tally)?;
         let (seq, timed) = match asked {
@@ -241,11 +259,9 @@ impl<'a> Asker<'a> {
         let manner = Manner {
             signatures: !matches!(asked, Asked::Cold | Asked::Warm),
             unchecked: asked == Asked::BogusUnchecked,
+            ..Manner::default()
         };
-        let id = u16::from_be_bytes(random_bytes());
-        let question = Question::new(id, name, manner).ok_or_else(|| DnsError::Name {
-            name: name.to_owned(),
-        })?;
+        let question = types::question(name, Rtype::A, manner)?;
         let began = mono_ns();
         let mut fate = Fate {
             began,

@@ -5,6 +5,7 @@ use super::super::buffer as queue;
 use super::super::{dns, ipv6, middlebox};
 use super::{Finding, Part, State};
 use crate::loss;
+use base::BitsPerSec;
 use base::noted::ipv6::target;
 use base::record::{Delay, Recording, Status};
 use base::units::significant;
@@ -20,6 +21,8 @@ const LONG_LATENCY_MS: f64 = 800.0;
 const LOSS: f64 = 0.0245;
 /// A flow of TCP gets no more than four segments a round trip (1.22/√p).
 const HEAVY_LOSS: f64 = 0.1;
+/// The rate of a line that stands still is known by much less than this, from the upper to the lower end of its interval.
+const VARIES: f64 = 1.2;
 /// So many in a row are a burst: fewer are what chance does at the loss above.
 const BURST: u64 = 3;
 /// The set-up of a connection is one round trip. Twice that, and so much more, is not the line.
@@ -180,7 +183,21 @@ fn names(part: &Part) -> Vec<Finding> {
         Err(own) => Finding::unknown("signatures of names (DNSSEC)", because(own)),
         Ok((word, alerts)) => Finding::with("signatures of names (DNSSEC)", word, alerts),
     };
-    vec![names, signatures]
+    let what = "types of records";
+    let types = match verdicts.types {
+        Err(own) => Finding::unknown(what, because(own)),
+        Ok((found, alerts)) => Finding::with(what, found, alerts),
+    };
+    let what = "signatures of the root servers";
+    let roots = match verdicts.roots {
+        None => Finding {
+            what: what.into(),
+            found: String::new(),
+            state: State::NotAsked("with check:roots=true: they are 13 servers that are not ours"),
+        },
+        Some((found, alerts)) => Finding::with(what, found, alerts),
+    };
+    vec![names, signatures, types, roots]
 }
 
 /// Connections of one version: the times of those that came about, ms, and how many were tried.
@@ -372,10 +389,20 @@ fn buffer(part: &Part) -> Finding {
         .iter()
         .any(|d| d.contains("not seen full"));
     let at_least = if full { "" } else { "at least " };
+    let bps = |v: f64| BitsPerSec::new(v.round() as u64);
+    let range = part.outcome.figures.iter().find(|f| f.key == "link_bps");
+    let varies = match range.map(|f| &f.figure) {
+        Some(crate::answer::Figure::Is { low, high, .. }) if *high > VARIES * low => format!(
+            " (it varies, {:.3} to {:.3}: at less it holds longer)",
+            bps(*low),
+            bps(*high)
+        ),
+        _ => String::new(),
+    };
     let found = format!(
-        "{at_least}{} in front of {} Mbit/s",
+        "{at_least}{} in front of {:.3}{varies}",
         ms(held),
-        significant(rate / 1e6, 3)
+        bps(rate)
     );
     // A flood that never yields fills what TCP does not.
     let mut figures = part.outcome.figures.iter();

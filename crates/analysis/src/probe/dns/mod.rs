@@ -12,7 +12,11 @@
 //!
 //! **Units.** ms.
 
-use super::alert::{self, Alert, Severity};
+mod roots;
+mod says;
+mod types;
+
+use super::alert::{self, Alert};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, NONE, Spec, parameter};
 use crate::answer::Figure;
@@ -22,6 +26,9 @@ use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::record::{Recording, Status};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
+use roots::Roots;
+use says::{advice, alert_of, alert_of_handling, evidence, says};
+use types::Types;
 
 pub const SPEC: Spec = Spec {
     entry: Entry {
@@ -91,9 +98,19 @@ pub const SPEC: Spec = Spec {
             ),
             SIGNED,
             BOGUS,
+            parameter(
+                "types",
+                Unit::Switch,
+                Some("true"),
+                NONE,
+                "document 001, table 4",
+                "ask for records of many types at `zone`, and for what is too large for a datagram",
+            ),
+            ROOTS,
+            ROOT_SERVERS,
         ],
     },
-    takes: "three seconds for each resolver, and 60 kB at most; asks the resolvers themselves, which are not our server",
+    takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
     beside_others: false,
     how: How::Own,
     answer,
@@ -122,6 +139,23 @@ pub(super) const BOGUS: Parameter = parameter(
     NONE,
     "",
     "a name whose signatures are wrong",
+);
+
+pub(super) const ROOTS: Parameter = parameter(
+    "roots",
+    Unit::Switch,
+    Some("false"),
+    NONE,
+    "document 001, table 4",
+    "ask the 13 root servers too whether their signatures come through",
+);
+pub(super) const ROOT_SERVERS: Parameter = parameter(
+    "rootservers",
+    Unit::List(&Unit::Address),
+    None,
+    NONE,
+    "",
+    "ask these in place of the 13",
 );
 
 /// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
@@ -177,6 +211,7 @@ struct Resolver<'a> {
     failures: Vec<String>,
     problem: Option<String>,
     handling: Handling,
+    types: Types,
     given_up: Option<u32>,
 }
 
@@ -217,6 +252,7 @@ impl<'a> Resolver<'a> {
                     failures: Vec::new(),
                     problem: None,
                     handling: handling(&notes, address),
+                    types: Types::of(&notes, address),
                     given_up: None,
                 });
             }
@@ -389,6 +425,10 @@ fn told(of: Option<f64>) -> String {
 pub(super) struct Verdicts {
     pub names: Result<Vec<Alert>, String>,
     pub signatures: Result<(&'static str, Vec<Alert>), String>,
+    /// Of record types, and of what carries them.
+    pub types: Result<(String, Vec<Alert>), String>,
+    /// None where root servers were not asked.
+    pub roots: Option<(String, Vec<Alert>)>,
 }
 
 pub(super) fn verdicts(recording: &Recording) -> Verdicts {
@@ -398,11 +438,14 @@ pub(super) fn verdicts(recording: &Recording) -> Verdicts {
         .iter()
         .filter(|r| r.asked > 0 && ours(r.origin))
         .collect();
+    let roots = Roots::of(recording).map(|r| (r.text(), r.alerts()));
     let Some(first) = asked.first() else {
         let why = || "no resolver was asked".to_owned();
         return Verdicts {
             names: Err(why()),
             signatures: Err(why()),
+            types: Err(why()),
+            roots,
         };
     };
     let alerts: Vec<Alert> = asked
@@ -422,7 +465,22 @@ pub(super) fn verdicts(recording: &Recording) -> Verdicts {
         Some(why) if alerts.is_empty() => Err(why.to_owned()),
         _ => Ok((first.handling.word(), alerts)),
     };
-    Verdicts { names, signatures }
+    let alerts: Vec<Alert> = asked.iter().flat_map(|r| alerts_of_types(r)).collect();
+    let types = match (first.types.verdict(), alerts.is_empty()) {
+        (Ok(text), _) => Ok((text, alerts)),
+        (Err(why), true) => Err(why),
+        (Err(why), false) => Ok((why, alerts)),
+    };
+    Verdicts {
+        names,
+        signatures,
+        types,
+        roots,
+    }
+}
+
+fn alerts_of_types(r: &Resolver) -> Vec<Alert> {
+    r.types.alerts(&r.called())
 }
 
 /// The line's own round trips meanwhile, ms.
@@ -453,6 +511,9 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         .filter_map(|(r, b)| alert_of(r, *b, base))
         .collect();
     alerts.extend(in_use().filter_map(|(r, _)| alert_of_handling(r)));
+    alerts.extend(in_use().flat_map(|(r, _)| alerts_of_types(r)));
+    let roots = Roots::of(recording);
+    alerts.extend(roots.iter().flat_map(Roots::alerts));
     let (worst, why) = in_use()
         .find(|(_, b)| !matches!(b, Blame::Nobody | Blame::Unknown))
         .or_else(|| in_use().next())
@@ -473,6 +534,10 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             first.address
         ));
     }
+    let typed: Vec<(&str, &Types)> = blamed.iter().map(|(r, _)| (r.address, &r.types)).collect();
+    let mut tables = vec![table(&blamed)];
+    tables.extend(types::table(&typed));
+    tables.extend(roots.iter().map(Roots::table));
     let share = stats::wilson(first.lost as f64, first.asked as f64);
     let base_figure = base.map_or_else(
         || Figure::cannot_tell("our server answered no probe"),
@@ -511,233 +576,24 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
                 base_figure,
             ),
             Figured::new("unanswered", "unanswered", Quantity::Share, share),
-        ],
+        ]
+        .into_iter()
+        .chain(roots.iter().map(|r| {
+            Figured::new(
+                "roots_signed",
+                "root servers whose signatures came",
+                Quantity::Count,
+                Figure::exactly(r.signed() as f64),
+            )
+        }))
+        .collect(),
         alerts: alert::sorted(alerts),
         evidence: evidence(&resolvers, base),
         advice: advice(&resolvers, first, why),
         doubts,
-        tables: vec![table(&blamed)],
+        tables,
         plots: vec![plot(recording, first.address)],
     }
-}
-
-fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
-    let name = r.called();
-    let (cold, warm, way) = (median(&r.cold), median(&r.warm), r.way_ms());
-    match why {
-        Blame::Silence if r.cold.is_empty() && r.warm.is_empty() => format!(
-            "The resolver {name} answers nothing{}; the line reaches our server{}.",
-            r.problem
-                .as_ref()
-                .map_or_else(String::new, |p| format!(": {p}")),
-            base.map_or_else(|| " not either".to_owned(), |b| format!(" in {}", ms(b)))
-        ),
-        Blame::Silence => format!(
-            "The resolver {name} leaves {} of {} lookups without a usable answer.",
-            r.lost + r.failed,
-            r.asked
-        ),
-        Blame::Resolver => format!(
-            "Names resolve slowly, and the resolver is to blame: {name} takes {} for a name that it knows, of which the way there and back is {}.",
-            told(warm),
-            told(way)
-        ),
-        Blame::Recursion => format!(
-            "New names resolve slowly, and the line is not to blame: {name} takes {} for a name that it must ask for itself, {} for one that it knows; the way there and back is {}.",
-            told(cold),
-            told(warm),
-            told(way)
-        ),
-        Blame::Distance => format!(
-            "Names resolve slowly because {name} is far: {} there and back, where our server is {} away.",
-            told(way),
-            told(base)
-        ),
-        Blame::Line => format!(
-            "Names resolve slowly because the line is: its own round trip of {} is in every lookup, and {name} adds {} to that.",
-            told(base),
-            told(cold.zip(way).map(|(c, w)| (c - w).max(0.0)))
-        ),
-        Blame::Unknown => format!(
-            "{name} takes {} for a new name and {} for a known one; cannot tell how much of that is the way there, because it answers no TCP connections.",
-            told(cold),
-            told(warm)
-        ),
-        Blame::Nobody => format!(
-            "Names resolve soon: {name} takes {} for a new name and {} for a known one; the way there and back is {}.",
-            told(cold),
-            told(warm),
-            told(way)
-        ),
-    }
-}
-
-fn alert_of(r: &Resolver, why: Blame, base: Option<f64>) -> Option<Alert> {
-    let name = r.called();
-    let cold = median(&r.cold).unwrap_or(0.0);
-    let (severity, what, means) = match why {
-        Blame::Silence if r.cold.is_empty() && r.warm.is_empty() => (
-            Severity::Serious,
-            format!("the resolver {name} does not answer"),
-            "Every new name waits for this resolver's time-out, seconds, before another is asked. Take it out of the configuration, or mend it.",
-        ),
-        Blame::Silence => (
-            Severity::Serious,
-            format!(
-                "the resolver {name} fails {} of {} lookups{}",
-                r.lost + r.failed,
-                r.asked,
-                codes(r)
-            ),
-            "Pages stall for seconds at random, or do not open. The line is not the cause where other probes get through.",
-        ),
-        Blame::Resolver => (
-            Severity::Warning,
-            format!("the resolver {name} is slow even for names that it knows"),
-            "Whatever opens a connection waits for it first. Another resolver would cure that; a faster line would not.",
-        ),
-        Blame::Recursion => (
-            if cold > SLOW_COLD_MS {
-                Severity::Serious
-            } else {
-                Severity::Warning
-            },
-            format!("the resolver {name} takes {} for new names", ms(cold)),
-            "The first visit to anything begins late; later ones are as fast as ever. Another resolver may cure that; a faster line would not.",
-        ),
-        Blame::Distance => (
-            Severity::Warning,
-            format!(
-                "the resolver {name} is {} away, our server {}",
-                told(r.way_ms()),
-                told(base)
-            ),
-            "Every name waits for a long way that other traffic does not take. A nearer resolver would cure that.",
-        ),
-        Blame::Line => (
-            Severity::Warning,
-            format!(
-                "the line's own round trip of {} is in every lookup",
-                told(base)
-            ),
-            "No resolver beyond the line can be faster. A caching resolver on this side of it would help with names asked for before.",
-        ),
-        Blame::Unknown | Blame::Nobody => return None,
-    };
-    Some(Alert::new(severity, what, means))
-}
-
-fn codes(r: &Resolver) -> String {
-    if r.failures.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", r.failures.join(", "))
-    }
-}
-
-fn alert_of_handling(r: &Resolver) -> Option<Alert> {
-    let name = r.called();
-    let (severity, what, means) = match r.handling {
-        Handling::Checks | Handling::Unknown(_) => return None,
-        Handling::HandsOn => (
-            Severity::Note,
-            format!("{name} does not check signatures (DNSSEC)"),
-            "A forged answer that reaches the resolver reaches you. A resolver that checks would hold it back.",
-        ),
-        Handling::Strips => (
-            Severity::Warning,
-            format!("{name} strips signatures (DNSSEC)"),
-            "Programs that check signatures themselves cannot work through it.",
-        ),
-        Handling::Fails => (
-            Severity::Serious,
-            format!("{name} fails for names that are signed well"),
-            "Many names do not resolve at all. Its clock may be wrong, or something before it cuts large answers.",
-        ),
-    };
-    Some(Alert::new(severity, what, means))
-}
-
-fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String> {
-    let mut lines = Vec::new();
-    if let Some(base) = base {
-        lines.push(format!(
-            "the line's smallest round trip to our server was {}",
-            ms(base)
-        ));
-    }
-    for r in resolvers {
-        if r.asked == 0 {
-            continue;
-        }
-        let mut line = format!(
-            "{}: {} lookups, {} unanswered; medians {} new and {} known; least of {} connections {}",
-            r.called(),
-            r.asked,
-            r.lost,
-            told(median(&r.cold)),
-            told(median(&r.warm)),
-            r.way.len(),
-            told(r.way_ms())
-        );
-        if let Handling::Unknown(why) = r.handling {
-            line += &format!("; what it does about signatures cannot be told: {why}");
-        }
-        if let Some(after) = r.given_up {
-            line += &format!("; left alone after {after} in a row without an answer");
-        }
-        lines.push(line);
-    }
-    lines
-}
-
-/// The one that answers new names sooner than the first by more than chance.
-fn sooner<'a, 'b>(all: &'a [Resolver<'b>], than: &Resolver) -> Option<&'a Resolver<'b>> {
-    let bounds = |r: &Resolver| match Resolver::figure(&r.cold) {
-        Figure::Is { value, low, high } => Some((value, low, high)),
-        Figure::CannotTell { .. } => None,
-    };
-    let mine = bounds(than);
-    all.iter()
-        .filter(|r| r.origin == Origin::Alternative && r.lost == 0 && r.failed == 0)
-        .filter(|r| match (bounds(r), mine) {
-            (Some((_, _, high)), Some((_, low, _))) => high < low,
-            (found, None) => found.is_some(),
-            (None, _) => false,
-        })
-        .min_by(|a, b| {
-            let of = |r: &Resolver| median(&r.cold).unwrap_or(f64::INFINITY);
-            of(a).total_cmp(&of(b))
-        })
-}
-
-fn advice(all: &[Resolver], first: &Resolver, why: Blame) -> Vec<String> {
-    let mut lines = Vec::new();
-    let better = sooner(all, first);
-    if let Some(r) = better {
-        let name = if r.name == "given" {
-            String::new()
-        } else {
-            format!(" ({})", r.name)
-        };
-        lines.push(format!(
-            "{}{name} answers new names in {}, {} in {}: name it in the router or in this host's network settings.",
-            r.address, told(median(&r.cold)), first.address, told(median(&first.cold))
-        ));
-    }
-    let compared = all.iter().any(|r| r.origin == Origin::Alternative);
-    let slow = matches!(
-        why,
-        Blame::Resolver | Blame::Recursion | Blame::Distance | Blame::Silence
-    );
-    match (slow, compared, better) {
-        (true, false, _) => lines.push(
-            "See whether another resolver is faster: `tailback probe dns:public=true SERVER`, or others=ADDRESS.".into(),
-        ),
-        (true, true, None) => lines.push("None of those compared is faster for certain.".into()),
-        _ => {}
-    }
-    lines
 }
 
 fn table(blamed: &[(&Resolver, Blame)]) -> Table {
