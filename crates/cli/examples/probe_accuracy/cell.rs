@@ -67,7 +67,7 @@ pub enum At {
 
 /// Where a truth is found that the line's figures alone do not tell: in what the emulator wrote of its own queues, which
 /// the analysis does not read.
-pub type Sample = Box<dyn Fn(&Recording) -> Result<f64, String>>;
+pub type Sample = Box<dyn Fn(&Recording) -> Result<f64, String> + Send + Sync>;
 
 pub enum Is {
     Near {

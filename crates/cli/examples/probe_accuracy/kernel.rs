@@ -13,6 +13,7 @@ use std::any::Any;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
 /// Where a run's files are; gone with it.
@@ -20,7 +21,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Scratch, String> {
-        let name = format!("tailback-accuracy-{}", std::process::id());
+        // Two run side by side.
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tailback-accuracy-{}-{run}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         Ok(Scratch(dir))
@@ -59,8 +63,12 @@ fn said(command: &mut Command, recording: &Path) -> Result<Said, String> {
         let told = String::from_utf8_lossy(&out.stderr);
         told.lines().last().unwrap_or("it said nothing").to_string()
     })?;
+    let doubts = answer["doubts"].as_array();
+    let mut doubts = doubts.into_iter().flatten().filter_map(Value::as_str);
+    let doubt = doubts.find(|d| d.starts_with("emulator:"));
     Ok(Said {
-        answer,
+        doubt: doubt.map(str::to_owned),
+        answer: answer.clone(),
         recording: store::read(recording).map_err(|e| e.to_string())?,
         ..Said::default()
     })
@@ -154,9 +162,7 @@ pub fn in_a_network(probe: &str, line: &Line, plants: &[Plant]) -> Result<Said, 
     server.stop();
     drop((held, site));
     let summary = emulation.stop().map_err(|e| e.to_string())?;
-    if let Some(doubt) = summary.doubt() {
-        eprintln!("  {doubt}");
-    }
+    said.doubt = summary.doubt();
     queues.iter().for_each(|row: Row| said.recording.push(row));
     Ok(said)
 }

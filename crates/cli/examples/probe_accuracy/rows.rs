@@ -16,6 +16,8 @@ pub struct Said {
     pub recording: Recording,
     /// Connections that the site took, by port.
     pub connections: Value,
+    /// Why the emulation is not to be trusted: this machine was too busy for it.
+    pub doubt: Option<String>,
 }
 
 /// What stands in the last four columns.

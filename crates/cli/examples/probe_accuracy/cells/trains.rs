@@ -75,7 +75,7 @@ fn sizes(rate: f64, mtu: u32, v6: bool, edges: [f64; 2]) -> Cell {
 
 /// Of pairs on a full drop-tail queue at F times its rate (F from 1 to 2) the first always finds the place that was freed
 /// since the pair before, and the second what is left: of two sent 2/F get through. Evenly spaced ones lose as many.
-fn spacing(rate: f64, queue: &str) -> Cell {
+fn spacing(rate: f64, queue: &str, count: u32) -> Cell {
     // The kind's highest rate, of what comes out.
     let factor = 1.624;
     let lost = 2.0 - 2.0 / factor;
@@ -91,7 +91,8 @@ fn spacing(rate: f64, queue: &str) -> Cell {
         },
         share(&["plateau_bps"], plateau, 0.01),
     ];
-    Cell::bench("spacing:count=4000", Line::up(rate, queue), truths)
+    let probe = format!("spacing:count={count}");
+    Cell::bench(probe, Line::up(rate, queue), truths)
 }
 
 /// Of a burst one packet is in transmission, the queue holds so many, and while it arrives at a gigabit a second some leave;
@@ -180,7 +181,7 @@ pub fn bench() -> Vec<Cell> {
         sizes(10e6, 1280, true, [1232.0, 2456.0]),
     ]);
     for rate in [0.5e6, 2e6, 20e6] {
-        all.extend(["fifo:packets=20", "fifo:packets=200"].map(|q| spacing(rate, q)));
+        all.extend(["fifo:packets=20", "fifo:packets=200"].map(|q| spacing(rate, q, 4000)));
     }
     all.extend([
         envelope(0.5e6, 20.0),
@@ -246,8 +247,8 @@ pub fn kernel() -> Vec<Cell> {
         burst(5e6, "fifo:bytes=50000", 33.0, 0.0),
         burst(20e6, "fifo:packets=200", 200.0, 2.0),
         sizes(20e6, 1492, false, [1464.0, 2936.0]),
-        spacing(2e6, FIFTY),
-        envelope(2e6, 50.0),
+        spacing(10e6, FIFTY, 1000),
+        envelope(10e6, 50.0),
         buffer(0.7e6, 37_625.0),
         buffer(10e6, 312_500.0),
         bucket(20e6, 10e6, 1e6),
