@@ -31,7 +31,7 @@ test: deps assets ## installs what tests need and runs all of them
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
 
-accuracy: build ## every kind of probe on lines whose truth is known, three quarters of an hour: docs/book/probe/accuracy.md
+accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp
 	mv accuracy.tmp docs/book/probe/accuracy.md
 
