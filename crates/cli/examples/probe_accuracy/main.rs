@@ -26,7 +26,7 @@ use analysis::probe::PROBES;
 use cell::{Cell, On};
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 /// What a cell with the kernel's own packets takes, s: to tell how long the rest will take.
@@ -97,25 +97,33 @@ const QUIET: [&str; 5] = ["radio", "nat", "ports", "middlebox", "ipv6"];
 /// Rows of a cell, and how many of its truths hold, of how many.
 type Judged = (Vec<String>, (usize, usize));
 
-/// Prints their rows; how many truths hold, of how many.
+/// Prints their rows, in their order; how many truths hold, of how many.
 fn all(cells: &[Cell]) -> (usize, usize) {
     let done: Vec<OnceLock<Judged>> = cells.iter().map(|_| OnceLock::new()).collect();
-    let quiet = |c: &&Cell| QUIET.contains(&c.kind());
+    let printed = Mutex::new(0);
+    let print = || {
+        let mut printed = printed.lock().expect("nobody panics while printing");
+        while let Some((rows, _)) = done.get(*printed).and_then(OnceLock::get) {
+            println!("{}", rows.join("\n"));
+            *printed += 1;
+        }
+    };
+    let quiet = |c: &Cell| QUIET.contains(&c.kind());
     std::thread::scope(|s| {
-        let (cells, done) = (&cells, &done);
-        s.spawn(move || lane(cells, done, |c| quiet(&c)));
-        lane(cells, done, |c| !quiet(&c));
+        s.spawn(|| lane(cells, &done, quiet, print));
+        lane(cells, &done, |c| !quiet(c), print);
     });
-    let mut sum = (0, 0);
-    for (rows, (held, of)) in done.iter().filter_map(OnceLock::get) {
-        println!("{}", rows.join("\n"));
-        sum = (sum.0 + held, sum.1 + of);
-    }
-    sum
+    let judged = done.iter().filter_map(OnceLock::get);
+    judged.fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1))
 }
 
 /// Runs these, one after the other.
-fn lane(cells: &[Cell], done: &[OnceLock<Judged>], takes: impl Fn(&Cell) -> bool) {
+fn lane(
+    cells: &[Cell],
+    done: &[OnceLock<Judged>],
+    takes: impl Fn(&Cell) -> bool,
+    print: impl Fn(),
+) {
     let began = Instant::now();
     let cost = |c: &Cell| match c.on {
         On::Bench(_) => 1.0,
@@ -145,5 +153,6 @@ fn lane(cells: &[Cell], done: &[OnceLock<Judged>], takes: impl Fn(&Cell) -> bool
             Err(why) => (vec![rows::failed(cell, &why)], (0, cell.truths.len())),
         };
         let _ = slot.set(judged);
+        print();
     }
 }
