@@ -16,6 +16,7 @@ use base::words::{Value, Words};
 use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::craft::{self, CraftError, Progress};
+use live::emulate::NetNs;
 use live::errand::{Errand, ErrandError, Tally};
 use live::path;
 use live::probe::{ProbePlan, Prober};
@@ -29,8 +30,8 @@ pub struct Run<'a> {
     pub words: &'a Words,
     /// The far end, and what may be sent.
     pub plan: &'a craft::Plan,
-    /// Whether the network namespace is one that we made, whose settings may be changed.
-    pub own_namespace: bool,
+    /// The far end's network namespace where we made that and the one that this runs in: their settings may be changed.
+    pub far: Option<&'a NetNs>,
     pub clock: Clock,
     pub rows: Sender<Row>,
     /// The recording's directory, for what is no table.
@@ -214,7 +215,12 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         },
         sizes: sizes.collect(),
         repeats: words.count("repeats"),
-        own_namespace: run.own_namespace,
+        far: run.far,
+        directions: match words.choice("direction") {
+            "up" => vec![Direction::Up],
+            "down" => vec![Direction::Down],
+            _ => vec![Direction::Up, Direction::Down],
+        },
     };
     run.errand(Duration::ZERO, |errand| {
         tcp::run(&plan, errand).map_err(plain)

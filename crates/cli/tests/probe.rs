@@ -70,7 +70,13 @@ fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording()
     assert!(page.contains("51 datagrams of 1452 bytes"));
     let svg = dir.join("burst.svg");
     let drawn = run(&["report", rec, "-o", svg.to_str().expect("a plain path")]);
-    assert!(drawn.status.success() && svg.exists());
+    assert!(drawn.status.success());
+    let picture = std::fs::read_to_string(&svg).expect("a picture");
+    let plots = answer["plots"].as_array().expect("plots");
+    for p in plots {
+        let title = p["title"].as_str().expect("a title");
+        assert!(picture.contains(title), "{title} is drawn");
+    }
     std::fs::remove_dir_all(&dir).expect("the scratch directory can go");
 }
 
@@ -199,6 +205,69 @@ fn tcp_compares_transfers_with_offload_and_without_it() {
     for part in ["offload on: kB/s", "offload off: kB/s"] {
         assert!(columns.iter().any(|c| c == part), "{part}: {columns:?}");
     }
+    std::fs::remove_dir_all(&dir).expect("the recording can go");
+}
+
+/// Document 002 downloads: the server is the sender, whose controller and initial window are those of the far end.
+#[test]
+fn tcp_downloads_with_the_controller_and_the_window_that_the_server_was_told() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-down-{}", std::process::id()));
+    let out = run(&[
+        "probe",
+        "tcp:direction=both,control=reno,size=80 kB,repeats=2,window=3; 10",
+        "--link",
+        "fiber",
+        "--json",
+        "-o",
+        dir.to_str().expect("a plain path"),
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let recording = store::read(&dir).expect("it can be read");
+    let events = recording.event.iter().filter(|e| &*e.kind == "tcp");
+    let transfers: Vec<(i64, Value)> = events
+        .filter_map(|e| {
+            Some((
+                e.subject.parse().ok()?,
+                serde_json::from_str(&e.detail).ok()?,
+            ))
+        })
+        .collect();
+    assert_eq!(transfers.len(), 8, "{transfers:?}");
+    for (number, t) in &transfers {
+        // The answers before the data may have opened it by two.
+        let asked = t["asked_window_packets"].as_u64().expect("a number");
+        let window = t["window_packets"].as_u64().expect("a number");
+        assert!((asked..=asked + 2).contains(&window), "{t}");
+        assert_eq!(t["congestion"], "reno", "{t}");
+        assert!(t["took_ns"].is_i64() && t["retransmits"].is_u64(), "{t}");
+        let of_sender = |f: &&base::record::Flow| f.flow == *number && f.cwnd_bytes.is_some();
+        let sampled = recording.flow.iter().filter(of_sender).count();
+        assert!(sampled >= 2, "{sampled} of {t}");
+    }
+    for key in [
+        "reno_window3_bps",
+        "reno_down_window3_bps",
+        "reno_down_window10_srtt_ms",
+    ] {
+        assert!(figure(&answer, key) > 0.0, "{key}");
+    }
+    // Two round trips fewer.
+    assert!(
+        figure(&answer, "reno_down_window10_bps") > 1.1 * figure(&answer, "reno_down_window3_bps"),
+        "{answer}"
+    );
+    let titles: Vec<&str> = answer["tables"]
+        .as_array()
+        .expect("tables")
+        .iter()
+        .filter_map(|t| t["title"].as_str())
+        .collect();
+    assert!(titles[0].starts_with("Uploads") && titles[1].starts_with("Downloads"));
     std::fs::remove_dir_all(&dir).expect("the recording can go");
 }
 

@@ -151,6 +151,13 @@ pub enum Request {
         spec: FlowSpec,
         wanted: Vec<listen::Wanted>,
     },
+    /// The server sends exactly so much, and ends the flow once all of it is acknowledged.
+    Fetch {
+        spec: FlowSpec,
+        /// As of a download.
+        congestion: String,
+        bytes: u64,
+    },
 }
 
 /// Why the server said no.
@@ -215,14 +222,17 @@ pub enum Ended {
     ByClient,
     Budget,
     Failed,
+    /// All that was asked for was sent and acknowledged.
+    Whole,
 }
 
-const ENDS: [Ended; 5] = [
+const ENDS: [Ended; 6] = [
     Ended::Running,
     Ended::TimeUp,
     Ended::ByClient,
     Ended::Budget,
     Ended::Failed,
+    Ended::Whole,
 ];
 
 /// The sender's TCP_INFO at one moment; null is what the kernel did not know.
@@ -399,6 +409,16 @@ impl Request {
                 listen::write_request(&mut body, spec, wanted);
                 7
             }
+            Request::Fetch {
+                spec,
+                congestion,
+                bytes,
+            } => {
+                body.spec(spec);
+                body.text(congestion);
+                body.number(*bytes);
+                8
+            }
         };
         let body = body.0;
         let mut out = Vec::with_capacity(REQUEST_HEADER_LEN + body.len() + TAG_LEN);
@@ -443,6 +463,11 @@ impl Request {
                 let (spec, wanted) = listen::read_request(&mut r)?;
                 Request::Listen { spec, wanted }
             }
+            8 => Request::Fetch {
+                spec: r.spec()?,
+                congestion: r.text()?,
+                bytes: r.number()?,
+            },
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of request",

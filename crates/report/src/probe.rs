@@ -231,16 +231,29 @@ pub(crate) fn table(t: &probe::Table) -> Table {
     }
 }
 
-/// One picture as SVG.
-pub fn svg(plot: &Plot) -> String {
-    let xs = plot.series.iter().flat_map(|s| &s.points).map(|p| p.0);
+/// An end of an axis this near to zero, of the axis' length, is zero: times that clocks have told have their dust.
+const DUST: f64 = 1e-3;
+
+/// Where the horizontal axis begins and ends; none where there is nothing to draw.
+pub(crate) fn span(plot: &Plot) -> Option<(f64, f64)> {
+    let points = plot.series.iter().flat_map(|s| &s.points);
+    let xs = points.filter(|p| p.1.is_some()).map(|p| p.0);
     let (from, to) = xs.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| {
         (a.min(x), b.max(x))
     });
-    let span = if from < to {
-        (from, to)
-    } else {
-        (0.0, from.max(1.0))
+    let clean = |end: f64| match end.abs() < DUST * (to - from) {
+        true => 0.0,
+        false => end,
+    };
+    (from <= to).then(|| (clean(from), clean(to)))
+}
+
+/// One picture as SVG.
+pub fn svg(plot: &Plot) -> String {
+    let span = match span(plot) {
+        Some((from, to)) if from < to => (from, to),
+        Some((_, to)) => (0.0, to.max(1.0)),
+        None => (0.0, 1.0),
     };
     Chart {
         title: plot.title.clone(),

@@ -60,6 +60,24 @@ pub fn plain(svg: &str) -> String {
     text.replacen("width=\"100%\"", "", 1)
 }
 
+/// Pictures one below the other, as one.
+pub fn stacked(what: &str, pictures: &[String]) -> String {
+    if let [one] = pictures {
+        return one.clone();
+    }
+    let mut y = 0.0;
+    let placed: String = pictures
+        .iter()
+        .map(|p| {
+            let (width, height) = size(p);
+            let place = format!(r#"y="{y}" width="{width}" height="{height}""#);
+            y += height;
+            p.replacen("width=\"100%\"", &place, 1)
+        })
+        .collect();
+    document(y, what, html! { (PreEscaped(placed)) }).into_string()
+}
+
 /// Width and height in pixels.
 pub fn size(svg: &str) -> (f64, f64) {
     let view = svg

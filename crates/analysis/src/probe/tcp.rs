@@ -1,15 +1,15 @@
 //! What TCP's controllers, initial windows and offload make of a line.
 //!
-//! **Method.** Uploads of given sizes, one after the other and each kind in turn: what each took until all of it was
-//! acknowledged, what was sent again, and the longest time in which nothing was acknowledged. TCP_INFO is sampled fifty
-//! times a second. A slow flow of datagrams goes on beside them, so that a break of a transfer can be told from one of the
-//! line.
+//! **Method.** Transfers of given sizes, one after the other and each kind in turn: what an upload took until all of it was
+//! acknowledged and a download from its request until all of it was there, what was sent again, and the longest time in which
+//! nothing moved. The sender's TCP_INFO is sampled fifty times a second, at the server as often as it allows. A slow flow of
+//! datagrams goes on beside them, so that a break of a transfer can be told from one of the line.
 //!
 //! **Source.** A. R. Chandele, "Network Measurement in 2G/3G Cellular Network", Indian Institute of Technology Delhi 2012,
 //! sections 5.1 and 5.2 (table 5.2.1: initial windows of 3 and 10, files of 80 kB, 400 kB and 5 MB; segmentation offload;
 //! breaks of flows beside a slow flow of UDP) and 6.7 (CUBIC beside Reno).
 //!
-//! **Deviations.** Uploads rather than downloads: of these the sender is ours to set.
+//! **Deviations.** Uploads too, and unless told nothing else: of these the sender is ours.
 //!
 //! **Units.** bit/s of payload; packets sent again.
 
@@ -18,7 +18,7 @@ use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
 use base::Bytes;
-use base::record::{Delay, Recording, Status};
+use base::record::{Delay, Direction, Recording, Status};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
 use serde::Deserialize;
@@ -43,7 +43,16 @@ pub const SPEC: Spec = Spec {
                 min: "",
                 max: "",
                 section: "",
-                doc: "which controller; all that this kernel has of the three",
+                doc: "which controller; all of the three that the sender's kernel has",
+            },
+            Parameter {
+                name: "direction",
+                unit: Unit::Choice(&["up", "down", "both"]),
+                default: Some("up"),
+                min: "",
+                max: "",
+                section: CHANDELE,
+                doc: "who sends: this host, the server, or both in turn, which wants --budget 110MB or less than three repeats",
             },
             Parameter {
                 name: "window",
@@ -83,7 +92,7 @@ pub const SPEC: Spec = Spec {
             },
         ],
     },
-    takes: "as long as 16 MB a controller take upwards; every initial window, and offload both ways, as much again",
+    takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
     beside_others: false,
     how: How::Own,
     answer,
@@ -94,6 +103,9 @@ pub const SPEC: Spec = Spec {
 struct Transfer {
     #[serde(default)]
     number: i64,
+    /// Recordings of before there were downloads do not say.
+    #[serde(default = "upwards")]
+    direction: Direction,
     congestion: String,
     /// As the sender had it when the transfer began; what was said before may have added one.
     window_packets: Option<u64>,
@@ -103,14 +115,28 @@ struct Transfer {
     began_ns: i64,
     took_ns: Option<i64>,
     failed: Option<String>,
-    retransmits: u64,
+    /// Null where the server did not report.
+    retransmits: Option<u64>,
     break_ns: i64,
     break_began_ns: i64,
 }
 
+fn upwards() -> Direction {
+    Direction::Up
+}
+
+/// One transfer of that way.
+fn noun(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Up => "upload",
+        Direction::Down => "download",
+    }
+}
+
 impl Transfer {
-    fn kind(&self) -> (String, Option<u64>, Option<bool>) {
+    fn kind(&self) -> (Direction, String, Option<u64>, Option<bool>) {
         (
+            self.direction,
             self.congestion.clone(),
             self.asked_window_packets,
             self.offload,
@@ -128,9 +154,10 @@ impl Transfer {
     }
 }
 
-/// Transfers of one size, controller, window and offload.
+/// Transfers of one size, direction, controller, window and offload.
 struct Group<'a> {
     size: u64,
+    direction: Direction,
     congestion: String,
     window: Option<u64>,
     offload: Option<bool>,
@@ -143,13 +170,8 @@ impl Group<'_> {
     }
 
     fn again(&self) -> Figure {
-        mean(
-            &self
-                .all
-                .iter()
-                .map(|t| t.retransmits as f64)
-                .collect::<Vec<_>>(),
-        )
+        let known = self.all.iter().filter_map(|t| t.retransmits);
+        mean(&known.map(|n| n as f64).collect::<Vec<_>>())
     }
 
     /// Without its controller, where that stands elsewhere.
@@ -203,20 +225,26 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     }
     let groups = groups(&transfers);
     let largest = transfers.iter().map(|t| t.size_bytes).max().unwrap_or(0);
+    let of = |way| transfers.iter().any(move |t| t.direction == way);
+    let mut ways = vec![Direction::Up, Direction::Down];
+    ways.retain(|&way| of(way));
+    let sentences = ways.iter().map(|&way| says(&groups, way, largest));
     let mut out = Outcome {
-        says: says(&groups, largest),
+        says: sentences.collect::<Vec<_>>().join(" "),
         doubts: missing,
         ..Outcome::default()
     };
     for g in groups.iter().filter(|g| g.size == largest) {
         let variant = g.variant();
-        let (key, name) = match variant.is_empty() {
-            true => (g.congestion.clone(), g.congestion.clone()),
-            false => (
-                format!("{}_{}", g.congestion, variant.replace([' ', ','], "")),
-                format!("{}, {variant}", g.congestion),
-            ),
-        };
+        let mut key = g.congestion.clone();
+        let mut name = format!("{} by {}", noun(g.direction), g.congestion);
+        if g.direction == Direction::Down {
+            key += "_down";
+        }
+        if !variant.is_empty() {
+            key += &format!("_{}", variant.replace([' ', ','], ""));
+            name += &format!(", {variant}");
+        }
         let srtt = srtt(g, recording);
         out.figures.extend([
             Figured::new(
@@ -240,40 +268,59 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         ]);
     }
     out.evidence = breaks(&transfers, &recording.delay);
-    if transfers.iter().all(|t| t.asked_window_packets.is_none())
-        && let Some(window) = transfers.iter().filter_map(|t| t.window_packets).min()
-    {
-        let as_is = "The initial window is the system's";
-        out.evidence.push(format!(
-            "{as_is}: {window} packets were allowed when transfers began."
-        ));
+    for &way in &ways {
+        let of_way = || transfers.iter().filter(move |t| t.direction == way);
+        let window = of_way().filter_map(|t| t.window_packets).min();
+        if let (true, Some(window)) = (of_way().all(|t| t.asked_window_packets.is_none()), window) {
+            let whose = match way {
+                Direction::Up => "this host's",
+                Direction::Down => "the server's",
+            };
+            out.evidence.push(format!(
+                "The initial window of {}s is {whose}: {window} packets were allowed when they began.",
+                noun(way)
+            ));
+        }
+        let silent = of_way().filter(|t| t.retransmits.is_none()).count();
+        if silent > 0 {
+            out.doubts.push(format!(
+                "Of {silent} of {} {}s nobody knows what was sent again, nor their windows: the server's report did not come",
+                of_way().count(),
+                noun(way)
+            ));
+        }
     }
     let failed = transfers.iter().filter(|t| t.failed.is_some());
     out.doubts.extend(failed.map(|t| {
         let why = t.failed.as_deref().unwrap_or("");
         format!(
-            "{} of {} did not come to its end: {why}",
-            t.congestion,
-            Bytes::new(t.size_bytes)
+            "the {} of {} by {} did not come to its end: {why}",
+            noun(t.direction),
+            Bytes::new(t.size_bytes),
+            t.congestion
         )
     }));
-    out.tables = tables(&groups);
-    out.plots = plots(&transfers, largest, recording);
+    for way in ways {
+        out.tables.extend(tables(&groups, way));
+        out.plots.extend(plots(&transfers, way, largest, recording));
+    }
     out
 }
 
 fn groups(transfers: &[Transfer]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group> = Vec::new();
     for t in transfers {
-        let (congestion, window, offload) = t.kind();
+        let (direction, congestion, window, offload) = t.kind();
         let same = |g: &&mut Group| {
             g.size == t.size_bytes
+                && g.direction == direction
                 && (&g.congestion, g.window, g.offload) == (&congestion, window, offload)
         };
         match groups.iter_mut().find(same) {
             Some(g) => g.all.push(t),
             None => groups.push(Group {
                 size: t.size_bytes,
+                direction,
                 congestion,
                 window,
                 offload,
@@ -284,8 +331,9 @@ fn groups(transfers: &[Transfer]) -> Vec<Group<'_>> {
     groups
 }
 
-fn says(groups: &[Group], largest: u64) -> String {
-    let of_largest: Vec<&Group> = groups.iter().filter(|g| g.size == largest).collect();
+fn says(groups: &[Group], way: Direction, largest: u64) -> String {
+    let groups = groups.iter().filter(|g| g.direction == way);
+    let of_largest: Vec<&Group> = groups.clone().filter(|g| g.size == largest).collect();
     let named = |g: &Group| {
         let variant = g.variant();
         match variant.is_empty() {
@@ -300,8 +348,9 @@ fn says(groups: &[Group], largest: u64) -> String {
     let known = || of_largest.iter().filter(|g| g.rate().value().is_some());
     let (Some(best), Some(worst)) = (known().max_by(by_rate), known().min_by(by_rate)) else {
         return format!(
-            "{} transfers; too few of each kind to compare.",
-            groups.iter().map(|g| g.all.len()).sum::<usize>()
+            "{} {}s; too few of each kind to compare.",
+            groups.map(|g| g.all.len()).sum::<usize>(),
+            noun(way)
         );
     };
     let mbps = |g: &Group| match g.rate() {
@@ -313,7 +362,8 @@ fn says(groups: &[Group], largest: u64) -> String {
         ),
         Figure::CannotTell { cannot_tell } => cannot_tell,
     };
-    let size = Bytes::new(largest);
+    let size = format!("{}s of {}", noun(way), Bytes::new(largest));
+    let size = format!("{}{}", size[..1].to_uppercase(), &size[1..]);
     let mut said = match (best.rate(), worst.rate()) {
         (Figure::Is { low, .. }, Figure::Is { high, .. }) if low > high => format!(
             "{size} are fastest with {}, at {}, and slowest with {}, at {}.",
@@ -372,7 +422,7 @@ fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
         .filter(|t| t.break_ns as f64 * 1e-9 > BREAK_S)
         .collect();
     let mut out = vec![format!(
-        "{} of {} transfers had a break of more than {} s; the longest time in which nothing was acknowledged was {} s.",
+        "{} of {} transfers had a break of more than {} s; the longest time in which nothing moved was {} s.",
         broken.len(),
         transfers.len(),
         BREAK_S,
@@ -391,7 +441,7 @@ fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
             false => "so the line carried nothing",
         };
         out.push(format!(
-            "{} of {}: nothing acknowledged for {} s; of the {sent} datagrams beside it {ok} were answered, {blame}.",
+            "{} of {}: nothing moved for {} s; of the {sent} datagrams beside it {ok} were answered, {blame}.",
             t.congestion,
             Bytes::new(t.size_bytes),
             significant(t.break_ns as f64 * 1e-9, 3)
@@ -411,10 +461,11 @@ fn breaks(transfers: &[Transfer], delay: &[Delay]) -> Vec<String> {
 }
 
 /// As table 5.2.1 of the source: sizes by windows, rate and packets sent again, mean ± half the interval.
-fn tables(groups: &[Group]) -> Vec<Table> {
+fn tables(groups: &[Group], way: Direction) -> Vec<Table> {
+    let groups: Vec<&Group> = groups.iter().filter(|g| g.direction == way).collect();
     let mut variants: Vec<String> = Vec::new();
     let mut lines: Vec<(u64, String)> = Vec::new();
-    for g in groups {
+    for g in &groups {
         let (variant, line) = (g.variant(), (g.size, g.congestion.clone()));
         if !variants.contains(&variant) {
             variants.push(variant);
@@ -453,16 +504,20 @@ fn tables(groups: &[Group]) -> Vec<Table> {
         row
     });
     vec![Table {
-        title: "Rate and packets sent again, means ± 95 %".into(),
+        title: match way {
+            Direction::Up => "Uploads: rate and packets sent again, means ± 95 %".into(),
+            Direction::Down => "Downloads: rate and packets sent again, means ± 95 %".into(),
+        },
         columns,
         rows: rows.collect(),
     }]
 }
 
 /// The last transfer of the largest size of each controller, of one variant.
-fn plots(transfers: &[Transfer], largest: u64, recording: &Recording) -> Vec<Plot> {
+fn plots(transfers: &[Transfer], way: Direction, largest: u64, recording: &Recording) -> Vec<Plot> {
     let mut shown: Vec<&Transfer> = Vec::new();
-    for t in transfers.iter().rev().filter(|t| t.size_bytes == largest) {
+    let of_way = transfers.iter().rev().filter(|t| t.direction == way);
+    for t in of_way.filter(|t| t.size_bytes == largest) {
         if !shown.iter().any(|s| s.congestion == t.congestion) {
             shown.push(t);
         }
@@ -477,14 +532,15 @@ fn plots(transfers: &[Transfer], largest: u64, recording: &Recording) -> Vec<Plo
                 points: recording
                     .flow
                     .iter()
-                    .filter(|f| f.flow == t.number)
+                    // Its sender's: of a download there are the receiver's, too.
+                    .filter(|f| f.flow == t.number && f.cwnd_bytes.is_some())
                     .map(|f| ((f.t_ns - t.began_ns) as f64 * 1e-9, of(f)))
                     .collect(),
             })
             .collect()
     };
     let plot = |title: &str, y: &str, series| Plot {
-        title: title.into(),
+        title: format!("{title}, {}s", noun(way)),
         x: "s since it began".into(),
         y: y.into(),
         series,

@@ -12,7 +12,7 @@ use base::{BitsPerSec, Bytes, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{self, CraftError, Others};
-use live::emulate::{self, Emulation};
+use live::emulate::{self, Emulation, NetNs};
 use live::errand::Tally;
 use live::load::Peer;
 use live::serve::{ServeConfig, Server};
@@ -235,7 +235,10 @@ fn run_once(
         }
     }
     let result = match server {
-        Some(server) => probe(args, server, key, clock, (&recorder, &path), &mut terminal),
+        Some(server) => {
+            let to = (server, None);
+            probe(args, to, key, clock, (&recorder, &path), &mut terminal)
+        }
         None => embedded(args, links, key, clock, (&recorder, &path), &mut terminal),
     };
     terminal.done();
@@ -254,7 +257,7 @@ fn run_once(
 
 fn probe(
     args: &Args,
-    server: SocketAddr,
+    (server, far): (SocketAddr, Option<&NetNs>),
     key: Option<Vec<u8>>,
     clock: Clock,
     (recorder, path): (&Recorder, &Path),
@@ -276,7 +279,7 @@ fn probe(
     let run = runners::Run {
         words: args.probe.words(),
         plan: &plan,
-        own_namespace: args.server.is_none(),
+        far,
         clock,
         rows: recorder.rows.clone(),
         recording: path,
@@ -320,9 +323,10 @@ fn embedded(
         .others
         .map(|rate| Others::start(&emulation, rate, 1))
         .transpose()?;
-    let result = emulation
-        .near()
-        .run(|| probe(args, address, key, clock, (recorder, path), watch))?;
+    let result = emulation.near().run(|| {
+        let to = (address, Some(emulation.far()));
+        probe(args, to, key, clock, (recorder, path), watch)
+    })?;
     drop(others);
     server.stop();
     let summary = emulation.stop()?;
@@ -477,20 +481,22 @@ pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Its page, or the first of its pictures.
+/// Its page, or all of its pictures, one below the other.
 pub fn draw(path: &Path, page: bool) -> anyhow::Result<String> {
     let (recording, _) = store::read_noting(path)?;
     let answer = analysis::probe::analyse(&recording)?;
     if page {
         return Ok(report::probe::page(&answer, &recording.meta));
     }
-    let plot = answer.outcome.plots.first().ok_or_else(|| {
-        usage(format!(
+    let plots = &answer.outcome.plots;
+    if plots.is_empty() {
+        return Err(usage(format!(
             "{}: this probe's answer has no picture; write .html",
             path.display()
-        ))
-    })?;
-    Ok(report::probe::svg(plot))
+        )));
+    }
+    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
+    Ok(report::svg::stacked(&answer.probe, &drawn))
 }
 
 /// Whether a recording is of a probe.

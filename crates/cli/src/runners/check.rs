@@ -60,13 +60,13 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         };
         let result = if step.at_most < LEAST {
             Err(anyhow::anyhow!("no time was left for it"))
-        } else if let Some(why) = cannot(&step, run.own_namespace) {
+        } else if let Some(why) = cannot(&step, run.far.is_some()) {
             Err(anyhow::anyhow!(why))
         } else {
             let its = Run {
                 words: step.probe.words(),
                 plan: &plan,
-                own_namespace: run.own_namespace,
+                far: run.far,
                 clock: run.clock,
                 rows: run.rows.clone(),
                 recording: run.recording,

@@ -61,9 +61,9 @@ fn counts_like_the_interface(kinds: &[&str]) {
 }
 
 #[test]
-fn uploads_are_counted_as_the_interface_counts_them() {
+fn transfers_are_counted_as_the_interface_counts_them() {
     counts_like_the_interface(&[
-        "tcp:control=cubic,size=400 kB;2 MB,repeats=1",
+        "tcp:direction=both,control=cubic,size=400 kB;2 MB,repeats=1",
         "collapse:rounds=1,duration=6 s",
     ]);
 }

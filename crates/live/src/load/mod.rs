@@ -9,6 +9,7 @@ mod foreign;
 pub(crate) mod kernel;
 pub(crate) mod paced;
 pub(crate) mod pump;
+pub(crate) mod whole;
 
 pub use exchange::Peer;
 pub(crate) use flow::fill;
@@ -392,6 +393,30 @@ pub fn congestion_window(socket: &std::net::TcpStream) -> io::Result<u64> {
     Ok(state.cwnd_bytes.checked_div(state.mss_bytes).unwrap_or(0))
 }
 
+/// What the far end saw of a flow, on our clock, of which its own is so far ahead.
+pub(crate) fn reported(
+    report: &FlowReport,
+    flow: i64,
+    ahead_ns: i64,
+) -> impl Iterator<Item = base::record::Flow> {
+    report.samples.iter().filter_map(move |s| {
+        let at = i64::try_from(s.at.as_nanos()).unwrap_or(i64::MAX);
+        let t_ns = report.start_ns.wrapping_sub(ahead_ns).saturating_add(at);
+        let bytes = i64::try_from(s.bytes).ok();
+        let mut row = base::record::Flow::about(t_ns, flow, report.direction);
+        match &s.detail {
+            Detail::Sender(state) => {
+                row.bytes_acked = bytes;
+                flow::fill(&mut row, state);
+            }
+            // What a sender of datagrams has sent is neither acknowledged nor received.
+            Detail::Datagrams(_) if report.direction == Direction::Down => return None,
+            Detail::Receiver | Detail::Datagrams(_) => row.bytes_received = bytes,
+        }
+        Some(row)
+    })
+}
+
 impl Stopped {
     /// Asks the far end what it saw, for at most `limit`, and writes it as rows on our clock.
     ///
@@ -502,24 +527,8 @@ impl Stopped {
     }
 
     fn write_report(&self, report: &FlowReport, ahead_ns: i64) {
-        for s in &report.samples {
-            let at = i64::try_from(s.at.as_nanos()).unwrap_or(i64::MAX);
-            let t_ns = report.start_ns.wrapping_sub(ahead_ns).saturating_add(at);
-            let bytes = i64::try_from(s.bytes).ok();
-            let mut row = base::record::Flow::about(
-                t_ns,
-                self.plan.first_flow + i64::from(report.flow),
-                report.direction,
-            );
-            match &s.detail {
-                Detail::Sender(state) => {
-                    row.bytes_acked = bytes;
-                    flow::fill(&mut row, state);
-                }
-                // What a sender of datagrams has sent is neither acknowledged nor received.
-                Detail::Datagrams(_) if report.direction == Direction::Down => continue,
-                Detail::Receiver | Detail::Datagrams(_) => row.bytes_received = bytes,
-            }
+        let flow = self.plan.first_flow + i64::from(report.flow);
+        for row in reported(report, flow, ahead_ns) {
             let _ = self.rows.send(Row::Flow(row));
         }
     }

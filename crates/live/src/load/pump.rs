@@ -88,7 +88,7 @@ pub fn wait(socket: &impl AsFd, events: PollFlags, ns: i64) -> PollFlags {
     }
 }
 
-fn ended(e: Errno) -> End {
+pub fn ended(e: Errno) -> End {
     match e {
         Errno::ECONNRESET | Errno::EPIPE => End::PeerClosed,
         other => End::Failed(other.into()),

@@ -1,7 +1,7 @@
 //! One connection: a greeting, a request, its answer.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit, settle};
+use super::book::{FlowPermit, Permit, Refused, settle};
 use super::datagrams::Carrier;
 use super::listeners;
 use super::train::{self, Host};
@@ -11,6 +11,7 @@ use crate::load::kernel::{
     lift_send_buffer, random_bytes,
 };
 use crate::load::pump::{End, Payload, Pump};
+use crate::load::whole::Whole;
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use measure::control::datagram::{HEADER_LEN, MAX_LEN};
@@ -101,6 +102,11 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
         Request::Download { spec, congestion } => {
             return download(stream, permit, &spec, &congestion, shared);
         }
+        Request::Fetch {
+            spec,
+            congestion,
+            bytes,
+        } => return fetch(stream, permit, &spec, &congestion, bytes, shared),
         Request::Datagrams {
             spec,
             direction,
@@ -298,6 +304,25 @@ fn upload(stream: &TcpStream, permit: &Permit, spec: &FlowSpec, shared: &Shared)
     finish(stream, &flow, &end, shared)
 }
 
+/// A flow downwards, sent with the controller of that name; what the client gets to hear where there is none.
+fn sending<'a>(
+    stream: &TcpStream,
+    permit: &'a Permit,
+    spec: &FlowSpec,
+    congestion: &str,
+    shared: &Shared,
+) -> Result<FlowPermit<'a>, Refused> {
+    // Without a name the socket keeps what it inherited from the listener.
+    if !congestion.is_empty()
+        && let Err(e) = choose_congestion(SockRef::from(stream), Some(congestion))
+    {
+        return Err((Refusal::UnknownCongestion, format!("at the server: {e}")));
+    }
+    let flow = shared.book.flow(permit, spec, Direction::Down)?;
+    lift_send_buffer(stream);
+    Ok(flow)
+}
+
 fn download(
     stream: &TcpStream,
     permit: &Permit,
@@ -305,21 +330,10 @@ fn download(
     congestion: &str,
     shared: &Shared,
 ) -> io::Result<()> {
-    // Without a name the socket keeps what it inherited from the listener.
-    if !congestion.is_empty()
-        && let Err(e) = choose_congestion(SockRef::from(stream), Some(congestion))
-    {
-        return refuse(
-            stream,
-            (Refusal::UnknownCongestion, format!("at the server: {e}")),
-            shared,
-        );
-    }
-    let mut flow = match shared.book.flow(permit, spec, Direction::Down) {
+    let mut flow = match sending(stream, permit, spec, congestion, shared) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
-    lift_send_buffer(stream);
     let payload = shared.payload.get_or_init(Payload::new);
     let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
     let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
@@ -329,26 +343,88 @@ fn download(
             .bytes_acked()
             .unwrap_or(0)
             .saturating_sub(before + answer);
-        flow.with_report(|r| {
-            r.limits = info.limits();
-            r.samples.push(Sample {
-                at: since(began, now),
-                bytes,
-                detail: Detail::Sender(info.sender()),
-            });
-        });
-        shared
-            .counters
-            .bytes_sent
-            .fetch_add(bytes.saturating_sub(counted), Ordering::Relaxed);
-        counted = bytes;
-        if flow.spend(bytes) {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        }
+        acknowledged(
+            &mut flow,
+            since(began, now),
+            bytes,
+            &mut counted,
+            info,
+            shared,
+        )
     });
     finish(stream, &flow, &end, shared)
+}
+
+/// Books what a flow downwards has moved, `counted` of it already.
+fn acknowledged(
+    flow: &mut FlowPermit,
+    at: Duration,
+    bytes: u64,
+    counted: &mut u64,
+    info: &TcpInfo,
+    shared: &Shared,
+) -> ControlFlow<()> {
+    flow.with_report(|r| {
+        r.limits = info.limits();
+        r.samples.push(Sample {
+            at,
+            bytes,
+            detail: Detail::Sender(info.sender()),
+        });
+    });
+    let more = bytes.saturating_sub(*counted);
+    shared
+        .counters
+        .bytes_sent
+        .fetch_add(more, Ordering::Relaxed);
+    *counted = bytes;
+    match flow.spend(bytes) {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    }
+}
+
+fn fetch(
+    stream: &TcpStream,
+    permit: &Permit,
+    spec: &FlowSpec,
+    congestion: &str,
+    bytes: u64,
+    shared: &Shared,
+) -> io::Result<()> {
+    let mut flow = match sending(stream, permit, spec, congestion, shared) {
+        Ok(f) => f,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let payload = shared.payload.get_or_init(Payload::new);
+    let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
+    let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
+    let whole = Whole {
+        socket: stream,
+        bytes,
+        until: began + flow.duration.as_nanos() as i64,
+        sample: flow.sample,
+        patience: flow.duration,
+        stop: &shared.stop,
+    };
+    let mut counted = 0;
+    let went = whole.send(payload, before + answer, &mut |now, acked, info| {
+        acknowledged(
+            &mut flow,
+            since(began, now),
+            acked,
+            &mut counted,
+            info,
+            shared,
+        )
+    });
+    match went.result {
+        Ok(()) => {
+            flow.with_report(|r| r.ended = Ended::Whole);
+            Ok(())
+        }
+        Err(end) => finish(stream, &flow, &end, shared),
+    }
 }
 
 fn datagrams(

@@ -56,6 +56,13 @@ fn request() -> impl Strategy<Value = Request> {
         spec().prop_map(|spec| Request::Upload { spec }),
         (spec(), "[a-z]{0,16}")
             .prop_map(|(spec, congestion)| Request::Download { spec, congestion }),
+        (spec(), "[a-z]{0,16}", any::<u64>()).prop_map(|(spec, congestion, bytes)| {
+            Request::Fetch {
+                spec,
+                congestion,
+                bytes,
+            }
+        }),
         (spec(), direction(), any::<u64>(), any::<u16>()).prop_map(
             |(spec, direction, r, payload_bytes)| {
                 Request::Datagrams {

@@ -3,7 +3,7 @@
 use super::Style;
 use super::page::{Page, Paint};
 use super::plot::braille;
-use crate::probe::{figures, origin, table};
+use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;
 use crate::tables::Notes;
 use crate::words::{self, SIZE, SPAN, number};
@@ -112,12 +112,9 @@ fn lines(plot: &Plot, width: usize, unicode: bool) -> Vec<String> {
             .flat_map(|s| &s.points)
             .filter_map(|(x, y)| Some((*x, (*y)?)))
     };
-    let (from, to) = points().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), p| {
-        (a.min(p.0), b.max(p.0))
-    });
-    if from > to {
+    let Some((from, to)) = span(plot) else {
         return Vec::new();
-    }
+    };
     let span = (to - from).max(f64::MIN_POSITIVE);
     let top = quartered_top(points().map(|p| p.1).fold(0.0, f64::max));
     let labels: Vec<String> = (0..ROWS)
