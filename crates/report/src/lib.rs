@@ -6,6 +6,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod again;
 pub mod chart;
 pub mod compared;
 mod curves;

@@ -6,10 +6,8 @@ use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
 use analysis::answer::Figure;
 use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity, Severity};
-use analysis::stats;
 use base::record::{Meta, Origin};
 use maud::{DOCTYPE, PreEscaped, html};
-use std::collections::BTreeSet;
 
 /// How the rows came about, in words.
 pub fn origin(meta: &Meta) -> &'static str {
@@ -98,82 +96,6 @@ pub fn side_by_side(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     tables.extend(hops(all, columns("hop")));
     tables
 }
-
-/// Of so many recordings each figure's mean and deviation, and how it changes over the day.
-pub fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
-    let mut kinds: Vec<&Figured> = Vec::new();
-    for f in all.iter().flat_map(|(_, a)| &a.outcome.figures) {
-        if !kinds.iter().any(|k| k.key == f.key) {
-            kinds.push(f);
-        }
-    }
-    let values = |key: &str, of: &dyn Fn(&ProbeAnswer) -> bool| -> Vec<f64> {
-        let answers = all.iter().map(|(_, a)| a).filter(|a| of(a));
-        let figures = answers.filter_map(|a| a.outcome.figures.iter().find(|f| f.key == key));
-        figures.filter_map(|f| f.figure.value()).collect()
-    };
-    let show = |like: &Figured, value: f64| {
-        let one = Figured {
-            figure: Figure::exactly(value),
-            ..like.clone()
-        };
-        Cell::from(figure(&one))
-    };
-    let rows = kinds.iter().map(|k| {
-        let of = values(&k.key, &|_| true);
-        let mut cells = vec![Cell::Is(format!("{} of {}", of.len(), all.len()))];
-        match stats::moments(&of) {
-            None => cells.extend([const { Cell::Absent }; 4]),
-            Some(m) => cells.extend([m.mean, m.sd, m.min, m.max].map(|v| show(k, v))),
-        }
-        Row {
-            label: k.name.clone(),
-            cells,
-        }
-    });
-    let columns = ["", "told by", "mean", "deviation", "least", "most"];
-    let mut tables = vec![(
-        format!("Figures of {} recordings", all.len()),
-        Table {
-            title: String::new(),
-            columns: columns.map(String::from).to_vec(),
-            rows: rows.collect(),
-        },
-    )];
-    let hour = |a: &ProbeAnswer| a.started_ns.rem_euclid(DAY_NS) / HOUR_NS;
-    let hours: BTreeSet<i64> = all.iter().map(|(_, a)| hour(a)).collect();
-    let timed: Vec<&&Figured> = kinds
-        .iter()
-        .filter(|k| matches!(k.unit, Quantity::Time | Quantity::Rate))
-        .filter(|k| values(&k.key, &|_| true).len() * 2 > all.len())
-        .take(HOURLY)
-        .collect();
-    if hours.len() > 1 && !timed.is_empty() {
-        let row = |h: &i64| {
-            let cells = timed.iter().map(|k| {
-                let of = values(&k.key, &|a| hour(a) == *h);
-                stats::moments(&of).map_or(Cell::Absent, |m| show(k, m.mean))
-            });
-            Row {
-                label: format!("{h:02}:00"),
-                cells: cells.collect(),
-            }
-        };
-        let names = timed.iter().map(|k| k.name.clone());
-        let table = Table {
-            title: "from".into(),
-            columns: std::iter::once("from".to_string()).chain(names).collect(),
-            rows: hours.iter().map(row).collect(),
-        };
-        tables.push(("Means by the hour of the day, UTC".into(), table));
-    }
-    tables
-}
-
-/// Figures that a table of hours has room for.
-const HOURLY: usize = 4;
-const HOUR_NS: i64 = 3_600_000_000_000;
-const DAY_NS: i64 = 24 * HOUR_NS;
 
 /// Address and median round trip at rest of each hop, path by path.
 fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, Table)> {

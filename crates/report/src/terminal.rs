@@ -14,7 +14,7 @@ mod statistics;
 
 pub use page::wrapped;
 use page::{Page, Paint, length, shown};
-pub use probe::probe;
+pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
 /// What the terminal can show.

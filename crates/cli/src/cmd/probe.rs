@@ -5,7 +5,7 @@ use super::{KeyArg, print, stdout_style, usage, write_file};
 use crate::recorder::Recorder;
 use crate::watch::Terminal;
 use crate::{Outcome, link_arg, runners};
-use analysis::probe::{How, PROBES, ProbeSpec};
+use analysis::probe::{How, PROBES, ProbeAnswer, ProbeSpec};
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
 use base::{BitsPerSec, Bytes, Duration};
@@ -441,11 +441,8 @@ pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Columns that a terminal has room for.
-const SIDE_BY_SIDE: usize = 5;
-
-/// Several recordings of one kind: few beside each other, many by their statistics and over the day.
-pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
+/// Answers of several recordings, which are of one kind.
+fn answers(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, ProbeAnswer)>> {
     let mut all = Vec::new();
     for path in paths {
         let (recording, notes) = store::read_noting(path)?;
@@ -463,20 +460,39 @@ pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
             "{first} is of `probe {kind}` and {other} of `probe {its}`: give recordings of one kind"
         )));
     }
-    let named: Vec<_> = all
+    Ok(all
         .into_iter()
         .map(|(name, _, answer)| (name, answer))
-        .collect();
+        .collect())
+}
+
+/// Many recordings of one kind as one page, or their pictures over the day.
+pub fn draw_all(paths: &[PathBuf], page: bool) -> anyhow::Result<String> {
+    let all = answers(paths)?;
+    if page {
+        return Ok(report::again::page(&all));
+    }
+    let plots = report::again::over_the_day(&all);
+    if plots.is_empty() {
+        return Err(usage(
+            "a picture over the day takes more than five recordings, begun in different hours; write .html",
+        ));
+    }
+    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
+    Ok(report::svg::stacked("over the day", &drawn))
+}
+
+/// Several recordings of one kind: few beside each other, many by their statistics and over the day.
+pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
+    let named = answers(paths)?;
     print(&if json {
         let answers: Vec<_> = named.iter().map(|(_, answer)| answer).collect();
         format!("{}\n", serde_json::to_string_pretty(&answers)?)
     } else {
-        // More than a few beside each other are a series.
-        let tables = match named.len() {
-            ..=SIDE_BY_SIDE => report::probe::side_by_side(&named),
-            _ => report::probe::over_time(&named),
-        };
+        let tables = report::again::tables(&named);
+        let plots = report::again::over_the_day(&named);
         report::terminal::captioned(&tables, stdout_style())
+            + &report::terminal::pictures(&plots, stdout_style())
     })?;
     Ok(Outcome::Done)
 }

@@ -18,7 +18,8 @@ use std::process::{Command, Stdio};
 #[derive(clap::Args)]
 #[command(
     about = "Draw recordings: one HTML page, or single plots as SVG or PNG",
-    after_help = "Several recordings make one page: their distributions over each other, their figures side by side.\n\nThe format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
+    after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one probe make \
+                  one of their figures over the day. Of a probe's recording .svg has all of its pictures, one below the other.\n\nThe format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
 )]
 pub struct Args {
     /// The recordings
@@ -119,6 +120,14 @@ fn several(args: &Args) -> anyhow::Result<Outcome> {
         .clone()
         .unwrap_or_else(|| PathBuf::from("comparison.html"));
     let ending = output.extension().and_then(|e| e.to_str());
+    let probes = args.recordings.iter().map(|r| super::probe::made(r));
+    let probes = probes.collect::<anyhow::Result<Vec<bool>>>()?;
+    if !probes.contains(&false)
+        && let (Some("html" | "svg" | "png"), Plot::Rtt) = (ending, args.plot)
+    {
+        let text = super::probe::draw_all(&args.recordings, ending == Some("html"))?;
+        return write(&text, &output, ending);
+    }
     let picture = match (ending, args.plot) {
         (Some("html"), _) => false,
         (Some("svg" | "png"), Plot::Cdf) => true,
@@ -174,12 +183,17 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
             recording.display()
         )));
     }
+    // What a probe has found comes before what the emulator knows.
+    if let (true, Some("svg" | "png"), Plot::Rtt) | (true, Some("html"), _) =
+        (probe, ending, args.plot)
+    {
+        let text = super::probe::draw(recording, ending == Some("html"))?;
+        return write(&text, &output, ending);
+    }
     if let Some(text) = from_inside(args, recording, ending)? {
         return write(&text, &output, ending);
     }
     let text = match (ending, args.plot) {
-        (Some("html"), _) if probe => super::probe::draw(recording, true)?,
-        (Some("svg" | "png"), Plot::Rtt) if probe => super::probe::draw(recording, false)?,
         (Some("html"), _) if test => {
             let (recording, answer) = analyse::load(recording)?;
             report::html::page(&answer, &recording)

@@ -91,6 +91,15 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     page.finish()
 }
 
+/// Pictures alone.
+pub fn pictures(plots: &[Plot], style: Style) -> String {
+    let mut page = Page::new(style);
+    for plot in plots {
+        page.picture(plot);
+    }
+    page.finish()
+}
+
 impl Page {
     fn picture(&mut self, plot: &Plot) {
         let lines = lines(plot, self.width, self.style.unicode);

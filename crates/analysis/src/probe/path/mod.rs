@@ -431,13 +431,13 @@ impl Path<'_> {
             ),
             Figured::new(
                 &format!("queue_{way}_ms"),
-                "how much longer there",
+                &format!("how much longer there, loaded {way}wards"),
                 Quantity::Time,
                 ms,
             ),
             Figured::new(
                 &format!("added_{way}_ms"),
-                "how much longer in all",
+                &format!("how much longer in all, loaded {way}wards"),
                 Quantity::Time,
                 self.added("udp", l.phase),
             ),
