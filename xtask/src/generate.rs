@@ -293,6 +293,7 @@ fn unit_name(unit: Unit) -> String {
         Unit::Name => "name".to_owned(),
         Unit::Url => "web address".to_owned(),
         Unit::Text => "text".to_owned(),
+        Unit::Program => "datagrams to send".to_owned(),
         Unit::List(Unit::Url) => "list of web addresses".to_owned(),
         Unit::List(Unit::Address) => "list of addresses".to_owned(),
         Unit::List(unit) => format!("list of {}s", unit_name(*unit).trim_end_matches('s')),
@@ -316,6 +317,7 @@ fn entry(out: &mut String, e: &Entry) -> Result<()> {
             | Unit::Name
             | Unit::Url
             | Unit::Text
+            | Unit::Program
             | Unit::List(Unit::Address | Unit::Url) => ("", ""),
             _ => (p.min, p.max),
         };

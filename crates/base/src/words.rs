@@ -2,6 +2,7 @@
 //! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table: disciplines,
 //! controllers, impairments.
 
+use crate::program::Program;
 use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -34,6 +35,8 @@ pub enum Unit {
     Url,
     /// Any text without a comma, such as the path of a program.
     Text,
+    /// Datagrams to send, as a [`Program`] is written, with `+` for its commas: `9 x 1452+726@7 ms; pause 5 s; 50 x 200`.
+    Program,
     /// Several of these, such as `0.5; 1; 1.5`.
     List(&'static Unit),
 }
@@ -289,6 +292,11 @@ impl Words {
         self.text_if_set(key)
             .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
     }
+    /// Where it is set.
+    pub fn program_if_set(&self, key: &str) -> Option<Program> {
+        let text = self.text_if_set(key)?.replace('+', ",");
+        Some(text.parse().expect("it was read before"))
+    }
     /// The members of a list; none where it is not set.
     pub fn list_if_set(&self, key: &str) -> Arc<[Value]> {
         match self.get(key) {
@@ -362,7 +370,13 @@ impl Parameter {
         };
         let bounded = !matches!(
             unit,
-            Unit::Choice(_) | Unit::Switch | Unit::Address | Unit::Name | Unit::Url | Unit::Text
+            Unit::Choice(_)
+                | Unit::Switch
+                | Unit::Address
+                | Unit::Name
+                | Unit::Url
+                | Unit::Text
+                | Unit::Program
         );
         if bounded && (value.below(&bound(self.min)) || bound(self.max).below(&value)) {
             return Err(WordsError::OutOfRange {
@@ -462,6 +476,10 @@ impl Unit {
             }
             Unit::Text if text.is_empty() => Err("it is empty".into()),
             Unit::Text => Ok(Value::Text(text.into())),
+            Unit::Program => match text.replace('+', ",").parse::<Program>() {
+                Ok(_) => Ok(Value::Text(text.into())),
+                Err(e) => Err(e.to_string()),
+            },
             Unit::List(unit) => {
                 let parts = text.split(';').map(|part| unit.read(part.trim()));
                 parts.collect::<Result<_, _>>().map(Value::List)

@@ -12,6 +12,7 @@ mod sizes;
 mod spacing;
 mod sweep;
 mod tcp;
+mod train;
 
 use analysis::answer::Figure;
 use analysis::probe::{Outcome, ProbeSpec};
