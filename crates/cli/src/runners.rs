@@ -8,6 +8,7 @@ mod middlebox;
 mod nat;
 mod page;
 mod ports;
+mod throughput;
 
 use analysis::probe::ProbeSpec;
 use base::program::{Sending, Train};
@@ -49,6 +50,7 @@ pub type Runner = fn(Run) -> anyhow::Result<()>;
 const RUNNERS: &[(&str, Runner)] = &[
     ("rtt", rtt),
     ("path", path),
+    ("throughput", throughput::run),
     ("tcp", tcp),
     ("dns", dns::run),
     ("nat", nat::run),
@@ -114,7 +116,15 @@ impl Run<'_> {
         work: impl FnOnce(&mut Errand) -> Result<(), E>,
     ) -> anyhow::Result<()> {
         let peer = self.plan.peer.clone();
-        let mut errand = Errand::new(peer, self.clock, self.rows, self.tally, self.watch, whole);
+        let mut errand = Errand::new(
+            peer,
+            self.clock,
+            self.rows,
+            self.tally,
+            self.plan.beside_others,
+            self.watch,
+            whole,
+        );
         work(&mut errand).map_err(Into::into)
     }
 }

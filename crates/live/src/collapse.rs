@@ -6,6 +6,7 @@
 use crate::craft::CraftError;
 use crate::errand::{Errand, REPORTS_WITHIN, Stage, TICK};
 use crate::load::Load;
+use crate::traffic::TrafficMonitor;
 use base::noted::collapse::{CollapseNote, Round};
 use base::record::Direction;
 use base::{Bytes, Duration, Time};
@@ -23,6 +24,8 @@ const MARGIN: f64 = 0.9;
 pub struct Plan {
     /// Of whole IP packets, both directions together; each round has its part.
     pub budget: Bytes,
+    /// The one that leads to the server where not given.
+    pub interface: Option<String>,
     pub rounds: u32,
     pub duration: Duration,
     /// From a round's beginning to that of the second upload, and from its end to the round's.
@@ -39,25 +42,24 @@ pub struct Plan {
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
+    let traffic = errand.traffic(plan.interface.as_deref())?;
     let mut run = Run {
         plan,
         errand,
+        traffic: &traffic,
         duration: plan.duration,
         lead: plan.lead,
         known: false,
     };
-    for number in 1..=plan.rounds {
-        if number > 1 {
-            run.rest(number)?;
-        }
-        run.round(number)?;
-    }
-    Ok(())
+    let result = run.rounds();
+    traffic.stop();
+    result
 }
 
 struct Run<'a, 'b> {
     plan: &'a Plan,
     errand: &'a mut Errand<'b>,
+    traffic: &'a TrafficMonitor,
     /// As planned, or shorter by the budget.
     duration: Duration,
     lead: Duration,
@@ -66,6 +68,17 @@ struct Run<'a, 'b> {
 }
 
 impl Run<'_, '_> {
+    fn rounds(&mut self) -> Result<(), CraftError> {
+        for number in 1..=self.plan.rounds {
+            if number > 1 {
+                self.rest(number)?;
+                self.errand.look_for_others(self.traffic, number as usize)?;
+            }
+            self.round(number)?;
+        }
+        Ok(())
+    }
+
     fn note(&self, note: &CollapseNote) {
         self.errand.note(note, "");
     }

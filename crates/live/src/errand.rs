@@ -10,10 +10,10 @@ use crate::craft::{CraftError, Progress, Watch};
 use crate::listeners::Listeners;
 use crate::load::{Load, LoadError, LoadPlan, Peer};
 use crate::probe::{ProbeError, ProbePlan, Prober};
-use crate::traffic::TrafficMonitor;
+use crate::traffic::{HOLD_OFF_UP, TrafficMonitor};
 use base::noted::Noted;
 use base::record::{Delay, Direction, Event, Row, Status};
-use base::{Bytes, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::control::listen::Wanted;
 use measure::wire::Key;
 use std::io;
@@ -24,6 +24,10 @@ use std::sync::mpsc::Sender;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Own probes of a session: a tenth of a second shows what a load does, and costs 20 kbit/s.
 const SESSION: Duration = Duration::from_millis(100);
+/// What a load has left on the line is gone by then.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long others are looked at.
+const WINDOW: Duration = Duration::from_secs(1);
 /// The queue that a load has filled may still drain when the far end is asked for its report.
 pub const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -60,6 +64,8 @@ pub struct Errand<'a> {
     pub clock: Clock,
     pub rows: Sender<Row>,
     pub tally: Tally,
+    /// Whether others may use the line meanwhile.
+    beside_others: bool,
     watch: &'a mut dyn Watch,
     began: Time,
     /// About how long all of it takes, for stages that do not know it themselves.
@@ -76,6 +82,7 @@ impl<'a> Errand<'a> {
         clock: Clock,
         rows: Sender<Row>,
         tally: Tally,
+        beside_others: bool,
         watch: &'a mut dyn Watch,
         whole: Duration,
     ) -> Errand<'a> {
@@ -84,6 +91,7 @@ impl<'a> Errand<'a> {
             clock,
             rows,
             tally,
+            beside_others,
             watch,
             began: clock.now(),
             whole,
@@ -207,6 +215,29 @@ impl<'a> Errand<'a> {
         flows: u32,
         duration: Duration,
     ) -> Result<Load, CraftError> {
+        self.start(direction, flows, duration, None)
+    }
+
+    /// Datagrams at this rate of whole IP packets. They are not in the tally.
+    ///
+    /// # Errors
+    /// As [`Load::start`].
+    pub fn datagrams(
+        &mut self,
+        direction: Direction,
+        rate: BitsPerSec,
+        duration: Duration,
+    ) -> Result<Load, CraftError> {
+        self.start(direction, 1, duration, Some(rate))
+    }
+
+    fn start(
+        &mut self,
+        direction: Direction,
+        flows: u32,
+        duration: Duration,
+        udp_rate: Option<BitsPerSec>,
+    ) -> Result<Load, CraftError> {
         let plan = LoadPlan {
             peer: self.peer.clone(),
             direction,
@@ -215,11 +246,63 @@ impl<'a> Errand<'a> {
             congestion: None,
             duration,
             sample: TICK,
-            udp_rate: None,
+            udp_rate,
             tally: self.tally.clone(),
         };
         self.next_flow += i64::from(flows);
         Ok(Load::start(plan, self.clock, self.rows.clone())?)
+    }
+
+    /// Ends a run while others use the line (000, section 3.5.1). Takes two seconds, in which no load of ours may run.
+    ///
+    /// # Errors
+    /// Others use it, or the user wants no more.
+    pub fn look_for_others(
+        &mut self,
+        traffic: &TrafficMonitor,
+        number: usize,
+    ) -> Result<(), CraftError> {
+        if self.beside_others {
+            return Ok(());
+        }
+        let name = "looking for others on the line";
+        let (began, whole) = (self.clock.now(), QUIET + WINDOW);
+        let mut before = self.tally.bytes();
+        loop {
+            let elapsed = self.clock.now() - began;
+            if elapsed >= whole {
+                break;
+            }
+            if elapsed < QUIET {
+                before = self.tally.bytes();
+            }
+            self.go_on(Stage {
+                name,
+                number,
+                elapsed,
+                whole,
+                note: String::new(),
+            })?;
+            std::thread::sleep(whole.saturating_sub(elapsed).min(TICK).to_std());
+        }
+        let Some(rates) = traffic.idle_rate(WINDOW) else {
+            return Ok(());
+        };
+        // Probes of ours, both ways, in hardly more than the window; the interface counts link headers too.
+        let own = self.spent_since(before) * 8 * 5 / 4;
+        let all = rates.down.get() + rates.up.get();
+        if rates.others_use_the_link() && all > own.get() + HOLD_OFF_UP.get() {
+            let detail = format!(
+                "{:.3} down, {:.3} up between two loads",
+                rates.down, rates.up
+            );
+            self.event("cross_traffic", traffic.interface(), &detail);
+            return Err(CraftError::Others {
+                down: rates.down,
+                up: rates.up,
+            });
+        }
+        Ok(())
     }
 
     /// What was put on the line since the tally stood there.

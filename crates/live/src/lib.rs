@@ -26,6 +26,7 @@ pub mod signal;
 pub mod sniff;
 pub mod tcp;
 pub mod test;
+pub mod throughput;
 mod ticker;
 pub mod timestamp;
 pub mod traffic;

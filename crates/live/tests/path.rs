@@ -63,7 +63,7 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
     let run = || {
         let (clock, tally) = (Clock::start(), Tally::default());
         let (mut watch, whole) = (Silent, Duration::ZERO);
-        let mut errand = Errand::new(peer, clock, rows, tally, &mut watch, whole);
+        let mut errand = Errand::new(peer, clock, rows, tally, false, &mut watch, whole);
         path::run(&plan, &mut errand)
     };
     emulation

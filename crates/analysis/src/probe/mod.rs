@@ -26,6 +26,8 @@ pub mod sizes;
 pub mod spacing;
 pub mod sweep;
 pub mod tcp;
+pub mod throughput;
+pub mod train;
 pub mod trains;
 
 pub use alert::{Alert, Severity};

@@ -3,7 +3,7 @@
 
 use super::{
     answer::Outcome, buffer, burst, capacity, check, collapse, dns, envelope, ipv6, middlebox, nat,
-    page, path, ports, radio, rtt, sizes, spacing, sweep, tcp,
+    page, path, ports, radio, rtt, sizes, spacing, sweep, tcp, throughput, train,
 };
 use base::program::{Sending, Train};
 use base::record::Recording;
@@ -32,6 +32,7 @@ pub struct Spec {
 
 pub const PROBES: &[Spec] = &[
     rtt::SPEC,
+    train::SPEC,
     sweep::SPEC,
     sizes::SPEC,
     spacing::SPEC,
@@ -40,6 +41,7 @@ pub const PROBES: &[Spec] = &[
     buffer::SPEC,
     capacity::SPEC,
     path::SPEC,
+    throughput::SPEC,
     tcp::SPEC,
     radio::SPEC,
     dns::SPEC,

@@ -11,6 +11,7 @@ pub mod nat;
 pub mod own;
 pub mod page;
 pub mod ports;
+pub mod throughput;
 
 use crate::record::{Event, Recording};
 use serde::Serialize;

@@ -22,6 +22,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     );
     let plan = Plan {
         budget: run.plan.budget,
+        interface: run.plan.interface.clone(),
         rounds: words.count("rounds") as u32,
         duration,
         lead,

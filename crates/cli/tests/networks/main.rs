@@ -10,3 +10,4 @@ mod favoured;
 mod names;
 mod own;
 mod pages;
+mod throughput;

@@ -14,6 +14,7 @@ use crate::craft::CraftError;
 use crate::errand::{Errand, REPORTS_WITHIN, Stage, TICK};
 use crate::load::Load;
 use crate::probe::ProbeError;
+use crate::traffic::TrafficMonitor;
 use base::noted::page::{PageEnd, PageLoad, PageNote};
 use base::record::Direction;
 use base::{Bytes, Duration};
@@ -75,6 +76,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), PageError> {
     let mut run = Run {
         plan,
         errand,
+        traffic: &traffic,
         options,
         counted: Passed::default(),
         said: String::new(),
@@ -88,6 +90,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), PageError> {
 struct Run<'a, 'b> {
     plan: &'a Plan,
     errand: &'a mut Errand<'b>,
+    traffic: &'a TrafficMonitor,
     options: Options,
     /// What is in the tally of all that the browser of this iteration did.
     counted: Passed,
@@ -100,8 +103,12 @@ impl Run<'_, '_> {
         let mut before = false;
         for iteration in 1..=self.plan.iterations {
             let beside = self.plan.beside_load.contains(&u64::from(iteration));
-            if iteration > 1 && (before || !beside) {
-                self.rest(iteration, &[])?;
+            if iteration > 1 {
+                if before || !beside {
+                    self.rest(iteration, &[])?;
+                }
+                self.errand
+                    .look_for_others(self.traffic, iteration as usize)?;
             }
             let loads = if beside { self.fill()? } else { Vec::new() };
             let settled = if beside {

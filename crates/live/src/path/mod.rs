@@ -16,6 +16,7 @@ use crate::craft::CraftError;
 use crate::errand::{Errand, ErrandError, REPORTS_WITHIN, Stage, TICK};
 use crate::load::{ForeignPlan, ForeignProbe, Load};
 use crate::probe::Prober;
+use crate::traffic::TrafficMonitor;
 use base::record::Direction;
 use base::{Bytes, Duration, Time};
 use serde_json::{Value, json};
@@ -59,7 +60,11 @@ pub struct Plan {
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let server = errand.peer.server.ip().to_canonical();
-    let mut run = Run { plan, errand };
+    let mut run = Run {
+        plan,
+        errand,
+        traffic: &traffic,
+    };
     // The server agrees before anything is sent towards it that it could mind.
     let agreed = match plan.directions.is_empty() {
         true => None,
@@ -87,6 +92,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
 struct Run<'a, 'b> {
     plan: &'a Plan,
     errand: &'a mut Errand<'b>,
+    traffic: &'a TrafficMonitor,
 }
 
 /// Probes of a server that has agreed to them.
@@ -164,6 +170,7 @@ impl Run<'_, '_> {
             let drained = went.and_then(|()| self.drain(rounds, rest));
             stopped.collect(REPORTS_WITHIN);
             drained?;
+            self.errand.look_for_others(self.traffic, 1)?;
         }
         Ok(())
     }
