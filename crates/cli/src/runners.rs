@@ -23,6 +23,7 @@ use live::path;
 use live::probe::{ProbePlan, Prober};
 use live::tcp;
 use measure::wire::Key;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::mpsc::Sender;
 
@@ -185,10 +186,24 @@ fn path(run: Run) -> anyhow::Result<()> {
         interval: words.duration("interval"),
         hops: words.count("hops") as usize,
         flows: words.count("flows") as u32,
+        landmarks: landmarks(words)?,
     };
     run.errand(Duration::ZERO, |errand| {
         path::run(&plan, errand).map_err(plain)
     })
+}
+
+/// Other hosts to be asked, by their names.
+fn landmarks(words: &Words) -> anyhow::Result<Vec<(String, IpAddr)>> {
+    let names = words.list_if_set("landmarks");
+    names
+        .iter()
+        .map(|v| {
+            let name = v.to_string();
+            let address = live::resolve::server(&name, 0, false, false)?;
+            Ok((name, address.ip().to_canonical()))
+        })
+        .collect()
 }
 
 /// Transfers by each controller, one after the other.

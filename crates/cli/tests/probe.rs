@@ -416,3 +416,44 @@ fn path_finds_the_hop_of_a_routed_chain_at_which_packets_wait() {
     assert!(both.contains("the paths are the same"), "{both}");
     std::fs::remove_dir_all(&dir).expect("the scratch directory can go");
 }
+
+/// Fibre of 20 ms, and 19 ms of ADSL behind the gateway.
+#[test]
+fn path_tells_the_gateways_share_of_the_way_to_every_landmark() {
+    if !can_emulate() {
+        return;
+    }
+    let dir = std::env::temp_dir().join(format!("tailback-landmarks-{}", std::process::id()));
+    let out = run(&[
+        "probe",
+        "path:load=none,idle=6s,landmarks=10.77.1.1;10.77.0.2",
+        "--link",
+        "fiber,adsl",
+        "--json",
+        "-o",
+        dir.to_str().expect("a plain path"),
+    ]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{told}");
+    let answer: Value = serde_json::from_slice(&out.stdout).expect("it is JSON");
+    let near = figure(&answer, "landmark1_ms");
+    let far = figure(&answer, "landmark2_ms");
+    assert!((19.0..30.0).contains(&near), "{near}");
+    assert!((38.0..60.0).contains(&far), "{far}");
+    let rows = answer["tables"][1]["rows"].as_array().expect("rows");
+    let cell = |row: usize, column: usize| rows[row][column].as_str().expect("a cell");
+    let hosts: Vec<&str> = (0..rows.len()).map(|i| cell(i, 0)).collect();
+    assert_eq!(
+        hosts,
+        ["the gateway", "the server", "10.77.1.1", "10.77.0.2"]
+    );
+    assert_eq!(cell(0, 1), "10.77.1.1");
+    let share = |row: usize| -> f64 {
+        let percent = cell(row, 5).split(' ').next();
+        percent.and_then(|p| p.parse().ok()).expect("a share")
+    };
+    // All of the way to itself, and half of the way to the other end.
+    assert!((80.0..120.0).contains(&share(2)), "{answer}");
+    assert!((40.0..63.0).contains(&share(3)), "{answer}");
+    std::fs::remove_dir_all(&dir).expect("the recording can go");
+}

@@ -53,6 +53,7 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
         interval: Duration::from_millis(500),
         hops: 30,
         flows: 1,
+        landmarks: Vec::new(),
     };
     let (rows, heard) = mpsc::channel();
     let peer = Peer {

@@ -51,6 +51,8 @@ pub struct Plan {
     pub interval: Duration,
     pub hops: usize,
     pub flows: u32,
+    /// Other hosts that get an ICMP echo a round, with their names.
+    pub landmarks: Vec<(String, IpAddr)>,
 }
 
 /// Traces until all phases are over. Runs in the calling thread's network namespace.
@@ -73,6 +75,8 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
     let (clock, rows) = (run.errand.clock, run.errand.rows.clone());
     let mut tracer = Tracer::open(server, plan.hops, clock, rows, run.errand.tally.clone())
         .map_err(CraftError::socket("trace the route"))?;
+    tracer.echoes_within = plan.interval / 3;
+    tracer.landmarks = plan.landmarks.iter().map(|l| l.1).collect();
     let found = run.discover(&mut tracer);
     let rounds = Rounds::start(tracer, plan.interval, clock)
         .map_err(CraftError::socket("start a thread"))?;
@@ -242,6 +246,10 @@ impl Run<'_, '_> {
         }
         self.errand
             .event("path", "server", &json!({ "address": server }).to_string());
+        for (name, address) in &self.plan.landmarks {
+            let detail = json!({ "name": name, "address": address });
+            self.errand.event("path", "landmark", &detail.to_string());
+        }
         if let Some(why) = tracer.no_echo() {
             self.errand.event("path", "no_echo", why);
         }

@@ -24,11 +24,15 @@ const NOBODY: u16 = 33_434;
 const LOST_AFTER: Duration = Duration::from_secs(10);
 /// From one datagram of a round to the next.
 const APART: Duration = Duration::from_millis(2);
+/// From one ICMP echo to the next, where so many fit into the time that all of a round may take.
+const ECHO_APART: Duration = Duration::from_millis(30);
 /// How often sockets are looked at: the kernel has stamped what waits there.
 const LOOK: Duration = Duration::from_millis(20);
 /// IPv4's destination unreachable and time exceeded; IPv6 has 1 and 3.
 const UNREACHABLE: u8 = 3;
 const EXCEEDED: u8 = 11;
+/// Landmarks are numbered like hops, from beyond the last that a hop limit can name.
+const BEYOND: usize = 256;
 /// Payload of a datagram: token, number, hop.
 const LEN: usize = 24;
 
@@ -74,7 +78,11 @@ pub struct Tracer {
     next: u64,
     open: BTreeMap<u64, Open>,
     pub hops: Vec<Hop>,
-    /// By hop; 0 is the server.
+    /// Other hosts that are asked, too.
+    pub landmarks: Vec<IpAddr>,
+    /// How long the echoes of a round may take to leave.
+    pub echoes_within: Duration,
+    /// By hop; 0 is the server. Landmarks follow from [`BEYOND`] on.
     echoes: BTreeMap<usize, Echo>,
     /// Why there is no echo, said once.
     no_echo: Option<String>,
@@ -108,6 +116,8 @@ impl Tracer {
             next: 0,
             open: BTreeMap::new(),
             hops: vec![Hop::default(); most],
+            landmarks: Vec::new(),
+            echoes_within: Duration::ZERO,
             echoes: BTreeMap::new(),
             no_echo: None,
             seq: 0,
@@ -180,12 +190,17 @@ impl Tracer {
         Ok(())
     }
 
-    /// ICMP echo to the server, and to each address that answered for a hop, the first of several.
+    /// ICMP echo to the server, to each address that answered for a hop, the first of several, and to landmarks.
     pub fn echo_round(&mut self) {
         let seq = self.seq - 1;
-        for hop in 0..=self.farthest() {
+        let beyond = BEYOND..BEYOND + self.landmarks.len();
+        // On a slow line one would wait behind the other.
+        let apart = self.echoes_within / (self.farthest() + 1 + self.landmarks.len()) as u64;
+        let apart = apart.clamp(APART, ECHO_APART);
+        for hop in (0..=self.farthest()).chain(beyond) {
             let address = match hop.checked_sub(1) {
                 None => self.server,
+                Some(_) if hop >= BEYOND => self.landmarks[hop - BEYOND],
                 Some(i) if self.hops[i].end.is_some() => continue,
                 Some(i) => match self.hops[i].addresses.first() {
                     Some(&address) => address,
@@ -216,7 +231,7 @@ impl Tracer {
                 };
                 echo.open.insert(number, open);
             }
-            self.rest(APART);
+            self.rest(apart);
         }
     }
 
@@ -226,6 +241,7 @@ impl Tracer {
             id: u16::from_be_bytes(random()?),
             target: match hop {
                 0 => "icmp".into(),
+                _ if hop >= BEYOND => format!("landmark{}", hop - BEYOND + 1).as_str().into(),
                 _ => format!("echo{hop}").as_str().into(),
             },
             open: BTreeMap::new(),

@@ -19,6 +19,7 @@
 //! **Validated against.** Chains of emulated links with the kernel's own routers between them: docs/book/probe/path.md.
 
 mod differ;
+mod landmarks;
 mod seen;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
@@ -102,6 +103,15 @@ pub const SPEC: Spec = Spec {
                 ("1", "64"),
                 "TCP flows that fill the line",
             ),
+            Parameter {
+                name: "landmarks",
+                unit: Unit::List(&Unit::Name),
+                default: None,
+                min: "",
+                max: "",
+                section: "document 002, tables 6.4.1 and 6.4.2",
+                doc: "ping these hosts too, once a round: how much of the way to each is the gateway's",
+            },
         ],
     },
     takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
@@ -501,6 +511,7 @@ impl Path<'_> {
                 ));
             }
         }
+        figures.extend(landmarks::figures(self.seen, self.idle));
     }
 
     /// A hop's median round trip at rest as a share of the server's.
@@ -653,6 +664,7 @@ impl Path<'_> {
 
     fn tables(&self, loads: &[Loaded]) -> Vec<Table> {
         let mut tables = vec![self.hop_table(loads)];
+        tables.extend(landmarks::table(self.seen, self.idle));
         let mean = |hop: usize, phase: &Phase| {
             stats::moments(&self.seen.answered(&format!("hop{hop}"), phase))
         };
@@ -675,7 +687,7 @@ impl Path<'_> {
             })
             .collect();
         tables.push(Table {
-            title: "First and second hop while the line is full".into(),
+            title: "First and second hop, at rest and while the line is full".into(),
             columns: [
                 "phase",
                 "samples",

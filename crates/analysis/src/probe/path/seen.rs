@@ -33,6 +33,13 @@ impl Who {
     }
 }
 
+/// A host that was named to be asked too.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+pub struct Landmark {
+    pub name: String,
+    pub address: String,
+}
+
 /// Round trips of one target in ms by number of the round; none where the answer never came.
 pub type Series = BTreeMap<i64, (i64, Option<f64>)>;
 
@@ -42,6 +49,7 @@ pub struct Seen {
     pub hops: Vec<Who>,
     pub server: Option<String>,
     pub gateway: Option<String>,
+    pub landmarks: Vec<Landmark>,
     pub no_echo: Option<String>,
     pub budget: Vec<String>,
     targets: BTreeMap<String, Series>,
@@ -56,6 +64,7 @@ impl Seen {
             hops: Vec::new(),
             server: None,
             gateway: None,
+            landmarks: Vec::new(),
             no_echo: None,
             budget: Vec::new(),
             targets: BTreeMap::new(),
@@ -70,6 +79,7 @@ impl Seen {
                 "server" => seen.server = address(&e.detail),
                 "gateway" => seen.gateway = address(&e.detail),
                 "no_echo" => seen.no_echo = Some(e.detail.to_string()),
+                "landmark" => seen.landmarks.extend(serde_json::from_str(&e.detail).ok()),
                 "budget" => seen.budget.push(e.detail.to_string()),
                 hop => {
                     let number = hop.strip_prefix("hop").and_then(|n| n.parse().ok());

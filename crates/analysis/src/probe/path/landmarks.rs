@@ -1,0 +1,142 @@
+//! The gateway, the server and other hosts that a person named, by ICMP echo at rest: how far each is, and how much of that
+//! is the way to the gateway.
+//!
+//! **Source.** Document 002, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
+//! landmarks everywhere).
+
+use super::super::answer::{Figured, Quantity, Table};
+use super::seen::{Phase, Seen};
+use crate::answer::Figure;
+use crate::stats;
+use base::units::significant;
+
+/// One host.
+struct Host {
+    name: String,
+    address: String,
+    target: String,
+}
+
+/// Those of which a mean is known, the gateway first.
+fn hosts(seen: &Seen) -> Vec<Host> {
+    let host = |name: String, address: &Option<String>, target: String| Host {
+        name,
+        address: address.clone().unwrap_or("–".into()),
+        target,
+    };
+    let mut all = Vec::new();
+    if seen.gateway.is_some() {
+        // A gateway that lets itself be pinged is asked like the others.
+        let echo = seen.counts("echo1").1 > 0;
+        let target = if echo { "echo1" } else { "hop1" };
+        all.push(host("the gateway".into(), &seen.gateway, target.into()));
+    }
+    all.push(host("the server".into(), &seen.server, "icmp".into()));
+    for (i, landmark) in seen.landmarks.iter().enumerate() {
+        let target = format!("landmark{}", i + 1);
+        all.push(host(
+            landmark.name.clone(),
+            &Some(landmark.address.clone()),
+            target,
+        ));
+    }
+    all
+}
+
+/// The mean of the gateway's round trips as a share of the mean of another's; both with what chance does to them.
+fn share(gateway: &Figure, other: &Figure) -> Option<(f64, f64, f64)> {
+    match (gateway, other) {
+        (
+            Figure::Is { value, low, high },
+            Figure::Is {
+                value: whole,
+                low: least,
+                high: most,
+            },
+        ) if *least > 0.0 => Some((value / whole, low / most, high / least)),
+        _ => None,
+    }
+}
+
+fn mean(seen: &Seen, target: &str, idle: &Phase) -> Figure {
+    let ms = seen.answered(target, idle);
+    match ms.is_empty() {
+        true => Figure::cannot_tell("no answer"),
+        false => stats::mean_figure(&ms),
+    }
+}
+
+/// A figure for each host that was named.
+pub fn figures(seen: &Seen, idle: &Phase) -> Vec<Figured> {
+    let names = seen.landmarks.iter().enumerate();
+    names
+        .map(|(i, landmark)| {
+            let target = format!("landmark{}", i + 1);
+            Figured::new(
+                &format!("{target}_ms"),
+                &format!("round trip to {}, at rest", landmark.name),
+                Quantity::Time,
+                mean(seen, &target, idle),
+            )
+        })
+        .collect()
+}
+
+/// None where nobody was heard of.
+pub fn table(seen: &Seen, idle: &Phase) -> Option<Table> {
+    let hosts = hosts(seen);
+    let gateway = seen.gateway.as_ref().and(hosts.first());
+    let of_gateway = gateway.map(|g| mean(seen, &g.target, idle));
+    let rows: Vec<Vec<String>> = hosts
+        .iter()
+        .enumerate()
+        .map(|(i, host)| {
+            let ms = seen.answered(&host.target, idle);
+            let moments = stats::moments(&ms);
+            let cell = |of: fn(&stats::Moments) -> f64| {
+                moments
+                    .as_ref()
+                    .map_or("–".into(), |m| significant(of(m), 3))
+            };
+            let its = mean(seen, &host.target, idle);
+            let part = match (&of_gateway, i) {
+                (None, _) | (Some(_), 0) => None,
+                (Some(gateway), _) => share(gateway, &its),
+            };
+            let percent = |v: f64| significant(v * 100.0, 3);
+            vec![
+                host.name.clone(),
+                host.address.clone(),
+                format!(
+                    "{} of {}",
+                    ms.len(),
+                    seen.in_phase(&host.target, idle).len()
+                ),
+                cell(|m| m.mean),
+                cell(|m| m.sd),
+                part.map_or("–".into(), |(value, low, high)| {
+                    let [value, low, high] = [value, low, high].map(percent);
+                    match low == high {
+                        true => format!("{value} %"),
+                        false => format!("{value} % ({low} to {high})"),
+                    }
+                }),
+            ]
+        })
+        .collect();
+    let heard = rows.iter().any(|r| r[3] != "–");
+    heard.then(|| Table {
+        title: "The gateway and landmarks, at rest".into(),
+        columns: [
+            "host",
+            "address",
+            "answered",
+            "mean, ms",
+            "SD, ms",
+            "the gateway's share",
+        ]
+        .map(String::from)
+        .to_vec(),
+        rows,
+    })
+}
