@@ -29,7 +29,15 @@ fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
         let mut cells = vec![Cell::Is(format!("{} of {}", of.len(), all.len()))];
         match stats::moments(&of) {
             None => cells.extend([const { Cell::Absent }; 4]),
-            Some(m) => cells.extend([m.mean, m.sd, m.min, m.max].map(|v| show(k, v))),
+            Some(m) => {
+                // Of figures that are all the same, sums leave dust.
+                let sd = if m.sd > 1e-9 * m.mean.abs() {
+                    m.sd
+                } else {
+                    0.0
+                };
+                cells.extend([m.mean, sd, m.min, m.max].map(|v| show(k, v)));
+            }
         }
         Row {
             label: k.name.clone(),

@@ -354,12 +354,13 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
         );
     };
     let mbps = |g: &Group| match g.rate() {
-        Figure::Is { value, low, high } => format!(
-            "{} Mbit/s ({} to {})",
-            significant(value * 1e-6, 3),
-            significant(low * 1e-6, 3),
-            significant(high * 1e-6, 3)
-        ),
+        Figure::Is { value, low, high } => {
+            let [value, low, high] = [value, low, high].map(|v| significant(v * 1e-6, 3));
+            match low == high {
+                true => format!("{value} Mbit/s"),
+                false => format!("{value} Mbit/s ({low} to {high})"),
+            }
+        }
         Figure::CannotTell { cannot_tell } => cannot_tell,
     };
     let size = format!("{}s of {}", noun(way), Bytes::new(largest));

@@ -148,7 +148,9 @@ fn a_difference_that_is_one_is_told() {
     }
     let outcome = answer(&all, false);
     assert!(
-        outcome.says.starts_with("Uploads of 400 kB are fastest with bbr"),
+        outcome
+            .says
+            .starts_with("Uploads of 400 kB are fastest with bbr"),
         "{}",
         outcome.says
     );
