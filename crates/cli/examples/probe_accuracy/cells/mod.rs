@@ -3,6 +3,7 @@
 mod boxes;
 mod checks;
 mod loads;
+mod methods;
 mod names;
 mod pages;
 mod trains;
@@ -13,11 +14,16 @@ use crate::cell::Cell;
 pub fn all() -> [Vec<Cell>; 2] {
     let kernel = [
         trains::kernel(),
+        methods::kernel(),
         loads::all(),
         pages::all(),
         names::all(),
         boxes::all(),
         checks::all(),
     ];
-    [trains::bench(), kernel.into_iter().flatten().collect()]
+    let bench = [trains::bench(), methods::bench()];
+    [
+        bench.into_iter().flatten().collect(),
+        kernel.into_iter().flatten().collect(),
+    ]
 }
