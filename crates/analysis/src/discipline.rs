@@ -17,7 +17,7 @@
 //! radio, levels of delay say nothing of the discipline. A load that never met congestion
 //! says nothing of what the queue does when it is full.
 //!
-//! Where no load was sampled, only probes, see [`curve`].
+//! Where no load was sampled, only probes, see `curve`.
 
 mod curve;
 

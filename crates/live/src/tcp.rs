@@ -18,7 +18,7 @@ use crate::load::kernel::{
 };
 use crate::load::pump::{End, Payload};
 use crate::load::whole::{Went, Whole};
-use crate::traffic::interface_towards;
+use crate::traffic::{TrafficMonitor, interface_towards};
 use base::record::{Direction, Flow};
 use base::{Bytes, Duration};
 use measure::control::{
@@ -35,6 +35,9 @@ const SAMPLE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(300);
 /// From one transfer to the next: what the last one left in queues is gone, all of it having been acknowledged.
 const REST: std::time::Duration = std::time::Duration::from_millis(300);
+
+/// How often it is looked for others on the line, between two transfers.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// A download is allowed so long, and as long again as it takes at [`SLOWEST`], up to [`LONGEST`]: the server samples a
 /// flow the less often the longer it may last.
@@ -84,6 +87,7 @@ pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), ErrandError> {
     let mut run = Run {
         plan,
         errand,
+        traffic: &traffic,
         whole: Bytes::ZERO,
         payload: Payload::new(),
     };
@@ -96,6 +100,7 @@ pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), ErrandError> {
 struct Run<'a, 'b> {
     plan: &'a Plan<'a>,
     errand: &'a mut Errand<'b>,
+    traffic: &'a TrafficMonitor,
     whole: Bytes,
     payload: Payload,
 }
@@ -211,7 +216,12 @@ impl Run<'_, '_> {
         let count = transfers.len();
         // Of downloads, what the server will not do once it will not do again.
         let mut refused: Vec<Option<String>> = Vec::new();
+        let mut looked = self.errand.clock.now();
         for t in &transfers {
+            if self.errand.clock.now() - looked >= LOOK_EVERY {
+                self.errand.look_for_others(self.traffic, 1)?;
+                looked = self.errand.clock.now();
+            }
             let (of_one, of_all) = (Some(t.congestion.clone()), None);
             let down = t.direction == Direction::Down;
             if down && (refused.contains(&of_one) || refused.contains(&of_all)) {

@@ -264,7 +264,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
                         }
                     }
                     @for plot in &o.plots {
-                        section { h2 { (plot.title) } figure { (PreEscaped(svg(plot))) } }
+                        section { figure { (PreEscaped(svg(plot))) } }
                     }
                     @for (t, words) in o.tables.iter().map(|t| (t, worded(t))) {
                         section {

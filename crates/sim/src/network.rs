@@ -8,7 +8,7 @@
 //! times in a row costs less than the same thing done now and then:
 //!
 //! - Where a plain link feeds another that nothing else feeds, the packet is put there at once.
-//! - Where plain links meet at another, packets gather ([`Merge`]) and are put there in the order in which they
+//! - Where plain links meet at another, packets gather (`Merge`) and are put there in the order in which they
 //!   get there, all those of a span as long as that link's own delay together: nobody sees them before.
 //! - A host that alone gets what a plain link delivers, and alone sends into the next one, handles all that is on
 //!   its way to it at once, each packet at its own time.

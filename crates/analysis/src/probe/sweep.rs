@@ -370,14 +370,19 @@ fn max(a: Option<f64>, r: f64) -> Option<f64> {
     Some(a.map_or(r, |a| a.max(r)))
 }
 
+/// Less is the hosts' own.
+fn hundredths(ms: f64) -> String {
+    significant((ms * 100.0).round() / 100.0 + 0.0, 3)
+}
+
 fn told(h: &Held) -> String {
     let grew = growth(h.train).map_or(String::new(), |(by, _)| {
-        format!(", the delay changed by {} ms", significant(by, 3))
+        format!(", the delay changed by {} ms", hundredths(by))
     });
     format!(
-        "{} kbit/s for {}: {} of {} lost{grew}: {}",
+        "{} kbit/s for {} s: {} of {} lost{grew}: {}",
         significant(h.rate / 1e3, 5),
-        h.train.facts.program.time(),
+        significant(h.train.facts.program.time().as_secs_f64(), 3),
         h.train.lost(),
         h.train.sent(),
         if h.passes { "passes" } else { "does not" },
@@ -407,7 +412,7 @@ fn table(held: &[Held]) -> Table {
                     kbit(h.rate),
                     received_rate(h.train, 0.0).map_or("?".into(), kbit),
                     percent(&loss(h.train)),
-                    growth(h.train).map_or("?".into(), |g| significant(g.0, 3)),
+                    growth(h.train).map_or("?".into(), |g| hundredths(g.0)),
                     if h.passes { "yes" } else { "no" }.into(),
                 ]
             })

@@ -68,7 +68,7 @@ pub struct Args {
     /// A span of its own, more than once if need be
     #[arg(long, value_name = "NAME=FROM/TO")]
     span: Vec<String>,
-    /// Leave out what this file lists: [[exclude]] with from, to and reason
+    /// Leave out what this file lists: `[[exclude]]` with from, to and reason
     #[arg(long, value_name = "FILE.toml")]
     exclude: Option<PathBuf>,
     /// Leave out where the base line says that the instrument was at fault
@@ -77,7 +77,7 @@ pub struct Args {
     /// Limits of reliability in ms
     #[arg(long, value_name = "MS,MS,...", value_delimiter = ',')]
     limits: Vec<f64>,
-    /// Which services it can carry: `built-in`, or a file of [[table]] with [[table.service]]
+    /// Which services it can carry: `built-in`, or a file of `[[table]]` with `[[table.service]]`
     #[arg(long, value_name = "FILE.toml")]
     services: Vec<String>,
     /// End with exit code 1 where a service fails, in the whole or any part

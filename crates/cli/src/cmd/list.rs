@@ -24,7 +24,7 @@ enum What {
     Controllers,
     /// Kinds of `tailback probe` and their parameters
     Probes,
-    /// Sources of the simulator, and the keys of each in [[flow]]
+    /// Sources of the simulator, and the keys of each in `[[flow]]`
     Sources,
 }
 

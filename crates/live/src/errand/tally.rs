@@ -26,7 +26,7 @@ fn ip_header(far: SocketAddr) -> u64 {
 }
 
 /// Whole IP packets that went over the line on our behalf, both directions together, as this end saw them: what it sent,
-/// also where it was lost later, and what reached it. Of connections the kernel knows it ([`TcpInfo::passed`]); the packets
+/// also where it was lost later, and what reached it. Of connections the kernel knows it (`TcpInfo::passed`); the packets
 /// that end one, and the blocks of selective acknowledgements, are not in that.
 #[derive(Clone, Debug, Default)]
 pub struct Tally(Arc<Counts>);

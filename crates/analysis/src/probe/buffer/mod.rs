@@ -12,7 +12,7 @@
 //! C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge network", IMC 2010; P. Kanuparthy,
 //! C. Dovrolis, "ShaperProbe: end-to-end detection of ISP traffic shaping using active methods", IMC 2011 (the step).
 //!
-//! What the sending host's own queue holds is found apart ([`own`]) and taken off: where that host's interface is the
+//! What the sending host's own queue holds is found apart (`own`) and taken off: where that host's interface is the
 //! slowest part, its queue is the one that fills.
 //!
 //! **Deviations.** One-way delays in place of round trips. ShaperProbe sends at the capacity, this above it.

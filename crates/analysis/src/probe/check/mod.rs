@@ -2,7 +2,7 @@
 //!
 //! **Method.** Other kinds one after the other, each within its part of the time, what is cheap before what floods the line.
 //! Their rows stand in one recording, from which each part is answered as its kind answers it; what they found is
-//! judged against the limits of [`judge`]. What could not be done is told as that, with its reason, and never as fine.
+//! judged against the limits of `judge`. What could not be done is told as that, with its reason, and never as fine.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
 //! Networks", UTFSM, tables 2 to 4; C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge

@@ -2,7 +2,7 @@
 //!
 //! **Method.** Datagrams whose hop limit runs out at the first, second, … hop, one round a second, and ICMP echo to
 //! everyone who answered; beside them probes of a session with the server and fresh TCP connections. At rest, then while
-//! TCP fills the line upwards, then downwards. [`differ`] puts what load adds on a hop. ICMP is favoured where echo to a host
+//! TCP fills the line upwards, then downwards. `differ` puts what load adds on a hop. ICMP is favoured where echo to a host
 //! waits less than datagrams to the same host do.
 //!
 //! **Source.** "Real-Time Applications in Smart Grids Using Internet Communications: Latency Issues and Mitigations",
@@ -377,7 +377,7 @@ impl Path<'_> {
         }
         if let Some((hop, ms)) = self.varying() {
             said += &format!(
-                " At rest already round trips vary by {} from {} on, as over a radio link: no queue of this load's.",
+                " At rest already round trips vary by {} from {} on, as over a radio link, or where these datagrams take so long that they wait for each other: no queue of this load's.",
                 show(ms),
                 self.named(hop)
             );

@@ -93,6 +93,18 @@ fn tcp_full(rate: f64, queue: &str) -> Cell {
     cell
 }
 
+/// A file of eight seconds from the far end, whose request takes a round trip more.
+fn tcp_down(rate: f64, queue: &str) -> Cell {
+    let line = Line::up(100e6, "fifo").down(rate, queue);
+    let most = rate * PAYLOAD;
+    let probe = format!(
+        "tcp:direction=down,control=cubic,repeats=2,size={} B",
+        most.round()
+    );
+    let truths = vec![between(&["cubic_down_bps"], 0.94 * most, 1.0005 * most)];
+    Cell::link(probe, line, truths)
+}
+
 /// What others' packets wait in this phase of `path`, after its first second. The load's own, of which the emulator tells, come
 /// when one has just left; others come at any time, and so find one packet more and of the one in transmission half.
 fn phase(line: &Line) -> Sample {
@@ -210,6 +222,7 @@ pub fn all() -> Vec<Cell> {
     ] {
         all.push(tcp(rate, short));
         all.extend([long, "codel", "fq_codel", "pie"].map(|q| tcp_full(rate, q)));
+        all.extend([long, "fq_codel"].map(|q| tcp_down(rate, q)));
     }
     let fifty = "fifo:packets=50";
     for rate in [2e6, 10e6] {
