@@ -17,10 +17,10 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
-use base::Bytes;
 use base::record::{Delay, Direction, Recording, Status};
 use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
+use base::{BitsPerSec, Bytes};
 use serde::Deserialize;
 
 const CHANDELE: &str = "Chandele 2012, section 5.1";
@@ -353,12 +353,13 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
             noun(way)
         );
     };
-    let mbps = |g: &Group| match g.rate() {
+    let rated = |g: &Group| match g.rate() {
         Figure::Is { value, low, high } => {
-            let [value, low, high] = [value, low, high].map(|v| significant(v * 1e-6, 3));
+            let bps = |v: f64| format!("{:.3}", BitsPerSec::new(v.round() as u64));
+            let [value, low, high] = [value, low, high].map(bps);
             match low == high {
-                true => format!("{value} Mbit/s"),
-                false => format!("{value} Mbit/s ({low} to {high})"),
+                true => value,
+                false => format!("{value} ({low} to {high})"),
             }
         }
         Figure::CannotTell { cannot_tell } => cannot_tell,
@@ -369,13 +370,13 @@ fn says(groups: &[Group], way: Direction, largest: u64) -> String {
         (Figure::Is { low, .. }, Figure::Is { high, .. }) if low > high => format!(
             "{size} are fastest with {}, at {}, and slowest with {}, at {}.",
             named(best),
-            mbps(best),
+            rated(best),
             named(worst),
-            mbps(worst)
+            rated(worst)
         ),
         _ => format!(
             "{size} go at {} with {}; no difference between the kinds can be told.",
-            mbps(best),
+            rated(best),
             named(best)
         ),
     };

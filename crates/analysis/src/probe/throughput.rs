@@ -16,6 +16,7 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, NONE, Spec, parameter};
 use crate::answer::{Delays, Figure};
 use crate::{phases, rate, stats};
+use base::BitsPerSec;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
 use base::record::{Direction, Recording};
@@ -128,7 +129,7 @@ impl Seen {
                 let least = c.goodput().value().unwrap_or(0.0);
                 Figure::cannot_tell(format!(
                     "all of them arrived: it carries {} of payload at least",
-                    mbps(least)
+                    rated(least)
                 ))
             }
             Some(c) => c.goodput(),
@@ -268,8 +269,8 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         let overload = s.step.method == Method::Datagrams && s.step.direction == Direction::Up;
         if let Some((bps, _)) = others.filter(|_| !overload) {
             out.doubts.push(format!(
-                "{way}, {told}: {} Mbit/s passed the interface that were not this run's; together with it that is what the line carries",
-                significant(bps * 1e-6, 3)
+                "{way}, {told}: {} passed the interface that were not this run's; together with it that is what the line carries",
+                rated(bps)
             ));
         }
     }
@@ -292,8 +293,8 @@ fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
     stats::mean_figure(&steps).map(|ms| ms.max(0.0))
 }
 
-fn mbps(bps: f64) -> String {
-    format!("{} Mbit/s", significant(bps * 1e-6, 3))
+fn rated(bps: f64) -> String {
+    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
 }
 
 fn ms(v: f64) -> String {
@@ -313,7 +314,7 @@ fn says(steps: &[Seen], rest: &Delays) -> String {
         let all = steps.iter().filter(|s| s.step.direction == direction);
         let bps = all.filter_map(|s| s.packets.value());
         let most = bps.max_by(f64::total_cmp)?;
-        Some(format!("{} {}", mbps(most), direction.word()))
+        Some(format!("{} {}", rated(most), direction.word()))
     };
     let found: Vec<String> = WAYS.into_iter().filter_map(most).collect();
     if found.is_empty() {

@@ -14,11 +14,11 @@ use super::registry::{How, NONE, Spec, parameter};
 use super::trains::{SCOUT, of_stage, received_rate_figure, scout, sent_rate, waits};
 use crate::answer::Figure;
 use crate::stats;
-use base::Duration;
 use base::program::{LARGEST_PAYLOAD, LONGEST, MOST_DATAGRAMS, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::units::significant;
 use base::words::{Entry, Unit, Words};
+use base::{BitsPerSec, Duration};
 
 const CHANDELE: &str = "document 002, section 3.4 (g)";
 
@@ -278,9 +278,9 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
             let slowest = left.fold(f64::INFINITY, f64::min);
             if slowest < 0.98 * rate {
                 out.doubts.push(format!(
-                    "{}: they left at {} Mbit/s, slower than asked: the sending host could not keep up",
+                    "{}: they left at {:.3}, slower than asked: the sending host could not keep up",
                     w.direction.word(),
-                    significant(slowest * 1e-6, 3)
+                    BitsPerSec::new(slowest.round() as u64)
                 ));
             }
         }
@@ -292,7 +292,7 @@ fn said(way: &Way) -> String {
     let (sent, lost) = (way.sum(Train::sent), way.sum(Train::lost));
     let rate = way.rate().value();
     let rate = rate.map_or_else(String::new, |bps| {
-        format!(" at {} Mbit/s", significant(bps * 1e-6, 3))
+        format!(" at {:.3}", BitsPerSec::new(bps.round() as u64))
     });
     let waits = stats::sorted(&way.waits());
     let waited = stats::quantile_of_sorted(&waits, 0.95);
