@@ -22,7 +22,7 @@ use std::sync::mpsc::Sender;
 
 /// How often whoever watches hears of it, counters are read, and loads are sampled.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Own probes of a session: a tenth of a second shows what a load does, and costs 20 kbit/s.
+/// Own probes of a session: a tenth of a second shows what a load does, and costs 8 kbit/s each way.
 const SESSION: Duration = Duration::from_millis(100);
 /// What a load has left on the line is gone by then.
 const QUIET: Duration = Duration::from_secs(1);

@@ -92,7 +92,10 @@ impl Run<'_, '_> {
                 };
                 let seen = self.step(method, direction, rate, share)?;
                 carried = carried.max(seen);
-                self.errand.look_for_others(self.traffic, self.number)?;
+                // What is done is not spoilt by whoever comes then.
+                if left > 0 {
+                    self.errand.look_for_others(self.traffic, self.number)?;
+                }
             }
         }
         Ok(())

@@ -278,19 +278,14 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     out
 }
 
-/// Mean difference of successive round trips.
+/// Of round trips.
 fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
     let probes = phases::probes(recording, "udp", range);
     let trips: Vec<(i64, f64)> = probes
         .iter()
         .filter_map(|d| Some((d.seq, phases::rtt_ms(d)?)))
         .collect();
-    let steps: Vec<f64> = trips
-        .windows(2)
-        .filter(|w| w[1].0 == w[0].0 + 1)
-        .map(|w| (w[1].1 - w[0].1).abs())
-        .collect();
-    stats::mean_figure(&steps).map(|ms| ms.max(0.0))
+    stats::jitter(&trips)
 }
 
 fn rated(bps: f64) -> String {

@@ -181,18 +181,11 @@ impl Way<'_> {
         each.map(|w| w.1).collect()
     }
 
+    /// Numbers begin anew with each train, so that none follows the last of the one before.
     fn jitter(&self) -> Figure {
-        let steps = self.trains.iter().flat_map(|t| {
-            let delays: Vec<(usize, i64)> = t.delays().collect();
-            let successive = |w: &[(usize, i64)]| {
-                (w[1].0 == w[0].0 + 1).then(|| (w[1].1 - w[0].1).abs() as f64 * 1e-6)
-            };
-            delays
-                .windows(2)
-                .filter_map(successive)
-                .collect::<Vec<f64>>()
-        });
-        stats::mean_figure(&steps.collect::<Vec<f64>>()).map(|ms| ms.max(0.0))
+        let delays = self.trains.iter().flat_map(|t| t.delays());
+        let ms: Vec<(i64, f64)> = delays.map(|(i, ns)| (i as i64, ns as f64 * 1e-6)).collect();
+        stats::jitter(&ms)
     }
 
     /// Datagrams that arrived after one with a higher number.

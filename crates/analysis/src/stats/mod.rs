@@ -66,6 +66,14 @@ pub fn moments(values: &[f64]) -> Option<Moments> {
     })
 }
 
+/// Jitter: the mean difference of the delays of successive packets (RFC 3393 section 2.2), each with its number, as they were
+/// sent. Where one between two is missing, they do not count.
+pub fn jitter(delays_ms: &[(i64, f64)]) -> Figure {
+    let successive = delays_ms.windows(2).filter(|w| w[1].0 == w[0].0 + 1);
+    let steps: Vec<f64> = successive.map(|w| (w[1].1 - w[0].1).abs()).collect();
+    mean_figure(&steps).map(|ms| ms.max(0.0))
+}
+
 /// The distribution of delays in milliseconds, given in the order in which they were sampled.
 /// `none` says why there are none, should that be so.
 pub fn delays(ms: &[f64], none: &str) -> Delays {
@@ -105,6 +113,15 @@ pub fn delays(ms: &[f64], none: &str) -> Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jitter_is_the_mean_step_between_neighbours_and_knows_where_one_is_missing() {
+        // Steps of 2 and 4; from packet 2 to packet 5 there is none.
+        let delays = [(0, 10.0), (1, 12.0), (2, 8.0), (5, 100.0)];
+        assert_eq!(jitter(&delays).value(), Some(3.0));
+        // Another train begins with its own number 0.
+        assert_eq!(jitter(&[(1, 5.0), (0, 9.0)]).value(), None);
+    }
 
     #[test]
     fn moments_agree_with_a_calculation_by_hand() {

@@ -164,7 +164,10 @@ impl Run<'_, '_> {
         let rest = rounds.round_trip();
         let ways = self.plan.directions.clone();
         let share = Bytes::new(self.plan.budget.get() / ways.len().max(1) as u64);
-        for direction in ways {
+        for (i, direction) in ways.into_iter().enumerate() {
+            if i > 0 {
+                self.errand.look_for_others(self.traffic, 1)?;
+            }
             let most = self.plan.load + self.plan.load;
             let load = self.errand.load(direction, self.plan.flows, most)?;
             let word = direction.word();
@@ -174,7 +177,6 @@ impl Run<'_, '_> {
             let drained = went.and_then(|()| self.drain(rounds, rest));
             stopped.collect(REPORTS_WITHIN);
             drained?;
-            self.errand.look_for_others(self.traffic, 1)?;
         }
         Ok(())
     }
