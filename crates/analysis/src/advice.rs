@@ -8,10 +8,11 @@
 //! **Source.** RFC 8290 (FQ-CoDel), RFC 7567 (recommendation for AQM); tc-cake(8), OpenWrt sqm-scripts;
 //! thesis of document 001, chapter 8.
 //!
-//! **Limits.** Rates count IP packets; on ATM or PPPoE lines the overhead per packet must be told to the
-//! shaper, which the first line of the commands recalls. Interfaces have to be named by the user.
+//! **Limits.** Measured rates count IP packets. A shaper that counts ATM cells or PTM bytes needs the rate of the wire: the
+//! comments give it for packets of 1500 bytes. Interfaces have to be named by the user.
 
 use crate::answer::{Advice, DirectionAnswer, Discipline};
+use crate::rate;
 use base::record::Direction;
 
 /// Whether and how strongly each direction needs help.
@@ -24,6 +25,7 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     if !need.down && !need.up {
         return Vec::new();
     }
+    let mut list = varying(need, down, up).into_iter().collect::<Vec<_>>();
     let kbit = |d: &DirectionAnswer, share: f64| {
         d.link_rate_bps
             .value()
@@ -32,18 +34,54 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     let up_kbit = kbit(up, 0.95).filter(|_| need.up);
     let down_kbit = kbit(down, 0.90).filter(|_| need.down);
     if up_kbit.is_none() && down_kbit.is_none() {
-        return Vec::new();
+        if !list.is_empty() {
+            list.push(host(need));
+        }
+        return list;
     }
-    let mut list = vec![
-        linux(down_kbit, up_kbit),
-        fq_codel(down_kbit, up_kbit),
-        openwrt(down_kbit, up_kbit),
-    ];
+    list.push(linux(down_kbit, up_kbit));
+    list.push(fq_codel(down_kbit, up_kbit));
+    list.push(openwrt(down_kbit, up_kbit));
     if let Some(a) = buffer(need, down, up) {
         list.push(a);
     }
     list.push(host(need));
     list
+}
+
+/// Advice for a link whose rate varies, which no fixed shaper fits.
+fn varying(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
+    let of = |needed: bool, d: &DirectionAnswer, name: Direction| {
+        let share = d.rate_varies.filter(|v| needed && *v > rate::STEADY)?;
+        Some(format!("{name} by {:.0} %", 100.0 * share))
+    };
+    let parts: Vec<String> = [
+        of(need.up, up, Direction::Up),
+        of(need.down, down, Direction::Down),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| Advice {
+        what: format!(
+            "The rate of this link varies ({}): a fixed shaper cannot cure it, because it either wastes the fast times or lets \
+             the queue back in at the slow ones. A shaper that follows the measured delay can (cake-autorate, for example), and so \
+             can an AQM in the modem or the base station",
+            parts.join(", ")
+        ),
+        on: "any router".into(),
+        commands: Vec::new(),
+    })
+}
+
+/// Bytes on the wire of an ATM link for an IP packet of 1500 bytes with 44 bytes of overhead: 33 cells of 53 bytes.
+const ATM_BYTES: u64 = 1_749;
+/// The same on PTM, with 30 bytes of overhead and a byte of 65 for its own.
+const PTM_BYTES: u64 = 1_554;
+
+/// Rate to configure where the shaper counts what a framing adds, so that the shaped IP rate stays the same.
+fn framed(kbit: u64, wire_bytes: u64) -> u64 {
+    kbit * wire_bytes / 1_500
 }
 
 fn rates(down: Option<u64>, up: Option<u64>) -> String {
@@ -71,7 +109,11 @@ fn ingress() -> Vec<String> {
 fn linux(down: Option<u64>, up: Option<u64>) -> Advice {
     let mut commands = vec![NAME.to_string()];
     if let Some(kbit) = up {
-        commands.push(format!("tc qdisc replace dev $WAN root cake bandwidth {kbit}kbit nat ack-filter   # ADSL: add \"overhead 44 atm\", VDSL: \"overhead 30 ptm\""));
+        commands.push(format!(
+            "tc qdisc replace dev $WAN root cake bandwidth {kbit}kbit nat ack-filter   # ADSL: bandwidth {}kbit overhead 44 atm; VDSL: bandwidth {}kbit overhead 30 ptm",
+            framed(kbit, ATM_BYTES),
+            framed(kbit, PTM_BYTES)
+        ));
     }
     if let Some(kbit) = down {
         commands.extend(ingress());
@@ -129,7 +171,11 @@ fn openwrt(down: Option<u64>, up: Option<u64>) -> Advice {
         format!("uci set sqm.@queue[0].download={}", down.unwrap_or(0)),
         format!("uci set sqm.@queue[0].upload={}", up.unwrap_or(0)),
         "uci set sqm.@queue[0].qdisc=cake; uci set sqm.@queue[0].script=piece_of_cake.qos".into(),
-        "uci set sqm.@queue[0].enabled=1   # ADSL: also linklayer=atm overhead=44".into(),
+        format!(
+            "uci set sqm.@queue[0].enabled=1   # ADSL: also linklayer=atm overhead=44 download={} upload={}",
+            framed(down.unwrap_or(0), ATM_BYTES),
+            framed(up.unwrap_or(0), ATM_BYTES)
+        ),
         "uci commit sqm && /etc/init.d/sqm enable && /etc/init.d/sqm restart".into(),
     ];
     Advice {

@@ -148,6 +148,9 @@ pub struct DirectionAnswer {
     pub goodput_bps: Figure,
     /// Rate of the bottleneck counted in whole IP packets.
     pub link_rate_bps: Figure,
+    /// Standard deviation of the full link's rate as a share of its mean; null where the link was not full long enough to say.
+    #[serde(default)]
+    pub rate_varies: Option<f64>,
     /// How long a packet waits in the full queue.
     pub queue_ms: Figure,
     /// What the queue holds when full: `queue_ms` × `link_rate_bps`.
@@ -184,6 +187,8 @@ pub enum Discipline {
     FairQueueing,
     /// Fair queueing whose queues an AQM keeps short.
     FairQueueingAqm,
+    /// No queue: traffic above the rate is dropped at once.
+    Policer,
     CannotTell,
 }
 

@@ -11,13 +11,34 @@
 //! acknowledgement, up to one packet's time a flow and, with small windows, 40 ms: differences below that
 //! prove nothing.
 
-use crate::answer::Figure;
+use crate::answer::{Discipline, Figure};
+use crate::baseline::Baseline;
 use crate::clock::ClockFit;
+use crate::held_back::{self, HeldBack};
+use crate::overload::{self, Overload};
 use crate::phases::{self, Phase};
 use crate::rate;
 use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Share of the link's rate from which a load filled it.
+const FILLED: f64 = 0.85;
+/// The same for a policer, whose losses leave TCP less.
+const POLICED: f64 = 0.5;
+
+/// Facts that every phase of a recording shares.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    pub rec: &'a Recording,
+    pub clock: Option<&'a ClockFit>,
+    /// Smallest round trip of the idle link.
+    pub base_rtt_ms: Option<f64>,
+    pub baseline: &'a Baseline,
+    /// Size of a probe's IP packet.
+    pub probe_ip_bytes: f64,
+}
 
 pub struct Bottleneck {
     pub direction: Direction,
@@ -35,7 +56,24 @@ pub struct Bottleneck {
     /// Share of the steady part's seconds in which flows delivered something, each flow by itself.
     pub busy: f64,
     pub goodput: Figure,
+    /// Rate of the load in whole IP packets, whatever limited it; `None` where no load was sampled.
+    pub carried_bps: Option<f64>,
+    /// Rate of the link, claimed only with evidence that it was full.
     pub link_rate: Figure,
+    /// True if a queue stood during most of the load, by the probes.
+    pub stood: bool,
+    /// Limit other than the network that held the load back.
+    pub held_back: Option<HeldBack>,
+    /// Evidence of overload trains.
+    pub overload: Option<Overload>,
+    /// Delay that a probe meets at rest in this direction, 95 % point, ms: a wait below it is no sign of a queue.
+    pub noise_ms: f64,
+    /// Half of how far the base of this direction moved over the phase, ms.
+    pub base_doubt_ms: f64,
+    /// Full payload segment with its headers, bytes.
+    pub packet_bytes: f64,
+    /// IP and TCP headers of a segment, bytes.
+    pub header_bytes: f64,
     /// How much the rate of the full link moves, as a share; see [`rate::moves`].
     pub rate_moves: Option<f64>,
     /// Time of one full packet on the link, ms; 0 where the rate is unknown.
@@ -47,117 +85,128 @@ pub struct Bottleneck {
     pub loaded_rtt_ms: f64,
 }
 
-/// The wait of a probe in `direction`: from one-way delays, or, where those are unknown and only this
-/// direction is loaded, from the round trip.
-pub fn wait_ms(
-    d: &Delay,
-    clock: Option<&ClockFit>,
-    direction: Direction,
-    phase: &Phase,
-    base_rtt_ms: Option<f64>,
-) -> Option<f64> {
-    match clock {
-        Some(fit) => fit.waits(d).map(|w| match direction {
-            Direction::Up => w.up_ms,
-            Direction::Down => w.down_ms,
-        }),
-        None if phase.loads(direction) && phase.name != "both" => {
-            Some((phases::rtt_ms(d)? - base_rtt_ms?).max(0.0))
-        }
-        None => None,
+impl Scene<'_> {
+    /// Wait of a probe in `direction` above the base at that time: from one-way delays, or, where those are unknown and
+    /// only this direction is loaded, from the round trip.
+    pub fn wait_ms(&self, d: &Delay, direction: Direction, phase: &Phase) -> Option<f64> {
+        let above = match self.clock {
+            Some(fit) => fit.waits(d).map(|w| match direction {
+                Direction::Up => w.up_ms,
+                Direction::Down => w.down_ms,
+            })?,
+            None if phase.loads(direction) && phase.name != "both" => {
+                phases::rtt_ms(d)? - self.base_rtt_ms?
+            }
+            None => return None,
+        };
+        Some((above - self.baseline.shift_ms(direction, d.sent_ns)).max(0.0))
+    }
+
+    /// Waits of the probes sent in `range`, with their sending times, in time order.
+    fn waits(&self, phase: &Phase, range: Range<i64>, direction: Direction) -> Vec<(i64, f64)> {
+        let mut waits: Vec<(i64, f64)> = phases::probes(self.rec, "udp", range)
+            .into_iter()
+            .filter_map(|d| Some((d.sent_ns, self.wait_ms(d, direction, phase)?)))
+            .collect();
+        waits.sort_by_key(|w| w.0);
+        waits
+    }
+
+    /// 95 % point of the wait at rest, ms.
+    fn noise_ms(&self, direction: Direction) -> f64 {
+        let idle = phases::phases(self.rec, None)
+            .into_iter()
+            .find(|p| p.name == "idle");
+        let Some(idle) = idle else { return 0.0 };
+        let waits: Vec<f64> = match self.clock {
+            Some(_) => self
+                .waits(&idle, idle.steady(), direction)
+                .into_iter()
+                .map(|w| w.1)
+                .collect(),
+            None => {
+                let base = self.base_rtt_ms.unwrap_or(0.0);
+                let rtts = phases::probes(self.rec, "udp", idle.steady());
+                rtts.into_iter()
+                    .filter_map(|d| Some(phases::rtt_ms(d)? - base))
+                    .collect()
+            }
+        };
+        stats::quantile_of_sorted(&stats::sorted(&waits), 0.95)
+            .unwrap_or(0.0)
+            .max(0.0)
     }
 }
 
-pub fn bottleneck(
-    rec: &Recording,
-    phase: &Phase,
-    direction: Direction,
-    clock: Option<&ClockFit>,
-    base_rtt_ms: Option<f64>,
-    probe_ip_bytes: f64,
-) -> Bottleneck {
-    let probes = phases::probes(rec, "udp", phase.whole());
-    let mut waits: Vec<(i64, f64)> = probes
-        .iter()
-        .filter_map(|d| Some((d.sent_ns, wait_ms(d, clock, direction, phase, base_rtt_ms)?)))
-        .collect();
-    waits.sort_by_key(|w| w.0);
+/// Everything that one phase shows of one direction.
+pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottleneck {
+    let rec = scene.rec;
+    let waits = scene.waits(phase, phase.whole(), direction);
     let steady = phase.steady();
-    let sent = probes
-        .iter()
-        .filter(|d| crate::loss::was_sent(d) && steady.contains(&d.sent_ns))
-        .count() as f64;
-    let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
     let mss = rate::mss(rec, direction, phase.whole());
+    let packet_bytes = mss + rate::header_bytes(mss);
     let carried = rate::carried(rec, direction, steady.clone());
-    let (goodput, link_rate) = match &carried {
-        Some(c) => (
-            c.goodput(),
-            rate::link_rate(c, mss, &waits, sent / seconds * probe_ip_bytes * 8.0),
-        ),
-        None => {
-            let why = format!(
-                "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
-                phase.name
-            );
-            (Figure::cannot_tell(why.clone()), Figure::cannot_tell(why))
-        }
+    let rows = phases::flows(rec, direction, phase.whole());
+    let noise_ms = scene.noise_ms(direction);
+    let overload = overload::read(rec, direction, noise_ms);
+    let held_back = held_back::held_back(rec, &rows, phase);
+    let rates = carried.as_ref().map(|c| {
+        let load = rate::Load {
+            carried: c,
+            mss,
+            waits: &waits,
+            probe_bps: probe_rate(scene, phase),
+            noise_ms,
+        };
+        let others =
+            crate::instrument::cross_traffic_bps(rec, phase, scene.probe_ip_bytes).unwrap_or(0.0);
+        (
+            load.carried_bps(),
+            rate::link_rate(&load, overload.as_ref(), held_back.as_ref(), others),
+        )
+    });
+    let no_load = || {
+        Figure::cannot_tell(format!(
+            "the load in direction {direction} was sampled for less than half a second of the phase \"{}\"",
+            phase.name
+        ))
     };
+    let carried_bps = rates.as_ref().and_then(|r| r.0);
+    let (link_rate, stood) = rates.map_or_else(|| (no_load(), false), |r| (r.1.figure, r.1.stood));
     let packet_ms = link_rate
         .value()
+        .or(carried_bps)
         .filter(|r| *r > 0.0)
-        .map_or(0.0, |r| (mss + rate::header_bytes(mss)) * 8e3 / r);
-    let base = base_rtt_ms.unwrap_or(0.0);
-    let rows = phases::flows(rec, direction, phase.whole());
+        .map_or(0.0, |r| packet_bytes * 8e3 / r);
+    let base = scene.base_rtt_ms.unwrap_or(0.0);
     let moved = moving(&rows);
-    let seconds_of = |rows: &[&Flow]| {
-        let steady = rows.iter().filter(|f| steady.contains(&f.t_ns));
-        let seconds: BTreeSet<_> = steady.map(|f| (f.flow, f.t_ns / 1_000_000_000)).collect();
-        seconds.len()
-    };
-    let busy = seconds_of(&moved) as f64 / seconds_of(&rows).max(1) as f64;
+    let busy = busy(&moved, &rows, &steady);
     let srtt: Vec<(i64, f64)> = moved
         .into_iter()
         .filter_map(|f| Some((f.t_ns, f.srtt_ns.filter(|v| *v > 0)? as f64 / 1e6)))
         .collect();
-    let in_flow = match base_rtt_ms {
-        Some(base) => srtt
-            .iter()
-            .map(|(t, ms)| (*t, (ms - base - packet_ms).max(0.0)))
-            .collect(),
-        None => Vec::new(),
+    let wait = |(t, ms): &(i64, f64)| {
+        let base = base + scene.baseline.rtt_shift_ms(*t);
+        (*t, (ms - base - packet_ms).max(0.0))
     };
-    let late: Vec<f64> = srtt
-        .iter()
-        .filter(|(t, _)| steady.contains(t))
-        .map(|s| s.1)
-        .collect();
-    let probed: Vec<f64> = waits
-        .iter()
-        .filter(|(t, _)| steady.contains(t))
-        .map(|w| w.1 + base)
-        .collect();
+    let in_flow = if scene.base_rtt_ms.is_some() {
+        srtt.iter().map(wait).collect()
+    } else {
+        Vec::new()
+    };
+    let within = |v: &[(i64, f64)], add: f64| -> Vec<f64> {
+        v.iter()
+            .filter(|(t, _)| steady.contains(t))
+            .map(|s| s.1 + add)
+            .collect()
+    };
     let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
-    let loaded_rtt_ms = median(&late).or_else(|| median(&probed)).unwrap_or(base);
+    let loaded_rtt_ms = median(&within(&srtt, 0.0))
+        .or_else(|| median(&within(&waits, base)))
+        .unwrap_or(base);
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
     let apart = ((2e6 * loaded_rtt_ms) as i64).saturating_add(2 * sample_ns);
-    let epochs = told.then(|| epochs(&rows, apart));
-    let congested = epochs.as_ref().is_some_and(|e| !e.is_empty());
-    let steady_waits: Vec<f64> = waits
-        .iter()
-        .filter(|(t, _)| steady.contains(t))
-        .map(|w| w.1)
-        .collect();
-    let link_rate = match link_rate {
-        Figure::Is { value, .. } if !congested && !stands(&steady_waits, packet_ms) => {
-            Figure::cannot_tell(format!(
-                "the load did not fill the line: its rate is {:.3} Mbit/s or more",
-                value / 1e6
-            ))
-        }
-        rate => rate,
-    };
     let rate_moves = carried
         .as_ref()
         .and_then(|c| rate::moves(c, &waits, packet_ms, loaded_rtt_ms));
@@ -166,18 +215,46 @@ pub fn bottleneck(
         phase: phase.clone(),
         waits,
         in_flow,
-        epochs,
+        epochs: told.then(|| epochs(&rows, apart)),
         sample_ns,
-        flows: carried.map_or(0, |c| c.flows),
+        flows: carried.as_ref().map_or(0, |c| c.flows),
         busy,
-        goodput,
+        goodput: carried
+            .as_ref()
+            .map_or_else(no_load, rate::Carried::goodput),
+        carried_bps,
         link_rate,
+        stood,
+        held_back,
+        overload,
+        noise_ms,
+        base_doubt_ms: scene.baseline.doubt_ms(direction, phase),
+        packet_bytes,
+        header_bytes: packet_bytes - mss,
         rate_moves,
         packet_ms,
         base_rtt_ms: base,
         unloaded: unloaded(rec, phase, direction),
         loaded_rtt_ms,
     }
+}
+
+/// Rate of the probes themselves in the steady part of a phase, whole IP packets.
+fn probe_rate(scene: &Scene, phase: &Phase) -> f64 {
+    let probes = phases::probes(scene.rec, "udp", phase.steady());
+    let sent = probes.iter().filter(|d| crate::loss::was_sent(d)).count() as f64;
+    let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
+    sent / seconds * scene.probe_ip_bytes * 8.0
+}
+
+/// Share of the steady part's seconds in which flows delivered something, each flow by itself.
+fn busy(moved: &[&Flow], rows: &[&Flow], steady: &Range<i64>) -> f64 {
+    let seconds_of = |rows: &[&Flow]| {
+        let steady = rows.iter().filter(|f| steady.contains(&f.t_ns));
+        let seconds: BTreeSet<_> = steady.map(|f| (f.flow, f.t_ns / 1_000_000_000)).collect();
+        seconds.len()
+    };
+    seconds_of(moved) as f64 / seconds_of(rows).max(1) as f64
 }
 
 fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) {
@@ -203,13 +280,6 @@ fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) 
         lost += u64::from(crate::loss::is_lost(d.status) && d.status != other);
     }
     (sent, lost)
-}
-
-/// Whether a queue stood all the time: nine of ten probes found at least half a packet before them. A load
-/// that neither met congestion nor kept a queue may be far below the line's rate.
-fn stands(waits: &[f64], packet_ms: f64) -> bool {
-    let found = waits.iter().filter(|w| **w > 0.5 * packet_ms).count();
-    !waits.is_empty() && found * 10 >= waits.len() * 9
 }
 
 /// Samples of flows that have delivered something since their last one: a flow at rest still tells the
@@ -354,6 +424,45 @@ impl Bottleneck {
             }
         };
         times.filter_map(level).collect()
+    }
+
+    /// `Ok` if the load filled the link, so that delays beside it are those of a full link; else the reason why not.
+    ///
+    /// # Errors
+    /// The limit other than the link, as a sentence.
+    pub fn filled(&self, kind: Discipline) -> Result<(), String> {
+        let needed = if kind == Discipline::Policer {
+            POLICED
+        } else {
+            FILLED
+        };
+        let share = self
+            .carried_bps
+            .zip(self.link_rate.value())
+            .map(|(c, r)| c / r.max(1.0));
+        if self.stood || share.is_some_and(|s| s >= needed) {
+            return Ok(());
+        }
+        Err(match (&self.held_back, share, &self.link_rate) {
+            (Some(held), _, _) => held.says(),
+            (None, Some(share), _) => format!(
+                "the load used {:.0} % of the link: it did not fill it",
+                100.0 * share
+            ),
+            (None, None, Figure::CannotTell { cannot_tell }) => cannot_tell.clone(),
+            (None, None, Figure::Is { .. }) => "no load was carried in this direction".into(),
+        })
+    }
+
+    /// A level that the queue held: the highest that three successive probes of the steady part exceed, less what probes
+    /// wait at rest. Single answers that were reordered or delayed on the way do not count.
+    pub fn held(&self) -> Option<f64> {
+        let waits = self.steady(&self.waits);
+        let held = waits
+            .windows(3)
+            .map(|w| w[0].min(w[1]).min(w[2]))
+            .reduce(f64::max)?;
+        Some((held - self.noise_ms - 2.0 * self.base_doubt_ms).max(0.0))
     }
 
     /// The highest level of `series` that is no single outlier.

@@ -21,14 +21,13 @@
 
 mod curve;
 
-use crate::answer::{Discipline, DisciplineGuess};
-use crate::bottleneck::{Bottleneck, bottleneck};
+use crate::answer::{Discipline, DisciplineGuess, Figure};
+use crate::bottleneck::{Bottleneck, Scene, bottleneck};
+use crate::overload::Overload;
 use crate::phases::{self, Phase};
-use crate::{clock, stats};
+use crate::{baseline, clock, rate, stats};
 use base::record::{Direction, Recording};
 
-/// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
-const STEADY_RATE: f64 = 0.12;
 /// No AQM lets a queue stand that long time and again, unless a packet takes many milliseconds.
 const LONG_MS: f64 = 60.0;
 /// Share of the seconds in which each flow must deliver for the load to count as one that stays.
@@ -58,17 +57,16 @@ pub fn judge(rec: &Recording) -> DisciplineGuess {
     let Some((direction, phase)) = by_phase.or_else(|| stretch(rec)) else {
         return curve::judge(rec);
     };
-    let base_rtt = phases::base_rtt(rec, &list, phase.from_ns).value();
+    let base_rtt_ms = phases::base_rtt(rec, &list, phase.from_ns).value();
     let fitted = clock::fit(rec);
-    let options = crate::Options::default();
-    discipline(&bottleneck(
+    let scene = Scene {
         rec,
-        &phase,
-        direction,
-        fitted.as_ref().ok(),
-        base_rtt,
-        options.probe_ip_bytes,
-    ))
+        clock: fitted.as_ref().ok(),
+        base_rtt_ms,
+        baseline: &baseline::baseline(rec, &list, fitted.as_ref().ok()),
+        probe_ip_bytes: crate::Options::default().probe_ip_bytes,
+    };
+    discipline(&bottleneck(&scene, &phase, direction))
 }
 
 /// The time in which flows of one direction were sampled, as if it had been a phase.
@@ -94,13 +92,17 @@ fn stretch(rec: &Recording) -> Option<(Direction, Phase)> {
         })
 }
 
-pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
-    let mut evidence = Vec::new();
-    let cannot = |evidence: Vec<String>, settle: &str| DisciplineGuess {
+fn cannot(evidence: Vec<String>, settle: &str) -> DisciplineGuess {
+    DisciplineGuess {
         is: Discipline::CannotTell,
         evidence,
         would_settle: Some(settle.into()),
-    };
+    }
+}
+
+/// Judges the queue of one bottleneck.
+pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
+    let mut evidence = Vec::new();
     if b.goodput.value().is_none() {
         return cannot(
             vec![format!("no load was carried in direction {}", b.direction)],
@@ -113,21 +115,52 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
             "probes that are answered: look for a filter of UDP, or a longer test",
         );
     }
+    if let Some(o) = b.overload.as_ref().filter(|o| o.polices && o.confirmed) {
+        evidence.push(format!(
+            "{:.0} % of a flood above the link's rate were dropped, and none of it waited longer than {:.1} ms",
+            100.0 * o.lost,
+            o.reached_ms
+        ));
+        return DisciplineGuess {
+            is: Discipline::Policer,
+            evidence,
+            would_settle: None,
+        };
+    }
     let apart = kept_apart(b, &mut evidence);
     // What is read off levels of delay needs a rate that stays: a buffer full at 4 Mbit/s waits twice as
     // long as the same at 8.
-    if let Some(moves) = b.rate_moves.filter(|m| *m > STEADY_RATE) {
+    if let Some(moves) = b.rate_moves.filter(|m| *m > rate::STEADY) {
         evidence.push(format!(
-            "the rate of the full line itself moves by {:.0} % (standard deviation), and the wait with it",
+            "the rate of the full link itself moves by {:.0} % (standard deviation), and the wait with it",
             100.0 * moves
         ));
-        return cannot(evidence, "a test while the line keeps its rate");
+        return match apart {
+            Some(true) => DisciplineGuess {
+                is: Discipline::FairQueueing,
+                evidence,
+                would_settle: None,
+            },
+            _ => cannot(evidence, "a test while the link keeps its rate"),
+        };
     }
-    let most = b.top(&b.waits).unwrap_or(0.0);
-    if apart.is_none() && most < (2 * b.flows + 2) as f64 * b.packet_ms {
+    if let Some(held) = b
+        .held_back
+        .as_ref()
+        .filter(|_| !b.stood && apart != Some(true))
+    {
+        evidence.push(held.says());
         return cannot(
             evidence,
-            "a faster line, more probes, or a load whose sender reports its round trips: probes hardly wait, in a short queue or in one of their own",
+            "a load that only the link limits: larger socket buffers, or more flows",
+        );
+    }
+    let most = b.top(&b.waits).unwrap_or(0.0);
+    let flooded = b.overload.as_ref().is_some_and(|o| o.plateau_ms.is_some());
+    if apart.is_none() && !flooded && most < (2 * b.flows + 2) as f64 * b.packet_ms {
+        return cannot(
+            evidence,
+            "a faster link, more probes, or a load whose sender reports its round trips: probes hardly wait, in a short queue or in one of their own",
         );
     }
     // Where flows are kept apart, only the load's own packets see the queue that matters.
@@ -136,7 +169,13 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
         (Some(true), Behaviour::Controlled) => Discipline::FairQueueingAqm,
         (Some(true), _) => Discipline::FairQueueing,
         (_, Behaviour::Ceiling) => Discipline::DropTail,
-        (_, Behaviour::Controlled) => Discipline::Aqm,
+        (Some(false), Behaviour::Controlled) => Discipline::Aqm,
+        (None, Behaviour::Controlled) => {
+            return cannot(
+                evidence,
+                "a train of datagrams above the link's rate beside small ones: an AQM keeps the queue short, alone or behind fair queueing",
+            );
+        }
         (_, Behaviour::Unclear) => Discipline::CannotTell,
     };
     if is == Discipline::CannotTell {
@@ -154,8 +193,22 @@ pub fn discipline(b: &Bottleneck) -> DisciplineGuess {
     }
 }
 
-/// Whether probes and load wait in different queues; `None` where the data cannot say.
+/// Evidence of a flood beside small datagrams, where it decides.
+fn flood_apart(o: &Overload, evidence: &mut Vec<String>) -> Option<bool> {
+    let (load, small) = o.side_by_side_ms?;
+    let apart = o.apart?;
+    evidence.push(format!(
+        "while a flood of datagrams waited {load:.1} ms, small datagrams of another flow waited {small:.1} ms: {}",
+        if apart { "flows are kept apart" } else { "one queue for all" }
+    ));
+    Some(apart)
+}
+
+/// True if probes and load wait in different queues; `None` where the data cannot say.
 fn kept_apart(b: &Bottleneck, evidence: &mut Vec<String>) -> Option<bool> {
+    if let Some(apart) = b.overload.as_ref().and_then(|o| flood_apart(o, evidence)) {
+        return Some(apart);
+    }
     let mut pairs = b.side_by_side();
     if pairs.is_empty() {
         evidence.push(
@@ -218,6 +271,9 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
         ));
         return Behaviour::Unclear;
     };
+    if let Some(settled) = beside_the_flood(b, &levels, apart, evidence) {
+        return settled;
+    }
     let n = levels.len();
     let near =
         |level: f64| level >= 0.85 * top || top - level <= 1.5 * b.packet_ms && level >= 0.5 * top;
@@ -256,7 +312,55 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     Behaviour::Unclear
 }
 
-/// Whether the line itself may have lost the packets, low on the delay curve and at random: it
+/// Compares the levels at which TCP met congestion with the level that a flood reached in the same queue: at one ceiling the
+/// queue drops what does not fit, far below it an AQM drops earlier.
+fn beside_the_flood(
+    b: &Bottleneck,
+    levels: &[f64],
+    apart: bool,
+    evidence: &mut Vec<String>,
+) -> Option<Behaviour> {
+    let o = b.overload.as_ref().filter(|o| o.reached_ms > 0.0)?;
+    let median = stats::quantile_of_sorted(levels, 0.5)?;
+    let (reached, flat) = match o.plateau_ms.as_ref().and_then(Figure::value) {
+        Some(level) => (level, true),
+        None => (o.reached_ms, false),
+    };
+    let said = format!(
+        "the load met congestion {} times at {median:.1} ms (median), a flood of datagrams {} {reached:.1} ms",
+        levels.len(),
+        if flat {
+            "was cut off at"
+        } else {
+            "waited up to"
+        }
+    );
+    if flat
+        && levels.len() >= 2
+        && (median >= 0.8 * reached || reached - median <= 2.5 * b.packet_ms)
+    {
+        evidence.push(format!("{said}: losses only when the queue is full"));
+        return Some(Behaviour::Ceiling);
+    }
+    let far = median < 0.5 * reached && reached - median > 6.0 * b.packet_ms;
+    if far && levels.len() >= 3 && b.busy >= BUSY {
+        return Some(match by_the_line(b, levels, apart) {
+            Some(why) => {
+                evidence.push(format!("{said}: {why}"));
+                Behaviour::Unclear
+            }
+            None => {
+                evidence.push(format!(
+                    "{said}: packets are dropped long before the queue is full"
+                ));
+                Behaviour::Controlled
+            }
+        });
+    }
+    None
+}
+
+/// Reason why the link itself may have lost the packets, low on the delay curve and at random: it
 /// loses as many probes, as far as is known, and losses do not prefer high delays.
 fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
     let packets = (b.phase.to_ns - b.phase.warm_ns) as f64 / 1e6 / b.packet_ms.max(1e-6);

@@ -33,6 +33,7 @@ fn kind(d: &DirectionAnswer) -> &'static str {
         Discipline::Aqm => "a queue with AQM",
         Discipline::FairQueueing => "a fair queue",
         Discipline::FairQueueingAqm => "a fair queue with AQM",
+        Discipline::Policer => "a policer",
         Discipline::CannotTell => "a queue of unknown kind",
     }
 }
@@ -48,6 +49,30 @@ pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
 pub struct Added {
     pub down: Figure,
     pub up: Figure,
+}
+
+impl Added {
+    /// The worse of the directions that were loaded; unknown where one of them is, for it may be worse still.
+    pub fn worst(&self, loaded: &[Direction]) -> Figure {
+        let figures = loaded.iter().map(|d| match d {
+            Direction::Up => (d, &self.up),
+            Direction::Down => (d, &self.down),
+        });
+        let known = figures.clone().filter_map(|(_, f)| Some((f.value()?, f)));
+        let most = known
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(v, f)| (v, f.clone()));
+        let unknown = figures.filter_map(|(d, f)| match f {
+            Figure::CannotTell { cannot_tell } => Some((d, cannot_tell)),
+            Figure::Is { .. } => None,
+        });
+        match (most, unknown.last()) {
+            (Some((_, most)), None) => most,
+            (Some((v, most)), Some(_)) if v >= crate::grade::WORST_MS => most,
+            (_, Some((d, why))) => Figure::cannot_tell(format!("{d}: {why}")),
+            (None, None) => Figure::cannot_tell("no phase loaded the link"),
+        }
+    }
 }
 
 pub fn findings(a: &Answer, added: &Added, promised: Option<&Promised>) -> Vec<Finding> {

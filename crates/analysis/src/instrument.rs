@@ -115,7 +115,12 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     for t in rec
         .traffic
         .iter()
-        .filter(|t| range.contains(&t.t_ns) && t.interval_ns > 0)
+        // An interval that began before the phase holds traffic of whatever came before it.
+        .filter(|t| {
+            t.interval_ns > 0
+                && range.contains(&t.t_ns)
+                && range.contains(&t.t_ns.saturating_sub(t.interval_ns))
+        })
     {
         if let (Some(rx), Some(tx)) = (t.rx_bytes, t.tx_bytes) {
             let sum = interfaces.entry(&t.interface).or_default();

@@ -4,6 +4,7 @@
 
 pub mod advice;
 pub mod answer;
+pub mod baseline;
 pub mod bottleneck;
 pub mod changes;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod discipline;
 pub mod findings;
 pub mod fit;
 pub mod grade;
+pub mod held_back;
 pub mod hidden_queue;
 pub mod holes;
 pub mod hurst;
@@ -20,6 +22,7 @@ pub mod incidents;
 pub mod inside;
 pub mod instrument;
 pub mod loss;
+pub mod overload;
 pub mod passive;
 pub mod phases;
 pub mod probe;
@@ -42,4 +45,4 @@ pub mod traffic;
 pub mod two_ends;
 
 pub use stability::{Stability, stable};
-pub use test::{AnalysisError, Options, analyse_test};
+pub use test::{AnalysisError, Options, analyse_test, next_train};

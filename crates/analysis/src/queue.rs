@@ -25,12 +25,19 @@ pub struct Size {
     pub factor: Figure,
 }
 
+/// Size of the queue of `b`, whose discipline is `kind`.
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
+    let plateau = b.overload.as_ref().and_then(|o| o.plateau_ms.clone());
     let (ms, is) = match kind {
-        Discipline::DropTail => (ceiling(b, false), QueueIs::Size),
-        Discipline::FairQueueing => match ceiling(b, true) {
-            Figure::CannotTell { .. } => (most(b, &b.in_flow), QueueIs::AtLeast),
-            is => (is, QueueIs::Size),
+        Discipline::DropTail => (plateau.unwrap_or_else(|| ceiling(b)), QueueIs::Size),
+        Discipline::Policer => (
+            Figure::cannot_tell("a policer drops what exceeds its rate and queues nothing"),
+            QueueIs::Controlled,
+        ),
+        // Each flow has a queue of its own, whose limit shows only where a flood was cut off at it.
+        Discipline::FairQueueing => match plateau {
+            Some(level) => (level, QueueIs::Size),
+            None => (at_least(b), QueueIs::AtLeast),
         },
         Discipline::Aqm => (
             stats::quantile_figure(&b.steady(&b.waits), 0.95),
@@ -40,9 +47,23 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
             stats::quantile_figure(&b.steady(&b.in_flow), 0.95),
             QueueIs::Controlled,
         ),
-        Discipline::CannotTell => (most(b, &b.waits), QueueIs::AtLeast),
+        Discipline::CannotTell => (at_least(b), QueueIs::AtLeast),
     };
-    let bytes = product(&ms, &b.link_rate, |ms, bps| ms * bps / 8e3);
+    let ms = match (is, ms) {
+        (QueueIs::AtLeast, ms) => ms,
+        (_, Figure::Is { value, low, high }) => Figure::Is {
+            value,
+            low: (value - (value - low).hypot(b.base_doubt_ms)).max(0.0),
+            high: value + (high - value).hypot(b.base_doubt_ms),
+        },
+        (_, other) => other,
+    };
+    // A bound on bytes needs a bound on the rate.
+    let rate = match (is, &b.link_rate) {
+        (QueueIs::AtLeast, Figure::Is { low, .. }) => Figure::exactly(*low),
+        (_, rate) => rate.clone(),
+    };
+    let bytes = product(&ms, &rate, |ms, bps| ms * bps / 8e3);
     let bdp_bytes = product(base_rtt_ms, &b.link_rate, |ms, bps| ms * bps / 8e3);
     // The rate is in both and cancels.
     let factor = product(&ms, base_rtt_ms, |ms, base| ms / base);
@@ -97,8 +118,8 @@ fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
 
 /// The level at which the queue was full: the upper quartile of the levels at the congestion epochs, for
 /// a sample taken a little before or after the moment itself is lower, and none is higher.
-fn ceiling(b: &Bottleneck, apart: bool) -> Figure {
-    let levels = b.levels(apart);
+fn ceiling(b: &Bottleneck) -> Figure {
+    let levels = b.levels(false);
     let s = stats::sorted(&levels);
     let Some(value) = stats::quantile_of_sorted(&s, 0.75) else {
         return Figure::cannot_tell("the load met no congestion");
@@ -117,13 +138,16 @@ fn ceiling(b: &Bottleneck, apart: bool) -> Figure {
     }
 }
 
-/// The most that was seen, with nothing known above it.
-fn most(b: &Bottleneck, series: &[(i64, f64)]) -> Figure {
-    match b.top(series) {
-        Some(top) => Figure::Is {
-            value: top,
-            low: (top - b.packet_ms).max(0.0),
-            high: top,
+/// A bound below the queue's size: the level that the queue held for three successive probes.
+fn at_least(b: &Bottleneck) -> Figure {
+    if b.rate_moves.is_some_and(|m| m > crate::rate::STEADY) {
+        return Figure::cannot_tell("the link's rate varies, and the wait in its queue with it");
+    }
+    match b.held() {
+        Some(held) => Figure::Is {
+            value: held,
+            low: (held - b.packet_ms).max(0.0),
+            high: held,
         },
         None => Figure::cannot_tell("no delay was measured under load in this direction"),
     }

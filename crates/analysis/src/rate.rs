@@ -3,8 +3,8 @@
 //! **Method.** Goodput is the slope of the payload acknowledged (up) or received (down), summed over the
 //! flows, over the steady part of a phase; its interval from
 //! the correlated residuals. The link's rate counts
-//! whole IP packets: goodput × (mss + headers) / mss, plus what the probes take. Where the load left the
-//! link idle at times, only the stretches with a standing queue count.
+//! whole IP packets: goodput × (mss + headers) / mss, plus the probes' share. It is claimed only from stretches with a
+//! standing queue, or from overload trains; a load without either gives a lower bound.
 //!
 //! **Source.** RFC 3148 (bulk transfer capacity); RFC 9293 section 3.7.1 (MSS), RFC 7323 (timestamps, 12 bytes a segment).
 //!
@@ -12,6 +12,8 @@
 //! empty bounds its rate from below only. Header size is inferred from the segment size.
 
 use crate::answer::Figure;
+use crate::held_back::HeldBack;
+use crate::overload::Overload;
 use crate::phases;
 use crate::stats;
 use base::record::{Direction, Flow, Recording};
@@ -195,8 +197,108 @@ pub fn mss(rec: &Recording, direction: Direction, range: Range<i64>) -> f64 {
         .map_or(USUAL_MSS, |m| m as f64)
 }
 
-/// The bottleneck's rate in whole IP packets. `waits` are the probes' (sent ns, wait ms) in this direction;
-/// `probe_bps` is what the probes themselves put on the link.
+/// Load of one phase and direction, as its rate is read off it.
+pub struct Load<'a> {
+    pub carried: &'a Carried,
+    pub mss: f64,
+    /// Waits of the probes in this direction: sending time in ns, wait in ms.
+    pub waits: &'a [(i64, f64)],
+    /// Rate of the probes themselves, whole IP packets.
+    pub probe_bps: f64,
+    /// Wait of a probe at rest, 95 % point, ms.
+    pub noise_ms: f64,
+}
+
+/// Rate of the link and the evidence for it.
+pub struct Rated {
+    pub figure: Figure,
+    /// True if a queue stood during most of the load.
+    pub stood: bool,
+}
+
+/// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
+pub const STEADY: f64 = 0.12;
+/// Errors of sampling that repeat in every stretch: half of a per cent.
+const SYSTEMATIC: f64 = 0.005;
+/// Share of the load's stretches in which a queue has to stand for the load to have filled the link.
+const STOOD: f64 = 0.7;
+/// Cross traffic above this share of the load makes the load's rate a lower bound.
+const OTHERS: f64 = 0.03;
+/// Rates of the load and of overload trains that differ by less agree.
+const AGREE: f64 = 0.05;
+
+impl Load<'_> {
+    fn factor(&self) -> f64 {
+        (self.mss + header_bytes(self.mss)) / self.mss
+    }
+
+    /// Rate of the load in whole IP packets, probes included.
+    pub fn carried_bps(&self) -> Option<f64> {
+        self.carried
+            .goodput()
+            .value()
+            .map(|v| v * self.factor() + self.probe_bps)
+    }
+
+    fn packet_ms(&self) -> f64 {
+        self.carried_bps()
+            .filter(|r| *r > 0.0)
+            .map_or(0.0, |r| self.mss * self.factor() * 8e3 / r)
+    }
+
+    /// Rates of the stretches in which a queue stood, whole IP packets, and how many stretches have enough probes to say.
+    fn full(&self) -> (Vec<f64>, usize) {
+        let least = (0.5 * self.packet_ms() + 0.05).max(self.noise_ms + 0.1 * self.packet_ms());
+        // Eight probes a stretch where they are sparse: one may be lost.
+        let spacing_s = self.carried.seconds() / self.waits.len().max(1) as f64;
+        let length_s = (8.0 * spacing_s).max(1.0);
+        let stood: Vec<(bool, f64)> = self
+            .carried
+            .batches((self.carried.seconds() / length_s) as usize)
+            .iter()
+            .filter_map(|(from, to, bps)| {
+                let rate = bps * self.factor() + self.probe_bps;
+                Some((stood(self.waits, *from, *to, least)?, rate))
+            })
+            .collect();
+        let full = stood.iter().filter(|s| s.0).map(|s| s.1).collect();
+        (full, stood.len())
+    }
+
+    /// Rate while a queue stood; `None` where it stood too seldom.
+    fn while_full(&self) -> (Option<Figure>, bool) {
+        let (full, all) = self.full();
+        let stood = all > 0 && full.len() as f64 >= STOOD * all as f64;
+        let whole = self
+            .carried
+            .goodput()
+            .map(|v| v * self.factor() + self.probe_bps);
+        let figure = match (stats::mean_figure(&full), whole) {
+            // The slope over the whole weighs stalls less than means of stretches do.
+            (_, Figure::Is { value, low, high }) if all > 0 && full.len() == all => {
+                Some(Figure::Is { value, low, high })
+            }
+            (Figure::Is { value, low, high }, _) if full.len() >= 4 => {
+                Some(Figure::Is { value, low, high })
+            }
+            _ => None,
+        };
+        (figure.map(|f| widen(&f, SYSTEMATIC)), stood)
+    }
+}
+
+/// Adds a relative error that no repetition shows.
+fn widen(f: &Figure, share: f64) -> Figure {
+    match f {
+        Figure::Is { value, low, high } => Figure::Is {
+            value: *value,
+            low: value - (value - low).hypot(share * value),
+            high: value + (high - value).hypot(share * value),
+        },
+        other => other.clone(),
+    }
+}
+
 /// How much the rate of a full link moves: the standard deviation of its rate in stretches with a standing
 /// queue, as a share of their mean. `None` where too few stretches were full to say. A link of constant rate
 /// keeps it whatever the queue does; one whose rate moves (radio) moves its delays too.
@@ -213,43 +315,115 @@ pub fn moves(
     let full: Vec<f64> = carried
         .batches((carried.seconds() / length_s) as usize)
         .iter()
-        .filter(|(from, to, _)| full(waits, *from, *to, 2.0 * packet_ms))
+        .filter(|(from, to, _)| stood(waits, *from, *to, 2.0 * packet_ms) == Some(true))
         .map(|b| b.2)
         .collect();
     let m = stats::moments(&full).filter(|_| full.len() >= 4)?;
     (m.mean > 0.0).then(|| m.sd / m.mean)
 }
 
-/// Whether nine of ten probes between two instants waited longer than `least_ms`.
-fn full(waits: &[(i64, f64)], from: i64, to: i64, least_ms: f64) -> bool {
+/// True if nine of ten probes between two instants waited longer than `least_ms`; `None` where fewer than four tell.
+fn stood(waits: &[(i64, f64)], from: i64, to: i64, least_ms: f64) -> Option<bool> {
     let seen = waits.iter().filter(|(t, _)| (from..to).contains(t));
     let (n, stood) = seen.fold((0, 0), |(n, s), w| (n + 1, s + usize::from(w.1 > least_ms)));
-    n >= 4 && stood * 10 >= n * 9
+    (n >= 4).then_some(stood * 10 >= n * 9)
 }
 
-pub fn link_rate(carried: &Carried, mss: f64, waits: &[(i64, f64)], probe_bps: f64) -> Figure {
+/// Rate of the link in whole IP packets: that of the load while a queue stood, else that of overload trains. Without
+/// either the load's rate is a lower bound, and the reason says so.
+pub fn link_rate(
+    load: &Load,
+    overload: Option<&Overload>,
+    held_back: Option<&HeldBack>,
+    others_bps: f64,
+) -> Rated {
+    let Some(carried) = load.carried_bps() else {
+        return Rated {
+            figure: Figure::cannot_tell("the load carried nothing"),
+            stood: false,
+        };
+    };
+    let (while_full, stood) = load.while_full();
+    let shared = others_bps > OTHERS * carried;
+    let trains = overload
+        .filter(|o| o.confirmed && !shared)
+        .map(|o| widen(&o.rate_bps, SYSTEMATIC));
+    let figure = match (while_full.filter(|_| !shared), trains) {
+        (Some(tcp), Some(trains)) => agreed(tcp, trains),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => {
+            let least = carried.max(overload.map_or(0.0, |o| o.at_least_bps));
+            let why = if shared {
+                format!(
+                    "cross traffic of {:.3} Mbit/s shared the link",
+                    others_bps / 1e6
+                )
+            } else if let Some(held) = held_back {
+                held.says()
+            } else {
+                "the load did not fill the link".into()
+            };
+            Figure::cannot_tell(format!(
+                "{why}: its rate is at least {:.3} Mbit/s",
+                least / 1e6
+            ))
+        }
+    };
+    Rated { figure, stood }
+}
+
+/// Reason why a link whose rate varies has no one rate.
+pub fn varying(carried: &Carried, mss: f64) -> Figure {
     let factor = (mss + header_bytes(mss)) / mss;
-    let goodput = carried.goodput();
-    let Figure::Is { value, low, high } = goodput else {
-        return goodput;
-    };
-    let packet_ms = (mss + header_bytes(mss)) * 8e3 / (value * factor);
-    let all = carried.batches((carried.seconds() / 2.0) as usize);
-    let full: Vec<f64> = all
+    let rates: Vec<f64> = carried
+        .batches(carried.seconds() as usize)
         .iter()
-        .filter(|(from, to, _)| full(waits, *from, *to, 0.3 * packet_ms + 0.05))
-        .map(|b| b.2)
+        .map(|b| b.2 * factor)
         .collect();
-    let idle_at_times = full.len() < all.len();
-    let (value, low, high) = match stats::mean_figure(&full) {
+    let sorted = stats::sorted(&rates);
+    let at = |q| stats::quantile_of_sorted(&sorted, q).unwrap_or(0.0) / 1e6;
+    Figure::cannot_tell(format!(
+        "its rate varies between {:.3} and {:.3} Mbit/s (10 % and 90 % of the seconds)",
+        at(0.1),
+        at(0.9)
+    ))
+}
+
+/// Both rates where they agree within their intervals or [`AGREE`]; otherwise an interval that holds both.
+fn agreed(tcp: Figure, trains: Figure) -> Figure {
+    let (
         Figure::Is {
-            value: v,
-            low: l,
-            high: h,
-        } if idle_at_times && full.len() >= 3 && v > value => (v, l.min(v), h.max(high)),
-        _ => (value, low, high),
+            value: a,
+            low: al,
+            high: ah,
+        },
+        Figure::Is {
+            value: b,
+            low: bl,
+            high: bh,
+        },
+    ) = (&tcp, &trains)
+    else {
+        return if tcp.value().is_some() { tcp } else { trains };
     };
-    Figure::Is { value, low, high }.map(|v| v * factor + probe_bps)
+    if (a - b).abs() <= AGREE * a.max(*b) {
+        let narrower = if ah - al <= bh - bl {
+            (a, al, ah)
+        } else {
+            (b, bl, bh)
+        };
+        let (value, low, high) = narrower;
+        return Figure::Is {
+            value: *value,
+            low: low.min(*a).min(*b),
+            high: high.max(*a).max(*b),
+        };
+    }
+    Figure::cannot_tell(format!(
+        "its rate varies: {:.3} Mbit/s over the load, {:.3} Mbit/s in a train of datagrams",
+        a / 1e6,
+        b / 1e6
+    ))
 }
 
 #[cfg(test)]
@@ -291,8 +465,25 @@ mod tests {
         }
         let c = carried(&rec, Direction::Up, 0..i64::MAX).unwrap();
         // 84 470 B/s of payload × 1500/1448 × 8 = 700.02 kbit/s, and 8 kbit/s of probes.
-        let r = link_rate(&c, 1448.0, &[], 8e3).value().unwrap();
+        let waits: Vec<(i64, f64)> = (0..1000).map(|i| (i * 10_000_000, 50.0)).collect();
+        let load = |waits| Load {
+            carried: &c,
+            mss: 1448.0,
+            waits,
+            probe_bps: 8e3,
+            noise_ms: 0.0,
+        };
+        let r = link_rate(&load(&waits), None, None, 0.0)
+            .figure
+            .value()
+            .unwrap();
         assert!((r - 708_028.0).abs() < 100.0, "{r}");
+        // Without a standing queue, TCP's rate is a lower bound, and so it is beside cross traffic.
+        assert_eq!(link_rate(&load(&[]), None, None, 0.0).figure.value(), None);
+        assert_eq!(
+            link_rate(&load(&waits), None, None, 1e5).figure.value(),
+            None
+        );
     }
 
     #[test]

@@ -13,7 +13,8 @@
 //! phase and the answer says that it was not stable and why.
 
 use crate::answer::Figure;
-use crate::bottleneck;
+use crate::baseline::Baseline;
+use crate::bottleneck::{self, Scene};
 use crate::clock;
 use crate::phases::{self, Phase};
 use crate::rate;
@@ -94,7 +95,14 @@ fn loaded(rec: &Recording, p: &Phase) -> Stability {
         if !p.loads(direction) {
             continue;
         }
-        let b = bottleneck::bottleneck(rec, p, direction, fit.as_ref(), base, 0.0);
+        let scene = Scene {
+            rec,
+            clock: fit.as_ref(),
+            base_rtt_ms: base,
+            baseline: &Baseline::default(),
+            probe_ip_bytes: 0.0,
+        };
+        let b = bottleneck::bottleneck(&scene, p, direction);
         let rtt_s = b.loaded_rtt_ms.max(1.0) / 1e3;
         let least = (6.0 + 12.0 * rtt_s).min(60.0);
         let steady = p.to_ns.saturating_sub(p.warm_ns) as f64 / 1e9;

@@ -4,15 +4,18 @@ use crate::advice::{self, Need};
 use crate::answer::{
     ANSWER_VERSION, Answer, DirectionAnswer, DisciplineGuess, Figure, PhaseAnswer, QueueIs,
 };
-use crate::bottleneck::{self, Bottleneck};
+use crate::baseline::{self, Baseline};
+use crate::bottleneck::{self, Bottleneck, Scene};
 use crate::clock::{self, ClockFit};
 use crate::contract;
 use crate::findings::Added;
 use crate::phases::{self, Phase};
 use crate::{
-    answer::Discipline, discipline, findings, grade, instrument, loss, queue, rate, reliability,
-    responsiveness, stability, stats,
+    answer::Discipline, discipline, findings, grade, instrument, loss, overload, queue, rate,
+    reliability, responsiveness, stability, stats,
 };
+use base::Bytes;
+use base::program::{Sending, Train};
 use base::record::{Direction, Recording};
 
 /// What the analysis has to be told; the recording has the rest.
@@ -81,26 +84,33 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
             probes: rec.delay.len(),
         });
     }
-    let base_rtt = phases::base_rtt(rec, &list, i64::MIN);
     let fitted = clock::fit(rec);
+    let baseline = baseline::baseline(rec, &list, fitted.as_ref().ok());
+    let still = phases::base_rtt(rec, &list, i64::MIN);
+    let base_rtt = drifting(&still, &baseline);
     let context = Context {
-        rec,
+        scene: Scene {
+            rec,
+            clock: fitted.as_ref().ok(),
+            base_rtt_ms: still.value(),
+            baseline: &baseline,
+            probe_ip_bytes: options.probe_ip_bytes,
+        },
         options,
-        clock: fitted.as_ref().ok(),
         base_rtt: &base_rtt,
         list: &list,
     };
-    let down = context.direction(Direction::Down);
-    let up = context.direction(Direction::Up);
+    let (down, added_down) = context.direction(Direction::Down);
+    let (up, added_up) = context.direction(Direction::Up);
     let added = Added {
-        down: context.added(&down, Direction::Down),
-        up: context.added(&up, Direction::Up),
+        down: added_down,
+        up: added_up,
     };
     let value = |f: &Figure| f.value().unwrap_or(f64::NEG_INFINITY);
-    let (worst, most) = if value(&added.down) > value(&added.up) {
-        (Direction::Down, &added.down)
+    let worst = if value(&added.down) > value(&added.up) {
+        Direction::Down
     } else {
-        (Direction::Up, &added.up)
+        Direction::Up
     };
     let bloated = |f: &Figure, d: &DirectionAnswer| {
         f.value()
@@ -129,7 +139,7 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
         phases: list.iter().map(|p| context.phase(p)).collect(),
         worst_direction: worst_is_bloated.then_some(worst),
         responsiveness: responsiveness::responsiveness(rec, &list),
-        grade: grade::grade(most),
+        grade: grade::grade(&added.worst(&context.loaded())),
         clock: fitted
             .as_ref()
             .map_or_else(|why| clock::unknown(why), ClockFit::answer),
@@ -145,10 +155,49 @@ pub fn analyse_test(rec: &Recording, options: &Options) -> Result<Answer, Analys
     Ok(answer)
 }
 
+/// The base round trip with the range over which it drifted.
+fn drifting(still: &Figure, baseline: &Baseline) -> Figure {
+    match (still, baseline.drift_ms()) {
+        (Figure::Is { value, low, high }, Some((least, most))) => Figure::Is {
+            value: *value,
+            low: low.min(value + least).max(0.0),
+            high: high.max(value + most),
+        },
+        (still, _) => still.clone(),
+    }
+}
+
+/// The next overload train that the test needs after the phase that loads `direction` alone, given those sent since;
+/// `None` where nothing is open, or where it would send more than `budget`.
+pub fn next_train(
+    rec: &Recording,
+    direction: Direction,
+    trains: &[Train],
+    budget: Bytes,
+) -> Option<Sending> {
+    let list = phases::phases(rec, None);
+    let phase = list.iter().find(|p| p.name == direction.word())?;
+    let fitted = clock::fit(rec);
+    let baseline = baseline::baseline(rec, &list, fitted.as_ref().ok());
+    let scene = Scene {
+        rec,
+        clock: fitted.as_ref().ok(),
+        base_rtt_ms: phases::base_rtt(rec, &list, i64::MIN).value(),
+        baseline: &baseline,
+        probe_ip_bytes: Options::default().with_facts_of(rec).probe_ip_bytes,
+    };
+    let b = bottleneck::bottleneck(&scene, phase, direction);
+    let start = overload::Start::of(&b)?;
+    let open =
+        b.link_rate.value().is_none() || discipline::discipline(&b).is == Discipline::CannotTell;
+    (open || !trains.is_empty())
+        .then(|| overload::next(&start, trains, budget))
+        .flatten()
+}
+
 struct Context<'a> {
-    rec: &'a Recording,
+    scene: Scene<'a>,
     options: &'a Options,
-    clock: Option<&'a ClockFit>,
     base_rtt: &'a Figure,
     list: &'a [Phase],
 }
@@ -158,48 +207,47 @@ impl Context<'_> {
         self.list.iter().find(|p| p.name == name)
     }
 
-    fn bottleneck(&self, phase: &Phase, direction: Direction) -> Bottleneck {
-        bottleneck::bottleneck(
-            self.rec,
-            phase,
-            direction,
-            self.clock,
-            self.base_rtt.value(),
-            self.options.probe_ip_bytes,
-        )
-    }
-
-    fn waits(&self, phase: &Phase, direction: Direction) -> Vec<f64> {
-        let wait = |d| bottleneck::wait_ms(d, self.clock, direction, phase, self.base_rtt.value());
-        phases::probes(self.rec, "udp", phase.steady())
+    /// Directions that some phase loaded.
+    fn loaded(&self) -> Vec<Direction> {
+        [Direction::Up, Direction::Down]
             .into_iter()
-            .filter_map(wait)
+            .filter(|d| self.list.iter().any(|p| p.loads(*d)))
             .collect()
     }
 
-    fn idle_median(&self, direction: Direction) -> f64 {
-        let waits = self
-            .named("idle")
-            .map(|p| self.waits(p, direction))
-            .unwrap_or_default();
-        stats::quantile_of_sorted(&stats::sorted(&waits), 0.5).unwrap_or(0.0)
+    fn waits(&self, phase: &Phase, direction: Direction) -> Vec<f64> {
+        phases::probes(self.scene.rec, "udp", phase.steady())
+            .into_iter()
+            .filter_map(|d| self.scene.wait_ms(d, direction, phase))
+            .collect()
     }
 
-    /// 95 % point of the delay that the load adds: without what an idle link adds of its own, such as the
-    /// jitter of a radio. A load that did not fill the line shows no more than that it was too small.
-    fn added(&self, d: &DirectionAnswer, direction: Direction) -> Figure {
-        let idle = self.idle_median(direction);
-        let added = d.added.p95_ms.map(|v| (v - idle).max(0.0));
-        match (&d.link_rate_bps, added.value()) {
-            (Figure::CannotTell { cannot_tell }, Some(v)) if !findings::is_bloat(v, 0.0) => {
-                Figure::cannot_tell(cannot_tell.clone())
-            }
+    /// 95 % point of the delay that the load adds, without the scatter that the idle link has of its own, such as the
+    /// jitter of a radio; or the reason why a load that did not fill the link shows no such figure.
+    fn added(&self, b: &Bottleneck, kind: Discipline) -> Figure {
+        let idle = self
+            .named("idle")
+            .map(|p| self.waits(p, b.direction))
+            .unwrap_or_default();
+        let loaded = b.steady(&b.waits);
+        let at = |v: &[f64], q| stats::quantile_of_sorted(&stats::sorted(v), q).unwrap_or(0.0);
+        let spread = |v: &[f64]| (at(v, 0.95) - at(v, 0.5)).max(0.0);
+        // Independent scatters add in squares.
+        let scatter = (spread(&loaded).powi(2) - spread(&idle).powi(2))
+            .max(0.0)
+            .sqrt();
+        let centre = (at(&loaded, 0.5) - at(&idle, 0.5)).max(0.0);
+        let seen = stats::quantile_figure(&loaded, 0.95);
+        let less = at(&loaded, 0.95) - centre - scatter;
+        let added = seen.map(|v| (v - less).max(0.0));
+        match (b.filled(kind), added.value()) {
+            (Err(why), Some(v)) if !findings::is_bloat(v, 0.0) => Figure::cannot_tell(why),
             _ => added,
         }
     }
 
     fn phase(&self, phase: &Phase) -> PhaseAnswer {
-        let probes = phases::probes(self.rec, "udp", phase.steady());
+        let probes = phases::probes(self.scene.rec, "udp", phase.steady());
         let rtts: Vec<f64> = probes.iter().filter_map(|d| phases::rtt_ms(d)).collect();
         let lost = if probes.is_empty() {
             "no probe was sent in this phase"
@@ -214,23 +262,23 @@ impl Context<'_> {
         };
         let seen: Vec<Option<f64>> = probes
             .iter()
-            .map(|d| bottleneck::wait_ms(d, self.clock, toward, phase, self.base_rtt.value()))
+            .map(|d| self.scene.wait_ms(d, toward, phase))
             .collect();
         let in_flow: Vec<f64> = [Direction::Up, Direction::Down]
             .into_iter()
             .filter(|d| phase.loads(*d))
-            .flat_map(|d| phases::flows(self.rec, d, phase.steady()))
+            .flat_map(|d| phases::flows(self.scene.rec, d, phase.steady()))
             .filter_map(|f| f.srtt_ns.filter(|v| *v > 0).map(|v| v as f64 / 1e6))
             .collect();
         let goodput = |direction: Direction| {
             phase.loads(direction).then(|| {
-                match rate::carried(self.rec, direction, phase.steady()) {
+                match rate::carried(self.scene.rec, direction, phase.steady()) {
                     Some(c) => c.goodput(),
                     None => Figure::cannot_tell("the load was sampled for less than half a second"),
                 }
             })
         };
-        let settled = stability::stable(self.rec, &phase.name, phase.to_ns);
+        let settled = stability::stable(self.scene.rec, &phase.name, phase.to_ns);
         PhaseAnswer {
             name: phase.name.clone(),
             from_ns: phase.from_ns,
@@ -247,7 +295,7 @@ impl Context<'_> {
             goodput_down_bps: goodput(Direction::Down),
             goodput_up_bps: goodput(Direction::Up),
             cross_traffic_bps: instrument::cross_traffic_bps(
-                self.rec,
+                self.scene.rec,
                 phase,
                 self.options.probe_ip_bytes,
             ),
@@ -256,13 +304,14 @@ impl Context<'_> {
     }
 
     /// The bottleneck of one direction, from the phase that loads it alone, else from the one that loads both.
-    fn direction(&self, direction: Direction) -> DirectionAnswer {
+    fn direction(&self, direction: Direction) -> (DirectionAnswer, Figure) {
         let Some(phase) = self.named(direction.word()).or_else(|| self.named("both")) else {
             let why = format!("no phase loaded direction {direction}");
             let f = || Figure::cannot_tell(why.clone());
-            return DirectionAnswer {
+            let unloaded = DirectionAnswer {
                 goodput_bps: f(),
                 link_rate_bps: f(),
+                rate_varies: None,
                 queue_ms: f(),
                 queue_bytes: f(),
                 queue_is: QueueIs::AtLeast,
@@ -276,15 +325,16 @@ impl Context<'_> {
                 },
                 in_flow_minus_probe_ms: f(),
             };
+            return (unloaded, f());
         };
-        let b = self.bottleneck(phase, direction);
+        let b = bottleneck::bottleneck(&self.scene, phase, direction);
         let guess = discipline::discipline(&b);
         let size = queue::size(&b, guess.is, self.base_rtt);
-        let probes: Vec<f64> = phases::probes(self.rec, "udp", phase.steady())
+        let probes: Vec<f64> = phases::probes(self.scene.rec, "udp", phase.steady())
             .into_iter()
             .filter_map(phases::rtt_ms)
             .collect();
-        let load: Vec<f64> = phases::flows(self.rec, direction, phase.steady())
+        let load: Vec<f64> = phases::flows(self.scene.rec, direction, phase.steady())
             .into_iter()
             .filter_map(|f| f.srtt_ns.filter(|v| *v > 0).map(|v| v as f64 / 1e6))
             .collect();
@@ -316,9 +366,11 @@ impl Context<'_> {
                 "the load's sender reported no round-trip times, or no probe was answered",
             ),
         };
-        DirectionAnswer {
+        let added = self.added(&b, guess.is);
+        let answer = DirectionAnswer {
             goodput_bps: b.goodput.clone(),
             link_rate_bps: b.link_rate.clone(),
+            rate_varies: b.rate_moves,
             queue_ms: size.ms,
             queue_bytes: size.bytes,
             queue_is: size.is,
@@ -330,6 +382,7 @@ impl Context<'_> {
             ),
             discipline: guess,
             in_flow_minus_probe_ms,
-        }
+        };
+        (answer, added)
     }
 }

@@ -1,11 +1,12 @@
 //! What a person sees while a test runs, and the answers that its orchestrator asks for.
 
 use crate::recorder::Shared;
-use base::Duration;
-use base::record::Status;
+use base::program::{Sending, Train};
+use base::record::{Direction, Status};
+use base::{Bytes, Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use live::clock::Clock;
-use live::test::{Phase, Progress, Watch};
+use live::test::{Estimate, Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
 
@@ -97,6 +98,16 @@ impl Watch for Terminal {
         (verdict.stable, verdict.why)
     }
 
+    fn next_train(
+        &mut self,
+        direction: Direction,
+        trains: &[Train],
+        budget: Bytes,
+    ) -> Option<Sending> {
+        let recording = self.shared.lock().expect("no holder panicked");
+        analysis::next_train(&recording, direction, trains, budget)
+    }
+
     fn rtt_now(&mut self) -> Option<Duration> {
         let recording = self.shared.lock().expect("no holder panicked");
         let latest = recording
@@ -125,6 +136,16 @@ impl Watch for Terminal {
             .map(|ns| Duration::from_nanos(ns.max(0) as u64))
     }
 
+    fn estimate(&mut self, estimate: Estimate) {
+        let limit = format!("at most {:.3} (--budget)", estimate.budget);
+        match estimate.about {
+            Some(about) => self.say(&format!(
+                "This test carries about {about:.3} over the link, both directions combined; {limit}."
+            )),
+            None => self.say(&format!("This test carries {limit} over the link, both directions combined.")),
+        }
+    }
+
     fn progress(&mut self, p: Progress) {
         if p.phase != self.phase {
             self.phase = p.phase;
@@ -133,6 +154,7 @@ impl Watch for Terminal {
                 "down" => "a download fills the line",
                 "up" => "an upload fills the line",
                 "both" => "both at once",
+                "trains" => "trains of datagrams settle what the load left open",
                 _ => "waiting for a quiet line",
             };
             if self.bar.is_none() {

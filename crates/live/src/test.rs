@@ -2,11 +2,13 @@
 //! row to the recorder; whether the figures are good enough to go on is asked of a [`Watch`].
 
 use crate::clock::Clock;
+use crate::craft::{self, CraftError};
 use crate::errand::Tally;
 use crate::host::CpuSampler;
 use crate::load::{ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
 use crate::probe::{ProbeError, ProbePlan, Prober};
 use crate::traffic::{TrafficError, TrafficMonitor};
+use base::program::{Sending, Train};
 use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::cadence;
@@ -27,8 +29,11 @@ pub struct TestPlan {
     pub idle_max: Duration,
     /// A loaded phase lasts at least this long after its warm-up.
     pub loaded_min: Duration,
-    /// A loaded phase lasts at most this long, or 40 round trips under load where that is more.
+    /// A loaded phase lasts at most this long after its warm-up, or 40 round trips under load where that is more.
     pub loaded_max: Duration,
+    /// Upper limit on a loaded phase, warm-up included, whatever the round trip.
+    #[serde(default)]
+    pub longest: Option<Duration>,
     /// No phase outlasts this, however slow the line.
     pub phase_cap: Duration,
     /// TCP connections in each direction; by the line's rate where not given.
@@ -43,6 +48,20 @@ pub struct TestPlan {
     pub interface: Option<String>,
     /// Wait this long for others to leave the line before the test begins.
     pub hold_off: Option<Duration>,
+    /// Upper limit on the data of all loads and trains, both directions together.
+    #[serde(default = "default_budget")]
+    pub budget: Bytes,
+    /// Upper limit on the overload trains of one direction.
+    #[serde(default = "default_train_budget")]
+    pub train_budget: Bytes,
+}
+
+fn default_budget() -> Bytes {
+    Bytes::new(400_000_000)
+}
+
+fn default_train_budget() -> Bytes {
+    Bytes::new(60_000_000)
 }
 
 impl Default for TestPlan {
@@ -54,6 +73,7 @@ impl Default for TestPlan {
             idle_max: Duration::from_secs(10),
             loaded_min: Duration::from_secs(8),
             loaded_max: Duration::from_secs(15),
+            longest: None,
             phase_cap: Duration::from_secs(90),
             flows: None,
             congestion: None,
@@ -61,6 +81,8 @@ impl Default for TestPlan {
             probe_interval: None,
             interface: None,
             hold_off: None,
+            budget: default_budget(),
+            train_budget: default_train_budget(),
         }
     }
 }
@@ -103,9 +125,28 @@ pub trait Watch {
     fn rtt_now(&mut self) -> Option<Duration>;
     /// Smallest round trip so far.
     fn base_rtt(&mut self) -> Option<Duration>;
+    /// The next overload train after the phase that loads `direction` alone, given those sent since; `None` where nothing is
+    /// open, or where it would send more than `budget`.
+    fn next_train(
+        &mut self,
+        direction: Direction,
+        trains: &[Train],
+        budget: Bytes,
+    ) -> Option<Sending>;
+    /// Amount of data that the test is about to carry, once the link's rate is roughly known.
+    fn estimate(&mut self, estimate: Estimate);
     fn progress(&mut self, progress: Progress);
-    /// Whether the user asked to stop.
+    /// True if the user asked to stop.
     fn interrupted(&mut self) -> bool;
+}
+
+/// Data that a test is about to carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Bytes of all loads, both directions together; `None` where the link's rate is not known yet.
+    pub about: Option<Bytes>,
+    /// Upper limit on it.
+    pub budget: Bytes,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +169,8 @@ pub enum TestError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    #[error(transparent)]
+    Craft(#[from] CraftError),
     #[error(
         "others kept using the line for {waited:.3}: {down:.3} down, {up:.3} up. Wait for them to finish, or leave out --hold-off: the report shows their share"
     )]
@@ -150,8 +193,12 @@ struct Run<'a> {
     clock: Clock,
     rows: Sender<Row>,
     watch: &'a mut (dyn Watch + Send),
+    traffic: &'a TrafficMonitor,
     prober: Prober,
     probe_size: Bytes,
+    trains: i64,
+    /// Bytes that loads and trains have carried so far, both directions together.
+    spent: Bytes,
     rate_down: Option<BitsPerSec>,
     rate_up: Option<BitsPerSec>,
     next_flow: i64,
@@ -197,8 +244,11 @@ pub fn run(
         clock,
         rows,
         watch,
+        traffic: &traffic,
         prober,
         probe_size,
+        trains: 0,
+        spent: Bytes::ZERO,
         rate_down: None,
         rate_up: None,
         next_flow: 0,
@@ -260,13 +310,36 @@ impl Run<'_> {
             self.rate_down = Some(train.down);
             self.rate_up = Some(train.up);
         }
-        for &phase in &self.plan.phases {
+        let estimate = Estimate {
+            about: self.expected(),
+            budget: self.plan.budget,
+        };
+        self.watch.estimate(estimate);
+        for (i, &phase) in self.plan.phases.iter().enumerate() {
             match phase {
                 Phase::Idle => self.idle()?,
-                loaded => self.loaded(loaded)?,
+                loaded => self.loaded(loaded, self.allowance(&self.plan.phases[i..]))?,
             }
         }
         Ok(())
+    }
+
+    /// Bytes that the loaded phases carry at the rates known so far, within the budget.
+    fn expected(&self) -> Option<Bytes> {
+        let seconds = Duration::from_secs(2) + self.plan.loaded_min;
+        let mut bytes = 0.0;
+        for d in self.plan.phases.iter().flat_map(|p| p.loads()) {
+            bytes += self.rate(*d)?.get() as f64 / 8.0 * seconds.as_secs_f64();
+        }
+        Some(Bytes::new(bytes as u64).min(self.plan.budget))
+    }
+
+    /// Part of the remaining budget for the first of the phases `left`, by the number of directions that each loads.
+    fn allowance(&self, left: &[Phase]) -> Bytes {
+        let directions: usize = left.iter().map(|p| p.loads().len()).sum();
+        let own = left.first().map_or(0, |p| p.loads().len());
+        let rest = self.plan.budget.get().saturating_sub(self.spent.get());
+        Bytes::new(rest / directions.max(1) as u64 * own as u64)
     }
 
     fn event(&self, kind: &str, subject: &str, detail: String) {
@@ -298,12 +371,19 @@ impl Run<'_> {
         );
         self.event("phase", "idle", String::new());
         self.event("warmup_end", "idle", String::new());
-        let result = self.settle(Phase::Idle, self.plan.idle_min, self.plan.idle_max, &[]);
+        let bounds = Bounds {
+            shortest: self.plan.idle_min,
+            longest: self.plan.idle_max,
+            hard: None,
+            allowance: Bytes::new(u64::MAX),
+        };
+        let result = self.settle(Phase::Idle, &bounds, &[]);
         self.end_phase(Phase::Idle, &result);
         result.map(|_| ())
     }
 
-    fn loaded(&mut self, phase: Phase) -> Result<(), TestError> {
+    fn loaded(&mut self, phase: Phase, allowance: Bytes) -> Result<(), TestError> {
+        let began = self.clock.now();
         let directions = phase.loads();
         self.pace(directions);
         self.event("phase", phase.name(), String::new());
@@ -319,7 +399,7 @@ impl Run<'_> {
             .then(|| ForeignProbe::start(foreign, self.clock, self.rows.clone()))
             .transpose()
             .map_err(TestError::Thread)?;
-        let result = self.warm_up(phase, &loads).and_then(|()| {
+        let result = self.warm_up(phase, &loads, allowance / 3).and_then(|()| {
             for load in &loads {
                 // A slow line may have delivered nothing in the last second; that is no rate.
                 let rate = load.progress().rate.filter(|r| r.get() > 0);
@@ -329,8 +409,17 @@ impl Run<'_> {
                 }
             }
             self.pace(directions);
-            self.settle(phase, self.plan.loaded_min, self.plan.loaded_max, &loads)
+            let warm = self.clock.now() - began;
+            let hard = self.plan.longest.map(|l| l.saturating_sub(warm));
+            let bounds = Bounds {
+                shortest: self.plan.loaded_min,
+                longest: self.plan.loaded_max,
+                hard,
+                allowance,
+            };
+            self.settle(phase, &bounds, &loads)
         });
+        self.spent += carried(&loads);
         self.end_phase(phase, &result);
         if let Some(foreign) = foreign {
             foreign.stop();
@@ -340,7 +429,68 @@ impl Run<'_> {
         for load in stopped {
             self.collect(load, phase);
         }
-        drained
+        drained?;
+        match directions {
+            [direction] => self.settle_open_questions(*direction),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends the trains that settle what the load of `direction` left open.
+    fn settle_open_questions(&mut self, direction: Direction) -> Result<(), TestError> {
+        // Every row of the load has to be read before the question is asked.
+        std::thread::sleep(TICK.to_std());
+        let left = self.plan.budget.get().saturating_sub(self.spent.get());
+        let plan = craft::Plan {
+            peer: self.peer(),
+            first_train: self.trains,
+            budget: self.plan.train_budget.min(Bytes::new(left)),
+            interface: self.plan.interface.clone(),
+            hold_off: None,
+            beside_others: true,
+        };
+        if self.watch.next_train(direction, &[], plan.budget).is_none() {
+            return Ok(());
+        }
+        self.event("phase", "trains", direction.word().into());
+        let budget = plan.budget;
+        let mut asked = Asked {
+            watch: &mut *self.watch,
+            direction,
+        };
+        let watch = std::cell::RefCell::new(&mut asked);
+        let mut next = |trains: &[Train]| {
+            watch
+                .borrow_mut()
+                .watch
+                .next_train(direction, trains, budget)
+        };
+        let mut shown = Shown(&watch);
+        let result = craft::run_beside(
+            &plan,
+            self.traffic,
+            &mut next,
+            self.clock,
+            &self.rows,
+            &mut shown,
+        );
+        self.event("phase_end", "trains", String::new());
+        match result {
+            Ok(trains) => {
+                self.trains += trains.len() as i64;
+                let sizes = trains
+                    .iter()
+                    .map(|t| t.facts.program.bytes(t.facts.headers).get());
+                self.spent += Bytes::new(sizes.sum());
+            }
+            Err(CraftError::Interrupted) => return Err(TestError::Interrupted),
+            // The test goes on without trains: what they would have settled stays open.
+            Err(e) => {
+                self.trains += MOST_TRAINS;
+                self.event("fault", "trains", e.to_string());
+            }
+        }
+        self.drain()
     }
 
     fn peer(&self) -> Peer {
@@ -384,7 +534,7 @@ impl Run<'_> {
     }
 
     /// Leaves the start of the transfers out: slow start, its overshoot, and the recovery from it.
-    fn warm_up(&mut self, phase: Phase, loads: &[Load]) -> Result<(), TestError> {
+    fn warm_up(&mut self, phase: Phase, loads: &[Load], allowance: Bytes) -> Result<(), TestError> {
         let began = self.clock.now();
         let mut rtt = Duration::ZERO;
         loop {
@@ -393,7 +543,8 @@ impl Run<'_> {
             rtt = rtt.max(self.watch.rtt_now().unwrap_or_default());
             let needed = Duration::from_secs(2)
                 .max(rtt * 4)
-                .min(self.plan.phase_cap / 3);
+                .min(self.plan.phase_cap / 3)
+                .min(self.plan.longest.map_or(Duration::MAX, |l| l / 3));
             self.tell(
                 phase.name(),
                 elapsed,
@@ -401,7 +552,7 @@ impl Run<'_> {
                 loads,
                 "warming up",
             );
-            if elapsed >= needed {
+            if elapsed >= needed || carried(loads) >= allowance {
                 break;
             }
         }
@@ -413,8 +564,7 @@ impl Run<'_> {
     fn settle(
         &mut self,
         phase: Phase,
-        shortest: Duration,
-        longest: Duration,
+        bounds: &Bounds,
         loads: &[Load],
     ) -> Result<(bool, String), TestError> {
         let began = self.clock.now();
@@ -425,8 +575,16 @@ impl Run<'_> {
             self.tick()?;
             // A line with seconds of buffer gets the time that it needs, once they show.
             rtt = rtt.max(self.watch.rtt_now().unwrap_or_default());
-            let longest = longest.max(rtt * 40).min(self.plan.phase_cap);
-            let shortest = shortest.max(rtt * 8).min(longest);
+            let longest = bounds.longest.max(rtt * 40).min(self.plan.phase_cap);
+            let longest = bounds.hard.map_or(longest, |hard| longest.min(hard));
+            let shortest = bounds.shortest.max(rtt * 8).min(longest);
+            if carried(loads) >= bounds.allowance {
+                let why = format!(
+                    "ended when its part of the data budget ({:.3}) was spent: a larger --budget makes its intervals narrower",
+                    bounds.allowance
+                );
+                return Ok((false, why));
+            }
             if let Some(load) = loads.iter().find(|l| l.progress().alive == 0) {
                 // Its flows say why when they are collected; without any the phase means nothing.
                 let why = format!("the {} load ended before it was told to", load.direction());
@@ -533,6 +691,53 @@ impl Run<'_> {
             rate_up,
             note: note.to_string(),
         });
+    }
+}
+
+/// Limits of one phase.
+struct Bounds {
+    /// Shortest and longest time after the warm-up; the longest grows with the round trip.
+    shortest: Duration,
+    longest: Duration,
+    /// Upper limit on that time, whatever the round trip.
+    hard: Option<Duration>,
+    /// Upper limit on the bytes of its loads.
+    allowance: Bytes,
+}
+
+/// Payload that loads have carried so far.
+fn carried(loads: &[Load]) -> Bytes {
+    Bytes::new(loads.iter().map(|l| l.progress().bytes).sum())
+}
+
+/// Numbers kept free for the trains of a run that failed.
+const MOST_TRAINS: i64 = 100;
+
+/// The test's watch while trains are sent.
+struct Asked<'a> {
+    watch: &'a mut (dyn Watch + Send),
+    direction: Direction,
+}
+
+/// Progress of trains, shown as progress of the test.
+struct Shown<'a, 'b>(&'a std::cell::RefCell<&'a mut Asked<'b>>);
+
+impl craft::Watch for Shown<'_, '_> {
+    fn progress(&mut self, p: &craft::Progress) {
+        let mut asked = self.0.borrow_mut();
+        let note = format!("{}: {}", asked.direction, p.note);
+        asked.watch.progress(Progress {
+            phase: "trains",
+            elapsed: p.elapsed,
+            at_most: p.whole.saturating_sub(p.elapsed),
+            rate_down: None,
+            rate_up: None,
+            note,
+        });
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.0.borrow_mut().watch.interrupted()
     }
 }
 

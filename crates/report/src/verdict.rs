@@ -48,6 +48,7 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         Discipline::Aqm => "a queue under active queue management (AQM)",
         Discipline::FairQueueing => "a fair queue",
         Discipline::FairQueueingAqm => "a fair queue under active queue management (AQM)",
+        Discipline::Policer => "a policer, which queues nothing,",
         Discipline::CannotTell => "a queue",
     };
     let bound = match a.queue_is {

@@ -228,6 +228,7 @@ pub fn discipline(d: Discipline) -> &'static str {
         Discipline::Aqm => "active queue management (AQM)",
         Discipline::FairQueueing => "fair queueing",
         Discipline::FairQueueingAqm => "fair queueing with AQM",
+        Discipline::Policer => "policer (no queue)",
         Discipline::CannotTell => "cannot tell",
     }
 }

@@ -7,7 +7,7 @@ use crate::{Outcome, link_arg};
 use analysis::answer::Answer;
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
-use base::{BitsPerSec, Duration};
+use base::{BitsPerSec, Bytes, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{self, Emulation};
@@ -73,9 +73,12 @@ pub struct Args {
     /// Time between probes [default: by the line's rate, 10 ms at the fastest]
     #[arg(long, value_name = "TIME")]
     interval: Option<Duration>,
-    /// Longest a loaded phase may take before it says "not stable"
-    #[arg(long, default_value = "15 s", value_name = "TIME")]
-    longest: Duration,
+    /// Upper limit on a loaded phase, warm-up included [default: 15 s after the warm-up, or 40 round trips under load]
+    #[arg(long, value_name = "TIME")]
+    longest: Option<Duration>,
+    /// Upper limit on the data that the test carries, both directions combined
+    #[arg(long, default_value = "400 MB", value_name = "SIZE")]
+    budget: Bytes,
     /// Interface whose counters show what others send [default: the one that leads to the server]
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -165,8 +168,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let test = TestPlan {
         server: args.server.clone().unwrap_or_else(|| "embedded".into()),
         phases,
-        loaded_max: args.longest,
-        loaded_min: TestPlan::default().loaded_min.min(args.longest),
+        longest: args.longest,
+        budget: args.budget,
         flows: args.flows,
         congestion: args.congestion.clone(),
         udp_rate: args.udp,

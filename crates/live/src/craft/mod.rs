@@ -146,26 +146,39 @@ pub fn run(
         clock,
         rows.clone(),
     )?;
+    let result = run_beside(plan, &traffic, next, clock, rows, watch);
+    traffic.stop();
+    result
+}
+
+/// The same beside a traffic monitor that already runs.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_beside(
+    plan: &Plan,
+    traffic: &TrafficMonitor,
+    next: &mut dyn FnMut(&[Train]) -> Option<Sending>,
+    clock: Clock,
+    rows: &Sender<Row>,
+    watch: &mut dyn Watch,
+) -> Result<Vec<Train>, CraftError> {
     let mut run = Run {
         plan,
         clock,
         rows,
         watch,
-        traffic: &traffic,
+        traffic,
         trains: Vec::new(),
         sendings: 0,
         spent: Bytes::ZERO,
         headers: headers(plan.peer.server) as u32,
     };
-    let result = run.quiet_line().and_then(|()| {
-        while let Some(sending) = next(&run.trains) {
-            run.sending(&sending)?;
-        }
-        Ok(())
-    });
-    let trains = std::mem::take(&mut run.trains);
-    traffic.stop();
-    result.map(|()| trains)
+    run.quiet_line()?;
+    while let Some(sending) = next(&run.trains) {
+        run.sending(&sending)?;
+    }
+    Ok(run.trains)
 }
 
 /// Waits until nobody else uses the line, as long as the plan says; for kinds that send no trains.

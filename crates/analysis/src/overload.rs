@@ -1,0 +1,486 @@
+//! Overload trains: datagrams sent faster than the link carries them, to settle what a TCP load leaves open.
+//!
+//! **Method.** A TCP load proves a link's rate only while a queue stands. Where none stood, or the discipline is open, a
+//! flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
+//! sent; a second flood at 1.4 times that rate confirms it over a longer time. Small datagrams on a socket of their own
+//! run beside each flood. The flood's arrivals give the rate, its delays the ceiling of the queue, and the difference
+//! between both streams' delays shows whether flows are kept apart.
+//!
+//! **Source.** R. S. Prasad, M. Murray, C. Dovrolis, K. Claffy, "Bandwidth estimation: metrics, measurement techniques, and
+//! tools", IEEE Network 17 (2003); RFC 9097 (rate from received datagrams under overload); RFC 8290 section 1.3 (sparse
+//! flows).
+//!
+//! **Limits.** A token bucket deeper than the confirming train hides the sustained rate. A link whose rate varies is
+//! seen for about a second. Loss behind the bottleneck lowers the received rate by its share.
+
+use crate::answer::Figure;
+use crate::bottleneck::Bottleneck;
+use crate::probe::trains;
+use crate::stats;
+use base::program::{Program, Sending, Shot, Step, Train};
+use base::record::{Direction, Recording};
+use base::{Bytes, Duration};
+
+/// Stage name of the trains in a recording.
+pub const STAGE: &str = "overload";
+/// Floods of one direction.
+const MOST_FLOODS: usize = 7;
+/// All floods of one direction together last at most this long.
+const MOST_SECONDS: f64 = 5.0;
+/// Datagrams of one flood.
+const MOST_DATAGRAMS: f64 = 12_000.0;
+/// Above this received share of the sent rate, the link was not overloaded.
+const OVERLOADED: f64 = 0.9;
+/// Rate of the confirming flood, relative to the rate that the first one found.
+const CONFIRM: f64 = 1.4;
+/// Parts of a flood whose rates differ by less have one rate.
+const KEEPS: f64 = 0.05;
+/// UDP payload of the small datagrams beside a flood.
+const SPARSE_PAYLOAD: u32 = 36;
+/// Floods above this rate are beyond what a host paces.
+const FASTEST_BPS: f64 = 2.5e9;
+
+/// Facts that the first flood is planned from.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    pub direction: Direction,
+    /// Rate that the TCP load reached, whole IP packets.
+    pub carried_bps: f64,
+    /// Size of the load's full packet at the IP layer, and of the IP and UDP headers of a datagram.
+    pub packet_bytes: f64,
+    pub headers: u32,
+}
+
+impl Start {
+    /// Plan for what the load of `b` leaves open; `None` where it carried nothing.
+    pub fn of(b: &Bottleneck) -> Option<Start> {
+        let full = b.packet_bytes;
+        // A segment with IPv6's header of 40 bytes leaves 20 fewer for the payload of a datagram of the same size.
+        let v6 = b.header_bytes >= 60.0;
+        Some(Start {
+            direction: b.direction,
+            carried_bps: b.carried_bps.filter(|r| *r > 0.0)?,
+            packet_bytes: full.clamp(200.0, 9_000.0),
+            headers: if v6 { 48 } else { 28 },
+        })
+    }
+}
+
+/// One flood and the small datagrams beside it.
+struct Flood<'a> {
+    train: &'a Train,
+    beside: Option<&'a Train>,
+}
+
+/// Evidence of the floods of one direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overload {
+    /// Rate at which datagrams left an overloaded link, whole IP packets; otherwise the reason why it is unknown.
+    pub rate_bps: Figure,
+    /// Highest rate that arrived, whole IP packets: the link carries at least this.
+    pub at_least_bps: f64,
+    /// True if a flood of the confirming length kept one rate.
+    pub confirmed: bool,
+    /// Level at which the flood's wait stayed while the excess was lost, ms.
+    pub plateau_ms: Option<Figure>,
+    /// Longest wait of three successive datagrams, ms.
+    pub reached_ms: f64,
+    /// True if small datagrams passed the flood in a queue of their own.
+    pub apart: Option<bool>,
+    /// Median waits of the flood and of the small datagrams while the flood waited, ms.
+    pub side_by_side_ms: Option<(f64, f64)>,
+    /// True if the excess was lost although nothing waited.
+    pub polices: bool,
+    /// Share of the longest overloaded flood that was lost.
+    pub lost: f64,
+}
+
+fn is_flood(t: &Train) -> bool {
+    t.facts.program.largest_payload() > 4 * SPARSE_PAYLOAD
+}
+
+fn floods(trains: &[Train], direction: Direction) -> Vec<Flood<'_>> {
+    let own: Vec<&Train> = trains::of_stage(trains, STAGE)
+        .filter(|t| t.facts.direction == direction)
+        .collect();
+    own.iter()
+        .enumerate()
+        .filter(|(_, t)| is_flood(t))
+        .map(|(i, train)| Flood {
+            train,
+            beside: own.get(i + 1).filter(|t| !is_flood(t)).copied(),
+        })
+        .collect()
+}
+
+/// The next flood of one direction after those in `trains`, or `None` where nothing more can be learnt within `budget`.
+pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
+    let floods = floods(trains, start.direction);
+    let spent: u64 = trains
+        .iter()
+        .map(|t| t.facts.program.bytes(t.facts.headers).get())
+        .sum();
+    let seconds: f64 = floods
+        .iter()
+        .map(|f| f.train.facts.program.time().as_secs_f64())
+        .sum();
+    if floods.len() >= MOST_FLOODS || seconds >= MOST_SECONDS || start.carried_bps <= 0.0 {
+        return None;
+    }
+    let (rate, least_s, packets) = match floods.last() {
+        None => (2.0 * start.carried_bps, 0.15, 64.0),
+        Some(last) => {
+            let seen = last.seen();
+            if seen.host_limited {
+                return None;
+            }
+            match seen.overloaded {
+                Some(_) if last.confirms() => return None,
+                Some(bps) => (CONFIRM * bps, 0.8, 150.0),
+                None => (2.0 * seen.sent_bps, 0.15, 64.0),
+            }
+        }
+    };
+    let rate = rate.min(FASTEST_BPS);
+    let packet_s = start.packet_bytes * 8.0 / rate;
+    let longest = if start.carried_bps < 200e3 { 4.0 } else { 2.0 };
+    let time = (packets * packet_s)
+        .clamp(least_s, longest)
+        .min(MOST_DATAGRAMS * packet_s);
+    let sending = sending(start, rate, time, floods.len() + 1)?;
+    let bytes: u64 = sending
+        .programs
+        .iter()
+        .map(|p| p.bytes(start.headers).get())
+        .sum();
+    (spent.saturating_add(bytes) <= budget.get()).then_some(sending)
+}
+
+fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Sending> {
+    let packet_s = start.packet_bytes * 8.0 / rate;
+    let count = ((seconds / packet_s) as u64).max(20);
+    let payload = (start.packet_bytes as u32).checked_sub(start.headers)?;
+    let gap = Duration::from_nanos((packet_s * 1e9) as u64);
+    let flood = Program::new(vec![Step::new(count, vec![Shot { payload, gap }])]).ok()?;
+    // A small datagram takes less than a twentieth of a full one.
+    let every = (1.5 * start.packet_bytes * 8.0 / start.carried_bps).clamp(0.005, 0.1);
+    let beside = Step::new(
+        ((count as f64 * packet_s / every) as u64).max(3),
+        vec![Shot {
+            payload: SPARSE_PAYLOAD,
+            gap: Duration::from_nanos((every * 1e9) as u64),
+        }],
+    );
+    Some(Sending {
+        stage: format!("{STAGE} {} {number}", start.direction),
+        direction: start.direction,
+        programs: vec![flood, Program::new(vec![beside]).ok()?],
+        rest: if number == 1 {
+            Duration::ZERO
+        } else {
+            Duration::from_millis(200)
+        },
+    })
+}
+
+/// Rates of one flood.
+struct Seen {
+    sent_bps: f64,
+    /// Rate out of the link where more went in.
+    overloaded: Option<f64>,
+    /// True if the sender could not keep its pace, or the receiving host lost datagrams.
+    host_limited: bool,
+}
+
+impl Flood<'_> {
+    fn ip_scale(&self) -> f64 {
+        let payload = f64::from(self.train.facts.program.largest_payload());
+        (payload + f64::from(self.train.facts.headers)) / payload
+    }
+
+    fn planned_bps(&self) -> f64 {
+        let program = &self.train.facts.program;
+        program.bytes(self.train.facts.headers).get() as f64 * 8.0
+            / program.time().as_secs_f64().max(1e-9)
+    }
+
+    /// True if this flood is long enough to confirm a rate.
+    fn confirms(&self) -> bool {
+        self.train.facts.program.time() >= Duration::from_millis(790)
+            || self.train.fates.len() as f64 >= MOST_DATAGRAMS * 0.9
+    }
+
+    fn seen(&self) -> Seen {
+        let scale = self.ip_scale();
+        let sent_bps = trains::sent_rate(self.train).unwrap_or(0.0) * scale;
+        let received = trains::received_rate(self.train, 0.0).unwrap_or(0.0) * scale;
+        let (sent, lost) = (self.train.sent() as f64, self.train.lost() as f64);
+        let grew = trains::overloads(self.train, received.max(1.0));
+        let dropped = lost > 3.0 + 0.06 * sent;
+        let facts = &self.train.facts;
+        let host_limited = sent_bps < 0.8 * self.planned_bps()
+            || facts.overflowed as f64 > 0.01 * sent
+            || facts.refused as f64 > 0.01 * sent;
+        let overloaded = (received > 0.0
+            && received < OVERLOADED * sent_bps
+            && (grew || dropped)
+            && facts.overflowed == 0)
+            .then_some(received);
+        Seen {
+            sent_bps,
+            overloaded,
+            host_limited,
+        }
+    }
+
+    /// Waits of the flood and of the small datagrams, ms, each with its sending time, above the smallest delay of either.
+    fn waits(&self) -> (Vec<(i64, f64)>, Vec<(i64, f64)>) {
+        let delays = |t: &Train| -> Vec<(i64, i64)> {
+            t.fates
+                .iter()
+                .filter_map(|f| Some((f.sent_ns?, f.received_ns? - f.sent_ns?)))
+                .collect()
+        };
+        let (flood, beside) = (
+            delays(self.train),
+            self.beside.map(delays).unwrap_or_default(),
+        );
+        let least = |v: &[(i64, i64)]| v.iter().map(|d| d.1).min();
+        let above = |v: Vec<(i64, i64)>, least: Option<i64>| {
+            v.into_iter()
+                .map(|(t, d)| (t, (d - least.unwrap_or(d)) as f64 / 1e6))
+                .collect()
+        };
+        // A small datagram takes less time on the link than a full one: each stream has a base of its own.
+        let (a, b) = (least(&flood), least(&beside));
+        (above(flood, a), above(beside, b))
+    }
+
+    /// True if both halves of the overloaded part arrived at one rate: no token bucket was being emptied.
+    fn keeps_its_rate(&self) -> bool {
+        let all = trains::arrivals(self.train);
+        let rate = |w: &[(i64, f64)]| {
+            let time = (w.last()?.0 - w.first()?.0) as f64;
+            (time > 0.0).then(|| {
+                w.get(1..)
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|a| a.1)
+                    .sum::<f64>()
+                    / time
+            })
+        };
+        let third = all.len() / 3;
+        let (middle, end) = (&all[third..2 * third], &all[2 * third..]);
+        match (rate(middle), rate(end)) {
+            (Some(a), Some(b)) => (a - b).abs() <= KEEPS * a.max(b) + a.max(b) * 2.0 / third as f64,
+            _ => false,
+        }
+    }
+
+    /// Rate over the overloaded part: from the first sign of a queue or a loss to the last arrival.
+    fn rate(&self, packet_ms: f64) -> Figure {
+        let began = self.train.began_ns().unwrap_or(0);
+        let (waits, _) = self.waits();
+        let queued = waits
+            .iter()
+            .find(|w| w.1 > 3.0 * packet_ms + 0.2)
+            .map(|w| w.0);
+        let lost = self
+            .train
+            .fates
+            .iter()
+            .find(|f| f.received_ns.is_none())
+            .and_then(|f| f.sent_ns);
+        let from = queued.into_iter().chain(lost).min().unwrap_or(began);
+        let first = self
+            .train
+            .fates
+            .iter()
+            .find(|f| f.sent_ns.is_some_and(|s| s >= from) && f.received_ns.is_some());
+        let from = first.and_then(|f| f.received_ns).unwrap_or(i64::MIN);
+        let arrivals: Vec<(i64, f64)> = trains::arrivals(self.train)
+            .into_iter()
+            .filter(|a| a.0 >= from)
+            .collect();
+        let scale = self.ip_scale();
+        let rate = |w: &[(i64, f64)]| {
+            let time = (w[w.len() - 1].0 - w[0].0) as f64;
+            (time > 0.0).then(|| w[1..].iter().map(|a| a.1).sum::<f64>() * 8e9 / time * scale)
+        };
+        let Some(value) = (arrivals.len() >= 10).then(|| rate(&arrivals)).flatten() else {
+            return Figure::cannot_tell("too few datagrams of the overload trains arrived");
+        };
+        let each = (arrivals.len() / 12).max(3);
+        let parts: Vec<f64> = arrivals
+            .windows(each + 1)
+            .step_by(each)
+            .filter_map(rate)
+            .collect();
+        // Arrival times are read by a host: two packets' time over the whole is the least that is unknown.
+        let least = value * 2.0 / arrivals.len() as f64;
+        let half = match stats::mean_figure(&parts) {
+            Figure::Is { low, high, .. } => (0.5 * (high - low)).max(least),
+            Figure::CannotTell { .. } => least,
+        };
+        Figure::Is {
+            value,
+            low: (value - half).max(0.0),
+            high: value + half,
+        }
+    }
+}
+
+/// Longest wait that three successive datagrams exceed.
+fn reached(waits: &[(i64, f64)]) -> f64 {
+    waits
+        .windows(3)
+        .map(|w| w[0].1.min(w[1].1).min(w[2].1))
+        .fold(0.0, f64::max)
+}
+
+/// Evidence of all floods of `direction`, or `None` where there was none.
+/// `noise_ms` is the wait that a probe meets at rest.
+pub fn read(rec: &Recording, direction: Direction, noise_ms: f64) -> Option<Overload> {
+    if rec.datagram.is_empty() {
+        return None;
+    }
+    let trains = Train::all_of(rec);
+    let floods = floods(&trains, direction);
+    if floods.is_empty() {
+        return None;
+    }
+    // A token bucket lets a short flood pass at more than the link's rate.
+    let at_least_bps = floods
+        .iter()
+        .filter(|f| f.confirms())
+        .filter_map(|f| Some(trains::received_rate(f.train, 0.5)? * f.ip_scale()))
+        .fold(0.0, f64::max);
+    let full: Vec<(&Flood, f64)> = floods
+        .iter()
+        .filter_map(|f| Some((f, f.seen().overloaded?)))
+        .collect();
+    let Some((last, bps)) = full
+        .iter()
+        .max_by_key(|(f, _)| f.train.facts.program.time())
+        .copied()
+    else {
+        let why = if floods.last().is_some_and(|f| f.seen().host_limited) {
+            "this host or the server could not send datagrams faster than the link carries them"
+        } else {
+            "no train of datagrams overloaded the link"
+        };
+        return Some(Overload {
+            rate_bps: Figure::cannot_tell(why),
+            at_least_bps,
+            confirmed: false,
+            plateau_ms: None,
+            reached_ms: 0.0,
+            apart: None,
+            side_by_side_ms: None,
+            polices: false,
+            lost: 0.0,
+        });
+    };
+    let packet_bits =
+        f64::from(last.train.facts.program.largest_payload() + last.train.facts.headers) * 8.0;
+    let packet_ms = packet_bits * 1e3 / bps;
+    let rate_bps = last.rate(packet_ms);
+    let (flood, beside) = last.waits();
+    let lost = last.train.lost() as f64 / last.train.sent().max(1) as f64;
+    let reached_ms = reached(&flood);
+    let polices = lost > 0.05 && reached_ms < 1.5 * packet_ms + noise_ms + 0.3;
+    let plateau_ms = plateau(last, &flood, packet_ms, lost);
+    let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
+    let apart = side_by_side_ms.and_then(|(load, small)| {
+        if small <= 0.35 * load && small <= 3.5 * packet_ms + 1.5 {
+            Some(true)
+        } else if small >= 0.6 * load {
+            Some(false)
+        } else {
+            None
+        }
+    });
+    Some(Overload {
+        confirmed: last.confirms() && last.keeps_its_rate(),
+        rate_bps,
+        at_least_bps,
+        plateau_ms,
+        reached_ms,
+        apart,
+        side_by_side_ms,
+        polices,
+        lost,
+    })
+}
+
+/// The level at which the wait stayed while the excess was lost: the ceiling of a queue that drops what does not fit.
+fn plateau(flood: &Flood, waits: &[(i64, f64)], packet_ms: f64, lost: f64) -> Option<Figure> {
+    let first_lost = flood
+        .train
+        .fates
+        .iter()
+        .find(|f| f.sent_ns.is_some() && f.received_ns.is_none())?
+        .sent_ns?;
+    let last_sent = flood.train.fates.iter().rev().find_map(|f| f.sent_ns)?;
+    let at: Vec<f64> = waits
+        .iter()
+        .filter(|w| w.0 >= first_lost)
+        .map(|w| w.1)
+        .collect();
+    // At a ceiling every packet of the excess is lost; a discipline that drops less lets the queue grow on.
+    let sent = flood
+        .train
+        .fates
+        .iter()
+        .filter(|f| f.sent_ns.is_some_and(|s| s >= first_lost))
+        .count();
+    let share = 1.0 - at.len() as f64 / sent.max(1) as f64;
+    let excess = {
+        let seen = flood.seen();
+        1.0 - seen.overloaded? / seen.sent_bps
+    };
+    if at.len() < 20 || last_sent - first_lost < 40_000_000 || share < 0.6 * excess || lost < 0.02 {
+        return None;
+    }
+    let s = stats::sorted(&at);
+    let q = |p| stats::quantile_of_sorted(&s, p).unwrap_or(0.0);
+    let (low, middle, high) = (q(0.1), q(0.5), q(0.9));
+    let flat = high - low <= (3.0 * packet_ms).max(0.12 * middle) + 0.5;
+    // The end of the train lies no lower and no higher than its beginning: an AQM is still moving.
+    let half = at.len() / 2;
+    let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5).unwrap_or(0.0);
+    let drift = (median(&at[..half]) - median(&at[half..])).abs();
+    let steady = drift <= (1.5 * packet_ms).max(0.05 * middle) + 0.3;
+    (flat && steady).then_some(Figure::Is {
+        value: middle,
+        low: (middle - packet_ms).min(low).max(0.0),
+        high: (middle + packet_ms).max(high),
+    })
+}
+
+/// Median waits of the flood and of the small datagrams, ms, over the time in which the flood waited at least half of
+/// the most that it reached.
+fn side_by_side(
+    flood: &[(i64, f64)],
+    beside: &[(i64, f64)],
+    packet_ms: f64,
+    reached_ms: f64,
+) -> Option<(f64, f64)> {
+    let least = (0.5 * reached_ms).max(6.0 * packet_ms + 2.0);
+    let range = (
+        flood.iter().find(|w| w.1 >= least)?.0,
+        flood.iter().rev().find(|w| w.1 >= least)?.0,
+    );
+    let within = |v: &[(i64, f64)]| -> Vec<f64> {
+        v.iter()
+            .filter(|w| (range.0..=range.1).contains(&w.0))
+            .map(|w| w.1)
+            .collect()
+    };
+    let (load, small) = (within(flood), within(beside));
+    let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5);
+    (small.len() >= 5)
+        .then(|| Some((median(&load)?, median(&small)?)))
+        .flatten()
+}
