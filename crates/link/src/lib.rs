@@ -38,4 +38,4 @@ mod spec;
 pub use base::words;
 pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
-pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, RateSpec, SpecError};
+pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, RateSpec, SpecError, Step};
