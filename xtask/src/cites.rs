@@ -29,6 +29,7 @@ const TITLES: &[(u32, &str)] = &[
         2309,
         "Recommendations on Queue Management and Congestion Avoidance in the Internet",
     ),
+    (2364, "PPP Over AAL5"),
     (
         2474,
         "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers",
@@ -38,6 +39,10 @@ const TITLES: &[(u32, &str)] = &[
     (2597, "Assured Forwarding PHB Group"),
     (2675, "IPv6 Jumbograms"),
     (2681, "A Round-trip Delay Metric for IPPM"),
+    (
+        2684,
+        "Multiprotocol Encapsulation over ATM Adaptation Layer 5",
+    ),
     (2697, "A Single Rate Three Color Marker"),
     (
         2883,

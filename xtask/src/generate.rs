@@ -344,6 +344,29 @@ the same form. Each direction, `[up]` and `[down]`, may have these keys:
     for (key, doc) in link::DIRECTION_KEYS {
         writeln!(out, "| `{key}` | {} |", cell(doc))?;
     }
+    out += "
+Packets pass in this order: `policer`, `queue`, the transmitter (`sleep`, `shaper`, `framing`, `rate`), then on the line `loss`,
+`delay`, `drift`, `jitter`, `reorder` and `duplicate`. Only the transmitter counts frames. Limits of queues, the policer and every
+figure of a recording count IP packets.
+";
+    for laws in link::laws() {
+        write!(out, "\n# Values of `{}`\n", laws.key)?;
+        let mut before: Vec<&str> = Vec::new();
+        for e in laws.entries {
+            let keys: Vec<&str> = e.parameters.iter().map(|p| p.name).collect();
+            if keys == before {
+                write!(
+                    out,
+                    "\n## {}\n\n{}. Parameters as above.\n",
+                    e.name, e.summary
+                )?;
+            } else {
+                entry(&mut out, e)?;
+            }
+            before = keys;
+        }
+    }
+    out += "\n# Links that come with the program\n";
     for preset in link::PRESETS {
         write!(
             out,

@@ -3,6 +3,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod framing;
 pub mod histogram;
 pub mod noted;
 pub mod packet;

@@ -67,16 +67,11 @@ fn disciplines(c: &mut Criterion) {
 fn whole_link(c: &mut Criterion) {
     let mut group = c.benchmark_group("link");
     for spec in QDISCS {
-        let params = LinkParams {
-            rate: Rate::Fixed(BitsPerSec::from_mbps(12_000)),
-            delay: Duration::from_millis(1),
-            jitter: None,
-            loss: None,
-            reorder: None,
-            sleep: None,
-            duplicate: 0.0,
-            queue: roomy(spec),
-        };
+        let params = LinkParams::plain(
+            Rate::Fixed(BitsPerSec::from_mbps(12_000)),
+            Duration::from_millis(1),
+            roomy(spec),
+        );
         let mut link = Link::new(&params, &Streams::new(1), "bench");
         let mut fates = Fates::default();
         let mut id = 0;

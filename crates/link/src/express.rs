@@ -13,6 +13,7 @@ use crate::line::{LinkParams, LinkStats, Tally};
 use crate::qdisc::registry::AnyQdisc;
 use crate::qdisc::{Backlog, Reason};
 use crate::rate::{Rate, Steady};
+use base::framing::Framing;
 use base::rng::Streams;
 use base::{Bytes, Duration, Time};
 
@@ -76,7 +77,11 @@ pub struct Express<T> {
 impl<T: Copy + Default> Express<T> {
     /// `None` for a link that is more than that.
     pub fn of(params: &LinkParams) -> Option<Express<T>> {
-        let plain = params.jitter.is_none()
+        let plain = params.framing == Framing::NONE
+            && params.policer.is_none()
+            && params.shaper.is_none()
+            && params.drift.is_none()
+            && params.jitter.is_none()
             && params.sleep.is_none()
             && params.loss.is_none()
             && params.reorder.is_none()
@@ -323,6 +328,7 @@ impl<T: Copy + Default> Express<T> {
         offered.bytes += self.refused.bytes;
         let mut stats = LinkStats {
             offered,
+            delivered_wire: delivered.bytes,
             delivered,
             backlog,
             on_line,

@@ -64,6 +64,31 @@ pub const JITTERS: &[Entry] = &[
             OVERTAKE,
         ],
     },
+    Entry {
+        name: "weibull",
+        summary: "added delay by a Weibull law: mostly little and now and then much where shape is below 1",
+        sources: &[
+            "Weibull, A Statistical Distribution Function of Wide Applicability, Journal of Applied Mechanics 18, 1951",
+            "Weigle, DelayBox: Per-Flow Delay and Loss for ns-2, 2003",
+        ],
+        parameters: &[
+            Parameter {
+                name: "shape",
+                unit: Unit::Number,
+                default: Some("1"),
+                min: "0.1",
+                max: "100",
+                section: "1 is the exponential law",
+                doc: "shape k of the law, whose share above x is exp(-(x/scale)^k)",
+            },
+            span(
+                "scale",
+                "1 ms",
+                "scale of the law: 63.2 % of packets are delayed by less",
+            ),
+            OVERTAKE,
+        ],
+    },
 ];
 
 pub const LOSSES: &[Entry] = &[
@@ -146,7 +171,7 @@ worded! {
     ReorderSpec, "reorder", REORDERS.iter()
 }
 
-/// Delay that a packet gets on top of the propagation delay.
+/// Delay that a packet gets on top of the propagation delay, independent of other packets'.
 #[derive(Clone, Debug)]
 pub(crate) struct Jitter {
     law: JitterLaw,
@@ -158,6 +183,7 @@ pub(crate) struct Jitter {
 enum JitterLaw {
     Uniform { width_ns: f64 },
     Normal { mean_ns: f64, sd_ns: f64 },
+    Weibull { shape: f64, scale_ns: f64 },
 }
 
 impl Jitter {
@@ -168,9 +194,13 @@ impl Jitter {
             "uniform" => JitterLaw::Uniform {
                 width_ns: ns("width"),
             },
-            _ => JitterLaw::Normal {
+            "normal" => JitterLaw::Normal {
                 mean_ns: ns("mean"),
                 sd_ns: ns("sd"),
+            },
+            _ => JitterLaw::Weibull {
+                shape: w.real("shape"),
+                scale_ns: ns("scale"),
             },
         };
         Jitter {
@@ -186,13 +216,21 @@ impl Jitter {
             JitterLaw::Normal { mean_ns, sd_ns } => {
                 mean_ns + sd_ns * standard_normal(&mut self.rng)
             }
+            // The inverse of the law's distribution function.
+            JitterLaw::Weibull { shape, scale_ns } => {
+                scale_ns * (-(1.0 - uniform(&mut self.rng)).ln()).powf(1.0 / shape)
+            }
         };
-        Duration::from_nanos(ns.round().max(0.0) as u64)
+        // One draw in 10^16 of a law with a long tail would outlast the program.
+        Duration::from_nanos(ns.round().clamp(0.0, LONGEST_NS) as u64)
     }
 }
 
+/// An hour, the largest that a parameter may be: no packet is delayed by more.
+const LONGEST_NS: f64 = 3.6e12;
+
 /// Box and Muller 1958; one of the pair is used, so that each packet takes the same number of draws.
-fn standard_normal(rng: &mut Rng) -> f64 {
+pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     let u1 = 1.0 - uniform(rng);
     let u2 = uniform(rng);
     (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos()

@@ -26,6 +26,8 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+mod bucket;
+mod drift;
 mod express;
 pub mod impair;
 pub mod lblca;
@@ -35,7 +37,12 @@ pub mod rate;
 mod rate_table;
 mod spec;
 
+pub use base::framing::{self, Framing, FramingSpec};
 pub use base::words;
+pub use bucket::{PolicerSpec, ShaperSpec};
+pub use drift::DriftSpec;
 pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
-pub use spec::{DIRECTION_KEYS, DirectionSpec, LinkSpec, PRESETS, RateSpec, SpecError};
+pub use spec::{
+    DIRECTION_KEYS, DirectionSpec, Laws, LinkSpec, PRESETS, RateSpec, SpecError, Step, laws,
+};

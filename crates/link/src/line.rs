@@ -1,6 +1,10 @@
 //! One direction of a link: a queue, a transmitter that sends one packet at a time at the link's rate,
-//! and the line behind it with its propagation delay, jitter, reordering, loss and duplication. The
-//! transmitter of a radio may sleep when it has had nothing to send for long.
+//! and the line behind it with its propagation delay, drift, jitter, reordering, loss and duplication. The
+//! transmitter of a radio may sleep when it has had nothing to send for long. A policer may drop packets in
+//! front of the queue, and a token bucket may hold the transmitter to a rate below its own.
+//!
+//! The transmitter sends frames: a packet takes the time of its framed size ([`LinkParams::framing`]). Everything
+//! else counts IP bytes: the queue and its limits, the policer, and what was delivered.
 //!
 //! The packet in transmission has left the queue: it counts neither as backlog nor towards a limit.
 //! Loss on the line strikes after the queue and the transmitter, as noise on a real line does, so a
@@ -12,12 +16,15 @@
 //! time stamps: it counts at its own time unless something has happened at the queue since, and at the
 //! time of that otherwise.
 
+use crate::bucket::{Bucket, PolicerSpec, ShaperSpec};
+use crate::drift::{Drift, DriftSpec};
 use crate::impair::{
     Duplicate, Jitter, JitterSpec, Loss, LossSpec, Reorder, ReorderSpec, Sleep, SleepSpec,
 };
 use crate::qdisc::registry::{AnyQdisc, QdiscSpec};
 use crate::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
 use crate::rate::{Rate, Serializer};
+use base::framing::Framing;
 use base::record;
 use base::rng::Streams;
 use base::{BitsPerSec, Bytes, Duration, Packet, Time};
@@ -27,9 +34,18 @@ use std::collections::{BinaryHeap, VecDeque};
 /// All that one direction is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkParams {
+    /// Rate of frames on the wire.
     pub rate: Rate,
+    /// Bytes on the wire for a packet.
+    pub framing: Framing,
+    /// Token bucket in front of the queue that drops.
+    pub policer: Option<PolicerSpec>,
+    /// Token bucket at the transmitter that delays.
+    pub shaper: Option<ShaperSpec>,
     /// Propagation delay.
     pub delay: Duration,
+    /// Slow change of the propagation delay.
+    pub drift: Option<DriftSpec>,
     pub jitter: Option<JitterSpec>,
     pub loss: Option<LossSpec>,
     pub reorder: Option<ReorderSpec>,
@@ -37,6 +53,39 @@ pub struct LinkParams {
     /// Share of packets that arrive twice, 0 to 1.
     pub duplicate: f64,
     pub queue: QdiscSpec,
+}
+
+impl LinkParams {
+    /// A link that only queues, sends and delays.
+    pub fn plain(rate: Rate, delay: Duration, queue: QdiscSpec) -> LinkParams {
+        LinkParams {
+            rate,
+            framing: Framing::NONE,
+            policer: None,
+            shaper: None,
+            delay,
+            drift: None,
+            jitter: None,
+            loss: None,
+            reorder: None,
+            sleep: None,
+            duplicate: 0.0,
+            queue,
+        }
+    }
+
+    /// Rate in IP packets of that size that can pass for long: of the transmitter at its mean rate, the shaper and
+    /// the policer the slowest. A discipline that shapes by itself is not asked.
+    pub fn ip_rate(&self, size: Bytes) -> BitsPerSec {
+        let bucket = |words: &base::words::Words| words.rate("rate");
+        let shaped = self.shaper.as_ref().map(|s| bucket(s.words()));
+        let sent = self.rate.mean().min(shaped.unwrap_or(self.rate.mean()));
+        let wire = self.framing.wire(size).get().max(1);
+        let ip = u128::from(sent.get()) * u128::from(size.get()) / u128::from(wire);
+        let ip = BitsPerSec::new(ip as u64);
+        let policed = self.policer.as_ref().map(|p| bucket(p.words()));
+        ip.min(policed.unwrap_or(ip))
+    }
 }
 
 /// A packet that has come out at the far end.
@@ -67,6 +116,8 @@ pub struct LinkStats {
     pub offered: Tally,
     /// Handed out by [`Link::poll`], duplicates included.
     pub delivered: Tally,
+    /// Bytes on the wire of the delivered.
+    pub delivered_wire: Bytes,
     /// Second copies among the delivered.
     pub duplicated: Tally,
     /// Dropped for each reason, in the order of [`Reason::ALL`].
@@ -109,16 +160,20 @@ impl LinkStats {
         })
     }
 
-    /// As a row of a recording. Its drops are those of the queue: loss on the line is not the queue's.
+    /// Packets dropped because there were too many: by the queue or the policer, not on the line.
+    pub fn dropped_by_queue(&self) -> u64 {
+        self.dropped_total().packets - self.dropped_for(Reason::LineLoss).packets
+    }
+
+    /// As a row of a recording.
     pub fn row(&self, t_ns: i64, queue: record::Text) -> record::Queue {
-        let by_queue = self.dropped_total().packets - self.dropped_for(Reason::LineLoss).packets;
         record::Queue {
             t_ns,
             queue,
             backlog_bytes: self.backlog.bytes.get() as i64,
             backlog_packets: self.backlog.packets as i64,
             sojourn_ns: self.last_sojourn.map(|d| d.as_nanos() as i64),
-            drops: by_queue as i64,
+            drops: self.dropped_by_queue() as i64,
             marks: self.marked.packets as i64,
             probability: self.probability,
             delivered_bytes: self.delivered.bytes.get() as i64,
@@ -157,7 +212,11 @@ impl PartialOrd for Straggler {
 pub struct Link {
     qdisc: AnyQdisc,
     serializer: Serializer,
+    framing: Framing,
+    policer: Option<Bucket>,
+    shaper: Option<Bucket>,
     delay: Duration,
+    drift: Option<Drift>,
     jitter: Option<Jitter>,
     loss: Option<Loss>,
     reorder: Option<Reorder>,
@@ -186,7 +245,11 @@ impl Link {
         Link {
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
+            framing: params.framing,
+            policer: params.policer.as_ref().map(Bucket::of_policer),
+            shaper: params.shaper.as_ref().map(Bucket::of_shaper),
             delay: params.delay,
+            drift: params.drift.as_ref().map(|s| Drift::new(s, streams, name)),
             jitter: params
                 .jitter
                 .as_ref()
@@ -217,6 +280,13 @@ impl Link {
         self.advance(now, fates);
         self.told = self.told.max(now);
         self.stats.offered.add(packet.len);
+        if let Some(policer) = &mut self.policer
+            && !policer.admits(self.told, packet.len)
+        {
+            fates.dropped(packet, Reason::Policed);
+            self.stats.dropped[Reason::Policed as usize].add(packet.len);
+            return;
+        }
         let seen = fates.list.len();
         self.qdisc.enqueue(self.told, packet, fates);
         self.count(&fates.list[seen..]);
@@ -238,6 +308,7 @@ impl Link {
             self.in_order.pop_front()?
         };
         self.stats.delivered.add(delivery.packet.len);
+        self.stats.delivered_wire += self.framing.wire(delivery.packet.len);
         if delivery.again {
             self.stats.duplicated.add(delivery.packet.len);
         } else {
@@ -321,8 +392,13 @@ impl Link {
             let sojourn = at.saturating_since(packet.enqueued);
             self.stats.last_sojourn = Some(sojourn);
             self.stats.on_line.add(packet.len);
+            let frame = self.framing.wire(packet.len);
             let awake = at + self.sleep.map_or(Duration::ZERO, |s| s.wait(at));
-            let finish = self.serializer.finish(awake, packet.len);
+            let begin = match &mut self.shaper {
+                Some(bucket) => bucket.release(awake, frame),
+                None => awake,
+            };
+            let finish = self.serializer.finish(begin, frame);
             if let Some(sleep) = &mut self.sleep {
                 sleep.sent(finish);
             }
@@ -347,6 +423,7 @@ impl Link {
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, Jitter::draw);
         let held_back = self.reorder.as_mut().and_then(Reorder::draw);
         let twice = self.duplicate.as_mut().is_some_and(Duplicate::draw);
+        let drift = self.drift.as_mut().map_or(Duration::ZERO, |d| d.at(finish));
         if lost {
             fates.dropped(packet, Reason::LineLoss);
             self.stats.dropped[Reason::LineLoss as usize].add(packet.len);
@@ -355,7 +432,7 @@ impl Link {
         }
         let mut delivery = Delivery {
             packet,
-            at: finish + self.delay + jitter,
+            at: finish + self.delay + drift + jitter,
             sojourn,
             again: twice,
         };

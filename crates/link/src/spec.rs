@@ -1,11 +1,14 @@
 //! A link in words and units: what a TOML file, `--link` and `--set` say, and what a recording keeps.
 
+use crate::bucket::{PolicerSpec, ShaperSpec};
+use crate::drift::DriftSpec;
 use crate::impair::{JitterSpec, LossSpec, ReorderSpec, SleepSpec};
 use crate::line::LinkParams;
 use crate::qdisc::registry::QdiscSpec;
 use crate::rate::{Rate, RateError, Steps, Trace};
-use crate::rate_table;
-use crate::words::hint;
+use crate::words::{Entry, hint};
+use crate::{bucket, drift, impair, rate_table};
+use base::framing::{Framing, FramingSpec};
 use base::{BitsPerSec, Bytes, Duration};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
@@ -37,6 +40,18 @@ pub struct DirectionSpec {
     /// Largest IP packet that the entry of the link takes; the host's device enforces it.
     #[serde(default = "default_mtu")]
     pub mtu: Bytes,
+    /// Layers below IP; the rate then counts their bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framing: Option<FramingSpec>,
+    /// Policer in front of the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerSpec>,
+    /// Token bucket at the transmitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shaper: Option<ShaperSpec>,
+    /// Slow change of the propagation delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
     /// Loss on the line, behind the queue.
@@ -50,7 +65,7 @@ pub struct DirectionSpec {
     /// Share of packets that arrive twice, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicate: f64,
-    /// Counted in whole IP packets. Last, because TOML wants tables behind plain values.
+    /// Counted in whole IP packets, or in frames where `framing` is given. Last, because TOML wants tables behind plain values.
     pub rate: RateSpec,
 }
 
@@ -125,6 +140,14 @@ pub enum SpecError {
         "{direction}: mtu = {value} is out of range: from 68 B (RFC 791, Internet Protocol, section 3.2) to 65535 B"
     )]
     Mtu { direction: String, value: Bytes },
+    #[error(
+        "{direction}: the policer's burst = {burst} is smaller than mtu = {mtu}: a full packet would never pass"
+    )]
+    Burst {
+        direction: String,
+        burst: Bytes,
+        mtu: Bytes,
+    },
 }
 
 /// A link that comes with the program.
@@ -149,7 +172,7 @@ presets!("adsl", "cable", "lte", "gprs", "shdsl", "fiber");
 pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     (
         "rate",
-        "rate in whole IP packets: \"8 Mbit/s\", or a table with steps (and repeat), trace (a mahimahi trace, or a .csv of rates), or opportunities_ms",
+        "rate in whole IP packets, or in frames where framing is given: \"8 Mbit/s\", or a table with steps (and repeat), trace (a mahimahi trace, or a .csv of rates), or opportunities_ms",
     ),
     (
         "queue",
@@ -158,8 +181,24 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     ("delay", "propagation delay: \"9 ms\""),
     ("mtu", "largest IP packet: \"1500 B\""),
     (
+        "framing",
+        "layers below IP, whose bytes the rate then counts: \"ethernet\", \"pppoe-llcsnap\" (ATM), \"bytes:overhead=44,cells=atm\"; limits in bytes still count IP packets",
+    ),
+    (
+        "policer",
+        "token bucket in front of the queue that drops what exceeds it: \"token_bucket:rate=20 Mbit/s,burst=50 kB\"",
+    ),
+    (
+        "shaper",
+        "token bucket at the transmitter that delays what exceeds it; bursts leave at the link's rate: \"token_bucket:rate=20 Mbit/s,burst=1 MB\"",
+    ),
+    (
         "jitter",
-        "added delay: \"uniform:width=2ms\", \"normal:sd=2ms\"",
+        "delay added to each packet: \"uniform:width=2ms\", \"normal:sd=2ms\", \"weibull:shape=0.7,scale=2ms\"",
+    ),
+    (
+        "drift",
+        "slow change of the propagation delay: \"ramp:to=25ms,over=60s\", \"wave:height=20ms\", \"walk:sd=1ms\"",
     ),
     (
         "loss",
@@ -175,6 +214,34 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
         "a radio that sleeps when idle: \"radio:idle=10s,wake=1.6s\"",
     ),
 ];
+
+/// A key of a direction whose value is one of several laws.
+#[derive(Clone, Debug)]
+pub struct Laws {
+    pub key: &'static str,
+    pub entries: Vec<&'static Entry>,
+}
+
+/// Every key whose value names a law, with the laws it knows; disciplines have a table of their own.
+pub fn laws() -> Vec<Laws> {
+    let law = |key, entries: &'static [Entry]| Laws {
+        key,
+        entries: entries.iter().collect(),
+    };
+    vec![
+        Laws {
+            key: "framing",
+            entries: base::framing::framings().collect(),
+        },
+        law("policer", bucket::POLICERS),
+        law("shaper", bucket::SHAPERS),
+        law("drift", drift::DRIFTS),
+        law("jitter", impair::JITTERS),
+        law("loss", impair::LOSSES),
+        law("reorder", impair::REORDERS),
+        law("sleep", impair::SLEEPS),
+    ]
+}
 
 const LINK_KEYS: &[&str] = &["name", "title", "up", "down"];
 
@@ -280,8 +347,10 @@ impl LinkSpec {
     /// Round trip of a packet of that size each way through an idle link at its mean rates.
     pub fn idle_rtt(&self, size: Bytes) -> Result<Duration, SpecError> {
         let serialization = |d: &DirectionSpec| {
-            d.params()
-                .map(|p| size.serialization_delay_ceil(p.rate.mean()))
+            d.params().map(|p| {
+                let frame = p.framing.wire(size);
+                frame.serialization_delay_ceil(p.rate.mean())
+            })
         };
         Ok(self.propagation_rtt() + serialization(&self.up)? + serialization(&self.down)?)
     }
@@ -368,12 +437,25 @@ impl DirectionSpec {
                 value: self.mtu,
             });
         }
+        let burst = self.policer.as_ref().map(|p| p.words().bytes("burst"));
+        if let Some(burst) = burst.filter(|burst| *burst < self.mtu) {
+            return Err(SpecError::Burst {
+                direction: direction(),
+                burst,
+                mtu: self.mtu,
+            });
+        }
+        let framing = self.framing.as_ref().map(FramingSpec::framing);
         Ok(LinkParams {
             rate: rate.map_err(|why| SpecError::Rate {
                 direction: direction(),
                 why,
             })?,
+            framing: framing.unwrap_or(Framing::NONE),
+            policer: self.policer.clone(),
+            shaper: self.shaper.clone(),
             delay: self.delay,
+            drift: self.drift.clone(),
             jitter: self.jitter.clone(),
             loss: self.loss.clone(),
             reorder: self.reorder.clone(),
@@ -604,6 +686,8 @@ mod tests {
         assert!(message(spec.set("up.delay", "9")).contains("such as \"5 ms\""));
         assert!(message(spec.set("up.duplicate", "2")).contains("out of range"));
         assert!(message(spec.set("up.rate.repeat", "2 s")).contains("exactly one of steps"));
+        let small = message(spec.set("up.policer", "token_bucket:rate=1mbit,burst=1499"));
+        assert!(small.contains("a full packet would never pass"), "{small}");
         assert_eq!(spec, before);
     }
 
@@ -630,6 +714,11 @@ mod tests {
         spec.set("up.reorder", "late").unwrap();
         spec.set("up.duplicate", "0.5").unwrap();
         spec.set("up.sleep", "radio:idle=10s,wake=1.6s").unwrap();
+        spec.set("up.framing", "pppoe-llcsnap:extra=4").unwrap();
+        spec.set("up.drift", "wave").unwrap();
+        for bucket in ["up.policer", "up.shaper"] {
+            spec.set(bucket, "token_bucket:rate=5 Mbit/s").unwrap();
+        }
         let table = toml::Table::try_from(&spec).unwrap();
         let mut written: Vec<_> = table["up"]
             .as_table()
@@ -641,6 +730,23 @@ mod tests {
         written.sort_unstable();
         described.sort_unstable();
         assert_eq!(written, described);
+    }
+
+    #[test]
+    fn every_law_is_listed_under_a_key_that_takes_it() {
+        let mut named = 0;
+        for Laws { key, entries } in laws() {
+            for entry in entries {
+                let mut spec = LinkSpec::named("adsl").unwrap();
+                // A law without a value would be asked for one while packets pass.
+                assert!(entry.parameters.iter().all(|p| p.default.is_some()));
+                spec.set(&format!("up.{key}"), entry.name).unwrap();
+                assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
+                spec.up.params().unwrap();
+                named += 1;
+            }
+        }
+        assert!(named > 20, "{named}");
     }
 
     #[test]

@@ -1,22 +1,14 @@
 //! One direction of a link in virtual time: rates, delays and impairments against arithmetic.
 
-use base::rng::Streams;
+use base::rng::{Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
 use link::qdisc::{Fates, Reason};
 use link::rate::{Rate, Steps, Trace};
 use link::{Delivery, Link, LinkParams};
 
 fn params(rate: Rate) -> LinkParams {
-    LinkParams {
-        rate,
-        delay: Duration::ZERO,
-        jitter: None,
-        loss: None,
-        reorder: None,
-        sleep: None,
-        duplicate: 0.0,
-        queue: "fifo:packets=1000000".parse().unwrap(),
-    }
+    let queue = "fifo:packets=1000000".parse().unwrap();
+    LinkParams::plain(rate, Duration::ZERO, queue)
 }
 
 fn fixed(bps: u64) -> Rate {
@@ -400,6 +392,121 @@ fn normal_jitter_has_its_mean_and_spread_and_no_negative_part() {
         (zeros - 0.5).abs() < ERRORS * 0.5 / (n as f64).sqrt(),
         "{zeros}"
     );
+}
+
+#[test]
+fn weibull_jitter_has_the_distribution_of_its_law() {
+    for seed in 0..12u64 {
+        let mut rng = Streams::new(seed).stream("test");
+        let shape = 0.3 + 4.0 * uniform(&mut rng);
+        let scale_us = (100.0 + 20_000.0 * uniform(&mut rng)).round();
+        let n = 30_000;
+        let text = format!("jitter = \"weibull:shape={shape},scale={scale_us}us,overtake=true\"");
+        let (out, _) = spread(&text, n);
+        assert_eq!(out.len() as u64, n);
+        for x in [0.1, 0.5, 1.0, 1.5, 2.5] {
+            let below = out.iter().filter(|d| added_ns(d) < x * scale_us * 1e3);
+            let share = below.count() as f64 / n as f64;
+            let law = 1.0 - (-f64::powf(x, shape)).exp();
+            let error = (law * (1.0 - law) / n as f64).sqrt();
+            assert!(
+                (share - law).abs() < ERRORS * error + 1e-9,
+                "seed {seed}, shape {shape}, {x} of the scale: {share} instead of {law}"
+            );
+        }
+    }
+}
+
+#[test]
+fn drift_moves_the_base_delay_and_keeps_order() {
+    // Packet k is sent after 10k ms; the ramp adds 1 ms a second from 5 s on.
+    let (out, _) = spread("drift = \"ramp:to=20ms,start=5s,over=20s\"", 4_000);
+    for d in &out {
+        let sent_s = d.packet.id.0 as f64 / 100.0 + 1e-5;
+        let expected = (sent_s - 5.0).clamp(0.0, 20.0) * 1e6;
+        assert!((added_ns(d) - expected).abs() <= 1.0, "{d:?}");
+    }
+    // A delay that falls by 50 ms at once cannot let later packets overtake.
+    let (out, _) = spread("drift = \"ramp:from=50ms,to=0ms,start=1s,over=0s\"", 1_000);
+    assert!(out.windows(2).all(|w| w[0].packet.id < w[1].packet.id));
+    assert!(out.windows(2).all(|w| w[0].at <= w[1].at));
+    assert_eq!((added_ns(&out[0]), added_ns(&out[999])), (50e6, 0.0));
+}
+
+#[test]
+fn a_packet_takes_the_time_of_its_frame_and_the_queue_counts_its_ip_bytes() {
+    // ATM, PPPoE with LLC/SNAP: 1500 + 40 bytes are 33 cells of 53 bytes; 40 + 40 bytes are two.
+    for (framing, len, wire) in [
+        ("pppoe-llcsnap", 1500, 33 * 53),
+        ("pppoe-llcsnap", 40, 2 * 53),
+        ("pppoa-vcmux", 1478, 31 * 53),
+        ("ethernet", 1500, 1538),
+        ("ethernet", 40, 84),
+        ("docsis", 40, 64),
+        ("pppoe-ptm", 1500, 1554),
+    ] {
+        let spec: link::FramingSpec = framing.parse().unwrap();
+        let p = LinkParams {
+            framing: spec.framing(),
+            queue: format!("fifo:bytes={}", 25 * len).parse().unwrap(),
+            ..params(fixed(1_000_000))
+        };
+        let (out, l, fates) = burst(&p, 100, len);
+        // One in transmission and 25 that wait, as without framing.
+        assert_eq!((out.len(), fates.list.len()), (26, 74), "{framing}");
+        for (k, d) in out.iter().enumerate() {
+            let sent = (k as u64 + 1) * wire * 8_000;
+            assert_eq!(d.at, Time::from_nanos(sent), "{framing}, {len} B");
+        }
+        assert_eq!(l.stats().delivered.bytes.get(), 26 * len);
+        assert_eq!(l.stats().delivered_wire.get(), 26 * wire);
+        let ip_rate = 1_000_000 * len / wire;
+        assert_eq!(p.ip_rate(Bytes::new(len)).get(), ip_rate, "{framing}");
+    }
+}
+
+#[test]
+fn a_policer_passes_its_burst_and_its_rate_and_drops_the_rest_without_delay() {
+    let p = LinkParams {
+        policer: Some("token_bucket:rate=8 Mbit/s,burst=10000".parse().unwrap()),
+        ..params(fixed(100_000_000))
+    };
+    let (mut l, mut fates, mut out) = (link(&p), Fates::default(), Vec::new());
+    // 16 Mbit/s for 10 s: one packet of 1000 bytes each 500 us.
+    for id in 0..20_000 {
+        let now = Time::from_micros(500 * id);
+        l.enqueue(now, packet(id, 1000), &mut fates);
+        while let Some(d) = l.poll(now, &mut fates) {
+            out.push(d);
+        }
+    }
+    out.extend(drain(&mut l, &mut fates));
+    // Tokens: 10 packets at first and one each 1000 us: 10 + 9999.5.
+    assert_eq!(out.len(), 10_009);
+    assert_eq!(l.stats().dropped_for(Reason::Policed).packets, 9_991);
+    assert_eq!(l.stats().row(0, "up".into()).drops, 9_991);
+    assert!(out.iter().all(|d| d.sojourn.is_zero()));
+}
+
+#[test]
+fn a_shaper_passes_its_burst_at_the_rate_of_the_link_and_then_its_own() {
+    for framing in [0, 38] {
+        let p = LinkParams {
+            shaper: Some("token_bucket:rate=8 Mbit/s,burst=15380".parse().unwrap()),
+            framing: link::Framing {
+                overhead: Bytes::new(framing),
+                ..link::Framing::NONE
+            },
+            ..params(fixed(80_000_000))
+        };
+        let (out, ..) = burst(&p, 1_000, 1538 - framing);
+        // Frames of 1538 bytes take 153.8 us at the rate of the link; the bucket has ten of them, and one more each 1538 us.
+        for (k, d) in out.iter().enumerate() {
+            let free = (k as u64 + 1) * 153_800;
+            let tokens = (k as u64 + 1).saturating_sub(10) * 1_538_000 + 153_800;
+            assert_eq!(d.at, Time::from_nanos(free.max(tokens)), "{k}");
+        }
+    }
 }
 
 #[test]

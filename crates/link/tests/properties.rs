@@ -219,6 +219,10 @@ fn impairments() -> impl Strategy<Value = DirectionSpec> {
         "jitter = \"normal:sd=2 ms,overtake=true\"\nloss = \"random:probability=0.1\"",
         "loss = \"gilbert_elliott:p=0.1,r=0.3\"\nduplicate = 0.2",
         "reorder = \"late:probability=0.3,delay=3 ms\"\nduplicate = 0.2\njitter = \"uniform\"",
+        "framing = \"pppoe-llcsnap\"\ndrift = \"walk:sd=2 ms,step=5 ms\"",
+        "policer = \"token_bucket:rate=3 Mbit/s,burst=3000\"\njitter = \"weibull:shape=0.5\"",
+        "shaper = \"token_bucket:rate=3 Mbit/s,burst=3000\"\ndrift = \"wave:height=5 ms,period=20 ms\"\nloss = \"random\"",
+        "shaper = \"token_bucket:rate=1 Mbit/s,burst=9000\"\nframing = \"ethernet\"\nsleep = \"radio:idle=5ms,wake=3ms\"",
     ];
     (prop::sample::select(rates.to_vec()), prop::sample::select(extras.to_vec())).prop_map(|(rate, extra)| {
         let toml = format!("name = \"x\"\ntitle = \"x\"\n[up]\ndelay = \"9 ms\"\nrate = {rate}\n{extra}\n[down]\nrate = \"1 Gbit/s\"");

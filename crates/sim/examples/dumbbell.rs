@@ -10,16 +10,11 @@ use sim::network::{Blind, Network};
 use sim::tcp::Settings;
 
 fn line(rate: u64, delay_ms: u64, packets: u64) -> LinkParams {
-    LinkParams {
-        rate: Rate::fixed(BitsPerSec::from_mbps(rate)).expect("above zero"),
-        delay: Duration::from_millis(delay_ms),
-        jitter: None,
-        loss: None,
-        reorder: None,
-        sleep: None,
-        duplicate: 0.0,
-        queue: format!("fifo:packets={packets}").parse().expect("fifo"),
-    }
+    LinkParams::plain(
+        Rate::fixed(BitsPerSec::from_mbps(rate)).expect("above zero"),
+        Duration::from_millis(delay_ms),
+        format!("fifo:packets={packets}").parse().expect("fifo"),
+    )
 }
 
 fn main() {

@@ -394,6 +394,7 @@ fn dropped(why: Reason) -> &'static str {
         Reason::EarlyDrop => "dropped by the queue before it was full",
         Reason::FlowEvicted => "dropped by the queue to make room for another flow",
         Reason::LineLoss => "lost on the line",
+        Reason::Policed => "dropped by the policer in front of the queue",
     }
 }
 

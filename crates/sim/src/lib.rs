@@ -10,6 +10,7 @@
 mod absurd;
 pub mod agenda;
 pub mod batch;
+pub mod bufferbloat;
 pub mod calendar;
 pub mod capture;
 pub mod craft;

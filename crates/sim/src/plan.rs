@@ -59,6 +59,9 @@ fn reverse_of(link: &DirectionSpec) -> DirectionSpec {
         queue: "fifo:packets=1000000"
             .parse()
             .expect("fifo is in the table"),
+        policer: None,
+        shaper: None,
+        drift: None,
         jitter: None,
         loss: None,
         reorder: None,
@@ -78,6 +81,7 @@ pub(crate) fn graph_of(scenario: &Scenario) -> Result<Graph, ScenarioError> {
     let access = scenario.access.clone().unwrap_or_else(|| DirectionSpec {
         delay: Duration::ZERO,
         rate: link::RateSpec::Fixed(faster),
+        framing: None,
         ..reverse_of(&scenario.link)
     });
     let mut graph = Graph::build(
@@ -325,10 +329,14 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         if edge.watched {
             network.watch(link);
             let mean = params.rate.mean_between(scenario.warmup, scenario.duration);
+            let shaped = params.shaper.as_ref().map(|s| s.words().rate("rate"));
+            let mean = shaped.map_or(mean, |rate| rate.min(mean));
             // Nothing is divided by the zero of an outage that lasts.
             let mean = mean.max(BitsPerSec::new(1));
             watched.push((link, edge.name.clone(), mean));
-            if !matches!(params.rate, link::rate::Rate::Fixed(_)) {
+            // There the time that a backlog needs does not follow from its bytes and the rate.
+            let plain = params.framing == link::Framing::NONE && params.shaper.is_none();
+            if !plain || !matches!(params.rate, link::rate::Rate::Fixed(_)) {
                 varying.push(link);
             }
         }

@@ -11,7 +11,6 @@ use crate::source::{Done, SIZES, Seen, Watched};
 use crate::summary::Summary;
 use base::record::{self, Direction, Row, Status};
 use base::{BitsPerSec, Duration, Ecn, Packet, Time};
-use link::qdisc::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -178,6 +177,7 @@ impl Stats {
 #[derive(Clone, Default)]
 struct Mark {
     delivered: Vec<u64>,
+    wire: Vec<u64>,
     offered: Vec<u64>,
     drops: Vec<u64>,
     marks: Vec<u64>,
@@ -337,8 +337,8 @@ impl<'a> Runner<'a> {
             let s = network.link_stats(*link);
             mark.delivered.push(s.delivered.bytes.bits());
             mark.offered.push(s.offered.packets);
-            let line = s.dropped_for(Reason::LineLoss).packets;
-            mark.drops.push(s.dropped_total().packets - line);
+            mark.wire.push(s.delivered_wire.bits());
+            mark.drops.push(s.dropped_by_queue());
             mark.marks.push(s.marked.packets);
         }
         for flow in &self.plan.flows {
@@ -485,12 +485,13 @@ impl<'a> Runner<'a> {
             .map(|(i, (link, name, rate))| {
                 let sojourn_ms = network.sojourn(*link).map(Stats::of_ns).unwrap_or_default();
                 let delivered_bps = per_s((now.delivered[i] - mark.delivered[i]) as f64);
+                let wire_bps = per_s((now.wire[i] - mark.wire[i]) as f64);
                 let drops = now.drops[i] - mark.drops[i];
                 LinkOutcome {
                     name: name.clone(),
                     rate_bps: rate.get(),
                     delivered_bps,
-                    utilisation: delivered_bps / BitsPerSec::get(*rate) as f64,
+                    utilisation: wire_bps / BitsPerSec::get(*rate) as f64,
                     queue_ms: match self.plan.varying.contains(link) {
                         true => sojourn_ms,
                         false => Stats::of_ns(network.backlog(*link).unwrap_or(&self.backlog[i])),

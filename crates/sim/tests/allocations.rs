@@ -36,16 +36,11 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 fn line(rate: u64, delay_ms: u64, queue: &str) -> LinkParams {
-    LinkParams {
-        rate: Rate::fixed(BitsPerSec::from_mbps(rate)).expect("above zero"),
-        delay: Duration::from_millis(delay_ms),
-        jitter: None,
-        loss: None,
-        reorder: None,
-        duplicate: 0.0,
-        sleep: None,
-        queue: queue.parse().expect("a discipline"),
-    }
+    LinkParams::plain(
+        Rate::fixed(BitsPerSec::from_mbps(rate)).expect("above zero"),
+        Duration::from_millis(delay_ms),
+        queue.parse().expect("a discipline"),
+    )
 }
 
 /// Ten flows over a queue whose losses they repair.

@@ -68,15 +68,12 @@ fn history(seed: u64, look: Look) -> History {
                 _ => "fifo".to_string(),
             };
             // Few different rates and delays, so that many things happen at the same instant.
+            let rate = Rate::fixed(BitsPerSec::from_kbps(800 << draw(5))).unwrap();
+            let delay = Duration::from_millis(draw(4) * 5);
             let params = LinkParams {
-                rate: Rate::fixed(BitsPerSec::from_kbps(800 << draw(5))).unwrap(),
-                delay: Duration::from_millis(draw(4) * 5),
-                jitter: None,
                 loss: (draw(12) == 0).then(|| "random:probability=0.02".parse().unwrap()),
-                reorder: None,
-                sleep: None,
                 duplicate: if draw(12) == 0 { 0.02 } else { 0.0 },
-                queue: queue.parse().unwrap(),
+                ..LinkParams::plain(rate, delay, queue.parse().unwrap())
             };
             plain.push(Express::<u32>::of(&params).is_some());
             let name = format!("link/{i}");

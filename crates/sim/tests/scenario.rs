@@ -320,3 +320,42 @@ ecn = "{ecn}"
     let mixed = MIXED.replacen("[[flow]]\nkind = \"bulk\"", tcp, 1);
     assert!(scenario(&mixed).unwrap_err().contains("tcp.ecn = true"));
 }
+
+/// One bulk transfer over a link whose rate counts frames, 1500 bytes of IP each: delivered rate and use of the link.
+fn framed(key: &str) -> (f64, f64) {
+    let text = format!(
+        "duration = \"30 s\"\nwarmup = \"5 s\"\n[link]\nrate = \"8 Mbit/s\"\ndelay = \"10 ms\"\n\
+         queue = \"fifo:bytes=60000\"\n{key}\n[[flow]]\nkind = \"bulk\"\n"
+    );
+    let outcome = run(&scenario(&text).unwrap(), 1, None, &mut |_| true).unwrap();
+    (outcome.links[0].delivered_bps, outcome.links[0].utilisation)
+}
+
+#[test]
+fn a_transfer_gets_what_the_layers_below_ip_leave() {
+    for (framing, wire) in [
+        ("pppoe-llcsnap", 33.0 * 53.0),
+        ("pppoa-vcmux", 32.0 * 53.0),
+        ("ethernet", 1538.0),
+        ("pppoe-ptm", 1554.0),
+        ("docsis", 1518.0),
+    ] {
+        let (delivered, used) = framed(&format!("framing = \"{framing}\""));
+        let theory = 8e6 * 1500.0 / wire;
+        assert!(
+            (delivered / theory - 1.0).abs() < 0.003,
+            "{framing}: {delivered} for {theory}"
+        );
+        assert!((used - 1.0).abs() < 0.003, "{framing}: {used}");
+    }
+}
+
+#[test]
+fn buckets_hold_a_transfer_to_their_rate() {
+    let (delivered, used) = framed("shaper = \"token_bucket:rate=3 Mbit/s,burst=30 kB\"");
+    assert!((delivered / 3e6 - 1.0).abs() < 0.003, "{delivered}");
+    assert!((used - 1.0).abs() < 0.003, "{used}");
+    // A policer drops instead of queueing, so that TCP stays below its rate.
+    let (delivered, _) = framed("policer = \"token_bucket:rate=3 Mbit/s,burst=30 kB\"");
+    assert!((1.5e6..3.01e6).contains(&delivered), "{delivered}");
+}

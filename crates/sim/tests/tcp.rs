@@ -15,16 +15,11 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 fn line(rate: u64, delay: Duration, queue: &str) -> LinkParams {
-    LinkParams {
-        rate: Rate::fixed(BitsPerSec::new(rate)).unwrap(),
+    LinkParams::plain(
+        Rate::fixed(BitsPerSec::new(rate)).unwrap(),
         delay,
-        jitter: None,
-        loss: None,
-        reorder: None,
-        sleep: None,
-        duplicate: 0.0,
-        queue: queue.parse().unwrap(),
-    }
+        queue.parse().unwrap(),
+    )
 }
 
 fn settings(controller: &str) -> Settings {

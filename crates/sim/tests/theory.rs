@@ -8,16 +8,11 @@ use sim::network::{Blind, Network};
 use sim::source::{Law, Pattern, Source};
 
 fn line(rate: u64, delay: Duration, queue: &str) -> LinkParams {
-    LinkParams {
-        rate: Rate::fixed(BitsPerSec::new(rate)).unwrap(),
+    LinkParams::plain(
+        Rate::fixed(BitsPerSec::new(rate)).unwrap(),
         delay,
-        jitter: None,
-        loss: None,
-        reorder: None,
-        sleep: None,
-        duplicate: 0.0,
-        queue: queue.parse().unwrap(),
-    }
+        queue.parse().unwrap(),
+    )
 }
 
 /// Mean waiting time in a queue with Poisson arrivals at that load, with a 99 % confidence interval over

@@ -15,7 +15,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum What {
-    /// Emulated lines for `test --link` and `emulate`
+    /// Emulated links for `test --link` and `emulate`, and the keys of a link file
     Links,
     /// Queue disciplines and their parameters for `--set up.queue=…`
     #[value(alias = "qdiscs")]
@@ -39,6 +39,23 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                     preset.name,
                     link::LinkSpec::named(preset.name)?.title
                 )?;
+            }
+            writeln!(text, "\nKeys of each direction in a link file:")?;
+            for (key, meaning) in link::DIRECTION_KEYS {
+                writeln!(text, "    {key:16} {meaning}")?;
+            }
+            for laws in link::laws() {
+                writeln!(text, "\nValues of {}:", laws.key)?;
+                let mut before: Vec<&str> = Vec::new();
+                for entry in laws.entries {
+                    let keys: Vec<&str> = entry.parameters.iter().map(|p| p.name).collect();
+                    if keys == before {
+                        writeln!(text, "{}: {}", entry.name, entry.summary)?;
+                    } else {
+                        describe(&mut text, entry)?;
+                    }
+                    before = keys;
+                }
             }
         }
         What::Disciplines => {

@@ -34,15 +34,18 @@ pub enum Reason {
     FlowEvicted,
     /// Lost on the line, after it left the queue.
     LineLoss,
+    /// Above the rate of a policer, in front of the queue.
+    Policed,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 5] = [
+    pub const ALL: [Reason; 6] = [
         Reason::Overlimit,
         Reason::TargetExceeded,
         Reason::EarlyDrop,
         Reason::FlowEvicted,
         Reason::LineLoss,
+        Reason::Policed,
     ];
 
     pub const fn word(self) -> &'static str {
@@ -52,6 +55,7 @@ impl Reason {
             Reason::EarlyDrop => "early_drop",
             Reason::FlowEvicted => "flow_evicted",
             Reason::LineLoss => "line_loss",
+            Reason::Policed => "policed",
         }
     }
 }

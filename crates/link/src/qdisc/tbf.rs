@@ -14,7 +14,8 @@
 
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason};
-use base::{BitsPerSec, Bytes, Duration, Packet, Time};
+use crate::bucket::Bucket;
+use base::{BitsPerSec, Bytes, Packet, Time};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
@@ -33,53 +34,6 @@ impl Default for Params {
             burst: Bytes::new(3028),
             limit: 1000,
         }
-    }
-}
-
-/// The bucket, as it was at one instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    rate: i128,
-    size: i128,
-    tokens: i128,
-    at: Time,
-}
-
-/// Tokens of these bytes.
-fn worth(bytes: Bytes) -> i128 {
-    i128::from(bytes.get()) * 8 * 1_000_000_000
-}
-
-impl Bucket {
-    fn new(params: &Params) -> Bucket {
-        let size = worth(params.burst);
-        Bucket {
-            rate: i128::from(params.rate.get()),
-            size,
-            tokens: size,
-            at: Time::ZERO,
-        }
-    }
-
-    /// When a packet of `len` may leave, not before the bucket's instant.
-    fn ready(&self, len: Bytes) -> Time {
-        let missing = worth(len).min(self.size) - self.tokens;
-        if missing <= 0 {
-            return self.at;
-        }
-        let ns = (missing + self.rate - 1) / self.rate;
-        self.at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
-    }
-
-    /// A packet of `len` leaves.
-    fn spend(&mut self, len: Bytes) {
-        self.tokens -= worth(len);
-    }
-
-    fn fill(&mut self, now: Time) {
-        let gained = i128::from(now.saturating_since(self.at).as_nanos()) * self.rate;
-        self.tokens = (self.tokens + gained).min(self.size);
-        self.at = self.at.max(now);
     }
 }
 
@@ -107,7 +61,7 @@ impl Tbf {
             params,
             state: State {
                 queue: Store::default(),
-                bucket: Bucket::new(&params),
+                bucket: Bucket::new(params.rate, params.burst),
             },
             stats: Stats::default(),
         }

@@ -145,6 +145,8 @@ pub struct Sender {
     cwr: bool,
     /// What is left of a burst that has begun.
     burst_left: u64,
+    /// Most that the receiver lets be outstanding now.
+    window: u64,
     ecn_use: EcnUse,
     ce_bytes: u64,
     stats: SenderStats,
@@ -193,6 +195,7 @@ impl Sender {
             syn_sent: None,
             cwr: false,
             burst_left: 0,
+            window: settings.receive_window.get(),
             ce_bytes: 0,
             stats: SenderStats::default(),
             settings,
@@ -218,6 +221,19 @@ impl Sender {
     /// The application takes back what has not been sent yet.
     pub fn withdraw(&mut self) {
         self.written = self.next;
+    }
+    /// The receiver lets this much be outstanding from now on; [`Settings::receive_window`] until then.
+    pub fn set_window(&mut self, window: Bytes) {
+        self.window = window.get();
+    }
+    /// True if there is data to send and room for it in the congestion window, and the receiver's window alone forbids it.
+    pub fn held_by_receiver(&self) -> bool {
+        let len = self.settings.mss.get().min(self.written - self.next);
+        self.state == State::Established
+            && len > 0
+            && self.board.lost() == 0
+            && self.next + len - self.una > self.window
+            && self.inflight() + len <= self.limit
     }
     pub fn written(&self) -> u64 {
         self.written
@@ -724,8 +740,7 @@ impl Sender {
         }
         let mss = self.settings.mss.get();
         let len = mss.min(self.written - self.next);
-        let window = self.settings.receive_window.get();
-        if self.next + len - self.una > window {
+        if self.next + len - self.una > self.window {
             return None;
         }
         if self.burst_left == 0 {
@@ -749,7 +764,7 @@ impl Sender {
         self.stats.tail_probes += 1;
         let mss = self.settings.mss.get();
         let len = mss.min(self.written - self.next);
-        let allowed = self.next + len - self.una <= self.settings.receive_window.get();
+        let allowed = self.next + len - self.una <= self.window;
         let segment = if len > 0 && allowed {
             let segment = self.send_new(now, len);
             self.probe_out = Some((segment.end(), false));

@@ -1,0 +1,47 @@
+//! `tailback test` over freshly drawn random links, judged against the truth.
+//!
+//! `cargo run --release --package tailback-cli --example draws -- --seed 1 --virtual 400`
+
+mod chance;
+mod family;
+mod judge;
+mod page;
+mod truth;
+mod virtual_time;
+
+use clap::Parser;
+use family::Kind;
+
+#[derive(Parser)]
+#[command(about = "Run the test over random links whose truth is known, and judge each figure")]
+struct Args {
+    /// Seed of the draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Links in virtual time
+    #[arg(long = "virtual", default_value_t = 0)]
+    in_virtual_time: u64,
+    /// Run this one link of the seed alone, and print its answer
+    #[arg(long)]
+    only: Option<u64>,
+    /// Write the page here
+    #[arg(long)]
+    page: Option<std::path::PathBuf>,
+    /// Threads
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    if let Some(number) = args.only {
+        return virtual_time::one(&family::draw(args.seed, number, Kind::Virtual));
+    }
+    let results = virtual_time::many(args.seed, args.in_virtual_time, args.threads)?;
+    let report = page::Report::of(args.seed, &results);
+    print!("{}", report.text());
+    if let Some(path) = &args.page {
+        std::fs::write(path, report.page())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Totals, the list of wrong figures, and the page of the book.
+
+use crate::judge::{FIGURES, Judged, Verdict};
+use crate::virtual_time::Result;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    pub right: u64,
+    pub cannot_tell: u64,
+    pub wrong: u64,
+    pub covered: u64,
+    pub intervals: u64,
+}
+
+impl Count {
+    fn add(&mut self, j: &Judged) {
+        match j.verdict {
+            Verdict::Right => self.right += 1,
+            Verdict::CannotTell => self.cannot_tell += 1,
+            Verdict::Wrong => self.wrong += 1,
+        }
+        if let Some(covered) = j.covered {
+            self.intervals += 1;
+            self.covered += u64::from(covered);
+        }
+    }
+    fn all(&self) -> u64 {
+        self.right + self.cannot_tell + self.wrong
+    }
+    fn percent(&self, n: u64) -> f64 {
+        100.0 * n as f64 / self.all().max(1) as f64
+    }
+    fn row(&self, name: &str) -> String {
+        let coverage = match self.intervals {
+            0 => "".into(),
+            n => format!("{:.1} % of {n}", 100.0 * self.covered as f64 / n as f64),
+        };
+        format!(
+            "| {name} | {} | {:.1} % | {:.1} % | {:.1} % | {coverage} |\n",
+            self.all(),
+            self.percent(self.right),
+            self.percent(self.cannot_tell),
+            self.percent(self.wrong)
+        )
+    }
+}
+
+pub struct Report<'a> {
+    seed: u64,
+    results: &'a [Result],
+}
+
+const HEAD: &str = "| | judged | right | cannot tell | wrong | 95 % intervals that hold the truth |\n|---|---|---|---|---|---|\n";
+
+impl<'a> Report<'a> {
+    pub fn of(seed: u64, results: &'a [Result]) -> Report<'a> {
+        Report { seed, results }
+    }
+
+    fn judged(&self) -> impl Iterator<Item = (&'a Result, &'a Judged)> {
+        self.results
+            .iter()
+            .flat_map(|r| r.judged.iter().map(move |j| (r, j)))
+    }
+
+    pub fn total(&self) -> Count {
+        let mut all = Count::default();
+        self.judged().for_each(|(_, j)| all.add(j));
+        all
+    }
+
+    fn by_figure(&self) -> String {
+        let mut text = HEAD.to_string();
+        for figure in FIGURES {
+            let mut count = Count::default();
+            let of = self.judged().filter(|(_, j)| j.figure == *figure);
+            of.for_each(|(_, j)| count.add(j));
+            text += &count.row(figure);
+        }
+        text + &self.total().row("all")
+    }
+
+    fn by_family(&self) -> String {
+        let mut families: BTreeMap<&str, (u64, Count)> = BTreeMap::new();
+        for r in self.results {
+            let entry = families.entry(r.family.name()).or_default();
+            entry.0 += 1;
+            r.judged.iter().for_each(|j| entry.1.add(j));
+        }
+        let rows = families
+            .iter()
+            .map(|(name, (links, count))| count.row(&format!("{name} ({links} links)")));
+        HEAD.to_string() + &rows.collect::<String>()
+    }
+
+    fn wrong(&self) -> String {
+        let mut text = String::new();
+        for r in self.results {
+            let wrong: Vec<_> = (r.judged.iter())
+                .filter(|j| j.verdict == Verdict::Wrong)
+                .collect();
+            if wrong.is_empty() {
+                continue;
+            }
+            let _ = writeln!(
+                text,
+                "draw {} ({}), `draws --seed {} --only {}`: {}",
+                r.number,
+                r.family.name(),
+                self.seed,
+                r.number,
+                r.link
+            );
+            for j in wrong {
+                let direction = j.direction.map_or("", |d| d.word());
+                let _ = writeln!(
+                    text,
+                    "    {} {direction}: said {}; truth {}",
+                    j.figure, j.said, j.truth
+                );
+            }
+        }
+        text
+    }
+
+    fn times(&self) -> String {
+        let took: f64 = self.results.iter().map(|r| r.took_s).sum();
+        let slowest = self.results.iter().map(|r| r.took_s).fold(0.0, f64::max);
+        let lasted: f64 = self.results.iter().map(|r| r.lasted_s).sum();
+        format!(
+            "{} links, {:.0} s of tests in {took:.0} s of processor time, the slowest {slowest:.1} s\n",
+            self.results.len(),
+            lasted
+        )
+    }
+
+    pub fn text(&self) -> String {
+        format!(
+            "seed {}\n{}\n{}\n{}\n{}",
+            self.seed,
+            self.times(),
+            self.by_figure(),
+            self.by_family(),
+            self.wrong()
+        )
+    }
+
+    pub fn page(&self) -> String {
+        self.text()
+    }
+}

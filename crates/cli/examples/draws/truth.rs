@@ -1,0 +1,234 @@
+//! What is so about a drawn link: from its description, and from what the link itself saw during the test.
+
+use crate::family::Draw;
+use base::record::Direction;
+use link::DirectionSpec;
+use link::qdisc::Reason;
+use link::rate::Rate;
+use sim::bufferbloat::{Seen, Who};
+
+/// Kinds of discipline that an answer tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    DropTail,
+    Aqm,
+    FairAqm,
+}
+
+/// One direction as the link saw it in the phase that loaded it alone.
+#[derive(Clone, Debug, Default)]
+pub struct Saw {
+    /// 95 % point of the probes' time in the queue, and of all that they waited for beyond the link's base; ms.
+    pub probe_p95_ms: Option<(f64, f64)>,
+    /// Longest time in the queue.
+    pub most_ms: f64,
+    pub median_load_ms: f64,
+    /// Bytes that came out in the phase.
+    pub delivered_bytes: f64,
+    /// Begin and end of the phase, and the end of its warm-up; s since the start.
+    pub from_s: f64,
+    pub warm_s: f64,
+    pub to_s: f64,
+    /// Packets dropped because the queue was full, and by a law before that.
+    pub dropped_full: u64,
+    pub dropped_by_law: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct DirectionTruth {
+    pub direction: Direction,
+    /// Rate of whole IP packets in the phase, its lowest and its highest.
+    pub rate: f64,
+    pub rate_low: f64,
+    pub rate_high: f64,
+    pub class: Class,
+    /// What the queue holds of full packets; none for a law that drops before.
+    pub queue_bytes: Option<f64>,
+    /// What it can hold at all, of packets of any size.
+    pub limit_bytes: f64,
+    pub saw: Saw,
+}
+
+impl DirectionTruth {
+    /// One full packet's time, ms.
+    pub fn packet_ms(&self) -> f64 {
+        1500.0 * 8e3 / self.rate
+    }
+    pub fn varies(&self) -> bool {
+        self.rate_high > self.rate_low * 1.001
+    }
+    pub fn queue_ms(&self) -> Option<f64> {
+        self.queue_bytes.map(|b| b * 8e3 / self.rate)
+    }
+    /// True if the load filled the link, or met the queue's end.
+    pub fn filled(&self) -> bool {
+        let span = (self.saw.to_s - self.saw.from_s).max(1e-3);
+        let used = self.saw.delivered_bytes * 8.0 / span / self.rate;
+        used >= 0.9 || self.saw.dropped_full + self.saw.dropped_by_law >= 3
+    }
+}
+
+pub struct Truth {
+    /// Smallest round trip of a probe, and the largest that its base may have been; ms.
+    pub base_ms: (f64, f64),
+    pub up: DirectionTruth,
+    pub down: DirectionTruth,
+    /// True if somebody else used the link, and as the measuring host's interface could see.
+    pub cross: bool,
+    pub cross_here: bool,
+}
+
+pub fn truth(draw: &Draw, seen: &Seen) -> Truth {
+    let up = direction(draw, Direction::Up, seen);
+    let down = direction(draw, Direction::Down, seen);
+    let propagation = draw.link.propagation_rtt().as_millis_f64();
+    let serialization = |d: &DirectionTruth, rate: f64| {
+        // A token bucket passes a small packet at the line's rate.
+        let line = match d.direction {
+            Direction::Up => &draw.link.up,
+            Direction::Down => &draw.link.down,
+        };
+        let rate = match line.params().map(|p| p.rate) {
+            Ok(Rate::Fixed(r)) => r.get() as f64,
+            _ => rate,
+        };
+        sim::bufferbloat::probe_size().get() as f64 * 8e3 / rate
+    };
+    let least =
+        propagation + serialization(&up, up.rate_high) + serialization(&down, down.rate_high);
+    let observed = idle_minimum(seen).unwrap_or(least);
+    let slowest =
+        propagation + serialization(&up, up.rate_low) + serialization(&down, down.rate_low);
+    Truth {
+        base_ms: (least, slowest.max(observed)),
+        cross: !draw.cross.is_empty(),
+        cross_here: draw.cross.iter().any(|c| c.here),
+        up,
+        down,
+    }
+}
+
+/// Smallest passage of probes in the idle phase, both directions together; ms.
+fn idle_minimum(seen: &Seen) -> Option<f64> {
+    let idle = seen.phase("idle")?;
+    let least = |d| {
+        seen.waits(d, Who::Probe, idle.from_ns..idle.to_ns)
+            .map(|w| w.passage_ns)
+            .min()
+    };
+    Some((least(Direction::Up)? + least(Direction::Down)?) as f64 / 1e6)
+}
+
+fn direction(draw: &Draw, direction: Direction, seen: &Seen) -> DirectionTruth {
+    let spec = match direction {
+        Direction::Up => &draw.link.up,
+        Direction::Down => &draw.link.down,
+    };
+    let saw = saw(spec, direction, seen);
+    let (mean, low, high) = rates(spec, &saw);
+    let (class, limit_bytes) = class(spec);
+    DirectionTruth {
+        direction,
+        rate: mean,
+        rate_low: low,
+        rate_high: high,
+        class,
+        queue_bytes: (class == Class::DropTail).then_some((limit_bytes / 1500.0).floor() * 1500.0),
+        limit_bytes,
+        saw,
+    }
+}
+
+fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
+    let Some(phase) = seen.phase(direction.word()) else {
+        return Saw::default();
+    };
+    let d = direction as usize;
+    let steady = phase.warm_ns..phase.to_ns;
+    let sorted = |mut v: Vec<f64>| {
+        v.sort_by(f64::total_cmp);
+        v
+    };
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let at = |v: &[f64], p: f64| {
+        v.get(((v.len() as f64 - 1.0) * p).round().max(0.0) as usize)
+            .copied()
+    };
+    let of = |who| seen.waits(direction, who, steady.clone());
+    let base = spec.delay.as_millis_f64();
+    let probes = sorted(of(Who::Probe).map(|w| ms(w.sojourn_ns)).collect());
+    let beyond = sorted(of(Who::Probe).map(|w| ms(w.passage_ns) - base).collect());
+    let load = sorted(of(Who::Load).map(|w| ms(w.sojourn_ns)).collect());
+    let dropped =
+        |why: &[Reason]| -> u64 { why.iter().map(|w| phase.dropped[d][*w as usize]).sum() };
+    Saw {
+        probe_p95_ms: at(&probes, 0.95).zip(at(&beyond, 0.95)),
+        most_ms: load
+            .last()
+            .copied()
+            .unwrap_or(0.0)
+            .max(probes.last().copied().unwrap_or(0.0)),
+        median_load_ms: at(&load, 0.5).unwrap_or(0.0),
+        delivered_bytes: phase.delivered_bytes[d] as f64,
+        from_s: phase.from_ns as f64 / 1e9,
+        warm_s: phase.warm_ns as f64 / 1e9,
+        to_s: phase.to_ns as f64 / 1e9,
+        dropped_full: dropped(&[Reason::Overlimit, Reason::FlowEvicted]),
+        dropped_by_law: dropped(&[Reason::TargetExceeded, Reason::EarlyDrop]),
+    }
+}
+
+/// Mean in the phase, lowest and highest.
+fn rates(spec: &DirectionSpec, saw: &Saw) -> (f64, f64, f64) {
+    let Ok(params) = spec.params() else {
+        return (0.0, 0.0, 0.0);
+    };
+    let own = token_rate(spec);
+    let cap = |r: f64| own.map_or(r, |t| r.min(t));
+    let span = |s: f64| base::Duration::from_secs_f64(s.max(0.0));
+    let mean =
+        |from: f64, to: f64| cap(params.rate.mean_between(span(from), span(to)).get() as f64);
+    let whole = mean(saw.warm_s, saw.to_s);
+    if matches!(params.rate, Rate::Fixed(_)) {
+        return (whole, whole, whole);
+    }
+    let each = 0.5;
+    let parts = ((saw.to_s - saw.from_s) / each).floor().max(1.0) as usize;
+    let values = (0..parts).map(|i| {
+        let from = saw.from_s + i as f64 * each;
+        mean(from, from + each)
+    });
+    let (low, high) = values.fold((whole, whole), |(l, h), v| (l.min(v), h.max(v)));
+    (whole, low, high)
+}
+
+fn token_rate(spec: &DirectionSpec) -> Option<f64> {
+    (spec.queue.name() == "tbf").then(|| spec.queue.words().rate("rate").get() as f64)
+}
+
+/// The kind of a queue that unmarked packets of several flows meet, and how many bytes of full packets it holds.
+fn class(spec: &DirectionSpec) -> (Class, f64) {
+    let name = spec.queue.name();
+    let limits = spec.queue.limits();
+    let bytes = limits.bytes.map(|b| b.get() as f64);
+    let packets = limits.packets.map(|p| p as f64 * 1500.0);
+    let limit = match (bytes, packets) {
+        (Some(b), Some(p)) => b.min(p),
+        (b, p) => b.or(p).unwrap_or(f64::INFINITY),
+    };
+    // The classes of prio and drr are told apart by DSCP, which nobody here sets: all wait in the rest.
+    let rest = |w: &base::words::Words| match w.choice("rest") {
+        "fifo" => Class::DropTail,
+        "fq_codel" => Class::FairAqm,
+        _ => Class::Aqm,
+    };
+    match name {
+        "fifo" | "tbf" => (Class::DropTail, limit),
+        "fq_codel" | "fq_pie" | "cake" => (Class::FairAqm, limit),
+        "prio" | "drr" => {
+            let words = spec.queue.words();
+            (rest(words), words.count("limit") as f64 * 1500.0)
+        }
+        _ => (Class::Aqm, limit),
+    }
+}

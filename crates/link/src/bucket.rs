@@ -1,0 +1,131 @@
+//! Token buckets at a link: a policer in front of the queue, and a shaper at the transmitter.
+//!
+//! **Source**: RFC 2697, "A Single Rate Three Color Marker" (Heinanen, Guerin, 1999), section 3, for the bucket; RFC 2475,
+//! "An Architecture for Differentiated Services" (1998), sections 2.3.3.3 (shapers delay) and 2.3.3.4 (droppers drop).
+//!
+//! **Deviations**: a packet larger than a shaper's bucket leaves when the bucket is full and owes the rest, instead of
+//! never. A policer whose bucket is smaller than a packet is refused when the link is described.
+//!
+//! **Units**: tokens in billionths of a bit, so that rate times nanoseconds is exact. A policer counts IP packets; a
+//! shaper counts what the transmitter sends, framing included.
+
+use crate::words::{Entry, Parameter, Unit, worded};
+use base::{BitsPerSec, Bytes, Duration, Time};
+
+const RATE: Parameter = Parameter {
+    name: "rate",
+    unit: Unit::Rate,
+    default: Some("10 Mbit/s"),
+    min: "1 bit/s",
+    max: "100000 Gbit/s",
+    section: "none: there is no usual one",
+    doc: "rate at which the bucket fills",
+};
+
+const BURST: Parameter = Parameter {
+    name: "burst",
+    unit: Unit::Bytes,
+    default: Some("15000 B"),
+    min: "1 B",
+    max: "1 GB",
+    section: "none: there is no usual one",
+    doc: "size of the bucket, which is full at the start",
+};
+
+pub const POLICERS: &[Entry] = &[Entry {
+    name: "token_bucket",
+    summary: "packets that find too few tokens are dropped before the queue; nothing waits",
+    sources: &["RFC 2697, A Single Rate Three Color Marker, section 3"],
+    parameters: &[RATE, BURST],
+}];
+
+pub const SHAPERS: &[Entry] = &[Entry {
+    name: "token_bucket",
+    summary: "bursts leave at the link's rate, the rest at the bucket's; packets wait in the queue",
+    sources: &["RFC 2697, A Single Rate Three Color Marker, section 3"],
+    parameters: &[RATE, BURST],
+}];
+
+worded! {
+    /// Policer in front of the queue, written as `token_bucket:rate=20 Mbit/s,burst=50 kB`.
+    PolicerSpec, "policer", POLICERS.iter()
+}
+worded! {
+    /// Shaper at the transmitter, written as `token_bucket:rate=20 Mbit/s,burst=1 MB`.
+    ShaperSpec, "shaper", SHAPERS.iter()
+}
+
+/// A bucket, as it was at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    rate: i128,
+    size: i128,
+    tokens: i128,
+    at: Time,
+}
+
+/// Tokens of these bytes.
+fn worth(bytes: Bytes) -> i128 {
+    i128::from(bytes.get()) * 8 * 1_000_000_000
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(crate) fn new(rate: BitsPerSec, size: Bytes) -> Bucket {
+        Bucket {
+            rate: i128::from(rate.get()),
+            size: worth(size),
+            tokens: worth(size),
+            at: Time::ZERO,
+        }
+    }
+
+    pub(crate) fn of_policer(spec: &PolicerSpec) -> Bucket {
+        Bucket::new(spec.words().rate("rate"), spec.words().bytes("burst"))
+    }
+
+    pub(crate) fn of_shaper(spec: &ShaperSpec) -> Bucket {
+        Bucket::new(spec.words().rate("rate"), spec.words().bytes("burst"))
+    }
+
+    /// The time at which a packet of `len` may leave, not before the bucket's instant.
+    pub(crate) fn ready(&self, len: Bytes) -> Time {
+        let missing = worth(len).min(self.size) - self.tokens;
+        if missing <= 0 {
+            return self.at;
+        }
+        let ns = (missing + self.rate - 1) / self.rate;
+        self.at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// A packet of `len` leaves.
+    pub(crate) fn spend(&mut self, len: Bytes) {
+        self.tokens -= worth(len);
+    }
+
+    /// Brings the bucket to `now`.
+    pub(crate) fn fill(&mut self, now: Time) {
+        let gained = i128::from(now.saturating_since(self.at).as_nanos()) * self.rate;
+        self.tokens = (self.tokens + gained).min(self.size);
+        self.at = self.at.max(now);
+    }
+
+    /// True if a packet of `len` that arrives now conforms; then its tokens are spent.
+    pub(crate) fn admits(&mut self, now: Time, len: Bytes) -> bool {
+        self.fill(now);
+        let admits = self.tokens >= worth(len);
+        if admits {
+            self.spend(len);
+        }
+        admits
+    }
+
+    /// The time at which a packet of `len` that could leave at `at` leaves; its tokens are spent.
+    pub(crate) fn release(&mut self, at: Time, len: Bytes) -> Time {
+        self.fill(at);
+        let ready = self.ready(len).max(at);
+        self.fill(ready);
+        self.spend(len);
+        ready
+    }
+}

@@ -1,0 +1,247 @@
+//! Drift of the base delay: a delay that changes slowly and is the same for packets that pass at the same time, as after a
+//! change of route, with a satellite, or on a loaded path beyond the bottleneck. It is added to the propagation delay.
+
+use crate::impair::standard_normal;
+use crate::words::{Entry, Parameter, Unit, worded};
+use base::rng::{Rng, Streams};
+use base::{Duration, Time};
+
+const fn span(
+    name: &'static str,
+    default: &'static str,
+    min: &'static str,
+    doc: &'static str,
+) -> Parameter {
+    Parameter {
+        name,
+        unit: Unit::Duration,
+        default: Some(default),
+        min,
+        max: "24 h",
+        section: "none: there is no usual one",
+        doc,
+    }
+}
+
+pub const DRIFTS: &[Entry] = &[
+    Entry {
+        name: "ramp",
+        summary: "added delay that changes at an even pace from one value to another; at once where over is 0 s",
+        sources: &[],
+        parameters: &[
+            span("from", "0 s", "0", "added delay before the change"),
+            span("to", "20 ms", "0", "added delay after the change"),
+            span(
+                "start",
+                "0 s",
+                "0",
+                "start of the change, from the start of the run",
+            ),
+            span("over", "30 s", "0", "length of the change"),
+        ],
+    },
+    Entry {
+        name: "wave",
+        summary: "added delay that rises and falls as a sine, from 0 at the start of the run",
+        sources: &[],
+        parameters: &[
+            span("height", "20 ms", "0", "largest added delay"),
+            span(
+                "period",
+                "60 s",
+                "1 ms",
+                "time from one smallest delay to the next",
+            ),
+        ],
+    },
+    Entry {
+        name: "walk",
+        summary: "added delay that takes normally distributed steps up and down, reflected at 0 and most",
+        sources: &[],
+        parameters: &[
+            span("sd", "1 ms", "0", "standard deviation of a step"),
+            span(
+                "step",
+                "1 s",
+                "1 ms",
+                "time between steps; the delay changes evenly from one to the next",
+            ),
+            span("most", "50 ms", "0", "largest added delay"),
+        ],
+    },
+];
+
+worded! {
+    /// Drift of the base delay, written as `ramp:to=25ms,over=60s`.
+    DriftSpec, "drift", DRIFTS.iter()
+}
+
+/// Drift at work.
+#[derive(Clone, Debug)]
+pub(crate) enum Drift {
+    Ramp {
+        from: f64,
+        to: f64,
+        start: u64,
+        over: u64,
+    },
+    Wave {
+        height: f64,
+        period: u64,
+    },
+    Walk(Walk),
+}
+
+/// A random walk, known from one step to the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    sd: f64,
+    step: u64,
+    most: f64,
+    /// Number of the step that has begun last, and the delay at its beginning and end.
+    number: u64,
+    begin: f64,
+    end: f64,
+    rng: Rng,
+}
+
+impl Drift {
+    pub(crate) fn new(spec: &DriftSpec, streams: &Streams, name: &str) -> Drift {
+        let w = spec.words();
+        let ns = |key| w.duration(key).as_nanos();
+        match w.entry().name {
+            "ramp" => Drift::Ramp {
+                from: ns("from") as f64,
+                to: ns("to") as f64,
+                start: ns("start"),
+                over: ns("over"),
+            },
+            "wave" => Drift::Wave {
+                height: ns("height") as f64,
+                period: ns("period"),
+            },
+            _ => {
+                let mut walk = Walk {
+                    sd: ns("sd") as f64,
+                    step: ns("step"),
+                    most: ns("most") as f64,
+                    number: 0,
+                    begin: 0.0,
+                    end: 0.0,
+                    rng: streams.stream(&format!("link/{name}/drift")),
+                };
+                walk.end = walk.next();
+                Drift::Walk(walk)
+            }
+        }
+    }
+
+    /// Added delay at that time, which is not before one that was asked for.
+    pub(crate) fn at(&mut self, at: Time) -> Duration {
+        let at = at.as_nanos();
+        let ns = match self {
+            Drift::Ramp {
+                from,
+                to,
+                start,
+                over,
+            } => {
+                let gone = at.saturating_sub(*start);
+                let share = match *over {
+                    _ if at < *start => 0.0,
+                    over if gone >= over => 1.0,
+                    over => gone as f64 / over as f64,
+                };
+                *from + (*to - *from) * share
+            }
+            Drift::Wave { height, period } => {
+                let phase = (at % *period) as f64 / *period as f64;
+                *height * (1.0 - (std::f64::consts::TAU * phase).cos()) / 2.0
+            }
+            Drift::Walk(walk) => walk.at(at),
+        };
+        Duration::from_nanos(ns.round().max(0.0) as u64)
+    }
+}
+
+impl Walk {
+    /// Delay at the end of the step after the one that ends at `self.end`.
+    fn next(&mut self) -> f64 {
+        if self.most <= 0.0 {
+            return 0.0;
+        }
+        // Reflection at both ends: the unfolded walk repeats after twice the range.
+        let unfolded = self.end + self.sd * standard_normal(&mut self.rng);
+        let folded = unfolded.rem_euclid(2.0 * self.most);
+        folded.min(2.0 * self.most - folded)
+    }
+
+    fn at(&mut self, at: u64) -> f64 {
+        while self.number < at / self.step {
+            self.begin = self.end;
+            self.end = self.next();
+            self.number += 1;
+        }
+        let share = at.saturating_sub(self.number * self.step) as f64 / self.step as f64;
+        self.begin + (self.end - self.begin) * share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drift(text: &str, seed: u64) -> Drift {
+        Drift::new(&text.parse().unwrap(), &Streams::new(seed), "up")
+    }
+
+    #[test]
+    fn ramps_and_waves_are_those_drawn_by_hand() {
+        let ms = |text: &str, at_ms| {
+            drift(text, 1)
+                .at(Time::from_millis(at_ms))
+                .as_nanos()
+                .div_ceil(1000)
+        };
+        let ramp = "ramp:from=5ms,to=25ms,start=10s,over=20s";
+        assert_eq!(
+            [0, 9_999, 10_000, 15_000, 20_000, 30_000, 90_000].map(|t| ms(ramp, t)),
+            [5_000, 5_000, 5_000, 10_000, 15_000, 25_000, 25_000]
+        );
+        let falls = "ramp:from=20ms,to=0ms,start=1s,over=0s";
+        assert_eq!([999, 1_000].map(|t| ms(falls, t)), [20_000, 0]);
+        let wave = "wave:height=8ms,period=4s";
+        assert_eq!(
+            [0, 1_000, 2_000, 3_000, 4_000].map(|t| ms(wave, t)),
+            [0, 4_000, 8_000, 4_000, 0]
+        );
+    }
+
+    #[test]
+    fn a_walk_stays_within_its_range_and_spreads_over_all_of_it() {
+        for seed in 0..20 {
+            let mut walk = drift("walk:sd=5ms,step=100ms,most=30ms", seed);
+            let values: Vec<f64> = (0..200_000)
+                .map(|i| walk.at(Time::from_millis(10 * i)).as_nanos() as f64 / 1e6)
+                .collect();
+            assert!(values.iter().all(|v| (0.0..=30.0).contains(v)), "{seed}");
+            // A reflected walk is uniform in the long run: mean 15, from 20,000 steps that forget after about 15.
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            assert!((mean - 15.0).abs() < 2.0, "seed {seed}: {mean}");
+            let jump = values.windows(2).map(|w| (w[1] - w[0]).abs());
+            assert!(jump.fold(0.0, f64::max) < 3.5, "seed {seed}: it jumps");
+        }
+    }
+
+    #[test]
+    fn a_walk_is_the_same_however_often_it_is_asked() {
+        let text = "walk:sd=2ms,step=1s,most=40ms";
+        let (mut often, mut seldom) = (drift(text, 9), drift(text, 9));
+        for s in 0..1_000 {
+            let value = often.at(Time::from_millis(100 * s));
+            if s % 97 == 0 {
+                assert_eq!(value, seldom.at(Time::from_millis(100 * s)));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What the link itself saw: the truth that the recording does not have.
+
+use base::record::Direction;
+use link::LinkStats;
+use link::qdisc::Reason;
+
+/// Whose packet waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    Probe,
+    Load,
+}
+
+/// One packet that came out of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When it entered the queue, ns since the start.
+    pub t_ns: u64,
+    pub direction: Direction,
+    pub who: Who,
+    /// Its time in the queue.
+    pub sojourn_ns: u64,
+    /// Its time from the queue's entry to the link's far end.
+    pub passage_ns: u64,
+}
+
+/// One phase as the link saw it. Arrays are by direction: up, down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseSeen {
+    pub name: &'static str,
+    /// Begin, end of the warm-up and end; ns since the start.
+    pub from_ns: u64,
+    pub warm_ns: u64,
+    pub to_ns: u64,
+    /// Packets dropped in the whole phase, in the order of [`Reason::ALL`].
+    pub dropped: [[u64; Reason::ALL.len()]; 2],
+    /// Packets marked in the whole phase.
+    pub marked: [u64; 2],
+    /// Bytes delivered in the whole phase, and cross traffic among what was offered.
+    pub delivered_bytes: [u64; 2],
+    pub cross_bytes: [u64; 2],
+    /// Share of the busy time in which the receiver's window held a flow back; largest over the flows.
+    pub held_back: [f64; 2],
+}
+
+/// The whole test as the link saw it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    pub phases: Vec<PhaseSeen>,
+    /// Every probe, and a packet of the load every millisecond at most.
+    pub waits: Vec<Wait>,
+}
+
+impl Seen {
+    pub fn phase(&self, name: &str) -> Option<&PhaseSeen> {
+        self.phases.iter().find(|p| p.name == name)
+    }
+
+    /// Packets of `who` that entered the queue of `direction` within a stretch of time.
+    pub fn waits(
+        &self,
+        direction: Direction,
+        who: Who,
+        range: std::ops::Range<u64>,
+    ) -> impl Iterator<Item = &Wait> {
+        self.waits
+            .iter()
+            .filter(move |w| w.direction == direction && w.who == who && range.contains(&w.t_ns))
+    }
+}
+
+/// The counters of both directions at an instant.
+#[derive(Clone, Copy)]
+pub(super) struct Counters {
+    pub stats: [LinkStats; 2],
+    pub cross: [u64; 2],
+}
+
+impl Counters {
+    /// A phase that lasted between these two readings.
+    pub fn phase(before: &Counters, after: &Counters) -> PhaseSeen {
+        let each = |f: fn(&LinkStats) -> u64| {
+            [0, 1].map(|d: usize| f(&after.stats[d]) - f(&before.stats[d]))
+        };
+        PhaseSeen {
+            name: "",
+            from_ns: 0,
+            warm_ns: 0,
+            to_ns: 0,
+            dropped: [0, 1].map(|d: usize| {
+                Reason::ALL.map(|why| {
+                    after.stats[d].dropped_for(why).packets
+                        - before.stats[d].dropped_for(why).packets
+                })
+            }),
+            marked: each(|s| s.marked.packets),
+            delivered_bytes: each(|s| s.delivered.bytes.get()),
+            cross_bytes: [0, 1].map(|d: usize| after.cross[d] - before.cross[d]),
+            held_back: [0.0; 2],
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! The link, both hosts and the clock: everything that happens between two decisions of the conductor.
+
+use super::crafted::Crafted;
+use super::fresh::Fresh;
+use super::probes::Probing;
+use super::seen::{Counters, Wait, Who};
+use super::transfer::{APPLICATION, Transfer};
+use super::{Cross, Plan, Seen};
+use crate::segment::Segment;
+use base::record::{Direction, Event, HostLoad, Meta, Origin, Recording, Traffic};
+use base::rng::{Rng, Streams, uniform};
+use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use link::qdisc::{Fate, Fates};
+use link::{Delivery, Link, SpecError};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// UNIX time at the start of every run.
+pub(super) const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
+/// Ethernet's header, which an interface counts.
+const LINK_HEADER: u64 = 14;
+const SAMPLE: Duration = Duration::from_millis(50);
+const COUNT: Duration = Duration::from_millis(100);
+const HOST: Duration = Duration::from_secs(1);
+/// A packet of the load is noted this often.
+const NOTED: Duration = Duration::from_millis(1);
+/// Sizes of cross traffic and their shares, as `sim::craft` has them.
+const SIZES: [(u64, f64); 3] = [(40, 0.4), (576, 0.15), (1500, 0.45)];
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body {
+    Probe(i64),
+    Answer(i64),
+    Train,
+    TrainBack(i64),
+    Data(u32),
+    Ack(u32, u64),
+    Fresh(i64, u8),
+    Cross(u32),
+    Crafted(u64),
+}
+
+#[derive(Clone, Copy)]
+struct Flying {
+    body: Body,
+    segment: Segment,
+}
+
+/// What happens by itself, in the order of equal times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Due {
+    Probe,
+    ProbeLost(i64),
+    Answer(i64),
+    Fresh,
+    FreshAgain(i64, u8, u8),
+    Sample,
+    Count,
+    Host,
+    Cross(u32),
+    Open(u32),
+    Application(u32),
+}
+
+/// A source of cross traffic.
+struct Source {
+    plan: Cross,
+    rng: Rng,
+    sends: bool,
+    until: Time,
+}
+
+pub(super) struct World {
+    pub now: Time,
+    links: [Link; 2],
+    fates: Fates,
+    flying: Vec<Flying>,
+    free: Vec<u32>,
+    due: BinaryHeap<Reverse<(Time, u64, Due)>>,
+    order: u64,
+    pub transfers: Vec<Transfer>,
+    /// The first transfer that still matters.
+    first_running: usize,
+    pub rec: Recording,
+    pub seen: Seen,
+    pub plan: Plan,
+    pub streams: Streams,
+    noise: Rng,
+    sources: Vec<Source>,
+    cross_bytes: [u64; 2],
+    /// What the near interface has counted since the last row: received, sent.
+    counted: [u64; 2],
+    noted: [Time; 2],
+    pub probing: Probing,
+    pub fresh: Fresh,
+    pub crafted: Option<Crafted>,
+    pub trains: i64,
+}
+
+impl World {
+    pub fn new(plan: &Plan) -> Result<World, SpecError> {
+        let streams = Streams::new(plan.seed);
+        let link = |d: &link::DirectionSpec, name: &str| -> Result<Link, SpecError> {
+            Ok(Link::new(&d.params()?, &streams, name))
+        };
+        let mut world = World {
+            now: Time::ZERO,
+            links: [link(&plan.link.up, "up")?, link(&plan.link.down, "down")?],
+            fates: Fates::default(),
+            flying: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            order: 0,
+            transfers: Vec::new(),
+            first_running: 0,
+            rec: Recording {
+                meta: Meta {
+                    origin: Origin::Simulated,
+                    verb: "test".into(),
+                    title: plan.link.title.clone(),
+                    started_ns: EPOCH_NS,
+                    ..Meta::default()
+                },
+                ..Recording::default()
+            },
+            seen: Seen::default(),
+            noise: streams.stream("bufferbloat/stamps"),
+            sources: (plan.cross.iter().enumerate())
+                .map(|(i, cross)| Source {
+                    plan: *cross,
+                    rng: streams.stream(&format!("bufferbloat/cross/{i}")),
+                    sends: false,
+                    until: Time::ZERO,
+                })
+                .collect(),
+            cross_bytes: [0; 2],
+            counted: [0; 2],
+            noted: [Time::ZERO; 2],
+            probing: Probing::default(),
+            fresh: Fresh::default(),
+            crafted: None,
+            trains: 0,
+            streams,
+            plan: plan.clone(),
+        };
+        world.at(world.now + COUNT, Due::Count);
+        world.at(world.now + HOST, Due::Host);
+        // Nothing in a real test is in step with anything else.
+        let late = Duration::from_secs_f64(uniform(&mut world.noise) * 0.05);
+        world.at(world.now + late, Due::Sample);
+        for i in 0..world.sources.len() {
+            world.at(world.now, Due::Cross(i as u32));
+        }
+        Ok(world)
+    }
+
+    pub fn unix_ns(&self) -> i64 {
+        EPOCH_NS + self.now.as_nanos() as i64
+    }
+
+    /// The far clock's reading at `t`.
+    pub fn far_ns(&self, t: Time) -> i64 {
+        let drift = t.as_nanos() as f64 * self.plan.hosts.drift_ppm * 1e-6;
+        EPOCH_NS + t.as_nanos() as i64 + self.plan.hosts.ahead_ns + drift as i64
+    }
+
+    /// How late a stamp is.
+    pub fn lateness(&mut self) -> Duration {
+        let mean = self.plan.hosts.stamp_late.as_nanos() as f64;
+        let u = 1.0 - uniform(&mut self.noise);
+        Duration::from_nanos((-u.ln() * mean) as u64)
+    }
+
+    pub fn at(&mut self, t: Time, due: Due) {
+        self.order += 1;
+        self.due.push(Reverse((t, self.order, due)));
+    }
+
+    pub fn event(&mut self, kind: &str, subject: &str, detail: &str) {
+        self.rec.event.push(Event {
+            t_ns: self.unix_ns(),
+            kind: kind.into(),
+            subject: subject.into(),
+            detail: detail.into(),
+        });
+    }
+
+    pub fn counters(&mut self) -> Counters {
+        Counters {
+            stats: [self.links[0].stats(), self.links[1].stats()],
+            cross: self.cross_bytes,
+        }
+    }
+
+    /// Everything that happens up to and at `until`.
+    pub fn advance(&mut self, until: Time) {
+        loop {
+            let link = |l: &Link| l.next_wakeup().unwrap_or(Time::MAX);
+            let wake = link(&self.links[0]).min(link(&self.links[1]));
+            let due = self.due.peek().map_or(Time::MAX, |d| d.0.0);
+            let timer = self.transfers[self.first_running..]
+                .iter()
+                .filter(|t| t.running)
+                .map(Transfer::next_wakeup)
+                .min()
+                .unwrap_or(Time::MAX);
+            let next = wake.min(due).min(timer);
+            if next > until {
+                break;
+            }
+            self.now = self.now.max(next);
+            if wake == next {
+                self.poll_links();
+            } else if due == next {
+                if let Some(Reverse((_, _, due))) = self.due.pop() {
+                    self.happen(due);
+                }
+            } else {
+                self.serve_timers();
+            }
+            self.bury();
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn poll_links(&mut self) {
+        for direction in [Direction::Up, Direction::Down] {
+            while let Some(d) = self.links[direction as usize].poll(self.now, &mut self.fates) {
+                self.arrive(direction, d);
+            }
+        }
+    }
+
+    fn serve_timers(&mut self) {
+        for i in self.first_running..self.transfers.len() {
+            let now = self.now;
+            let t = &mut self.transfers[i];
+            if !t.running || t.next_wakeup() > now {
+                continue;
+            }
+            if let Some(ack) = t.receiver.handle_timeout(now) {
+                self.acknowledge(i, ack);
+            }
+            let t = &mut self.transfers[i];
+            if t.sender.next_wakeup().is_some_and(|at| at <= now) {
+                t.sender.handle_timeout(now);
+                self.pump(i);
+            }
+        }
+    }
+
+    /// Puts a packet into the queue of a direction.
+    pub fn send(&mut self, direction: Direction, flow: u64, len: u64, body: Body) {
+        self.send_segment(direction, flow, len, body, Segment::default(), Ecn::NotEct);
+    }
+
+    fn send_segment(
+        &mut self,
+        direction: Direction,
+        flow: u64,
+        len: u64,
+        body: Body,
+        segment: Segment,
+        ecn: Ecn,
+    ) {
+        let flying = Flying { body, segment };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.flying[id as usize] = flying;
+                id
+            }
+            None => {
+                self.flying.push(flying);
+                self.flying.len() as u32 - 1
+            }
+        };
+        if direction == Direction::Up && self.is_here(body) {
+            self.counted[1] += len + LINK_HEADER;
+        }
+        let packet = Packet {
+            id: PacketId(u64::from(id)),
+            flow: FlowId(flow),
+            len: Bytes::new(len),
+            dscp: 0,
+            ecn,
+            enqueued: self.now,
+        };
+        self.links[direction as usize].enqueue(self.now, packet, &mut self.fates);
+    }
+
+    /// True if the measuring host's interface carries it.
+    fn is_here(&self, body: Body) -> bool {
+        match body {
+            Body::Cross(i) => self.sources[i as usize].plan.here,
+            _ => true,
+        }
+    }
+
+    fn bury(&mut self) {
+        if self.fates.list.is_empty() {
+            return;
+        }
+        let fates = std::mem::take(&mut self.fates.list);
+        for (packet, fate) in &fates {
+            if matches!(fate, Fate::Dropped(_)) {
+                let id = packet.id.0 as u32;
+                let body = self.flying[id as usize].body;
+                self.free.push(id);
+                self.probe_dropped(body);
+            }
+        }
+        self.fates.list = fates;
+        self.fates.list.clear();
+    }
+
+    fn arrive(&mut self, direction: Direction, d: Delivery) {
+        let id = d.packet.id.0 as u32;
+        let flying = self.flying[id as usize];
+        if !d.again {
+            self.free.push(id);
+        }
+        if direction == Direction::Down && self.is_here(flying.body) {
+            self.counted[0] += d.packet.len.get() + LINK_HEADER;
+        }
+        self.note(direction, &d, flying.body);
+        match flying.body {
+            Body::Probe(_) | Body::Answer(_) | Body::Train | Body::TrainBack(_) => {
+                self.probe_arrived(flying.body, d.packet.len.get());
+            }
+            Body::Data(flow) => {
+                let t = &mut self.transfers[flow as usize];
+                if t.running
+                    && let Some(ack) =
+                        t.receiver
+                            .handle_segment(self.now, &flying.segment, d.packet.ecn)
+                {
+                    self.acknowledge(flow as usize, ack);
+                }
+            }
+            Body::Ack(flow, window) => {
+                let t = &mut self.transfers[flow as usize];
+                if t.running {
+                    t.sender.set_window(Bytes::new(window));
+                    t.sender.handle_segment(self.now, &flying.segment);
+                    self.pump(flow as usize);
+                }
+            }
+            Body::Fresh(number, step) => self.fresh_arrived(number, step),
+            Body::Cross(_) => {}
+            Body::Crafted(seq) => self.crafted_arrived(seq, d.packet.ecn),
+        }
+    }
+
+    fn note(&mut self, direction: Direction, d: &Delivery, body: Body) {
+        let who = match body {
+            Body::Probe(_) | Body::Answer(_) => Who::Probe,
+            Body::Data(_) if self.now >= self.noted[direction as usize] => {
+                self.noted[direction as usize] = self.now + NOTED;
+                Who::Load
+            }
+            _ => return,
+        };
+        self.seen.waits.push(Wait {
+            t_ns: d.packet.enqueued.as_nanos(),
+            direction,
+            who,
+            sojourn_ns: d.sojourn.as_nanos(),
+            passage_ns: d.at.saturating_since(d.packet.enqueued).as_nanos(),
+        });
+    }
+
+    fn pump(&mut self, i: usize) {
+        let number = self.transfers[i].number as u64;
+        while let Some(out) = self.transfers[i].sender.poll_transmit(self.now) {
+            let t = &self.transfers[i];
+            let segment = Segment {
+                seq: out.seq,
+                len: out.len,
+                flags: out.flags,
+                sent: self.now,
+                ..Segment::default()
+            };
+            let (len, direction) = (t.segment_len(out.len), t.direction);
+            let ecn = if out.len == 0 {
+                Ecn::NotEct
+            } else {
+                t.sender.ecn()
+            };
+            self.send_segment(direction, number, len, Body::Data(i as u32), segment, ecn);
+        }
+        self.transfers[i].account(self.now);
+    }
+
+    fn acknowledge(&mut self, i: usize, ack: Segment) {
+        let t = &mut self.transfers[i];
+        let (len, window) = (t.ack_len(&ack), t.tell_window());
+        let direction = match t.direction {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        };
+        let number = t.number as u64;
+        let segment = Segment {
+            sent: self.now,
+            ..ack
+        };
+        let body = Body::Ack(i as u32, window);
+        self.send_segment(direction, number, len, body, segment, Ecn::NotEct);
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Probe => self.probe_due(),
+            Due::ProbeLost(seq) => self.probe_lost(seq),
+            Due::Answer(seq) => self.answer_due(seq),
+            Due::Fresh => self.fresh_due(),
+            Due::FreshAgain(number, stage, tries) => self.fresh_again(number, stage, tries),
+            Due::Sample => self.sample(),
+            Due::Count => self.count(),
+            Due::Host => {
+                let cpu = 0.05 + 0.1 * uniform(&mut self.noise);
+                self.rec.host.push(HostLoad {
+                    t_ns: self.unix_ns(),
+                    cpu: Some(cpu),
+                });
+                self.at(self.now + HOST, Due::Host);
+            }
+            Due::Cross(i) => self.cross(i as usize),
+            Due::Open(i) => self.open(i as usize),
+            Due::Application(i) => self.act(i as usize),
+        }
+    }
+
+    /// Starts a flow after the exchange that a real one begins with.
+    pub fn start_flow(&mut self, direction: Direction, flows: u32) {
+        let limits = self.plan.hosts.limits[direction as usize];
+        let share = |rate: Option<base::BitsPerSec>| rate.map(|r| r / u64::from(flows));
+        let limits = super::Limits {
+            application: share(limits.application),
+            reader: share(limits.reader),
+            ..limits
+        };
+        let number = self.transfers.len() as i64;
+        let t = Transfer::new(
+            number,
+            direction,
+            &self.plan.tcp,
+            limits,
+            self.now,
+            &self.streams,
+        );
+        self.transfers.push(t);
+        let exchange = self.plan.link.propagation_rtt() * 2
+            + Duration::from_secs_f64(uniform(&mut self.noise) * 0.02);
+        self.at(self.now + exchange, Due::Open(number as u32));
+        let detail = serde_json::json!({ "direction": direction, "congestion": "cubic" });
+        self.event("flow", &format!("flow {number}"), &detail.to_string());
+    }
+
+    fn open(&mut self, i: usize) {
+        let t = &mut self.transfers[i];
+        if !t.running {
+            return;
+        }
+        t.open(self.now);
+        if t.has_slow_application() {
+            self.at(self.now + APPLICATION, Due::Application(i as u32));
+        }
+        self.pump(i);
+    }
+
+    fn act(&mut self, i: usize) {
+        if !self.transfers[i].running {
+            return;
+        }
+        if self.transfers[i].act(self.now) {
+            let received = self.transfers[i].receiver.received();
+            let update = Segment {
+                ack: received,
+                flags: crate::segment::flag::ACK,
+                ..Segment::default()
+            };
+            self.acknowledge(i, update);
+        }
+        self.pump(i);
+        self.at(self.now + APPLICATION, Due::Application(i as u32));
+    }
+
+    /// Ends all flows with a reset.
+    pub fn stop_flows(&mut self) {
+        let now = self.now;
+        for t in &mut self.transfers[self.first_running..] {
+            t.account(now);
+            t.running = false;
+        }
+    }
+
+    /// Writes what the far end saw of the flows that were stopped.
+    pub fn collect(&mut self) {
+        let t_ns = self.unix_ns();
+        let stopped = &mut self.transfers[self.first_running..];
+        for t in stopped.iter_mut() {
+            self.rec.flow.append(&mut t.far);
+        }
+        let events = stopped.iter().filter_map(|t| t.held_back_event(t_ns));
+        self.rec.event.extend(events);
+        self.first_running = self.transfers.len();
+    }
+
+    /// The flows of the running phase.
+    pub fn running(&self) -> &[Transfer] {
+        &self.transfers[self.first_running..]
+    }
+
+    fn sample(&mut self) {
+        let t_ns = self.unix_ns();
+        // The exchange that placed the far clock was asymmetric, and the clock drifts on from there.
+        let link = &self.plan.link;
+        let skew = (link.up.delay.as_nanos() as i64 - link.down.delay.as_nanos() as i64) / 2;
+        let drift = self.plan.hosts.drift_ppm * 1e-6;
+        for t in &mut self.transfers[self.first_running..] {
+            if !t.running || !t.opened {
+                continue;
+            }
+            let gained = self.now.saturating_since(t.started).as_nanos() as f64 * drift;
+            let far_ns = t_ns - skew + gained as i64;
+            match t.direction {
+                Direction::Up => {
+                    self.rec.flow.push(t.sender_row(t_ns));
+                    t.far.push(t.receiver_row(far_ns));
+                }
+                Direction::Down => {
+                    self.rec.flow.push(t.receiver_row(t_ns));
+                    t.far.push(t.sender_row(far_ns));
+                }
+            }
+        }
+        self.at(self.now + SAMPLE, Due::Sample);
+    }
+
+    fn count(&mut self) {
+        let [rx, tx] = std::mem::take(&mut self.counted);
+        self.rec.traffic.push(Traffic {
+            t_ns: self.unix_ns(),
+            interval_ns: COUNT.as_nanos() as i64,
+            interface: "near".into(),
+            rx_bytes: Some(rx as i64),
+            tx_bytes: Some(tx as i64),
+        });
+        self.at(self.now + COUNT, Due::Count);
+    }
+
+    fn cross(&mut self, i: usize) {
+        let now = self.now;
+        let source = &mut self.sources[i];
+        let plan = source.plan;
+        let mut draw = |mean: f64| {
+            let gap = -(1.0 - uniform(&mut source.rng)).ln() * mean;
+            Duration::from_secs_f64(gap.max(1e-9))
+        };
+        if !plan.off.is_zero() && now >= source.until {
+            source.sends = !source.sends;
+            let mean = if source.sends { plan.on } else { plan.off };
+            source.until = now + draw(mean.as_secs_f64());
+            if !source.sends {
+                let until = source.until;
+                self.at(until, Due::Cross(i as u32));
+                return;
+            }
+        }
+        let mean: f64 = SIZES.iter().map(|(size, share)| *size as f64 * share).sum();
+        let next = now + draw(mean * 8.0 / plan.rate.get() as f64);
+        let mut at = uniform(&mut source.rng);
+        let drawn = SIZES.iter().find(|(_, share)| {
+            at -= share;
+            at < 0.0
+        });
+        let size = drawn.map_or(1500, |s| s.0);
+        let flow = 3_000_000 + (uniform(&mut source.rng) * 8.0) as u64;
+        self.cross_bytes[plan.direction as usize] += size;
+        self.send(plan.direction, flow, size, Body::Cross(i as u32));
+        self.at(next, Due::Cross(i as u32));
+    }
+}
