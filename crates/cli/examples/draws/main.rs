@@ -35,6 +35,9 @@ struct Args {
     /// Write the page here
     #[arg(long)]
     page: Option<std::path::PathBuf>,
+    /// Write every judged figure here, tab-separated
+    #[arg(long)]
+    list: Option<std::path::PathBuf>,
     /// Threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -58,6 +61,9 @@ fn main() -> anyhow::Result<()> {
     })?);
     let report = page::Report::of(args.seed, &results);
     print!("{}", report.text());
+    if let Some(path) = &args.list {
+        std::fs::write(path, report.list())?;
+    }
     if let Some(path) = &args.page {
         std::fs::write(path, report.page())?;
     }

@@ -145,6 +145,29 @@ impl<'a> Report<'a> {
         )
     }
 
+    /// Every figure, tab-separated, the link last.
+    pub fn list(&self) -> String {
+        let mut text = String::from(
+            "number\tfamily\tfigure\tdirection\tverdict\tcovered\tsaid\ttruth\tlink\n",
+        );
+        for (r, j) in self.judged() {
+            let covered = j.covered.map_or(String::new(), |c| c.to_string());
+            let _ = writeln!(
+                text,
+                "{}\t{}\t{}\t{}\t{:?}\t{covered}\t{}\t{}\t{}",
+                r.number,
+                r.family.name(),
+                j.figure,
+                j.direction.map_or("", |d| d.word()),
+                j.verdict,
+                j.said,
+                j.truth,
+                r.link
+            );
+        }
+        text
+    }
+
     pub fn text(&self) -> String {
         format!(
             "seed {}\n{}\n{}\n{}\n{}",
