@@ -15,6 +15,8 @@ pub enum Family {
     BurstyLoss,
     Jitter,
     Reordering,
+    Drift,
+    Framing,
     Policer,
     TokenBucket,
     Steps,
@@ -30,11 +32,13 @@ pub enum Family {
 /// Families and how often each is drawn.
 const WEIGHTS: &[(Family, f64)] = &[
     (Family::Clean, 31.0),
-    (Family::Discipline, 20.0),
+    (Family::Discipline, 18.0),
     (Family::RandomLoss, 6.0),
     (Family::BurstyLoss, 4.0),
     (Family::Jitter, 6.0),
     (Family::Reordering, 4.0),
+    (Family::Drift, 5.0),
+    (Family::Framing, 3.0),
     (Family::Policer, 3.0),
     (Family::TokenBucket, 4.0),
     (Family::Steps, 3.0),
@@ -56,6 +60,8 @@ impl Family {
             Family::BurstyLoss => "bursty loss",
             Family::Jitter => "jitter",
             Family::Reordering => "reordering",
+            Family::Drift => "drift",
+            Family::Framing => "framing",
             Family::Policer => "policer",
             Family::TokenBucket => "token bucket",
             Family::Steps => "rate steps",
@@ -160,6 +166,10 @@ fn plain(c: &mut Chance, kind: Kind, number: u64) -> LinkSpec {
         queue: drop_tail(c, rate, rtt_ms),
         delay: ms(delay_ms),
         mtu: Bytes::new(1500),
+        framing: None,
+        policer: None,
+        shaper: None,
+        drift: None,
         jitter: None,
         loss: None,
         reorder: None,
@@ -341,12 +351,17 @@ fn impair(c: &mut Chance, family: Family, d: &mut DirectionSpec, rate: f64, rtt_
         Family::Jitter => {
             let width = c.log(0.1, 30.0);
             let overtake = c.is(0.2);
-            let text = match c.is(0.5) {
-                true => format!("uniform:width={width:.3}ms,overtake={overtake}"),
-                false => format!(
+            let text = match c.pick(&["uniform", "normal", "weibull"]) {
+                "uniform" => format!("uniform:width={width:.3}ms,overtake={overtake}"),
+                "normal" => format!(
                     "normal:mean={:.3}ms,sd={:.3}ms,overtake={overtake}",
                     width / 2.0,
                     width / 4.0
+                ),
+                _ => format!(
+                    "weibull:shape={:.3},scale={:.3}ms,overtake={overtake}",
+                    c.log(0.5, 3.0),
+                    width / 3.0
                 ),
             };
             d.jitter = Some(text.parse().expect(parsed));
@@ -358,6 +373,23 @@ fn impair(c: &mut Chance, family: Family, d: &mut DirectionSpec, rate: f64, rtt_
                 c.log(0.5, 30.0)
             );
             d.reorder = Some(text.parse().expect(parsed));
+        }
+        Family::Drift => {
+            let height = c.uniform(2.0, 30.0);
+            let seconds = c.log(10.0, 90.0);
+            let text = match c.pick(&["ramp", "wave", "walk"]) {
+                "ramp" => format!(
+                    "ramp:to={height:.3}ms,start={:.3}s,over={seconds:.3}s",
+                    c.uniform(0.0, 20.0)
+                ),
+                "wave" => format!("wave:height={height:.3}ms,period={seconds:.3}s"),
+                _ => format!("walk:sd={:.3}ms,most={height:.3}ms", c.log(0.2, 3.0)),
+            };
+            d.drift = Some(text.parse().expect(parsed));
+        }
+        Family::Framing => {
+            let names: Vec<&str> = base::framing::framings().map(|f| f.name).collect();
+            d.framing = Some(c.pick(&names).parse().expect(parsed));
         }
         Family::Policer | Family::TokenBucket => bucket(c, family, d, rate, rtt_ms),
         Family::Steps => {
@@ -382,18 +414,22 @@ fn impair(c: &mut Chance, family: Family, d: &mut DirectionSpec, rate: f64, rtt_
     }
 }
 
-/// Tokens at the link's rate on a faster line: with a queue a shaper, with hardly any a policer.
+/// A policer or a shaper of the drawn rate on a faster line, or a discipline that shapes.
 fn bucket(c: &mut Chance, family: Family, d: &mut DirectionSpec, rate: f64, rtt_ms: f64) {
+    let parsed = "a bucket of at least two packets";
     let depth = (c.log(0.02, 0.5) * rate / 8.0).clamp(3_028.0, 2e6) as u64;
-    let limit = match family {
-        Family::Policer => 1,
-        _ => queue_packets(c, rate, rtt_ms).max(4),
-    };
-    let text = format!(
-        "tbf:rate={} bit/s,burst={depth} B,limit={limit}",
-        rate.round()
-    );
-    d.queue = text.parse().expect("a bucket of at least two packets");
+    let rate_text = format!("rate={} bit/s,burst={depth} B", rate.round());
+    let bucket = format!("token_bucket:{rate_text}");
+    match family {
+        Family::Policer => d.policer = Some(bucket.parse().expect(parsed)),
+        _ if c.is(0.5) => d.shaper = Some(bucket.parse().expect(parsed)),
+        _ => {
+            let limit = queue_packets(c, rate, rtt_ms);
+            d.queue = format!("tbf:{rate_text},limit={limit}")
+                .parse()
+                .expect(parsed);
+        }
+    }
     d.rate = RateSpec::Fixed(bps((rate * c.log(2.0, 10.0)).min(1e9)));
 }
 

@@ -145,7 +145,7 @@ pub fn judge(answer: &Answer, truth: &Truth) -> Vec<Judged> {
         all.push(queue(claim, t, false));
         all.push(queue(claim, t, true));
         all.push(discipline(claim, t));
-        all.push(added(claim, t));
+        all.extend(added(claim, t));
     }
     all.push(grade(answer, truth));
     all.push(cross(answer, truth));
@@ -280,23 +280,18 @@ fn discipline(claim: &DirectionAnswer, t: &DirectionTruth) -> Judged {
     }
 }
 
-fn added(claim: &DirectionAnswer, t: &DirectionTruth) -> Judged {
-    let slack = t.packet_ms().max(1.0);
-    let range = match t.saw.probe_p95_ms {
-        Some((queue, all)) => Range {
-            low: queue.min(all),
-            high: all.max(queue),
-            share: 0.10,
-            slack,
-        },
-        None => Range::one(f64::NAN, 0.10, slack),
+/// None where nobody saw what the probes waited.
+fn added(claim: &DirectionAnswer, t: &DirectionTruth) -> Option<Judged> {
+    let (queue, all) = t.saw.probe_p95_ms?;
+    let range = Range {
+        low: queue.min(all),
+        high: all.max(queue),
+        share: 0.10,
+        slack: t.packet_ms().max(1.0),
     };
     let mut j = judged("added p95", Some(t.direction), &claim.added.p95_ms, range);
     j.covered = None;
-    if t.saw.probe_p95_ms.is_none() && j.verdict == Verdict::Wrong {
-        j.truth = "no probe came through".into();
-    }
-    j
+    Some(j)
 }
 
 /// The delay that decides a direction's grade: what the load met, or, where it did not fill the link, what it would meet.

@@ -5,7 +5,9 @@
 mod chance;
 mod family;
 mod judge;
+mod namespaces;
 mod page;
+mod results;
 mod truth;
 mod virtual_time;
 
@@ -21,12 +23,21 @@ struct Args {
     /// Links in virtual time
     #[arg(long = "virtual", default_value_t = 0)]
     in_virtual_time: u64,
-    /// Run this one link of the seed alone, and print its answer
+    /// Links over network namespaces
+    #[arg(long, default_value_t = 0)]
+    namespaces: u64,
+    /// Run this one link of the seed alone in virtual time, and print its answer
     #[arg(long)]
     only: Option<u64>,
+    /// Run this one link of the seed alone over namespaces, and print its answer
+    #[arg(long)]
+    only_namespaces: Option<u64>,
     /// Write the page here
     #[arg(long)]
     page: Option<std::path::PathBuf>,
+    /// Write every judged figure here, tab-separated
+    #[arg(long)]
+    list: Option<std::path::PathBuf>,
     /// Threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -37,9 +48,22 @@ fn main() -> anyhow::Result<()> {
     if let Some(number) = args.only {
         return virtual_time::one(&family::draw(args.seed, number, Kind::Virtual));
     }
-    let results = virtual_time::many(args.seed, args.in_virtual_time, args.threads)?;
+    if let Some(number) = args.only_namespaces {
+        let result = namespaces::result(args.seed, number, true)?;
+        print!("{}", page::Report::of(args.seed, &[result]).text());
+        return Ok(());
+    }
+    let mut results = results::many(args.in_virtual_time, args.threads, |number| {
+        virtual_time::result(&family::draw(args.seed, number, Kind::Virtual))
+    })?;
+    results.extend(results::many(args.namespaces, args.threads, |number| {
+        namespaces::result(args.seed, number, false)
+    })?);
     let report = page::Report::of(args.seed, &results);
     print!("{}", report.text());
+    if let Some(path) = &args.list {
+        std::fs::write(path, report.list())?;
+    }
     if let Some(path) = &args.page {
         std::fs::write(path, report.page())?;
     }

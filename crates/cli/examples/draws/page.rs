@@ -1,7 +1,8 @@
 //! Totals, the list of wrong figures, and the page of the book.
 
+use crate::family::Kind;
 use crate::judge::{FIGURES, Judged, Verdict};
-use crate::virtual_time::Result;
+use crate::results::Result;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -106,12 +107,20 @@ impl<'a> Report<'a> {
             }
             let _ = writeln!(
                 text,
-                "draw {} ({}), `draws --seed {} --only {}`: {}",
+                "draw {} ({}), `draws --seed {} {}`: {}{}",
                 r.number,
                 r.family.name(),
                 self.seed,
-                r.number,
-                r.link
+                match r.kind {
+                    Kind::Virtual => format!("--only {}", r.number),
+                    Kind::Namespaces => format!("--only-namespaces {}", r.number),
+                },
+                r.link,
+                if r.doubt {
+                    " (this machine was too busy)"
+                } else {
+                    ""
+                }
             );
             for j in wrong {
                 let direction = j.direction.map_or("", |d| d.word());
@@ -134,6 +143,29 @@ impl<'a> Report<'a> {
             self.results.len(),
             lasted
         )
+    }
+
+    /// Every figure, tab-separated, the link last.
+    pub fn list(&self) -> String {
+        let mut text = String::from(
+            "number\tfamily\tfigure\tdirection\tverdict\tcovered\tsaid\ttruth\tlink\n",
+        );
+        for (r, j) in self.judged() {
+            let covered = j.covered.map_or(String::new(), |c| c.to_string());
+            let _ = writeln!(
+                text,
+                "{}\t{}\t{}\t{}\t{:?}\t{covered}\t{}\t{}\t{}",
+                r.number,
+                r.family.name(),
+                j.figure,
+                j.direction.map_or("", |d| d.word()),
+                j.verdict,
+                j.said,
+                j.truth,
+                r.link
+            );
+        }
+        text
     }
 
     pub fn text(&self) -> String {

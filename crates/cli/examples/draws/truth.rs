@@ -13,6 +13,8 @@ pub enum Class {
     DropTail,
     Aqm,
     FairAqm,
+    /// A policer: what exceeds it is dropped, and nothing waits.
+    Policer,
 }
 
 /// One direction as the link saw it in the phase that loaded it alone.
@@ -32,6 +34,7 @@ pub struct Saw {
     /// Packets dropped because the queue was full, and by a law before that.
     pub dropped_full: u64,
     pub dropped_by_law: u64,
+    pub policed: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +67,7 @@ impl DirectionTruth {
     pub fn filled(&self) -> bool {
         let span = (self.saw.to_s - self.saw.from_s).max(1e-3);
         let used = self.saw.delivered_bytes * 8.0 / span / self.rate;
-        used >= 0.9 || self.saw.dropped_full + self.saw.dropped_by_law >= 3
+        used >= 0.9 || self.saw.dropped_full + self.saw.dropped_by_law + self.saw.policed >= 3
     }
 }
 
@@ -78,29 +81,26 @@ pub struct Truth {
     pub cross_here: bool,
 }
 
-pub fn truth(draw: &Draw, seen: &Seen) -> Truth {
-    let up = direction(draw, Direction::Up, seen);
-    let down = direction(draw, Direction::Down, seen);
+/// What was observed of a test beside its answer. Arrays are by direction: up, down.
+pub struct Observed {
+    pub saws: [Saw; 2],
+    /// Smallest passage of probes in the idle phase, both directions together; ms.
+    pub idle_ms: Option<f64>,
+}
+
+pub fn truth(draw: &Draw, observed: Observed) -> Truth {
+    let [up, down] = observed.saws;
+    let up = direction(draw, Direction::Up, up);
+    let down = direction(draw, Direction::Down, down);
     let propagation = draw.link.propagation_rtt().as_millis_f64();
-    let serialization = |d: &DirectionTruth, rate: f64| {
-        // A token bucket passes a small packet at the line's rate.
-        let line = match d.direction {
-            Direction::Up => &draw.link.up,
-            Direction::Down => &draw.link.down,
-        };
-        let rate = match line.params().map(|p| p.rate) {
-            Ok(Rate::Fixed(r)) => r.get() as f64,
-            _ => rate,
-        };
-        sim::bufferbloat::probe_size().get() as f64 * 8e3 / rate
+    let pair = [(&draw.link.up, &up), (&draw.link.down, &down)];
+    let sum = |f: fn(&DirectionSpec, &DirectionTruth) -> f64| {
+        pair.map(|(s, t)| f(s, t)).iter().sum::<f64>()
     };
-    let least =
-        propagation + serialization(&up, up.rate_high) + serialization(&down, down.rate_high);
-    let observed = idle_minimum(seen).unwrap_or(least);
-    let slowest =
-        propagation + serialization(&up, up.rate_low) + serialization(&down, down.rate_low);
+    let least = propagation + sum(|s, t| probe_ms(s, t.rate_high));
+    let most = propagation + sum(|s, t| probe_ms(s, t.rate_low) + drift_ms(s));
     Truth {
-        base_ms: (least, slowest.max(observed)),
+        base_ms: (least, most.max(observed.idle_ms.unwrap_or(least))),
         cross: !draw.cross.is_empty(),
         cross_here: draw.cross.iter().any(|c| c.here),
         up,
@@ -108,7 +108,40 @@ pub fn truth(draw: &Draw, seen: &Seen) -> Truth {
     }
 }
 
-/// Smallest passage of probes in the idle phase, both directions together; ms.
+/// Time that a probe takes at a rate of the line; buckets have tokens for it.
+fn probe_ms(spec: &DirectionSpec, rate: f64) -> f64 {
+    let Ok(params) = spec.params() else {
+        return 0.0;
+    };
+    let rate = match params.rate {
+        Rate::Fixed(r) => r.get() as f64,
+        _ => rate,
+    };
+    params.framing.wire(sim::bufferbloat::probe_size()).get() as f64 * 8e3 / rate
+}
+
+/// Most that the base delay drifts.
+fn drift_ms(spec: &DirectionSpec) -> f64 {
+    let Some(drift) = &spec.drift else { return 0.0 };
+    let words = drift.words();
+    let key = match words.entry().name {
+        "ramp" => "to",
+        "wave" => "height",
+        _ => "most",
+    };
+    words.duration(key).as_millis_f64()
+}
+
+pub fn in_virtual_time(draw: &Draw, seen: &Seen) -> Observed {
+    Observed {
+        saws: [
+            saw(&draw.link.up, Direction::Up, seen),
+            saw(&draw.link.down, Direction::Down, seen),
+        ],
+        idle_ms: idle_minimum(seen),
+    }
+}
+
 fn idle_minimum(seen: &Seen) -> Option<f64> {
     let idle = seen.phase("idle")?;
     let least = |d| {
@@ -119,24 +152,38 @@ fn idle_minimum(seen: &Seen) -> Option<f64> {
     Some((least(Direction::Up)? + least(Direction::Down)?) as f64 / 1e6)
 }
 
-fn direction(draw: &Draw, direction: Direction, seen: &Seen) -> DirectionTruth {
+fn direction(draw: &Draw, direction: Direction, saw: Saw) -> DirectionTruth {
     let spec = match direction {
         Direction::Up => &draw.link.up,
         Direction::Down => &draw.link.down,
     };
-    let saw = saw(spec, direction, seen);
     let (mean, low, high) = rates(spec, &saw);
     let (class, limit_bytes) = class(spec);
+    let full = (limit_bytes / 1500.0).floor() * 1500.0;
     DirectionTruth {
         direction,
         rate: mean,
         rate_low: low,
         rate_high: high,
         class,
-        queue_bytes: (class == Class::DropTail).then_some((limit_bytes / 1500.0).floor() * 1500.0),
-        limit_bytes,
+        queue_bytes: match class {
+            Class::DropTail => Some(full),
+            Class::Policer => Some(0.0),
+            _ => None,
+        },
+        limit_bytes: if class == Class::Policer {
+            0.0
+        } else {
+            limit_bytes
+        },
         saw,
     }
+}
+
+/// The value at a share of a sorted list.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let at = ((sorted.len() as f64 - 1.0) * share).round().max(0.0);
+    sorted.get(at as usize).copied()
 }
 
 fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
@@ -150,41 +197,51 @@ fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
         v
     };
     let ms = |ns: u64| ns as f64 / 1e6;
-    let at = |v: &[f64], p: f64| {
-        v.get(((v.len() as f64 - 1.0) * p).round().max(0.0) as usize)
-            .copied()
-    };
     let of = |who| seen.waits(direction, who, steady.clone());
     let base = spec.delay.as_millis_f64();
     let probes = sorted(of(Who::Probe).map(|w| ms(w.sojourn_ns)).collect());
-    let beyond = sorted(of(Who::Probe).map(|w| ms(w.passage_ns) - base).collect());
+    // Drift is not added by the load, so it is no part of what a test may call added.
+    let beyond = |w: &sim::bufferbloat::Wait| match spec.drift {
+        Some(_) => ms(w.sojourn_ns),
+        None => ms(w.passage_ns) - base,
+    };
+    let beyond = sorted(of(Who::Probe).map(beyond).collect());
     let load = sorted(of(Who::Load).map(|w| ms(w.sojourn_ns)).collect());
+    let last = |v: &[f64]| v.last().copied().unwrap_or(0.0);
     let dropped =
         |why: &[Reason]| -> u64 { why.iter().map(|w| phase.dropped[d][*w as usize]).sum() };
     Saw {
-        probe_p95_ms: at(&probes, 0.95).zip(at(&beyond, 0.95)),
-        most_ms: load
-            .last()
-            .copied()
-            .unwrap_or(0.0)
-            .max(probes.last().copied().unwrap_or(0.0)),
-        median_load_ms: at(&load, 0.5).unwrap_or(0.0),
+        probe_p95_ms: quantile(&probes, 0.95).zip(quantile(&beyond, 0.95)),
+        most_ms: last(&load).max(last(&probes)),
+        median_load_ms: quantile(&load, 0.5).unwrap_or(0.0),
         delivered_bytes: phase.delivered_bytes[d] as f64,
         from_s: phase.from_ns as f64 / 1e9,
         warm_s: phase.warm_ns as f64 / 1e9,
         to_s: phase.to_ns as f64 / 1e9,
         dropped_full: dropped(&[Reason::Overlimit, Reason::FlowEvicted]),
         dropped_by_law: dropped(&[Reason::TargetExceeded, Reason::EarlyDrop]),
+        policed: dropped(&[Reason::Policed]),
     }
 }
 
-/// Mean in the phase, lowest and highest.
+/// Mean in the phase, lowest and highest; in packets of 1500 bytes.
 fn rates(spec: &DirectionSpec, saw: &Saw) -> (f64, f64, f64) {
     let Ok(params) = spec.params() else {
         return (0.0, 0.0, 0.0);
     };
-    let own = token_rate(spec);
-    let cap = |r: f64| own.map_or(r, |t| r.min(t));
+    let full = base::Bytes::new(1500);
+    let framed = 1500.0 / params.framing.wire(full).get() as f64;
+    let rate = |words: &base::words::Words| words.rate("rate").get() as f64;
+    let shaped = params
+        .shaper
+        .as_ref()
+        .map_or(f64::INFINITY, |s| rate(s.words()));
+    let policed = params
+        .policer
+        .as_ref()
+        .map_or(f64::INFINITY, |p| rate(p.words()));
+    let own = token_rate(spec).unwrap_or(f64::INFINITY);
+    let cap = |r: f64| (r.min(shaped) * framed).min(policed).min(own);
     let span = |s: f64| base::Duration::from_secs_f64(s.max(0.0));
     let mean =
         |from: f64, to: f64| cap(params.rate.mean_between(span(from), span(to)).get() as f64);
@@ -207,7 +264,7 @@ fn token_rate(spec: &DirectionSpec) -> Option<f64> {
 }
 
 /// The kind of a queue that unmarked packets of several flows meet, and how many bytes of full packets it holds.
-fn class(spec: &DirectionSpec) -> (Class, f64) {
+pub fn class(spec: &DirectionSpec) -> (Class, f64) {
     let name = spec.queue.name();
     let limits = spec.queue.limits();
     let bytes = limits.bytes.map(|b| b.get() as f64);
@@ -223,6 +280,7 @@ fn class(spec: &DirectionSpec) -> (Class, f64) {
         _ => Class::Aqm,
     };
     match name {
+        _ if spec.policer.is_some() => (Class::Policer, limit),
         "fifo" | "tbf" => (Class::DropTail, limit),
         "fq_codel" | "fq_pie" | "cake" => (Class::FairAqm, limit),
         "prio" | "drr" => {

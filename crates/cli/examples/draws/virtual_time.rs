@@ -1,27 +1,13 @@
 //! Draws in virtual time.
 
-use crate::family::{Draw, Family, Kind, draw};
-use crate::judge::{Judged, judge};
-use crate::truth::truth;
+use crate::family::{Draw, Kind};
+use crate::judge::judge;
+use crate::results::{Result, describe};
+use crate::truth::{in_virtual_time, truth};
 use analysis::answer::Answer;
 use anyhow::Context;
 use base::record::Recording;
 use sim::bufferbloat::{Decide, Plan, Seen, run};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A draw with what was said of it.
-pub struct Result {
-    pub number: u64,
-    pub family: Family,
-    /// The link in a line.
-    pub link: String,
-    pub judged: Vec<Judged>,
-    /// Time that the run took, s.
-    pub took_s: f64,
-    /// Simulated or real duration of the test, s.
-    pub lasted_s: f64,
-}
 
 /// The decisions of the real test.
 struct Analysis;
@@ -47,52 +33,16 @@ fn answer(draw: &Draw) -> anyhow::Result<(Answer, Recording, Seen)> {
     Ok((answer, outcome.recording, outcome.seen))
 }
 
-pub fn describe(draw: &Draw) -> String {
-    let direction = |d: &link::DirectionSpec| {
-        let rate = match &d.rate {
-            link::RateSpec::Fixed(r) => format!("{r:.3}"),
-            link::RateSpec::Steps { steps, .. } => {
-                format!("{} steps from {:.3}", steps.len(), steps[0].rate)
-            }
-            _ => "opportunities".into(),
-        };
-        let mut parts = vec![rate, d.queue.to_string(), format!("{:.3}", d.delay)];
-        parts.extend(d.jitter.as_ref().map(|j| format!("jitter {j}")));
-        parts.extend(d.loss.as_ref().map(|l| format!("loss {l}")));
-        parts.extend(d.reorder.as_ref().map(|r| format!("reorder {r}")));
-        parts.join(" ")
-    };
-    let mut text = format!(
-        "up {} | down {}",
-        direction(&draw.link.up),
-        direction(&draw.link.down)
-    );
-    for (name, l) in ["up", "down"].iter().zip(&draw.hosts.limits) {
-        if let Some(w) = l.receive_window {
-            text += &format!(" | {name} window {w:.3}");
-        }
-        if let Some(r) = l.application {
-            text += &format!(" | {name} application {r:.3}");
-        }
-        if let Some(r) = l.reader {
-            text += &format!(" | {name} reader {r:.3}");
-        }
-    }
-    for x in &draw.cross {
-        let whose = if x.here { "here" } else { "elsewhere" };
-        text += &format!(" | cross {} {:.3} {whose}", x.direction, x.rate);
-    }
-    text
-}
-
 /// # Errors
 /// A draw that cannot be run.
 pub fn result(draw: &Draw) -> anyhow::Result<Result> {
     let began = std::time::Instant::now();
     let (answer, _, seen) = answer(draw).with_context(|| format!("draw {}", draw.number))?;
-    let truth = truth(draw, &seen);
+    let truth = truth(draw, in_virtual_time(draw, &seen));
     Ok(Result {
         number: draw.number,
+        kind: Kind::Virtual,
+        doubt: false,
         family: draw.family,
         link: describe(draw),
         judged: judge(&answer, &truth),
@@ -101,41 +51,13 @@ pub fn result(draw: &Draw) -> anyhow::Result<Result> {
     })
 }
 
-/// # Errors
-/// A draw that cannot be run.
-pub fn many(seed: u64, count: u64, threads: usize) -> anyhow::Result<Vec<Result>> {
-    let next = AtomicU64::new(0);
-    let done: Mutex<Vec<anyhow::Result<Result>>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let one = result(&draw(seed, number, Kind::Virtual));
-                    done.lock().expect("no holder panicked").push(one);
-                }
-            });
-        }
-    });
-    let mut all = done
-        .into_inner()
-        .expect("no holder panicked")
-        .into_iter()
-        .collect::<anyhow::Result<Vec<Result>>>()?;
-    all.sort_by_key(|r| r.number);
-    Ok(all)
-}
-
 /// Runs one draw and prints all that is known of it.
 ///
 /// # Errors
 /// A draw that cannot be run.
 pub fn one(draw: &Draw) -> anyhow::Result<()> {
     let (answer, recording, seen) = answer(draw)?;
-    let truth = truth(draw, &seen);
+    let truth = truth(draw, in_virtual_time(draw, &seen));
     println!(
         "draw {} ({}): {}",
         draw.number,
