@@ -6,7 +6,9 @@ use crate::results::{Result, describe};
 use crate::truth::{in_virtual_time, truth};
 use analysis::answer::Answer;
 use anyhow::Context;
-use base::record::Recording;
+use base::Bytes;
+use base::program::{Sending, Train};
+use base::record::{Direction, Recording};
 use sim::bufferbloat::{Decide, Plan, Seen, run};
 
 /// The decisions of the real test.
@@ -17,7 +19,23 @@ impl Decide for Analysis {
         let s = analysis::stable(so_far, phase, now_ns);
         (s.stable, s.why)
     }
+
+    fn next_train(&mut self, so_far: &Recording, phase: &str) -> Option<Sending> {
+        let direction = match phase {
+            "up" => Direction::Up,
+            "down" => Direction::Down,
+            _ => return None,
+        };
+        let trains: Vec<Train> = Train::all_of(so_far)
+            .into_iter()
+            .filter(|t| t.facts.direction == direction)
+            .collect();
+        analysis::next_train(so_far, direction, &trains, TRAIN_BUDGET)
+    }
 }
+
+/// Limit of the real test on the trains of one direction.
+const TRAIN_BUDGET: Bytes = Bytes::new(60_000_000);
 
 pub fn plan(draw: &Draw) -> Plan {
     let mut plan = Plan::new(draw.link.clone(), draw.seed);

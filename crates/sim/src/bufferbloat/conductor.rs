@@ -252,13 +252,14 @@ impl Run<'_> {
         let mut begun = false;
         while let Some(sending) = self.decide.next_train(&self.world.rec, phase.name()) {
             if !begun {
-                self.world.event("phase", "settle", phase.name());
+                self.world.event("phase", "trains", phase.name());
                 begun = true;
             }
             self.world.craft(&sending);
         }
         if begun {
-            self.world.event("phase_end", "settle", phase.name());
+            self.world.event("phase_end", "trains", phase.name());
+            self.drain();
         }
     }
 
