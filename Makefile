@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth accuracy install
+.PHONY: demo test build static assets deps truth draws accuracy install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -30,6 +30,11 @@ test: deps assets ## installs what tests need and runs all of them
 
 truth: build ## the test on links whose truth is known: docs/book/truth.md
 	python3 bench/truth.py
+
+SEED ?= $(shell date +%Y%m%d)
+draws: build ## the test on random links, each seed others, half an hour: docs/book/draws.md
+	$(CARGO) run --release --package tailback-cli --example draws -- \
+	--seed $(SEED) --virtual 400 --namespaces 40 --page docs/book/draws.md
 
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp

@@ -236,9 +236,14 @@ fn bound(
     // A packet waits for what is left of the one in transmission, too.
     let most_ms = ((t.limit_bytes + 1500.0) * 8e3 / t.rate_low).max(t.saw.most_ms);
     let truth = if in_bytes { t.limit_bytes } else { most_ms };
+    // A host's stamps are not exact to less than a millisecond.
+    let over = match in_bytes {
+        true => slack.min(0.10 * truth),
+        false => slack.min((0.10 * truth).max(1.0)),
+    };
     let verdict = match figure.value() {
         None => Verdict::CannotTell,
-        Some(v) if v > truth + slack.min(0.10 * truth) => Verdict::Wrong,
+        Some(v) if v > truth + over => Verdict::Wrong,
         Some(v) if v >= truth / 2.0 => Verdict::Right,
         Some(_) => Verdict::CannotTell,
     };

@@ -111,9 +111,9 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
         let plain = spec.jitter.is_none() && spec.reorder.is_none();
         let p95 = quantile(&waits, 0.95).filter(|_| shared && plain);
         Saw {
-            probe_p95_ms: p95.map(|p| (p, p)),
+            probe_p95_ms: p95,
             most_ms: waits.last().copied().unwrap_or(0.0),
-            median_load_ms: quantile(&waits, 0.5).unwrap_or(0.0),
+            median_load_ms: quantile(&waits, 0.5).map_or(0.0, |q| q.0),
             delivered_bytes: change(|q| q.delivered_bytes) as f64,
             from_s: seconds(phase.from_ns),
             warm_s: seconds(warm),

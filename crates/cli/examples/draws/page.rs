@@ -50,20 +50,28 @@ impl Count {
 
 pub struct Report<'a> {
     seed: u64,
-    results: &'a [Result],
+    results: Vec<&'a Result>,
 }
 
 const HEAD: &str = "| | judged | right | cannot tell | wrong | 95 % intervals that hold the truth |\n|---|---|---|---|---|---|\n";
 
 impl<'a> Report<'a> {
     pub fn of(seed: u64, results: &'a [Result]) -> Report<'a> {
+        let results = results.iter().collect();
         Report { seed, results }
     }
 
+    fn only(&self, kind: Kind) -> Report<'a> {
+        let of = |r: &&&Result| r.kind == kind;
+        Report {
+            seed: self.seed,
+            results: self.results.iter().filter(of).copied().collect(),
+        }
+    }
+
     fn judged(&self) -> impl Iterator<Item = (&'a Result, &'a Judged)> {
-        self.results
-            .iter()
-            .flat_map(|r| r.judged.iter().map(move |j| (r, j)))
+        let each = |r: &&'a Result| -> &'a Result { r };
+        (self.results.iter().map(each)).flat_map(|r| r.judged.iter().map(move |j| (r, j)))
     }
 
     pub fn total(&self) -> Count {
@@ -85,7 +93,7 @@ impl<'a> Report<'a> {
 
     fn by_family(&self) -> String {
         let mut families: BTreeMap<&str, (u64, Count)> = BTreeMap::new();
-        for r in self.results {
+        for r in &self.results {
             let entry = families.entry(r.family.name()).or_default();
             entry.0 += 1;
             r.judged.iter().for_each(|j| entry.1.add(j));
@@ -98,7 +106,7 @@ impl<'a> Report<'a> {
 
     fn wrong(&self) -> String {
         let mut text = String::new();
-        for r in self.results {
+        for r in &self.results {
             let wrong: Vec<_> = (r.judged.iter())
                 .filter(|j| j.verdict == Verdict::Wrong)
                 .collect();
@@ -179,7 +187,77 @@ impl<'a> Report<'a> {
         )
     }
 
+    /// The page of the book.
     pub fn page(&self) -> String {
-        self.text()
+        let mut text = INTRODUCTION.replace("SEED", &self.seed.to_string());
+        let host = live::host::facts(None);
+        let processor = host.facts.get("processor").map_or("", String::as_str);
+        let _ = writeln!(
+            text,
+            "Seed {}, {}, {} processors ({processor}), Linux {}.",
+            self.seed,
+            jiff::Zoned::now().strftime("%-d %B %Y"),
+            host.cpus,
+            host.kernel
+        );
+        for (kind, title) in [
+            (Kind::Virtual, "In virtual time"),
+            (Kind::Namespaces, "Over network namespaces"),
+        ] {
+            let part = self.only(kind);
+            if part.results.is_empty() {
+                continue;
+            }
+            let doubtful = part.results.iter().filter(|r| r.doubt).count();
+            let _ = write!(text, "\n## {title}\n\n{}", part.times());
+            if doubtful > 0 {
+                let _ = writeln!(
+                    text,
+                    "In {doubtful} of them the emulator reported that this machine was too busy for exact timing."
+                );
+            }
+            let wrong = match part.wrong() {
+                list if list.is_empty() => "No figure was wrong.\n".to_string(),
+                list => format!("Wrong figures, with the truth:\n\n```\n{list}```\n"),
+            };
+            let _ = write!(
+                text,
+                "\nBy figure:\n\n{}\nBy family of links:\n\n{}\n{wrong}",
+                part.by_figure(),
+                part.by_family()
+            );
+        }
+        text
     }
 }
+
+const INTRODUCTION: &str = "\
+# Random links
+
+`make draws` runs `tailback test` over links that were drawn at random, and judges each figure of the answers. Nobody
+tuned the program to these links: each release draws others. `make draws SEED=SEED` repeats this page.
+
+The links have rates from 65 kbit/s to 300 Mbit/s, base RTTs from 2 to 600 ms, and queues of 0.1 to 60 bandwidth-delay
+products. Nearly a third of them are clean. The others have one of: another discipline, random or bursty loss, jitter,
+reordering, drift of the base delay, framing, a policer, a token bucket, a rate that varies, hosts that limit the load,
+clocks that differ and drift, or cross traffic.
+
+In virtual time, the simulator's TCP fills the links, and the truth about waits comes from the simulated queue itself. Over
+network namespaces, the kernel's TCP and the program itself run in real time.
+
+A figure is *right* within these bounds, *wrong* outside them, and *cannot tell* where the answer says so:
+
+| figure | right |
+|---|---|
+| link rate | within 5 % of the rate of whole IP packets |
+| base RTT, queue, added delay | within 10 %, one full packet or 1 ms |
+| each of these | also if the 95 % interval holds the truth and reaches no more than 25 % to either side |
+| a bound (\"at least\") | at most the truth, and at least half of it; a smaller bound counts as *cannot tell* |
+| discipline | the kind that unmarked packets meet; drop-tail also for a law whose own limit did the dropping |
+| grade | the letter of the simulated queue's 95 % point; of the full queue where the load did not fill the link |
+| cross traffic | told if and only if somebody else sent; traffic of another host may go untold as *cannot tell* |
+| advice | a shaper of 75 to 100 % of the rate if and only if there is bufferbloat and the rate is fixed |
+
+The last column counts the 95 % intervals of figures with one true value, and how many of them hold it.
+
+";

@@ -180,10 +180,11 @@ fn direction(draw: &Draw, direction: Direction, saw: Saw) -> DirectionTruth {
     }
 }
 
-/// The value at a share of a sorted list.
-pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
-    let at = ((sorted.len() as f64 - 1.0) * share).round().max(0.0);
-    sorted.get(at as usize).copied()
+/// The values of a sorted list between which its quantile lies, by whatever definition.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<(f64, f64)> {
+    let at = (sorted.len() as f64 - 1.0) * share;
+    let value = |at: f64| sorted.get(at.max(0.0) as usize).copied();
+    value(at.floor()).zip(value(at.ceil()))
 }
 
 fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
@@ -211,9 +212,11 @@ fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
     let dropped =
         |why: &[Reason]| -> u64 { why.iter().map(|w| phase.dropped[d][*w as usize]).sum() };
     Saw {
-        probe_p95_ms: quantile(&probes, 0.95).zip(quantile(&beyond, 0.95)),
+        probe_p95_ms: quantile(&probes, 0.95)
+            .zip(quantile(&beyond, 0.95))
+            .map(|(queue, all)| (queue.0, all.1)),
         most_ms: last(&load).max(last(&probes)),
-        median_load_ms: quantile(&load, 0.5).unwrap_or(0.0),
+        median_load_ms: quantile(&load, 0.5).map_or(0.0, |q| q.0),
         delivered_bytes: phase.delivered_bytes[d] as f64,
         from_s: phase.from_ns as f64 / 1e9,
         warm_s: phase.warm_ns as f64 / 1e9,
@@ -280,7 +283,14 @@ pub fn class(spec: &DirectionSpec) -> (Class, f64) {
         _ => Class::Aqm,
     };
     match name {
-        _ if spec.policer.is_some() => (Class::Policer, limit),
+        // A burst that the policer lets pass may wait for the faster line behind it.
+        _ if spec.policer.is_some() => {
+            let depth = spec
+                .policer
+                .as_ref()
+                .map(|p| p.words().bytes("burst").get());
+            (Class::Policer, limit.min(depth.unwrap_or(0) as f64))
+        }
         "fifo" | "tbf" => (Class::DropTail, limit),
         "fq_codel" | "fq_pie" | "cake" => (Class::FairAqm, limit),
         "prio" | "drr" => {
