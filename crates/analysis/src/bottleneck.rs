@@ -15,7 +15,7 @@ use crate::answer::{Discipline, Figure};
 use crate::baseline::Baseline;
 use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
-use crate::overload::{self, Overload};
+use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
 use crate::rate;
 use crate::stats;
@@ -66,8 +66,10 @@ pub struct Bottleneck {
     pub held_back: Option<HeldBack>,
     /// Evidence of overload trains.
     pub overload: Option<Overload>,
-    /// Delay that a probe meets at rest in this direction, 95 % point, ms: a wait below it is no sign of a queue.
-    pub noise_ms: f64,
+    /// Wait of a probe at rest in this direction: one below it is no sign of a queue.
+    pub noise: Noise,
+    /// Share of probes among the packets of the load.
+    pub small_share: f64,
     /// Half of how far the base of this direction moved over the phase, ms.
     pub base_doubt_ms: f64,
     /// Full payload segment with its headers, bytes.
@@ -112,12 +114,14 @@ impl Scene<'_> {
         waits
     }
 
-    /// 95 % point of the wait at rest, ms.
-    fn noise_ms(&self, direction: Direction) -> f64 {
+    /// Wait of a probe at rest in `direction`.
+    fn noise(&self, direction: Direction) -> Noise {
         let idle = phases::phases(self.rec, None)
             .into_iter()
             .find(|p| p.name == "idle");
-        let Some(idle) = idle else { return 0.0 };
+        let Some(idle) = idle else {
+            return Noise::default();
+        };
         let waits: Vec<f64> = match self.clock {
             Some(_) => self
                 .waits(&idle, idle.steady(), direction)
@@ -132,9 +136,16 @@ impl Scene<'_> {
                     .collect()
             }
         };
-        stats::quantile_of_sorted(&stats::sorted(&waits), 0.95)
-            .unwrap_or(0.0)
-            .max(0.0)
+        let sorted = stats::sorted(&waits);
+        let at = |q| {
+            stats::quantile_of_sorted(&sorted, q)
+                .unwrap_or(0.0)
+                .max(0.0)
+        };
+        Noise {
+            usual_ms: at(0.5),
+            most_ms: at(0.95),
+        }
     }
 }
 
@@ -147,16 +158,18 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let packet_bytes = mss + rate::header_bytes(mss);
     let carried = rate::carried(rec, direction, steady.clone());
     let rows = phases::flows(rec, direction, phase.whole());
-    let noise_ms = scene.noise_ms(direction);
-    let overload = overload::read(rec, direction, noise_ms);
+    let noise = scene.noise(direction);
+    let overload = overload::read(scene, direction, noise);
     let held_back = held_back::held_back(rec, &rows, phase);
+    let (sent, lost) = unloaded(rec, phase, direction);
     let rates = carried.as_ref().map(|c| {
         let load = rate::Load {
             carried: c,
             mss,
             waits: &waits,
             probe_bps: probe_rate(scene, phase),
-            noise_ms,
+            noise_ms: noise.most_ms,
+            lost_share: lost as f64 / (sent as f64).max(1.0),
         };
         let others =
             crate::instrument::cross_traffic_bps(rec, phase, scene.probe_ip_bytes).unwrap_or(0.0);
@@ -209,7 +222,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let apart = ((2e6 * loaded_rtt_ms) as i64).saturating_add(2 * sample_ns);
     let rate_moves = carried
         .as_ref()
-        .and_then(|c| rate::moves(c, &waits, packet_ms, loaded_rtt_ms));
+        .and_then(|c| rate::moves(c, &waits, packet_ms));
     Bottleneck {
         direction,
         phase: phase.clone(),
@@ -227,14 +240,15 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         stood,
         held_back,
         overload,
-        noise_ms,
-        base_doubt_ms: scene.baseline.doubt_ms(direction, phase),
+        noise,
+        small_share: small_share(scene, phase, carried_bps, packet_bytes),
+        base_doubt_ms: scene.baseline.doubt_ms(direction),
         packet_bytes,
         header_bytes: packet_bytes - mss,
         rate_moves,
         packet_ms,
         base_rtt_ms: base,
-        unloaded: unloaded(rec, phase, direction),
+        unloaded: (sent, lost),
         loaded_rtt_ms,
     }
 }
@@ -245,6 +259,17 @@ fn probe_rate(scene: &Scene, phase: &Phase) -> f64 {
     let sent = probes.iter().filter(|d| crate::loss::was_sent(d)).count() as f64;
     let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
     sent / seconds * scene.probe_ip_bytes * 8.0
+}
+
+/// Share of probes among the packets of the steady part, where each takes a place in a queue that counts packets.
+fn small_share(scene: &Scene, phase: &Phase, carried_bps: Option<f64>, packet_bytes: f64) -> f64 {
+    let probes = probe_rate(scene, phase) / (scene.probe_ip_bytes * 8.0).max(1.0);
+    let full = carried_bps.unwrap_or(0.0) / (packet_bytes * 8.0).max(1.0);
+    if full > 0.0 {
+        probes / (probes + full)
+    } else {
+        0.0
+    }
 }
 
 /// Share of the steady part's seconds in which flows delivered something, each flow by itself.
@@ -440,7 +465,9 @@ impl Bottleneck {
             .carried_bps
             .zip(self.link_rate.value())
             .map(|(c, r)| c / r.max(1.0));
-        if self.stood || share.is_some_and(|s| s >= needed) {
+        // A window ends the growth of a queue before the queue does.
+        let bounded = self.held_back.is_some() && self.epochs.as_ref().is_none_or(|e| e.len() < 3);
+        if !bounded && (self.stood || share.is_some_and(|s| s >= needed)) {
             return Ok(());
         }
         Err(match (&self.held_back, share, &self.link_rate) {
@@ -462,7 +489,7 @@ impl Bottleneck {
             .windows(3)
             .map(|w| w[0].min(w[1]).min(w[2]))
             .reduce(f64::max)?;
-        Some((held - self.noise_ms - 2.0 * self.base_doubt_ms).max(0.0))
+        Some((held - self.noise.most_ms - self.packet_ms - 2.0 * self.base_doubt_ms).max(0.0))
     }
 
     /// The highest level of `series` that is no single outlier.

@@ -335,10 +335,9 @@ fn beside_the_flood(
             "waited up to"
         }
     );
-    if flat
-        && levels.len() >= 2
-        && (median >= 0.8 * reached || reached - median <= 2.5 * b.packet_ms)
-    {
+    let low = stats::quantile_of_sorted(levels, 0.2)?;
+    let near = |level: f64| level >= 0.8 * reached || reached - level <= 2.5 * b.packet_ms;
+    if flat && levels.len() >= 2 && near(low) {
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Some(Behaviour::Ceiling);
     }
@@ -368,7 +367,7 @@ fn by_the_line(b: &Bottleneck, levels: &[f64], apart: bool) -> Option<String> {
     // How likely so few probes were lost without load, had the line lost them all.
     let (sent, lost) = b.unloaded;
     let chance = stats::binomial_cdf(lost, sent, share);
-    if chance < 0.02 || lost == 0 && chance < 0.15 {
+    if chance < 0.02 {
         return None;
     }
     // Chance makes the peaks of one flow's sawtooth as uneven as the gaps between losses.

@@ -14,7 +14,8 @@
 //! seen for about a second. Loss behind the bottleneck lowers the received rate by its share.
 
 use crate::answer::Figure;
-use crate::bottleneck::Bottleneck;
+use crate::bottleneck::{Bottleneck, Scene};
+use crate::phases;
 use crate::probe::trains;
 use crate::stats;
 use base::program::{Program, Sending, Shot, Step, Train};
@@ -39,6 +40,18 @@ const KEEPS: f64 = 0.05;
 const SPARSE_PAYLOAD: u32 = 36;
 /// Floods above this rate are beyond what a host paces.
 const FASTEST_BPS: f64 = 2.5e9;
+
+/// A ceiling of fewer packets than this is not told from the level that an AQM holds.
+const FEW_PACKETS: f64 = 5.0;
+
+/// Wait of a probe at rest: what jitter of the path looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// Median, ms.
+    pub usual_ms: f64,
+    /// 95 % point, ms.
+    pub most_ms: f64,
+}
 
 /// Facts that the first flood is planned from.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +88,7 @@ struct Flood<'a> {
 /// Evidence of the floods of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Overload {
-    /// Rate at which datagrams left an overloaded link, whole IP packets; otherwise the reason why it is unknown.
+    /// Rate of an overloaded link, whole IP packets, small datagrams and probes included; otherwise the reason why it is unknown.
     pub rate_bps: Figure,
     /// Highest rate that arrived, whole IP packets: the link carries at least this.
     pub at_least_bps: f64,
@@ -162,8 +175,8 @@ fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Send
     let payload = (start.packet_bytes as u32).checked_sub(start.headers)?;
     let gap = Duration::from_nanos((packet_s * 1e9) as u64);
     let flood = Program::new(vec![Step::new(count, vec![Shot { payload, gap }])]).ok()?;
-    // A small datagram takes less than a twentieth of a full one.
-    let every = (1.5 * start.packet_bytes * 8.0 / start.carried_bps).clamp(0.005, 0.1);
+    // In a queue that counts packets a small datagram takes the place of a full one: at most one of ten.
+    let every = (10.0 * packet_s).max(0.005);
     let beside = Step::new(
         ((count as f64 * packet_s / every) as u64).max(3),
         vec![Shot {
@@ -256,6 +269,76 @@ impl Flood<'_> {
         (above(flood, a), above(beside, b))
     }
 
+    fn first_lost(&self) -> Option<i64> {
+        self.train
+            .fates
+            .iter()
+            .find(|f| f.sent_ns.is_some() && f.received_ns.is_none())?
+            .sent_ns
+    }
+
+    fn seconds(&self) -> f64 {
+        self.train.facts.program.time().as_secs_f64().max(1e-3)
+    }
+
+    /// Rate of the small datagrams that arrived, whole IP packets.
+    fn beside_bps(&self) -> f64 {
+        self.beside.map_or(0.0, |t| {
+            let bytes = f64::from(SPARSE_PAYLOAD + t.facts.headers);
+            (t.sent() - t.lost()) as f64 * bytes * 8.0 / self.seconds()
+        })
+    }
+
+    /// Probes of the test that this flood met. A download leaves on the server's clock, so its time is that of its event.
+    fn probes(&self, scene: &Scene) -> f64 {
+        let length = (self.seconds() * 1e9) as i64;
+        let from = match self.train.facts.direction {
+            Direction::Up => self.train.began_ns().unwrap_or(0),
+            Direction::Down => self.event_ns(scene.rec).saturating_sub(length),
+        };
+        phases::probes(scene.rec, "udp", from..from.saturating_add(length)).len() as f64
+    }
+
+    /// Time of the event that ends this train, on this host's clock.
+    fn event_ns(&self, rec: &Recording) -> i64 {
+        let number = self.train.number.to_string();
+        rec.event
+            .iter()
+            .find(|e| &*e.kind == "train" && *e.subject == *number)
+            .map_or(0, |e| e.t_ns)
+    }
+
+    /// Rate of the test's own probes beside this flood, whole IP packets.
+    fn probe_bps(&self, scene: &Scene) -> f64 {
+        self.probes(scene) * scene.probe_ip_bytes * 8.0 / self.seconds()
+    }
+
+    /// Share of small packets among those that arrived.
+    fn small_share(&self, scene: &Scene) -> f64 {
+        let small = self.beside.map_or(0.0, |t| (t.sent() - t.lost()) as f64) + self.probes(scene);
+        let full = (self.train.sent() - self.train.lost()) as f64;
+        small / (small + full).max(1.0)
+    }
+
+    /// True if the excess was lost although nothing waited.
+    fn polices(&self, waits: &[(i64, f64)], packet_ms: f64, noise: Noise) -> bool {
+        let Some(first_lost) = self.first_lost() else {
+            return false;
+        };
+        let at: Vec<f64> = waits
+            .iter()
+            .filter(|w| w.0 >= first_lost)
+            .map(|w| w.1)
+            .collect();
+        let q = |p| stats::quantile_of_sorted(&stats::sorted(&at), p).unwrap_or(f64::INFINITY);
+        let lost = self.train.lost() as f64 / self.train.sent().max(1) as f64;
+        at.len() >= 100
+            && lost > 0.1
+            && q(0.5) < 0.7 * packet_ms + noise.usual_ms + 0.1
+            && q(0.9) < 1.2 * packet_ms + noise.most_ms + 0.2
+            && noise.most_ms < 3.0 * packet_ms + 2.0
+    }
+
     /// True if both halves of the overloaded part arrived at one rate: no token bucket was being emptied.
     fn keeps_its_rate(&self) -> bool {
         let all = trains::arrivals(self.train);
@@ -286,12 +369,7 @@ impl Flood<'_> {
             .iter()
             .find(|w| w.1 > 3.0 * packet_ms + 0.2)
             .map(|w| w.0);
-        let lost = self
-            .train
-            .fates
-            .iter()
-            .find(|f| f.received_ns.is_none())
-            .and_then(|f| f.sent_ns);
+        let lost = self.first_lost();
         let from = queued.into_iter().chain(lost).min().unwrap_or(began);
         let first = self
             .train
@@ -340,8 +418,8 @@ fn reached(waits: &[(i64, f64)]) -> f64 {
 }
 
 /// Evidence of all floods of `direction`, or `None` where there was none.
-/// `noise_ms` is the wait that a probe meets at rest.
-pub fn read(rec: &Recording, direction: Direction, noise_ms: f64) -> Option<Overload> {
+pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overload> {
+    let rec = scene.rec;
     if rec.datagram.is_empty() {
         return None;
     }
@@ -385,12 +463,14 @@ pub fn read(rec: &Recording, direction: Direction, noise_ms: f64) -> Option<Over
     let packet_bits =
         f64::from(last.train.facts.program.largest_payload() + last.train.facts.headers) * 8.0;
     let packet_ms = packet_bits * 1e3 / bps;
-    let rate_bps = last.rate(packet_ms);
+    let beside_bps = last.beside_bps() + last.probe_bps(scene);
+    let rate_bps = last.rate(packet_ms).map(|bps| bps + beside_bps);
     let (flood, beside) = last.waits();
     let lost = last.train.lost() as f64 / last.train.sent().max(1) as f64;
-    let reached_ms = reached(&flood);
-    let polices = lost > 0.05 && reached_ms < 1.5 * packet_ms + noise_ms + 0.3;
-    let plateau_ms = plateau(last, &flood, packet_ms, lost);
+    let reached_ms = (reached(&flood) - noise.usual_ms).max(0.0);
+    let polices = last.polices(&flood, packet_ms, noise);
+    let small_share = last.small_share(scene);
+    let plateau_ms = plateau(last, &flood, packet_ms, noise, small_share);
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
     let apart = side_by_side_ms.and_then(|(load, small)| {
         if small <= 0.35 * load && small <= 3.5 * packet_ms + 1.5 {
@@ -415,13 +495,14 @@ pub fn read(rec: &Recording, direction: Direction, noise_ms: f64) -> Option<Over
 }
 
 /// The level at which the wait stayed while the excess was lost: the ceiling of a queue that drops what does not fit.
-fn plateau(flood: &Flood, waits: &[(i64, f64)], packet_ms: f64, lost: f64) -> Option<Figure> {
-    let first_lost = flood
-        .train
-        .fates
-        .iter()
-        .find(|f| f.sent_ns.is_some() && f.received_ns.is_none())?
-        .sent_ns?;
+fn plateau(
+    flood: &Flood,
+    waits: &[(i64, f64)],
+    packet_ms: f64,
+    noise: Noise,
+    small_share: f64,
+) -> Option<Figure> {
+    let first_lost = flood.first_lost()?;
     let last_sent = flood.train.fates.iter().rev().find_map(|f| f.sent_ns)?;
     let at: Vec<f64> = waits
         .iter()
@@ -436,27 +517,43 @@ fn plateau(flood: &Flood, waits: &[(i64, f64)], packet_ms: f64, lost: f64) -> Op
         .filter(|f| f.sent_ns.is_some_and(|s| s >= first_lost))
         .count();
     let share = 1.0 - at.len() as f64 / sent.max(1) as f64;
-    let excess = {
-        let seen = flood.seen();
-        1.0 - seen.overloaded? / seen.sent_bps
-    };
-    if at.len() < 20 || last_sent - first_lost < 40_000_000 || share < 0.6 * excess || lost < 0.02 {
+    let seen = flood.seen();
+    let excess = 1.0 - seen.overloaded? / seen.sent_bps;
+    if at.len() < 20 || last_sent - first_lost < 40_000_000 || share < 0.6 * excess {
         return None;
     }
     let s = stats::sorted(&at);
     let q = |p| stats::quantile_of_sorted(&s, p).unwrap_or(0.0);
     let (low, middle, high) = (q(0.1), q(0.5), q(0.9));
-    let flat = high - low <= (3.0 * packet_ms).max(0.12 * middle) + 0.5;
-    // The end of the train lies no lower and no higher than its beginning: an AQM is still moving.
+    let scatter = (noise.most_ms - noise.usual_ms).max(0.0);
+    let flat =
+        high - low <= (1.6 + 12.0 * small_share) * packet_ms + 0.04 * middle + 2.0 * scatter + 0.3;
+    // The second half lies no lower and no higher than the first: an AQM is still moving.
     let half = at.len() / 2;
     let median = |v: &[f64]| stats::quantile_of_sorted(&stats::sorted(v), 0.5).unwrap_or(0.0);
     let drift = (median(&at[..half]) - median(&at[half..])).abs();
-    let steady = drift <= (1.5 * packet_ms).max(0.05 * middle) + 0.3;
-    (flat && steady).then_some(Figure::Is {
-        value: middle,
-        low: (middle - packet_ms).min(low).max(0.0),
-        high: (middle + packet_ms).max(high),
-    })
+    let steady = drift <= packet_ms.max(0.04 * middle) + 0.5 * scatter + 0.3;
+    let level = middle - noise.usual_ms + 0.5 * packet_ms;
+    // Lower than a few packets, an AQM holds a queue as flat as a small buffer does.
+    if !flat || !steady || level < FEW_PACKETS * packet_ms || level < 2.0 * scatter {
+        return None;
+    }
+    Some(in_full_packets(
+        level,
+        0.75 * packet_ms + scatter / 2.0,
+        small_share,
+    ))
+}
+
+/// A queue's level had it been full of full-size packets: a queue that counts packets holds less where `small_share` of
+/// them are small, one that counts bytes does not.
+pub(crate) fn in_full_packets(level_ms: f64, doubt_ms: f64, small_share: f64) -> Figure {
+    let most = level_ms / (1.0 - small_share.clamp(0.0, 0.5));
+    Figure::Is {
+        value: 0.5 * (level_ms + most),
+        low: (level_ms - doubt_ms).max(0.0),
+        high: most + doubt_ms,
+    }
 }
 
 /// Median waits of the flood and of the small datagrams, ms, over the time in which the flood waited at least half of

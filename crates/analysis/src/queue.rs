@@ -15,6 +15,7 @@
 
 use crate::answer::{Discipline, Figure, QueueIs};
 use crate::bottleneck::Bottleneck;
+use crate::overload;
 use crate::stats;
 
 pub struct Size {
@@ -130,11 +131,21 @@ fn ceiling(b: &Bottleneck) -> Figure {
     };
     // What is left of the packet on the wire when a probe arrives, and how far the last packet that did
     // not fit is from the limit: each is up to one packet, and half of one on average.
-    let half = b.packet_ms / 2.0;
+    let half = b.packet_ms / 2.0 + (b.noise.most_ms - b.noise.usual_ms) / 2.0;
+    let jitter = b.noise.usual_ms;
+    let full = overload::in_full_packets((value - jitter).max(0.0), 0.0, b.small_share);
+    let Figure::Is {
+        value: centre,
+        high: most,
+        ..
+    } = full
+    else {
+        return full;
+    };
     Figure::Is {
-        value,
-        low: low.min(value - half).max(0.0),
-        high: high.max(value + half),
+        value: centre,
+        low: (low.min(value - half) - jitter).max(0.0),
+        high: (high.max(value + half) - value) + most,
     }
 }
 

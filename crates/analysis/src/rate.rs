@@ -207,6 +207,8 @@ pub struct Load<'a> {
     pub probe_bps: f64,
     /// Wait of a probe at rest, 95 % point, ms.
     pub noise_ms: f64,
+    /// Share of probes that the link lost without load: behind the bottleneck it loses as much of the load.
+    pub lost_share: f64,
 }
 
 /// Rate of the link and the evidence for it.
@@ -302,23 +304,19 @@ fn widen(f: &Figure, share: f64) -> Figure {
 /// How much the rate of a full link moves: the standard deviation of its rate in stretches with a standing
 /// queue, as a share of their mean. `None` where too few stretches were full to say. A link of constant rate
 /// keeps it whatever the queue does; one whose rate moves (radio) moves its delays too.
-pub fn moves(
-    carried: &Carried,
-    waits: &[(i64, f64)],
-    packet_ms: f64,
-    loaded_rtt_ms: f64,
-) -> Option<f64> {
+pub fn moves(carried: &Carried, waits: &[(i64, f64)], packet_ms: f64) -> Option<f64> {
     if !carried.smooth {
         return None;
     }
-    let length_s = (4.0 * loaded_rtt_ms / 1e3).max(1.0);
+    // Long enough for thirty packets, whose number then varies by a thirtieth.
+    let length_s = (30.0 * packet_ms / 1e3).max(1.0);
     let full: Vec<f64> = carried
         .batches((carried.seconds() / length_s) as usize)
         .iter()
         .filter(|(from, to, _)| stood(waits, *from, *to, 2.0 * packet_ms) == Some(true))
         .map(|b| b.2)
         .collect();
-    let m = stats::moments(&full).filter(|_| full.len() >= 4)?;
+    let m = stats::moments(&full).filter(|_| full.len() >= 5)?;
     (m.mean > 0.0).then(|| m.sd / m.mean)
 }
 
@@ -348,7 +346,18 @@ pub fn link_rate(
     let trains = overload
         .filter(|o| o.confirmed && !shared)
         .map(|o| widen(&o.rate_bps, SYSTEMATIC));
-    let figure = match (while_full.filter(|_| !shared), trains) {
+    let behind = |f: Figure| match f {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low,
+            high: high + 1.5 * load.lost_share * value,
+        },
+        other => other,
+    };
+    let figure = match (
+        while_full.filter(|_| !shared).map(behind),
+        trains.map(behind),
+    ) {
         (Some(tcp), Some(trains)) => agreed(tcp, trains),
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => {
@@ -406,7 +415,7 @@ fn agreed(tcp: Figure, trains: Figure) -> Figure {
     else {
         return if tcp.value().is_some() { tcp } else { trains };
     };
-    if (a - b).abs() <= AGREE * a.max(*b) {
+    if (a - b).abs() <= AGREE * a.max(*b) || al <= bh && bl <= ah {
         let narrower = if ah - al <= bh - bl {
             (a, al, ah)
         } else {
@@ -472,6 +481,7 @@ mod tests {
             waits,
             probe_bps: 8e3,
             noise_ms: 0.0,
+            lost_share: 0.0,
         };
         let r = link_rate(&load(&waits), None, None, 0.0)
             .figure

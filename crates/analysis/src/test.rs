@@ -240,8 +240,16 @@ impl Context<'_> {
         let seen = stats::quantile_figure(&loaded, 0.95);
         let less = at(&loaded, 0.95) - centre - scatter;
         let added = seen.map(|v| (v - less).max(0.0));
+        let added = match added {
+            Figure::Is { value, low, high } => Figure::Is {
+                value,
+                low: (low - b.base_doubt_ms).max(0.0),
+                high: high + b.base_doubt_ms,
+            },
+            other => other,
+        };
         match (b.filled(kind), added.value()) {
-            (Err(why), Some(v)) if !findings::is_bloat(v, 0.0) => Figure::cannot_tell(why),
+            (Err(why), Some(v)) if v < grade::WORST_MS => Figure::cannot_tell(why),
             _ => added,
         }
     }

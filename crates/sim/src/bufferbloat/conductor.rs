@@ -24,7 +24,7 @@ impl Meter {
         }
         let rate = self.0.front().filter(|(t, _)| now > *t).map(|(t, before)| {
             let seconds = now.saturating_since(*t).as_secs_f64();
-            BitsPerSec::new(((bytes - before) as f64 * 8.0 / seconds) as u64)
+            BitsPerSec::new((bytes.saturating_sub(*before) as f64 * 8.0 / seconds) as u64)
         });
         self.0.push_back((now, bytes));
         rate
