@@ -145,7 +145,7 @@ fn rate(c: &mut Chance, kind: Kind) -> f64 {
     let (low, high) = match (kind, c.unit()) {
         (_, u) if u < 0.06 => (65e3, 200e3),
         (Kind::Virtual, u) if u < 0.10 => (100e6, 300e6),
-        (Kind::Namespaces, u) if u < 0.12 => (100e6, 200e6),
+        (Kind::Namespaces, _) => (200e3, 60e6),
         _ => (200e3, 100e6),
     };
     c.log(low, high)

@@ -147,10 +147,10 @@ pub fn judge(answer: &Answer, truth: &Truth) -> Vec<Judged> {
         all.push(discipline(claim, t));
         all.extend(added(claim, t));
     }
-    all.push(grade(answer, truth));
+    all.extend(grade(answer, truth));
     all.push(cross(answer, truth));
     for t in [&truth.up, &truth.down] {
-        all.push(advice(answer, t));
+        all.extend(advice(answer, t));
     }
     all
 }
@@ -265,6 +265,7 @@ fn discipline(claim: &DirectionAnswer, t: &DirectionTruth) -> Judged {
         // The law's own limit was met before, or beside it.
         (Discipline::DropTail, Class::Aqm) => Some(by_full),
         (Discipline::Aqm, Class::Aqm) => Some(true),
+        (Discipline::Policer, Class::Policer) => Some(true),
         (Discipline::FairQueueingAqm | Discipline::FairQueueing, Class::FairAqm) => Some(true),
         _ => Some(false),
     };
@@ -300,16 +301,17 @@ fn added(claim: &DirectionAnswer, t: &DirectionTruth) -> Option<Judged> {
 }
 
 /// The delay that decides a direction's grade: what the load met, or, where it did not fill the link, what it would meet.
-fn graded(t: &DirectionTruth) -> (f64, bool) {
-    let met = t.saw.probe_p95_ms.map_or(0.0, |(queue, _)| queue);
-    match (t.filled(), t.queue_ms()) {
+/// None where nobody saw what the probes waited.
+fn graded(t: &DirectionTruth) -> Option<(f64, bool)> {
+    let met = t.saw.graded_ms?;
+    Some(match (t.filled(), t.queue_ms()) {
         (false, Some(full)) if full > met => (full, false),
         _ => (met, true),
-    }
+    })
 }
 
-fn grade(answer: &Answer, truth: &Truth) -> Judged {
-    let (up, down) = (graded(&truth.up), graded(&truth.down));
+fn grade(answer: &Answer, truth: &Truth) -> Option<Judged> {
+    let (up, down) = (graded(&truth.up)?, graded(&truth.down)?);
     let (worst, t) = if up.0 > down.0 {
         (up, &truth.up)
     } else {
@@ -327,7 +329,7 @@ fn grade(answer: &Answer, truth: &Truth) -> Judged {
         l if between(l, letters[0], letters[2]) => Verdict::Right,
         _ => Verdict::Wrong,
     };
-    Judged {
+    Some(Judged {
         figure: "grade",
         direction: None,
         verdict,
@@ -344,7 +346,7 @@ fn grade(answer: &Answer, truth: &Truth) -> Judged {
             }
         ),
         covered: None,
-    }
+    })
 }
 
 fn between(letter: &str, first: &str, last: &str) -> bool {
@@ -389,8 +391,8 @@ fn shaper(answer: &Answer, direction: Direction) -> Option<f64> {
 }
 
 /// A fixed shaper is right where load adds a delay that is noticed and the rate is fixed; its rate is below the link's.
-fn advice(answer: &Answer, t: &DirectionTruth) -> Judged {
-    let (met, filled) = graded(t);
+fn advice(answer: &Answer, t: &DirectionTruth) -> Option<Judged> {
+    let (met, filled) = graded(t)?;
     let limit = 30f64.max(2.5 * t.packet_ms());
     let slack = (limit * 0.15).max(t.packet_ms()).max(1.0);
     let told = shaper(answer, t.direction);
@@ -406,7 +408,7 @@ fn advice(answer: &Answer, t: &DirectionTruth) -> Judged {
         None if bloat && !filled => Verdict::CannotTell,
         None => Verdict::Right,
     };
-    Judged {
+    Some(Judged {
         figure: "advice",
         direction: Some(t.direction),
         verdict,
@@ -418,5 +420,5 @@ fn advice(answer: &Answer, t: &DirectionTruth) -> Judged {
             if varies { ", varies" } else { "" }
         ),
         covered: None,
-    }
+    })
 }

@@ -22,6 +22,8 @@ pub enum Class {
 pub struct Saw {
     /// 95 % point of the probes' time in the queue, and of all that they waited for beyond the link's base; ms.
     pub probe_p95_ms: Option<(f64, f64)>,
+    /// 95 % point of the time that probes spent in the queue; ms.
+    pub graded_ms: Option<f64>,
     /// Longest time in the queue.
     pub most_ms: f64,
     pub median_load_ms: f64,
@@ -212,6 +214,7 @@ fn saw(spec: &DirectionSpec, direction: Direction, seen: &Seen) -> Saw {
     let dropped =
         |why: &[Reason]| -> u64 { why.iter().map(|w| phase.dropped[d][*w as usize]).sum() };
     Saw {
+        graded_ms: quantile(&probes, 0.95).map(|q| q.0),
         probe_p95_ms: quantile(&probes, 0.95)
             .zip(quantile(&beyond, 0.95))
             .map(|(queue, all)| (queue.0, all.1)),

@@ -20,22 +20,19 @@ impl Decide for Analysis {
         (s.stable, s.why)
     }
 
-    fn next_train(&mut self, so_far: &Recording, phase: &str) -> Option<Sending> {
-        let direction = match phase {
-            "up" => Direction::Up,
-            "down" => Direction::Down,
-            _ => return None,
-        };
+    fn next_train(
+        &mut self,
+        so_far: &Recording,
+        direction: Direction,
+        budget: Bytes,
+    ) -> Option<Sending> {
         let trains: Vec<Train> = Train::all_of(so_far)
             .into_iter()
             .filter(|t| t.facts.direction == direction)
             .collect();
-        analysis::next_train(so_far, direction, &trains, TRAIN_BUDGET)
+        analysis::next_train(so_far, direction, &trains, budget)
     }
 }
-
-/// Limit of the real test on the trains of one direction.
-const TRAIN_BUDGET: Bytes = Bytes::new(60_000_000);
 
 pub fn plan(draw: &Draw) -> Plan {
     let mut plan = Plan::new(draw.link.clone(), draw.seed);

@@ -6,7 +6,7 @@ use super::transfer::Transfer;
 use super::world::World;
 use super::{Decide, Outcome, Phase, Plan};
 use base::record::{Direction, Status};
-use base::{BitsPerSec, Duration, Time};
+use base::{BitsPerSec, Bytes, Duration, Time};
 use link::SpecError;
 use measure::cadence;
 use std::collections::VecDeque;
@@ -38,6 +38,8 @@ struct Run<'a> {
     rate_up: Option<BitsPerSec>,
     meters: [Meter; 2],
     latest: [Option<BitsPerSec>; 2],
+    /// Bytes that loads and trains have carried so far.
+    spent: Bytes,
 }
 
 /// Runs a whole test.
@@ -52,6 +54,7 @@ pub fn run(plan: &Plan, decide: &mut dyn Decide) -> Result<Outcome, SpecError> {
         rate_up: None,
         meters: Default::default(),
         latest: [None; 2],
+        spent: Bytes::ZERO,
     };
     let size = ip_size().get();
     let detail = serde_json::json!({ "ip_bytes": size }).to_string();
@@ -75,21 +78,39 @@ impl Run<'_> {
         if let Some((up, down)) = self.world.train(8, 1200) {
             (self.rate_up, self.rate_down) = (Some(up), Some(down));
         }
-        for phase in self.world.plan.phases.clone() {
+        let phases = self.world.plan.phases.clone();
+        for (i, &phase) in phases.iter().enumerate() {
+            let allowance = self.allowance(&phases[i..]);
             let before = self.world.counters();
             let from = self.world.now;
             let warm = match phase {
                 Phase::Idle => self.idle(),
-                loaded => self.loaded(loaded),
+                loaded => self.loaded(loaded, allowance),
             };
             self.saw(phase, &before, from, warm);
             if phase != Phase::Idle {
+                self.spent += self.carried();
                 self.world.stop_flows();
                 self.drain();
                 self.world.collect();
-                self.trains(phase);
+            }
+            if let [direction] = phase.loads() {
+                self.trains(*direction);
             }
         }
+    }
+
+    /// Part of the remaining budget for the first of the phases `left`, by the number of directions that each loads.
+    fn allowance(&self, left: &[Phase]) -> Bytes {
+        let directions: usize = left.iter().map(|p| p.loads().len()).sum();
+        let own = left.first().map_or(0, |p| p.loads().len());
+        let rest = self.world.plan.budget.saturating_sub(self.spent).get();
+        Bytes::new(rest / directions.max(1) as u64 * own as u64)
+    }
+
+    /// Payload that the running loads have carried so far.
+    fn carried(&self) -> Bytes {
+        Bytes::new(self.world.running().iter().map(Transfer::bytes_moved).sum())
     }
 
     fn saw(&mut self, phase: Phase, before: &Counters, from: Time, warm: Time) {
@@ -126,12 +147,12 @@ impl Run<'_> {
         self.world.event("warmup_end", "idle", "");
         let warm = self.world.now;
         let (least, most) = (self.world.plan.idle_min, self.world.plan.idle_max);
-        let answer = self.settle(Phase::Idle, least, most);
+        let answer = self.settle(Phase::Idle, least, most, Bytes::new(u64::MAX));
         self.end_phase(Phase::Idle, &answer);
         warm
     }
 
-    fn loaded(&mut self, phase: Phase) -> Time {
+    fn loaded(&mut self, phase: Phase, allowance: Bytes) -> Time {
         let directions = phase.loads();
         self.pace(directions);
         self.world.event("phase", phase.name(), "");
@@ -151,7 +172,7 @@ impl Run<'_> {
             self.world
                 .start_fresh(cadence::fresh_connection_interval(slowest));
         }
-        let warm = self.warm_up(phase);
+        let warm = self.warm_up(phase, allowance / 3);
         for &direction in directions {
             let rate = self.latest[direction as usize].filter(|r| r.get() > 0);
             match direction {
@@ -161,7 +182,7 @@ impl Run<'_> {
         }
         self.pace(directions);
         let (least, most) = (self.world.plan.loaded_min, self.world.plan.loaded_max);
-        let answer = self.settle(phase, least, most);
+        let answer = self.settle(phase, least, most, allowance);
         self.end_phase(phase, &answer);
         self.world.stop_fresh();
         warm
@@ -181,7 +202,7 @@ impl Run<'_> {
             .max(cadence::idle_interval(slowest, ip_size()));
     }
 
-    fn warm_up(&mut self, phase: Phase) -> Time {
+    fn warm_up(&mut self, phase: Phase, allowance: Bytes) -> Time {
         let began = self.world.now;
         let mut rtt = Duration::ZERO;
         loop {
@@ -191,7 +212,7 @@ impl Run<'_> {
             let needed = Duration::from_secs(2)
                 .max(rtt * 4)
                 .min(self.world.plan.phase_cap / 3);
-            if elapsed >= needed {
+            if elapsed >= needed || self.carried() >= allowance {
                 break;
             }
         }
@@ -199,7 +220,13 @@ impl Run<'_> {
         self.world.now
     }
 
-    fn settle(&mut self, phase: Phase, least: Duration, most: Duration) -> (bool, String) {
+    fn settle(
+        &mut self,
+        phase: Phase,
+        least: Duration,
+        most: Duration,
+        allowance: Bytes,
+    ) -> (bool, String) {
         let began = self.world.now;
         let mut asked = began;
         let mut answer = (false, String::new());
@@ -210,6 +237,12 @@ impl Run<'_> {
             rtt = rtt.max(self.rtt_now().unwrap_or_default());
             let longest = most.max(rtt * 40).min(cap);
             let shortest = least.max(rtt * 8).min(longest);
+            if self.carried() >= allowance {
+                return (
+                    false,
+                    "ended when its part of the data budget was spent".into(),
+                );
+            }
             let now = self.world.now;
             let elapsed = now.saturating_since(began);
             if now.saturating_since(asked) >= Duration::from_secs(1) {
@@ -248,17 +281,24 @@ impl Run<'_> {
     }
 
     /// What the analysis asks to be sent beside the phases.
-    fn trains(&mut self, phase: Phase) {
+    fn trains(&mut self, direction: Direction) {
+        // Every row of the load has to be read before the question is asked.
+        self.world.advance(self.world.now + TICK);
+        let plan = &self.world.plan;
+        let left = plan.budget.saturating_sub(self.spent);
+        let budget = plan.train_budget.min(left);
         let mut begun = false;
-        while let Some(sending) = self.decide.next_train(&self.world.rec, phase.name()) {
+        while let Some(sending) = self.decide.next_train(&self.world.rec, direction, budget) {
             if !begun {
-                self.world.event("phase", "trains", phase.name());
+                self.world.event("phase", "trains", direction.word());
                 begun = true;
             }
+            let sizes = sending.programs.iter().map(|p| self.world.program_bytes(p));
+            self.spent += Bytes::new(sizes.map(Bytes::get).sum());
             self.world.craft(&sending);
         }
         if begun {
-            self.world.event("phase_end", "trains", phase.name());
+            self.world.event("phase_end", "trains", "");
             self.drain();
         }
     }

@@ -1,7 +1,7 @@
 //! Crafted trains between two phases, as `live::craft` sends them. A datagram larger than the link takes is refused.
 
 use super::world::{Body, World};
-use base::program::{Due, Facts, Sending, Train};
+use base::program::{Due, Facts, Program, Sending, Train};
 use base::record::Direction;
 use base::{Bytes, Duration, Ecn};
 
@@ -25,6 +25,11 @@ fn word(train: usize, seq: u64) -> u64 {
 }
 
 impl World {
+    /// Bytes of whole IP packets that a program sends.
+    pub fn program_bytes(&self, program: &Program) -> Bytes {
+        program.bytes(HEADERS)
+    }
+
     /// Carries a sending out, until its last datagram has come out or is lost, and writes its rows.
     pub fn craft(&mut self, sending: &Sending) {
         self.advance(self.now + sending.rest);

@@ -118,6 +118,9 @@ pub struct Plan {
     pub loaded_min: Duration,
     pub loaded_max: Duration,
     pub phase_cap: Duration,
+    /// Upper limit on the data of all loads and trains, both directions together, and on the trains of one direction.
+    pub budget: Bytes,
+    pub train_budget: Bytes,
 }
 
 impl Plan {
@@ -140,6 +143,8 @@ impl Plan {
             loaded_min: Duration::from_secs(8),
             loaded_max: Duration::from_secs(15),
             phase_cap: Duration::from_secs(90),
+            budget: Bytes::new(400_000_000),
+            train_budget: Bytes::new(60_000_000),
         }
     }
 }
@@ -148,8 +153,14 @@ impl Plan {
 pub trait Decide {
     /// True once the figures of the running phase are settled, and why or why not.
     fn stable(&mut self, so_far: &Recording, phase: &str, now_ns: i64) -> (bool, String);
-    /// A train to send before the next phase; asked until it gives none.
-    fn next_train(&mut self, _so_far: &Recording, _phase: &str) -> Option<Sending> {
+    /// A train of at most `budget` to send before the next phase; asked after each phase that loads one direction, until it
+    /// gives none.
+    fn next_train(
+        &mut self,
+        _so_far: &Recording,
+        _direction: Direction,
+        _budget: Bytes,
+    ) -> Option<Sending> {
         None
     }
 }
