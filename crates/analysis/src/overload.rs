@@ -84,6 +84,9 @@ impl Start {
     }
 }
 
+/// Waits with their sending times: ns, ms.
+type Waits = Vec<(i64, f64)>;
+
 /// One flood and the small datagrams beside it.
 struct Flood<'a> {
     train: &'a Train,
@@ -270,7 +273,7 @@ impl Flood<'_> {
     }
 
     /// Waits of the flood and of the small datagrams, ms, each with its sending time, above the smallest delay of either.
-    fn waits(&self) -> (Vec<(i64, f64)>, Vec<(i64, f64)>) {
+    fn waits(&self) -> (Waits, Waits) {
         let delays = |t: &Train| -> Vec<(i64, i64)> {
             t.fates
                 .iter()
@@ -571,7 +574,7 @@ fn plateau(
     }
     Some(in_full_packets(
         level,
-        0.75 * packet_ms + scatter / 2.0,
+        packet_ms + 0.003 * level + scatter / 2.0,
         small_share,
     ))
 }

@@ -123,6 +123,9 @@ fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
     }
 }
 
+/// Relative error of a level that no repetition shows.
+const EXACT: f64 = 0.003;
+
 /// The level at which the queue was full: the upper quartile of the levels at the congestion epochs, for
 /// a sample taken a little before or after the moment itself is lower, and none is higher.
 fn ceiling(b: &Bottleneck) -> Figure {
@@ -150,7 +153,7 @@ fn ceiling(b: &Bottleneck) -> Figure {
     };
     Figure::Is {
         value: centre,
-        low: (low.min(value - half) - jitter).max(0.0),
+        low: (low.min(value - half) - b.packet_ms / 2.0 - EXACT * value - jitter).max(0.0),
         high: (high.max(value + half) - value) + most,
     }
 }
