@@ -25,14 +25,15 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
     if !need.down && !need.up {
         return Vec::new();
     }
-    let mut list = varying(need, down, up).into_iter().collect::<Vec<_>>();
+    let mut list = varying(down, up).into_iter().collect::<Vec<_>>();
     let kbit = |d: &DirectionAnswer, share: f64| {
         d.link_rate_bps
             .value()
             .map(|r| ((r * share / 1e3).round() as u64).max(1))
     };
-    let up_kbit = kbit(up, 0.95).filter(|_| need.up);
-    let down_kbit = kbit(down, 0.90).filter(|_| need.down);
+    let steady = list.is_empty();
+    let up_kbit = kbit(up, 0.95).filter(|_| need.up && steady);
+    let down_kbit = kbit(down, 0.90).filter(|_| need.down && steady);
     if up_kbit.is_none() && down_kbit.is_none() {
         if !list.is_empty() {
             list.push(host(need));
@@ -50,18 +51,16 @@ pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<
 }
 
 /// Advice for a link whose rate varies, which no fixed shaper fits.
-fn varying(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
-    let of = |needed: bool, d: &DirectionAnswer, name: Direction| {
-        let share = d.rate_varies.filter(|v| needed && *v > rate::STEADY)?;
+fn varying(down: &DirectionAnswer, up: &DirectionAnswer) -> Option<Advice> {
+    // Where one direction of a radio varies, the other one does too.
+    let of = |d: &DirectionAnswer, name: Direction| {
+        let share = d.rate_varies.filter(|v| *v > rate::STEADY)?;
         Some(format!("{name} by {:.0} %", 100.0 * share))
     };
-    let parts: Vec<String> = [
-        of(need.up, up, Direction::Up),
-        of(need.down, down, Direction::Down),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let parts: Vec<String> = [of(up, Direction::Up), of(down, Direction::Down)]
+        .into_iter()
+        .flatten()
+        .collect();
     (!parts.is_empty()).then(|| Advice {
         what: format!(
             "The rate of this link varies ({}): a fixed shaper cannot cure it, because it either wastes the fast times or lets \

@@ -23,6 +23,10 @@ use base::record::{Delay, Direction, Flow, Recording, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+/// A packet takes longer than this where the hosts' own delays do not hide it, ms.
+const STILL_MS: f64 = 0.5;
+/// Share of probes at rest that meet packets of others, where there is cross traffic.
+const MET: (f64, f64) = (0.06, 0.5);
 /// Share of the link's rate from which a load filled it.
 const FILLED: f64 = 0.85;
 /// The same for a policer, whose losses leave TCP less.
@@ -114,6 +118,51 @@ impl Scene<'_> {
         waits
     }
 
+    /// Cross traffic beside the load of a phase, on this host's interface and in the link's queue at rest.
+    fn others(&self, phase: &Phase, direction: Direction, packet_ms: f64) -> rate::Others {
+        let known = |bps: Option<f64>| bps.unwrap_or(0.0);
+        rate::Others {
+            bps: known(crate::instrument::cross_traffic_bps(
+                self.rec,
+                phase,
+                self.probe_ip_bytes,
+            )),
+            unexplained_bps: known(crate::instrument::unexplained_bps(
+                self.rec,
+                phase,
+                direction,
+                self.probe_ip_bytes,
+            )),
+            at_rest: self.met_at_rest(direction, packet_ms),
+        }
+    }
+
+    /// True if a part of the probes at rest waited for a packet or two on an otherwise still link: they met packets of
+    /// others in its queue.
+    fn met_at_rest(&self, direction: Direction, packet_ms: f64) -> bool {
+        let Some(idle) = phases::phases(self.rec, None)
+            .into_iter()
+            .find(|p| p.name == "idle")
+        else {
+            return false;
+        };
+        if self.clock.is_none() || packet_ms < STILL_MS {
+            return false;
+        }
+        let waits: Vec<f64> = self
+            .waits(&idle, idle.steady(), direction)
+            .into_iter()
+            .map(|w| w.1)
+            .collect();
+        let sorted = stats::sorted(&waits);
+        let at = |q| stats::quantile_of_sorted(&sorted, q).unwrap_or(0.0);
+        let met = sorted.iter().filter(|w| **w > 0.2 * packet_ms).count() as f64
+            / sorted.len().max(1) as f64;
+        (MET.0..MET.1).contains(&met)
+            && at(0.4) < 0.05 * packet_ms
+            && at(1.0 - met / 2.0) < 3.0 * packet_ms
+    }
+
     /// Wait of a probe at rest in `direction`.
     fn noise(&self, direction: Direction) -> Noise {
         let idle = phases::phases(self.rec, None)
@@ -171,11 +220,10 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             noise_ms: noise.most_ms,
             lost_share: lost as f64 / (sent as f64).max(1.0),
         };
-        let others =
-            crate::instrument::cross_traffic_bps(rec, phase, scene.probe_ip_bytes).unwrap_or(0.0);
+        let others = scene.others(phase, direction, load.packet_ms());
         (
             load.carried_bps(),
-            rate::link_rate(&load, overload.as_ref(), held_back.as_ref(), others),
+            rate::link_rate(&load, overload.as_ref(), held_back.as_ref(), &others),
         )
     });
     let no_load = || {

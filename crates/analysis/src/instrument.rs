@@ -109,7 +109,6 @@ fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
 /// Rate of others' traffic on the busiest interface in the steady part of a phase; `None` where no
 /// interface was watched.
 pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) -> Option<f64> {
-    const LINK_HEADER: f64 = 14.0;
     let range = phase.steady();
     let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for t in rec
@@ -164,3 +163,60 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
         0.0
     })
 }
+
+/// Rate in `direction` on the busiest interface that the test's own segments and probes do not account for, where it is
+/// more than their uncertainty; `None` where no interface was watched.
+pub fn unexplained_bps(
+    rec: &Recording,
+    phase: &Phase,
+    direction: Direction,
+    probe_ip_bytes: f64,
+) -> Option<f64> {
+    let range = phase.steady();
+    let mut interfaces: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for t in rec.traffic.iter().filter(|t| {
+        t.interval_ns > 0
+            && range.contains(&t.t_ns)
+            && range.contains(&t.t_ns.saturating_sub(t.interval_ns))
+    }) {
+        let bytes = match direction {
+            Direction::Up => t.tx_bytes,
+            Direction::Down => t.rx_bytes,
+        };
+        if let Some(bytes) = bytes {
+            let sum = interfaces.entry(&t.interface).or_default();
+            *sum = (
+                sum.0 + bytes.max(0) as f64,
+                sum.1 + t.interval_ns as f64 / 1e9,
+            );
+        }
+    }
+    let (bytes, seconds) = interfaces
+        .into_values()
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let carried = rate::carried(rec, direction, range.clone()).filter(|c| c.seconds() > 0.0)?;
+    let mss = rate::mss(rec, direction, phase.whole());
+    let again = match direction {
+        Direction::Up => retransmitted(rec, &range),
+        Direction::Down => 0.0,
+    };
+    let segments = (carried.bytes() / mss + again) * (mss + rate::header_bytes(mss) + LINK_HEADER)
+        / carried.seconds();
+    let probes = phases::probes(rec, "udp", range)
+        .iter()
+        .filter(|d| was_sent(d))
+        .count() as f64;
+    let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
+    let own = segments + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER);
+    let rest = bytes / seconds.max(1e-3) - own;
+    Some(if rest > UNCERTAIN * own {
+        rest * 8.0
+    } else {
+        0.0
+    })
+}
+
+/// Share of the test's own traffic that its counts leave open.
+const UNCERTAIN: f64 = 0.02;
+/// Ethernet header, which an interface counts.
+const LINK_HEADER: f64 = 14.0;

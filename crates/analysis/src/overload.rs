@@ -2,7 +2,7 @@
 //!
 //! **Method.** A TCP load proves a link's rate only while a queue stands. Where none stood, or the discipline is open, a
 //! flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
-//! sent; a second flood at 1.4 times that rate confirms it over a longer time. Small datagrams on a socket of their own
+//! sent; a second flood at 1.4 to 6 times that rate confirms it over a longer time. Small datagrams on a socket of their own
 //! run beside each flood. The flood's arrivals give the rate, its delays the ceiling of the queue, and the difference
 //! between both streams' delays shows whether flows are kept apart.
 //!
@@ -32,8 +32,11 @@ const MOST_SECONDS: f64 = 5.0;
 const MOST_DATAGRAMS: f64 = 12_000.0;
 /// Above this received share of the sent rate, the link was not overloaded.
 const OVERLOADED: f64 = 0.9;
-/// Rate of the confirming flood, relative to the rate that the first one found.
-const CONFIRM: f64 = 1.4;
+/// Rate of the confirming flood, relative to the rate that the first one found: at least and at most.
+const CONFIRM: (f64, f64) = (1.4, 6.0);
+/// Packets a second above the link's rate that no CoDel works off within a flood: with an interval of 100 ms it takes 3 s to
+/// drop as many.
+const EXCESS: f64 = 150.0;
 /// Parts of a flood whose rates differ by less have one rate.
 const KEEPS: f64 = 0.05;
 /// UDP payload of the small datagrams beside a flood.
@@ -96,7 +99,7 @@ pub struct Overload {
     pub confirmed: bool,
     /// Level at which the flood's wait stayed while the excess was lost, ms.
     pub plateau_ms: Option<Figure>,
-    /// Longest wait of three successive datagrams, ms.
+    /// Longest wait that nine successive datagrams exceeded, ms.
     pub reached_ms: f64,
     /// True if small datagrams passed the flood in a queue of their own.
     pub apart: Option<bool>,
@@ -149,7 +152,7 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
             }
             match seen.overloaded {
                 Some(_) if last.confirms() => return None,
-                Some(bps) => (CONFIRM * bps, 0.8, 150.0),
+                Some(bps) => (confirming(bps, start.packet_bytes) * bps, 0.8, 150.0),
                 None => (2.0 * seen.sent_bps, 0.15, 64.0),
             }
         }
@@ -167,6 +170,12 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
         .map(|p| p.bytes(start.headers).get())
         .sum();
     (spent.saturating_add(bytes) <= budget.get()).then_some(sending)
+}
+
+/// Overload of the confirming flood. On a slow link it has to be large for an AQM not to keep up with it.
+fn confirming(bps: f64, packet_bytes: f64) -> f64 {
+    let packets = bps / (packet_bytes * 8.0);
+    (1.0 + 1.3 * EXCESS / packets.max(1e-3)).clamp(CONFIRM.0, CONFIRM.1)
 }
 
 fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Sending> {
@@ -409,12 +418,10 @@ impl Flood<'_> {
     }
 }
 
-/// Longest wait that three successive datagrams exceed.
+/// Longest wait that nine successive datagrams exceed: single ones may be held back on the way.
 fn reached(waits: &[(i64, f64)]) -> f64 {
-    waits
-        .windows(3)
-        .map(|w| w[0].1.min(w[1].1).min(w[2].1))
-        .fold(0.0, f64::max)
+    let least = |w: &[(i64, f64)]| w.iter().map(|w| w.1).fold(f64::INFINITY, f64::min);
+    waits.windows(9).map(least).fold(0.0, f64::max)
 }
 
 /// Evidence of all floods of `direction`, or `None` where there was none.
@@ -534,8 +541,15 @@ fn plateau(
     let drift = (median(&at[..half]) - median(&at[half..])).abs();
     let steady = drift <= packet_ms.max(0.04 * middle) + 0.5 * scatter + 0.3;
     let level = middle - noise.usual_ms + 0.5 * packet_ms;
-    // Lower than a few packets, an AQM holds a queue as flat as a small buffer does.
-    if !flat || !steady || level < FEW_PACKETS * packet_ms || level < 2.0 * scatter {
+    // Lower than a few packets, an AQM holds a queue as flat as a small buffer does, unless the excess is beyond it.
+    let excess_pps =
+        (seen.sent_bps - seen.overloaded?) / (packet_ms * seen.overloaded? / 1e3).max(1.0);
+    let fewest = if excess_pps >= EXCESS {
+        1.5
+    } else {
+        FEW_PACKETS
+    };
+    if !flat || !steady || level < fewest * packet_ms || level < 2.0 * scatter {
         return None;
     }
     Some(in_full_packets(

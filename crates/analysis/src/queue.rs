@@ -26,11 +26,19 @@ pub struct Size {
     pub factor: Figure,
 }
 
+/// Share of probes among the packets from which TCP's ceiling leaves the size open.
+pub(crate) const MOST_SMALL: f64 = 0.12;
+
 /// Size of the queue of `b`, whose discipline is `kind`.
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     let plateau = b.overload.as_ref().and_then(|o| o.plateau_ms.clone());
     let (ms, is) = match kind {
-        Discipline::DropTail => (plateau.unwrap_or_else(|| ceiling(b)), QueueIs::Size),
+        Discipline::DropTail => match plateau {
+            Some(level) => (level, QueueIs::Size),
+            // Many probes among few packets: how the queue counts them decides its size.
+            None if b.small_share > MOST_SMALL => (at_least(b), QueueIs::AtLeast),
+            None => (ceiling(b), QueueIs::Size),
+        },
         Discipline::Policer => (
             Figure::cannot_tell("a policer drops what exceeds its rate and queues nothing"),
             QueueIs::Controlled,
@@ -44,10 +52,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
             stats::quantile_figure(&b.steady(&b.waits), 0.95),
             QueueIs::Controlled,
         ),
-        Discipline::FairQueueingAqm => (
-            stats::quantile_figure(&b.steady(&b.in_flow), 0.95),
-            QueueIs::Controlled,
-        ),
+        Discipline::FairQueueingAqm => (in_flow(b), QueueIs::Controlled),
         Discipline::CannotTell => (at_least(b), QueueIs::AtLeast),
     };
     let ms = match (is, ms) {
@@ -146,6 +151,19 @@ fn ceiling(b: &Bottleneck) -> Figure {
         value: centre,
         low: (low.min(value - half) - jitter).max(0.0),
         high: (high.max(value + half) - value) + most,
+    }
+}
+
+/// Wait of the load's own packets, 95 % point. Delayed acknowledgements lengthen it by up to a packet's time a flow.
+fn in_flow(b: &Bottleneck) -> Figure {
+    let delayed = b.flows as f64 * b.packet_ms;
+    match stats::quantile_figure(&b.steady(&b.in_flow), 0.95) {
+        Figure::Is { value, low, high } => Figure::Is {
+            value: (value - delayed / 2.0).max(0.0),
+            low: (low - delayed).max(0.0),
+            high,
+        },
+        other => other,
     }
 }
 

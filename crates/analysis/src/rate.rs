@@ -211,6 +211,17 @@ pub struct Load<'a> {
     pub lost_share: f64,
 }
 
+/// Cross traffic beside a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Others {
+    /// Rate on this host's interface that the test does not account for, both directions.
+    pub bps: f64,
+    /// Rate in the load's direction that may be others', below what counts as cross traffic.
+    pub unexplained_bps: f64,
+    /// True if probes at rest met packets of others in the link's queue.
+    pub at_rest: bool,
+}
+
 /// Rate of the link and the evidence for it.
 pub struct Rated {
     pub figure: Figure,
@@ -219,9 +230,11 @@ pub struct Rated {
 }
 
 /// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
-pub const STEADY: f64 = 0.12;
+pub const STEADY: f64 = 0.10;
 /// Errors of sampling that repeat in every stretch: half of a per cent.
 const SYSTEMATIC: f64 = 0.005;
+/// Half the width of an interval, as a share of the rate, from which nothing useful is said.
+const WIDEST: f64 = 0.25;
 /// Share of the load's stretches in which a queue has to stand for the load to have filled the link.
 const STOOD: f64 = 0.7;
 /// Cross traffic above this share of the load makes the load's rate a lower bound.
@@ -242,7 +255,8 @@ impl Load<'_> {
             .map(|v| v * self.factor() + self.probe_bps)
     }
 
-    fn packet_ms(&self) -> f64 {
+    /// Time of a full packet at the load's rate, ms.
+    pub fn packet_ms(&self) -> f64 {
         self.carried_bps()
             .filter(|r| *r > 0.0)
             .map_or(0.0, |r| self.mss * self.factor() * 8e3 / r)
@@ -333,7 +347,7 @@ pub fn link_rate(
     load: &Load,
     overload: Option<&Overload>,
     held_back: Option<&HeldBack>,
-    others_bps: f64,
+    others: &Others,
 ) -> Rated {
     let Some(carried) = load.carried_bps() else {
         return Rated {
@@ -342,7 +356,7 @@ pub fn link_rate(
         };
     };
     let (while_full, stood) = load.while_full();
-    let shared = others_bps > OTHERS * carried;
+    let shared = others.bps > OTHERS * carried || others.at_rest;
     let trains = overload
         .filter(|o| o.confirmed && !shared)
         .map(|o| widen(&o.rate_bps, SYSTEMATIC));
@@ -350,9 +364,20 @@ pub fn link_rate(
         Figure::Is { value, low, high } => Figure::Is {
             value,
             low,
-            high: high + 1.5 * load.lost_share * value,
+            high: high + 1.5 * load.lost_share * value + others.unexplained_bps,
         },
         other => other,
+    };
+    // A train shows one second; a load that carried more over its phase met another rate.
+    let trains = match trains {
+        Some(Figure::Is { high, .. }) if high < 0.97 * carried => {
+            Some(Figure::cannot_tell(format!(
+                "its rate varies: the load carried {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s",
+                carried / 1e6,
+                high / 1e6
+            )))
+        }
+        trains => trains,
     };
     let figure = match (
         while_full.filter(|_| !shared).map(behind),
@@ -362,10 +387,12 @@ pub fn link_rate(
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => {
             let least = carried.max(overload.map_or(0.0, |o| o.at_least_bps));
-            let why = if shared {
+            let why = if others.at_rest {
+                "packets of others waited in the queue already at rest".to_owned()
+            } else if shared {
                 format!(
                     "cross traffic of {:.3} Mbit/s shared the link",
-                    others_bps / 1e6
+                    others.bps / 1e6
                 )
             } else if let Some(held) = held_back {
                 held.says()
@@ -377,6 +404,15 @@ pub fn link_rate(
                 least / 1e6
             ))
         }
+    };
+    let figure = match figure {
+        Figure::Is { value, low, high } if high - low > 2.0 * WIDEST * value => {
+            Figure::cannot_tell(format!(
+                "too little was seen of the full link: its rate is at least {:.3} Mbit/s",
+                low.max(carried.min(value)) / 1e6
+            ))
+        }
+        figure => figure,
     };
     Rated { figure, stood }
 }
@@ -483,15 +519,30 @@ mod tests {
             noise_ms: 0.0,
             lost_share: 0.0,
         };
-        let r = link_rate(&load(&waits), None, None, 0.0)
+        let r = link_rate(&load(&waits), None, None, &Others::default())
             .figure
             .value()
             .unwrap();
         assert!((r - 708_028.0).abs() < 100.0, "{r}");
         // Without a standing queue, TCP's rate is a lower bound, and so it is beside cross traffic.
-        assert_eq!(link_rate(&load(&[]), None, None, 0.0).figure.value(), None);
         assert_eq!(
-            link_rate(&load(&waits), None, None, 1e5).figure.value(),
+            link_rate(&load(&[]), None, None, &Others::default())
+                .figure
+                .value(),
+            None
+        );
+        assert_eq!(
+            link_rate(
+                &load(&waits),
+                None,
+                None,
+                &Others {
+                    bps: 1e5,
+                    ..Others::default()
+                }
+            )
+            .figure
+            .value(),
             None
         );
     }

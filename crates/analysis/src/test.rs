@@ -188,8 +188,9 @@ pub fn next_train(
     };
     let b = bottleneck::bottleneck(&scene, phase, direction);
     let start = overload::Start::of(&b)?;
-    let open =
-        b.link_rate.value().is_none() || discipline::discipline(&b).is == Discipline::CannotTell;
+    let open = b.link_rate.value().is_none()
+        || discipline::discipline(&b).is == Discipline::CannotTell
+        || b.small_share > queue::MOST_SMALL;
     (open || !trains.is_empty())
         .then(|| overload::next(&start, trains, budget))
         .flatten()
