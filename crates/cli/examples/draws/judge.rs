@@ -194,6 +194,11 @@ fn mostly_by_law(t: &DirectionTruth) -> bool {
     t.saw.dropped_by_law > 9 * t.saw.dropped_full
 }
 
+/// True if at least a tenth of the drops happened because the queue was full.
+fn met_its_end(t: &DirectionTruth) -> bool {
+    t.saw.dropped_full > 0 && t.saw.dropped_full * 9 >= t.saw.dropped_by_law
+}
+
 fn size(
     name: &'static str,
     figure: &Figure,
@@ -201,11 +206,13 @@ fn size(
     in_bytes: bool,
     slack: f64,
 ) -> Judged {
-    let by_full = t.saw.dropped_full > 9 * t.saw.dropped_by_law;
+    let full = (t.limit_bytes / 1500.0).floor() * 1500.0;
+    // Small packets may use what is left of a limit in bytes.
+    let rest = t.limit_bytes - full;
     let bytes = match t.queue_bytes {
         Some(bytes) => bytes,
-        // A law that never acted leaves a plain queue.
-        None if by_full => (t.limit_bytes / 1500.0).floor() * 1500.0,
+        // The limit of a law's queue was met as well, so it has a size.
+        None if met_its_end(t) => full,
         None => {
             let mut j = judged(name, Some(t.direction), figure, Range::one(0.0, 0.0, 0.0));
             j.truth = format!("no size: {:?}", t.class);
@@ -214,16 +221,26 @@ fn size(
         }
     };
     let range = match (in_bytes, t.varies()) {
-        (true, _) => Range::one(bytes, 0.10, slack),
-        (false, false) => Range::one(bytes * 8e3 / t.rate, 0.10, slack),
-        (false, true) => Range {
+        (true, _) => Range {
+            low: bytes,
+            high: bytes + rest,
+            share: 0.10,
+            slack,
+        },
+        (false, _) => Range {
             low: bytes * 8e3 / t.rate_high,
-            high: bytes * 8e3 / t.rate_low,
+            high: (bytes + rest) * 8e3 / t.rate_low,
             share: 0.10,
             slack,
         },
     };
-    judged(name, Some(t.direction), figure, range)
+    let mut j = judged(name, Some(t.direction), figure, range);
+    if t.varies() && !in_bytes {
+        j.covered = None;
+    } else if let Figure::Is { low, high, .. } = figure {
+        j.covered = Some(range.held(*low, *high));
+    }
+    j
 }
 
 fn bound(
@@ -258,12 +275,11 @@ fn bound(
 }
 
 fn discipline(claim: &DirectionAnswer, t: &DirectionTruth) -> Judged {
-    let by_full = t.saw.dropped_full > t.saw.dropped_by_law / 9;
     let right = match (claim.discipline.is, t.class) {
         (Discipline::CannotTell, _) => None,
         (Discipline::DropTail, Class::DropTail) => Some(true),
         // The law's own limit was met before, or beside it.
-        (Discipline::DropTail, Class::Aqm) => Some(by_full),
+        (Discipline::DropTail, Class::Aqm) => Some(met_its_end(t)),
         (Discipline::Aqm, Class::Aqm) => Some(true),
         (Discipline::Policer, Class::Policer) => Some(true),
         (Discipline::FairQueueingAqm | Discipline::FairQueueing, Class::FairAqm) => Some(true),
@@ -400,8 +416,10 @@ fn advice(answer: &Answer, t: &DirectionTruth) -> Option<Judged> {
     let bloat = met > limit + slack;
     let none = met < limit - slack;
     let verdict = match told {
-        Some(_) if varies => Verdict::Wrong,
+        // Below the lowest rate a fixed shaper cures a varying link, too.
+        Some(rate) if varies && (rate > t.rate_low || rate < 0.6 * t.rate_low) => Verdict::Wrong,
         Some(_) if none => Verdict::Wrong,
+        Some(_) if varies => Verdict::Right,
         Some(rate) if (0.75..=1.0).contains(&(rate / t.rate)) => Verdict::Right,
         Some(_) => Verdict::Wrong,
         None if bloat && !varies && filled => Verdict::CannotTell,
@@ -417,7 +435,10 @@ fn advice(answer: &Answer, t: &DirectionTruth) -> Option<Judged> {
             "{met:.1} ms added{}, rate {:.0}{}",
             if filled { "" } else { " were the link filled" },
             t.rate,
-            if varies { ", varies" } else { "" }
+            match varies {
+                true => format!(", from {:.0}", t.rate_low),
+                false => String::new(),
+            }
         ),
         covered: None,
     })
