@@ -557,7 +557,7 @@ mod tests {
             if bound {
                 let says = &doubts[0];
                 assert!(
-                    says.contains("at least 79.2") && says.contains("90.0"),
+                    says.contains("at least 79.2") && says.contains("and 90 Mbit/s by 3"),
                     "{says}"
                 );
             }

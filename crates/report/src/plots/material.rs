@@ -421,7 +421,8 @@ impl Material {
         self.down.iter().chain(&self.up).any(|c| c.seconds > 0.0)
     }
 
-    /// Stretches in which probes were due, and those of them without an answer: availability as the analysis has it.
+    /// Stretches in which probes were due, and those of them without an answer: availability as the analysis has it, of the
+    /// same span, so that the share is the same to the last digit.
     pub fn holes(&mut self, due: &[(i64, i64)], outages: &[(i64, i64)]) {
         for (from, to) in due {
             self.each_hour(*from, *to, |hour, s| {
@@ -434,12 +435,12 @@ impl Material {
         }
     }
 
-    /// Hands the seconds of a span within the scope to `each`, hour by hour of the zone.
+    /// Hands the seconds of a span to `each`, hour by hour of the zone.
     fn each_hour(&mut self, from_ns: i64, to_ns: i64, each: impl Fn(&mut Part, f64)) {
-        let (mut at, to) = (from_ns.max(self.scope.from_ns), to_ns.min(self.scope.to_ns));
-        while at < to {
+        let mut at = from_ns;
+        while at < to_ns {
             // Zones differ from UTC by whole quarters of an hour.
-            let next = ((at.div_euclid(QUARTER_NS) + 1) * QUARTER_NS).min(to);
+            let next = ((at.div_euclid(QUARTER_NS) + 1) * QUARTER_NS).min(to_ns);
             let local = self.clock.local(at);
             let hour = self.available.entry((local.day, local.hour)).or_default();
             each(hour, (next - at) as f64 / 1e9);
