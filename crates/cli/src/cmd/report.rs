@@ -67,7 +67,7 @@ enum Plot {
     Daily,
     /// 95th percentile by weekday and hour
     Heat,
-    /// Share of the minutes with an answer, by day and hour
+    /// Share of the time with answers, by day and hour
     Availability,
     /// Of a simulation: how long packets waited in each queue
     Queue,
@@ -149,7 +149,7 @@ fn several(args: &Args) -> anyhow::Result<Outcome> {
     let mut materials = Vec::new();
     let mut all = Vec::new();
     for path in &args.recordings {
-        materials.push(material(args, path)?);
+        materials.push(material(args, path, false)?);
         all.push((path.display().to_string(), survey::statistics(path, &ask)?));
     }
     let named: Vec<_> = all
@@ -198,7 +198,7 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
             let (recording, answer) = analyse::load(recording)?;
             report::html::page(&answer, &recording)
         }
-        (Some("html"), _) => plots::page(&material(args, recording)?),
+        (Some("html"), _) => plots::page(&material(args, recording, true)?),
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (recording, answer) = analyse::load(recording)?;
             if plot == Plot::Rtt {
@@ -215,7 +215,7 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
                     recording.display()
                 ))
             })?
-            .svg(&material(args, recording)?)
+            .svg(&material(args, recording, false)?)
             .map_err(|why| anyhow::anyhow!("{}: {why}", recording.display()))?,
         _ => {
             return Err(usage(format!(
@@ -316,8 +316,9 @@ fn write(text: &str, output: &Path, ending: Option<&str>) -> anyhow::Result<Outc
     Ok(Outcome::Done)
 }
 
-/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds.
-fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
+/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds. A `page` has
+/// all plots.
+fn material(args: &Args, path: &Path, page: bool) -> anyhow::Result<Material> {
     let meta = gather::meta(path)?;
     let zone = when::zone(args.zone.as_deref())?;
     let given = |name: &str, text: &Option<String>| {
@@ -364,6 +365,11 @@ fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
         (title, Some(t)) if seen.targets.len() > 1 => format!("{title}, {t}"),
         (title, _) => title.to_owned(),
     };
+    let ask = Ask {
+        from_ns: from,
+        to_ns: to,
+        ..Ask::of(zone.clone(), 1)
+    };
     let mut m = Material::new(
         Scope {
             from_ns,
@@ -373,6 +379,13 @@ fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
         &title,
     );
     fill(path, &mut m, target.as_deref(), interface.as_deref())?;
+    if let Some(target) = &target
+        && (page || args.plot == Plot::Availability)
+        && let Some(found) = survey::holes(path, target, &ask)?
+    {
+        let outages = found.outages.iter().map(|o| (o.from_ns, o.to_ns));
+        m.holes(&found.due, &outages.collect::<Vec<_>>());
+    }
     Ok(m)
 }
 

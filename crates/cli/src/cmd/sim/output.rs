@@ -132,7 +132,7 @@ fn record(
 fn seal(writer: &mut store::Writer, now_ns: i64) -> anyhow::Result<()> {
     writer.release_days_before(now_ns - GRACE_NS)?;
     if let Some(first) = writer.first_open_day() {
-        store::seal_days(writer.path(), &first)?;
+        store::seal_days(writer.path(), &first, &|| true)?;
     }
     Ok(())
 }
