@@ -16,6 +16,8 @@ pub struct Record<'a> {
     /// UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.
     pub t_ns: Option<i64>,
     pub link: LinkType,
+    /// Number of the interface within its section of a pcapng file; 0 in the classic format.
+    pub interface: u32,
     /// Length on the wire; `data` may hold less.
     pub original_len: u32,
     pub data: &'a [u8],
@@ -92,6 +94,7 @@ enum Format {
 struct Found {
     t_ns: Option<i64>,
     link: LinkType,
+    interface: u32,
     original_len: u32,
     /// From the begin of the record or block, and how long that is.
     from: usize,
@@ -208,6 +211,7 @@ impl<R: Read> Reader<R> {
                 return Ok(Some(Record {
                     t_ns: f.t_ns,
                     link: f.link,
+                    interface: f.interface,
                     original_len: f.original_len,
                     data: &self.buffer[from..from + f.len],
                 }));
@@ -241,6 +245,7 @@ impl<R: Read> Reader<R> {
                 take(&Record {
                     t_ns: f.t_ns,
                     link: f.link,
+                    interface: f.interface,
                     original_len: f.original_len,
                     data: &rest[f.from..f.from + f.len],
                 });
@@ -538,6 +543,7 @@ impl Classic {
         Some(Found {
             t_ns: Some((u64::from(s) * u64::from(TICKS) + ns) as i64),
             link: self.link,
+            interface: 0,
             original_len: word(self.swapped, head, 12).max(len),
             from: self.header,
             len: len as usize,
@@ -635,6 +641,7 @@ impl Blocks {
         Step::Packet(Found {
             t_ns: Some(interface.time(units)),
             link: interface.link,
+            interface: number,
             original_len: word(self.swapped, body, 16).max(len as u32),
             from: 20,
             len,
@@ -655,6 +662,7 @@ impl Blocks {
         Step::Packet(Found {
             t_ns: None,
             link: interface.link,
+            interface: 0,
             original_len,
             from: 4,
             len,

@@ -18,6 +18,7 @@ fn capture(packets: &[(i64, Vec<u8>)]) -> Capture {
         let record = Record {
             t_ns: Some(*t),
             link: LinkType::ETHERNET,
+            interface: 0,
             original_len: data.len() as u32,
             data,
         };

@@ -3,8 +3,10 @@
 mod behaviour;
 mod ends;
 mod hostile;
+mod model;
 mod packets;
 mod reading;
+mod repairs;
 mod short;
 mod tracking;
 mod unsolicited;

@@ -266,7 +266,7 @@ proptest! {
     fn no_frame_makes_the_parser_panic(
         link in 0u16..300, data in proptest::collection::vec(any::<u8>(), 0..120), original in 0u32..70_000,
     ) {
-        let record = Record { t_ns: Some(0), link: LinkType(link), original_len: original, data: &data };
+        let record = Record { t_ns: Some(0), link: LinkType(link), interface: 0, original_len: original, data: &data };
         if let Some(Transport::Tcp(tcp)) = frame::parse(&record).map(|f| f.transport) {
             tcp.parse_options();
         }
@@ -277,6 +277,7 @@ fn parsed(link: u16, data: &[u8]) -> Option<(u32, u32)> {
     let record = Record {
         t_ns: Some(0),
         link: LinkType(link),
+        interface: 0,
         original_len: data.len() as u32,
         data,
     };
@@ -337,6 +338,7 @@ fn lengths_come_from_ip_and_not_from_what_was_kept() {
         let r = Record {
             t_ns: None,
             link: LinkType(1),
+            interface: 0,
             original_len: original,
             data,
         };
@@ -375,6 +377,7 @@ fn a_later_fragment_is_told_from_the_first() {
         let r = Record {
             t_ns: None,
             link: LinkType(101),
+            interface: 0,
             original_len: 80,
             data: p,
         };
@@ -415,6 +418,7 @@ fn every_option_that_matters_is_read_and_nonsense_is_left() {
     let r = Record {
         t_ns: None,
         link: LinkType(1),
+        interface: 0,
         original_len: packet.len() as u32,
         data: &packet,
     };

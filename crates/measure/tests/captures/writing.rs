@@ -109,6 +109,7 @@ fn what_is_composed_is_parsed_as_it_was_said() {
         let record = measure::capture::Record {
             t_ns: None,
             link: LinkType::ETHERNET,
+            interface: 0,
             original_len: frame.len() as u32,
             data: &frame,
         };

@@ -269,6 +269,7 @@ fn take(
             let record = Record {
                 t_ns: Some(p.t_ns),
                 link,
+                interface: 0,
                 original_len: p.original_len,
                 data: p.data,
             };

@@ -102,6 +102,8 @@ pub(super) struct ConnectionReport {
     pub(super) reset: bool,
     /// Captured twice and left out.
     pub(super) copies: u64,
+    /// Delivered twice by the network and counted once.
+    pub(super) doubled: u64,
     /// Packets that the capture holds out of order of time.
     pub(super) backward: u64,
     pub(super) directions: [Direction; 2],
@@ -162,8 +164,9 @@ pub(super) struct Direction {
 /// What losses are put down to (the thesis's table 6.6.1); see the book's page on traces.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Losses {
+    /// Packets with payload as they were on the wire: a super-segment counts as those that it is cut into.
     pub(super) data_packets: u64,
-    /// Sent again, and not needlessly.
+    /// Of those, sent again, and not needlessly.
     pub(super) lost: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,
@@ -178,12 +181,13 @@ impl Losses {
     pub(super) fn of(h: &Half) -> Losses {
         let e = h.events();
         let mut l = Losses {
-            data_packets: h.counts.data_packets,
+            data_packets: h.counts.data_segments,
             time_in_breaks_s: seconds(e.time_in_breaks_ns()),
             ..Losses::default()
         };
-        for blame in e.losses() {
-            l.lost += 1;
+        for (blame, bytes) in e.losses() {
+            let packets = h.segments(bytes);
+            l.lost += packets;
             *match blame {
                 Blame::Break => &mut l.in_breaks,
                 Blame::Burst(BurstKind::Offload) => &mut l.in_bursts_of_offload,
@@ -191,7 +195,7 @@ impl Losses {
                 Blame::Burst(BurstKind::Application) => &mut l.in_bursts_of_the_application,
                 Blame::Burst(BurstKind::Unknown) => &mut l.in_bursts_of_unknown_kind,
                 Blame::Neither => &mut l.neither,
-            } += 1;
+            } += packets;
         }
         l
     }
@@ -199,7 +203,7 @@ impl Losses {
     /// As a recording holds them.
     pub(super) fn recorded(r: &record::Connection) -> Losses {
         Losses {
-            data_packets: count(r.data_packets),
+            data_packets: count(r.wire_data_packets.unwrap_or(r.data_packets)),
             lost: count(r.lost_packets),
             in_breaks: count(r.lost_in_breaks_packets),
             in_bursts_of_offload: count(r.lost_in_offload_bursts_packets),
@@ -251,6 +255,8 @@ pub(super) struct DetailReport {
     /// second is null, and in the third, where the handshake was not captured with its options: it says the window's scale.
     pub(super) sender_limited_s: f64,
     pub(super) receiver_limited_s: Option<f64>,
+    /// Where it is null: the time in which the window was closed, which shows on any scale.
+    pub(super) receiver_limited_at_least_s: Option<f64>,
     pub(super) network_limited_s: f64,
     /// Packets closer together than this are one burst.
     pub(super) burst_gap_us: f64,
@@ -328,6 +334,7 @@ impl DetailReport {
             },
             sender_limited_s: spent(r.sender_limited_ns),
             receiver_limited_s: r.receiver_limited_ns.map(seconds),
+            receiver_limited_at_least_s: r.receiver_limited_least_ns.map(seconds),
             network_limited_s: spent(r.network_limited_ns),
             burst_gap_us: r.burst_gap_ns.unwrap_or(0) as f64 / 1e3,
             burst_p50_bytes: r.burst_p50_bytes.map(count),
@@ -353,6 +360,8 @@ pub(super) struct Break {
     pub(super) begin_ns: i64,
     /// Between the transmissions of the segment that was lost again and again.
     pub(super) waits_s: Vec<f64>,
+    /// Numbers of these transmissions in the capture, from 1.
+    pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
 }
 
@@ -361,6 +370,9 @@ pub(super) struct Break {
 pub(super) struct BreakTimes {
     /// Transmissions of the segment, the first one included.
     pub(super) sent_ns: Vec<i64>,
+    /// Their numbers in the capture, from 1.
+    #[serde(default)]
+    pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
 }
 
@@ -369,6 +381,7 @@ impl From<&BreakTimes> for Break {
         Break {
             begin_ns: b.sent_ns.first().copied().unwrap_or(0),
             waits_s: b.sent_ns.windows(2).map(|w| seconds(w[1] - w[0])).collect(),
+            frames: b.frames.clone(),
             resumed_ns: b.resumed_ns,
         }
     }
@@ -422,6 +435,7 @@ impl ConnectionReport {
             duration_s: seconds(r.last_ns - r.first_ns),
             reset: r.reset,
             copies: count(r.copied_packets),
+            doubled: count(r.doubled_packets.unwrap_or(0)),
             backward: count(r.backward_packets),
             directions: halves.map(Direction::new),
         }

@@ -115,6 +115,11 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         ack_bunches: d.map(|d| int(d.bunches.rows)),
         peak_bps: d.and_then(|d| d.peak_bps(h.rtt.mean_ns().unwrap_or(0.0) as i64)),
         course_ns: d.map(|d| d.course.begin_ns),
+        wire_data_packets: Some(int(n.data_segments)),
+        doubled_packets: Some(int(c.doubled)),
+        receiver_limited_least_ns: limited
+            .filter(|_| !c.windows_known())
+            .map(|l| l.receiver_ns),
     }
 }
 
@@ -137,9 +142,11 @@ pub fn course(flow: i64, h: &Half) -> impl Iterator<Item = record::Course> + '_ 
                 rtt_min_ns: timed.then_some(b.rtt_min_ns),
                 rtt_mean_ns: timed.then(|| b.rtt_sum_ns / i64::from(b.rtt_count)),
                 rtt_max_ns: timed.then_some(b.rtt_max_ns),
+                prompt_samples: Some(i64::from(b.prompt_count)),
+                prompt_mean_ns: b.prompt_ns(),
             };
             let happened = b.fresh_bytes | b.again_bytes | b.acked_bytes | b.in_flight_max;
-            (happened > 0 || timed || i == 0).then_some(row)
+            (happened > 0 || timed || b.prompt_count > 0 || i == 0).then_some(row)
         })
     })
 }
@@ -163,6 +170,8 @@ pub fn retransmissions(flow: i64, h: &Half) -> impl Iterator<Item = Retransmissi
                 Cause::Unknown => record::Cause::Unknown,
             },
             needless: r.needless,
+            frame: numbered(r.frame),
+            before_frame: numbered(r.before_frame),
             burst: r.burst.map(|b| match b {
                 BurstKind::Offload => record::Burst::Offload,
                 BurstKind::Acks => record::Burst::Acks,
@@ -172,9 +181,15 @@ pub fn retransmissions(flow: i64, h: &Half) -> impl Iterator<Item = Retransmissi
         })
 }
 
+/// A packet's number, where it has one.
+fn numbered(frame: u32) -> Option<i64> {
+    (frame > 0).then_some(i64::from(frame))
+}
+
 pub fn breaks(h: &Half) -> impl Iterator<Item = BreakTimes> + '_ {
     h.events().breaks.iter().map(|b| BreakTimes {
         sent_ns: b.sent_ns.clone(),
+        frames: b.frames.clone(),
         resumed_ns: b.resumed_ns,
     })
 }
