@@ -13,14 +13,13 @@
 
 use super::packet::Packet;
 use super::table::fold;
-use crate::capture::frame::flag;
 
 /// The same packet at the same place is a few microseconds apart.
 const SOON_NS: i64 = 2_000_000;
 /// At another place it may have waited in a queue.
 const FAR_NS: i64 = 1_000_000_000;
 /// Packets remembered at first: they stay in a core's own cache. Powers of two.
-const LEAST: usize = 1 << 13;
+const LEAST: usize = 1 << 12;
 /// And at most, where packets come from several places.
 const MOST: usize = 1 << 18;
 
@@ -30,98 +29,115 @@ pub struct Twice {
     /// Packets whose repetition at the same place could be told, and how often it was.
     originals: u32,
     again: u32,
-    /// Others that came again at the same place and were left out.
-    unsure: u32,
+    /// The latest of the originals that was repeated.
+    due: u32,
+}
+
+/// Packets between a packet and its copy at most.
+const UNDER_WAY: u32 = 4096;
+
+/// A packet that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
     /// At another place.
-    elsewhere: u32,
+    Elsewhere,
+    /// At the same place.
+    Here,
 }
 
 impl Twice {
-    /// Nearly all packets are there twice: a mirror port, or two interfaces that the file does not tell apart.
+    /// Nearly all packets so far are there twice: a mirror port, or two interfaces that the file does not tell apart.
+    /// Those after the last one that was repeated may still be.
     pub fn mirrored(self) -> bool {
+        2 * u64::from(self.again) > u64::from(self.due)
+            && self.originals <= 2 * self.due + UNDER_WAY
+    }
+
+    /// The same of a direction that is over.
+    pub fn was_mirrored(self) -> bool {
         2 * u64::from(self.again) > u64::from(self.originals)
     }
 
     /// How often each packet is there.
     fn fold(self) -> u32 {
-        1 + (self.again + self.originals / 2) / self.originals.max(1)
-    }
-
-    /// Captured more than once, and delivered more than once by the network.
-    pub fn told(self) -> (u64, u64) {
-        let (elsewhere, here) = (
-            u64::from(self.elsewhere),
-            u64::from(self.again + self.unsure),
-        );
-        if self.mirrored() {
-            (elsewhere + here, 0)
-        } else {
-            (elsewhere, here)
-        }
+        1 + (self.again + self.due / 2) / self.due.max(1)
     }
 }
 
 /// A packet as it is remembered.
 #[derive(Clone, Copy, Debug, Default)]
-struct Print {
-    /// As the capture has it, which may run backward.
-    t: i64,
-    seq: u32,
-    ack: u32,
-    id: u32,
-    stamp: u32,
-    payload: u32,
-    connection: u32,
+pub struct Print {
+    /// All of it but place and time, in 64 bits: of a thousand million packets two that differ have the same once in
+    /// ten thousand captures.
+    content: u64,
+    /// As the capture has it, which may run backward; in units of [`TICK_NS`].
+    tick: u32,
     place: u32,
-    /// Number of the one before it with the same hash; 0 for none.
+    /// Number of the one before it in the same place of the table; 0 for none.
     before: u32,
-    window: u16,
-    checksum: u16,
-    flags: u8,
-    swapped: bool,
+    /// Number of the packet that it is a copy of; of one that is none, its number in [`Twice::originals`].
+    link: u32,
+}
+
+/// Bits of [`Print::place`] that tell the interface and the direction.
+const INTERFACE: u32 = 0x7ff << 20;
+/// Bit of [`Print::place`] that a copy has.
+const COPY: u32 = 1 << 31;
+/// Equal packets of one place whose copies are told apart.
+const ANSWERED: usize = 16;
+
+/// Unit of a print's time, which wraps after 73 minutes.
+const TICK_NS: i64 = 1 << 10;
+
+/// Everything by which two packets of one connection differ, but place and time.
+#[inline(always)]
+fn content(p: &Packet, connection: u32) -> u64 {
+    let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
+    let stamp = p.timestamps().map_or(0, |(value, _)| value);
+    let marks = u64::from(p.id ^ stamp.swap_bytes()) << 32 | u64::from(connection);
+    let rest = u64::from(p.payload) << 40
+        ^ u64::from(p.window) << 24
+        ^ u64::from(p.checksum) << 9
+        ^ u64::from(p.flags) << 1
+        ^ u64::from(p.swapped);
+    // Odd factors lose nothing; the sums wrap.
+    let first = numbers
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(rest);
+    let second = marks
+        .wrapping_mul(0xd1b5_4a32_d192_ed03)
+        .wrapping_add(rest.rotate_left(32));
+    fold(
+        first ^ 0x1319_8a2e_0370_7344,
+        second ^ 0xa409_3822_299f_31d0,
+    )
 }
 
 impl Print {
     #[inline(always)]
-    fn of(p: &Packet, t: i64, connection: u32) -> Print {
+    pub fn new(content: u64, t: i64, place: u32) -> Print {
         Print {
-            t,
-            seq: p.seq,
-            ack: p.ack,
-            id: p.id,
-            stamp: p.timestamps().map_or(0, |(value, _)| value),
-            payload: p.payload,
-            connection,
-            place: p.place,
+            content,
+            tick: (t / TICK_NS) as u32,
+            place: place & !COPY,
             before: 0,
-            window: p.window,
-            checksum: p.checksum,
-            flags: p.flags,
-            swapped: p.swapped,
+            link: 0,
         }
     }
 
-    /// Everything but the place and the time.
-    fn equals(&self, o: &Print) -> bool {
-        let numbers = |p: &Print| (p.seq, p.ack, p.id, p.stamp, p.payload, p.connection);
-        let rest = |p: &Print| (p.window, p.checksum, p.flags, p.swapped);
-        numbers(self) == numbers(o) && rest(self) == rest(o)
+    fn copy_of(&mut self, number: u32) {
+        self.link = number;
+        self.place |= COPY;
     }
 
-    #[inline(always)]
-    fn hash(&self) -> u64 {
-        let numbers = u64::from(self.seq) << 32 | u64::from(self.ack);
-        let content = u64::from(self.id ^ self.stamp.swap_bytes()) << 32
-            | u64::from(self.connection ^ self.payload.rotate_left(16));
-        fold(
-            numbers ^ 0x243f_6a88_85a3_08d3,
-            content ^ 0x9e37_79b9_7f4a_7c15,
-        )
+    /// Time between two packets, whichever was first.
+    fn apart(&self, o: &Print) -> i64 {
+        i64::from((self.tick.wrapping_sub(o.tick) as i32).unsigned_abs()) * TICK_NS
     }
 }
 
 /// The latest packets of a capture, found by what they hold.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Copies {
     ring: Vec<Print>,
     /// Number of the latest packet of each hash.
@@ -144,34 +160,57 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// True for a packet that the capture holds already, captured at `t`; `news` says that it cannot be one, `round_trip`
-    /// how soon its sender can repeat it.
+    /// Where the capture holds a packet already, which is captured at `t`; `news` says that it cannot, `round_trip` how
+    /// soon its sender can repeat it.
     #[inline(always)]
-    pub fn is_copy(
+    pub(super) fn seen(
         &mut self,
         p: &Packet,
         (t, connection): (i64, u32),
         news: bool,
         round_trip: Option<i64>,
         twice: &mut Twice,
-    ) -> bool {
-        let print = Print::of(p, t, connection);
-        let hash = print.hash();
+    ) -> Option<Found> {
+        let content = content(p, connection);
+        self.look(
+            Print::new(content, t, p.place),
+            news,
+            p.id != 0 || p.occupied > 0,
+            || soonest(p.id, p.timestamps().is_some(), round_trip),
+            twice,
+        )
+    }
+
+    /// `certain`: its sender would not send two that are equal sooner than `soonest` says.
+    #[inline(always)]
+    pub fn look(
+        &mut self,
+        mut print: Print,
+        news: bool,
+        certain: bool,
+        soonest: impl FnOnce() -> i64,
+        twice: &mut Twice,
+    ) -> Option<Found> {
         // What is news need not be looked up, and waiting for memory costs more than the question.
-        let copy = !news && self.found(&print, hash, round_trip, twice);
-        if !copy {
-            twice.originals += u32::from(print.certain());
+        let found = if news {
+            None
+        } else {
+            self.find(&mut print, certain.then(soonest), twice)
+        };
+        if found.is_none() {
+            twice.originals += u32::from(certain);
+            print.link = twice.originals;
         }
-        self.put(print, hash);
-        copy
+        self.put(print);
+        found
     }
 
     #[inline(always)]
-    fn put(&mut self, mut print: Print, hash: u64) {
-        if self.spread | (print.place >> 20 != 0) {
-            self.widen(print.t);
+    fn put(&mut self, mut print: Print) {
+        if self.spread | (print.place & INTERFACE != 0) {
+            self.widen(&print);
         }
-        let head = hash as usize & (self.heads.len() - 1);
+        let head = print.content as usize & (self.heads.len() - 1);
         let at = self.next as usize & (self.ring.len() - 1);
         print.before = std::mem::replace(&mut self.heads[head], self.next);
         self.ring[at] = print;
@@ -180,11 +219,11 @@ impl Copies {
 
     /// Makes room where the packet that is about to be forgotten may still come again.
     #[inline(never)]
-    fn widen(&mut self, t: i64) {
+    fn widen(&mut self, print: &Print) {
         self.spread = true;
         let size = self.ring.len();
         let oldest = &self.ring[self.next as usize & (size - 1)];
-        if size >= MOST || oldest.connection == 0 && oldest.t == 0 || t - oldest.t > FAR_NS {
+        if size >= MOST || oldest.content == 0 || print.apart(oldest) > FAR_NS {
             return;
         }
         let old = std::mem::replace(&mut self.ring, vec![Print::default(); 2 * size]);
@@ -192,78 +231,83 @@ impl Copies {
         let first = self.next.saturating_sub(size as u32).max(1);
         for number in first..self.next {
             let mut print = old[number as usize & (size - 1)];
-            let head = print.hash() as usize & (2 * size - 1);
+            let head = print.content as usize & (2 * size - 1);
             print.before = std::mem::replace(&mut self.heads[head], number);
             self.ring[number as usize & (2 * size - 1)] = print;
         }
     }
 
+    /// `soonest` is `None` for a packet whose equal may be another one at any time. Says in `print` of which packet it
+    /// is a copy.
     #[inline(never)]
-    fn found(
+    fn find(
         &mut self,
-        print: &Print,
-        hash: u64,
-        round_trip: Option<i64>,
+        print: &mut Print,
+        soonest: Option<i64>,
         twice: &mut Twice,
-    ) -> bool {
-        let mut number = self.heads[hash as usize & (self.heads.len() - 1)];
-        let mut here = 0;
-        let mut latest = None;
-        let mut places: [(u32, u32); 4] = [(0, 0); 4];
+    ) -> Option<Found> {
+        let mut number = self.heads[print.content as usize & (self.heads.len() - 1)];
+        // The packet before it at this place and how many there are, the packets whose copies were here, and the oldest
+        // one from elsewhere that had none.
+        let (mut latest, mut here) = (None, 0u32);
+        let mut answered = [0; ANSWERED];
+        let (mut n, mut oldest) = (0, 0);
         // What was overwritten is older than all that is remembered, and ends the chain.
         while number != 0 && (self.next.wrapping_sub(number) as usize) < self.ring.len() {
-            let other = &self.ring[number as usize & (self.ring.len() - 1)];
+            let other = self.ring[number as usize & (self.ring.len() - 1)];
+            let this = number;
             let older = self.next.wrapping_sub(other.before) > self.next.wrapping_sub(number);
             number = if older { other.before } else { 0 };
-            if !other.equals(print) {
+            if other.content != print.content {
                 continue;
             }
-            if (print.t - other.t).abs() > FAR_NS {
+            if print.apart(&other) > FAR_NS {
                 break;
             }
-            if other.place == print.place {
+            let copy = other.place & COPY != 0;
+            if other.place & !COPY == print.place {
                 here += 1;
-                latest.get_or_insert((print.t - other.t).abs());
-            } else if let Some(slot) = places
-                .iter_mut()
-                .find(|(place, n)| *n == 0 || *place == other.place)
-            {
-                *slot = (other.place, slot.1 + 1);
+                latest.get_or_insert((other, this));
+                if copy && n < ANSWERED {
+                    answered[n] = other.link;
+                    n += 1;
+                }
+            } else if !copy && !answered[..n].contains(&this) {
+                oldest = this;
             }
         }
-        let elsewhere = places.iter().map(|(_, n)| *n).max().unwrap_or(0);
-        if here < elsewhere {
-            twice.elsewhere += 1;
+        if oldest != 0 {
             self.spread = true;
-            return true;
+            print.copy_of(oldest);
+            return Some(Found::Elsewhere);
         }
-        let Some(age) = latest else { return false };
-        if print.certain() {
-            let again = age <= print.soonest(round_trip);
-            twice.again += u32::from(again);
-            return again;
+        let (before, number) = latest?;
+        let age = print.apart(&before);
+        let again = match soonest {
+            Some(soonest) => age <= soonest,
+            None => age <= SOON_NS && twice.mirrored() && !here.is_multiple_of(twice.fold()),
+        };
+        if !again {
+            return None;
         }
-        let again = age <= SOON_NS && twice.mirrored() && here % twice.fold() != 0;
-        twice.unsure += u32::from(again);
-        again
+        if soonest.is_some() {
+            twice.again += 1;
+            if before.place & COPY == 0 {
+                twice.due = twice.due.max(before.link);
+            }
+        }
+        print.copy_of(number);
+        Some(Found::Here)
     }
 }
 
-impl Print {
-    /// Its sender would not send two that are equal within the time that [`Print::soonest`] says.
-    #[inline(always)]
-    fn certain(&self) -> bool {
-        self.id != 0 || self.payload > 0 || self.flags & (flag::SYN | flag::FIN) != 0
-    }
-
-    /// What comes again within this time was sent once.
-    fn soonest(&self, round_trip: Option<i64>) -> i64 {
-        match (self.id, self.stamp) {
-            // Both count on with every packet that a host sends.
-            (1.., 1..) => FAR_NS,
-            // Nothing is repeated before the loss of the first can be known.
-            (0, _) => round_trip.map_or(SOON_NS, |rtt| SOON_NS.min(rtt / 2)),
-            _ => SOON_NS,
-        }
+/// What comes again within this time was sent once.
+pub fn soonest(id: u32, stamped: bool, round_trip: Option<i64>) -> i64 {
+    match (id, stamped) {
+        // Both count on with every packet that a host sends.
+        (1.., true) => FAR_NS,
+        // Nothing is repeated before the loss of the first can be known.
+        (0, _) => round_trip.map_or(SOON_NS, |rtt| SOON_NS.min(rtt / 2)),
+        _ => SOON_NS,
     }
 }

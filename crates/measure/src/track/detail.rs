@@ -29,6 +29,12 @@ pub struct Bin {
 }
 
 impl Bin {
+    #[inline]
+    fn prompt(&mut self, rtt: i64) {
+        self.prompt_count = self.prompt_count.saturating_add(1);
+        self.prompt_sum_ns = self.prompt_sum_ns.saturating_add(rtt);
+    }
+
     /// Mean of the round trips that hold no delay of the receiver's own.
     pub fn prompt_ns(&self) -> Option<i64> {
         (self.prompt_count > 0).then(|| self.prompt_sum_ns / i64::from(self.prompt_count))
@@ -256,24 +262,25 @@ impl Detail {
             .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));
     }
 
-    /// A round trip that holds no delay of the receiver's own.
+    /// A round trip that holds no delay of the receiver's own, and is no sample of its data.
     pub(super) fn prompt(&mut self, t: i64, rtt: i64) {
-        let bin = self.course.at(t);
-        bin.prompt_count = bin.prompt_count.saturating_add(1);
-        bin.prompt_sum_ns = bin.prompt_sum_ns.saturating_add(rtt);
+        self.course.at(t).prompt(rtt);
     }
 
-    pub(super) fn round_trip(&mut self, t: i64, rtt: i64) {
+    /// `prompt`: it holds no delay of the receiver's own.
+    #[inline]
+    pub(super) fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
         self.rtt.add(rtt);
         let bin = self.course.at(t);
-        let one = Bin {
-            rtt_count: 1,
-            rtt_min_ns: rtt,
-            rtt_max_ns: rtt,
-            rtt_sum_ns: rtt,
-            ..Bin::default()
-        };
-        bin.merge(&one);
+        if bin.rtt_count == 0 || rtt < bin.rtt_min_ns {
+            bin.rtt_min_ns = rtt;
+        }
+        bin.rtt_max_ns = bin.rtt_max_ns.max(rtt);
+        bin.rtt_sum_ns = bin.rtt_sum_ns.saturating_add(rtt);
+        bin.rtt_count = bin.rtt_count.saturating_add(1);
+        if prompt {
+            bin.prompt(rtt);
+        }
     }
 
     /// The highest rate acknowledged over `window_ns` or more, bit/s; `None` for less than two such.

@@ -32,6 +32,11 @@ pub struct Events {
     /// Segments acknowledged with doubt which copy was meant; after a loss below them.
     pub acked_ambiguously: u64,
     pub acked_after_loss: u64,
+    /// Packets that were captured before at another place, and at the same place.
+    pub twice_elsewhere: u64,
+    pub twice_here: u64,
+    /// Segments on the wire beyond one a packet: super-segments are cut on their way.
+    pub joined_segments: u64,
     /// All retransmissions by cause, in the order of [`Cause::ALL`], and those that were needless.
     pub by_cause: [u64; 6],
     pub needless: u64,
@@ -92,6 +97,9 @@ pub static NOTHING: Events = Events {
     cwr: 0,
     acked_ambiguously: 0,
     acked_after_loss: 0,
+    twice_elsewhere: 0,
+    twice_here: 0,
+    joined_segments: 0,
     by_cause: [0; 6],
     needless: 0,
     retransmissions: Vec::new(),
@@ -177,6 +185,11 @@ pub struct Break {
 }
 
 impl Events {
+    /// Nothing is counted in it.
+    pub fn is_quiet(&self) -> bool {
+        *self == NOTHING
+    }
+
     #[cold]
     pub(super) fn mark(&mut self, p: &Packet, kind: MarkKind) {
         if self.marks.len() < KEPT {

@@ -5,7 +5,7 @@ mod again;
 mod cause;
 
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
-use super::copies::Twice;
+use super::copies::{Found, Twice};
 use super::count;
 use super::detail::{Detail, UnderWay};
 use super::events::{Events, KEPT, MarkKind, NOTHING, Retransmission};
@@ -24,8 +24,6 @@ pub struct Counts {
     /// Packets with payload, and their payload, copies included.
     pub data_packets: u64,
     pub data_bytes: u64,
-    /// Segments on the wire: a super-segment of offload counts as those that it is cut into.
-    pub data_segments: u64,
     /// Payload counted once.
     pub unique_bytes: u64,
     /// Packets of which at least a byte was seen before (a repeated SYN or FIN among them), and how many bytes.
@@ -104,7 +102,11 @@ pub struct Half {
     pub segment_bytes: u32,
     scale: Scale,
     /// All round trips from the fourth one on until there are details.
-    early: Vec<i64>,
+    #[allow(
+        clippy::box_collection,
+        reason = "most directions have none, and eight bytes are enough for that"
+    )]
+    early: Option<Box<Vec<i64>>>,
     /// Packets that the capture holds twice; `originals` are those of which that can be told.
     pub(super) twice: Twice,
     events: Option<Box<Events>>,
@@ -161,9 +163,7 @@ pub(super) struct State {
     una: u64,
     /// After the FIN; 0 before there is one.
     fin: u64,
-    /// Highest ACK that this end has sent and the capture can place, to know its repetitions.
-    acked: u64,
-    /// Highest ACK that this end has sent.
+    /// Highest ACK that this end has sent, to know its repetitions.
     said: u32,
     segments: Segments,
     /// Latest transmission of anything that was acknowledged.
@@ -179,8 +179,6 @@ pub(super) struct State {
     window: u32,
     /// Payload of a full segment: what the other end allowed, or the largest seen.
     mss: u32,
-    /// Largest payload that no super-segment of offload has: what the other end allowed, whatever the options take.
-    allowed: u32,
     duplicates: u32,
     /// As it stood in the header of the packet before the latest ACK.
     previous_window: u16,
@@ -192,6 +190,10 @@ pub(super) struct State {
     /// The last data sent filled its segment.
     full: bool,
     mss_known: bool,
+    /// Bytes that options take of a full segment.
+    options: u8,
+    /// It has sent an ACK.
+    spoken: bool,
 }
 
 /// What most directions never need: of losses and their repair.
@@ -230,6 +232,12 @@ struct Chain {
 }
 
 impl State {
+    /// Largest payload that no super-segment of offload has: what the other end allowed, whatever the options take.
+    #[inline]
+    fn allowed(&self) -> u32 {
+        self.mss + u32::from(self.options)
+    }
+
     /// Whether packets take hardly any time from here to the sender and back, and far less than to the receiver.
     #[inline]
     fn is_near(&self, away: Option<i64>) -> bool {
@@ -351,24 +359,22 @@ impl Half {
 
     /// Every round trip while there are no details, in ascending order.
     fn few_round_trips(&self) -> Vec<i64> {
-        let mut all = self.early.clone();
-        if all.is_empty() {
-            all = self.rtt.up_to_three();
-        }
+        let mut all = match &self.early {
+            Some(early) => Vec::clone(early),
+            None => self.rtt.up_to_three(),
+        };
         all.sort_unstable();
         all
     }
 
     /// A round trip from data to its ACK.
     #[inline]
-    fn round_trip(&mut self, t: i64, rtt: i64) {
+    fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
         match &mut self.detail {
-            Some(d) => d.round_trip(t, rtt),
+            Some(d) => d.round_trip(t, rtt, prompt),
             None if self.rtt.count >= 3 => {
-                if self.early.is_empty() {
-                    self.early = self.rtt.up_to_three();
-                }
-                self.early.push(rtt);
+                let three = || Box::new(self.rtt.up_to_three());
+                self.early.get_or_insert_with(three).push(rtt);
             }
             None => {}
         }
@@ -386,7 +392,17 @@ impl Half {
     /// Packets that the capture holds twice because it was taken at two places, or of what a mirror port shows twice;
     /// and packets that the network itself delivered twice.
     pub fn held_twice(&self) -> (u64, u64) {
-        self.twice.told()
+        let e = self.events();
+        if self.twice.was_mirrored() {
+            (e.twice_elsewhere + e.twice_here, 0)
+        } else {
+            (e.twice_elsewhere, e.twice_here)
+        }
+    }
+
+    /// Packets with payload as they were on the wire: a super-segment of offload counts as those that it is cut into.
+    pub fn wire_packets(&self) -> u64 {
+        self.counts.data_packets + self.events().joined_segments
     }
 }
 
@@ -395,7 +411,7 @@ impl Touch for Side {
         let (h, s) = (&self.half, &self.state);
         let counts = h.counts.packets ^ h.counts.in_flight_max;
         let times = h.rtt.count as i64 ^ h.last_ns.unwrap_or(0) ^ s.ack_t ^ s.srtt;
-        counts ^ s.next ^ s.acked ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
+        counts ^ s.next ^ s.una ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
     }
 }
 
@@ -447,12 +463,26 @@ impl Side {
     }
 
     /// A packet that is there already.
-    #[cold]
-    pub fn came_twice(&mut self, p: &Packet) {
-        let (copies, doubled) = self.half.twice.told();
-        if doubled > 0 && copies == 0 {
-            self.half.events_mut().mark(p, MarkKind::Doubled);
+    #[inline(never)]
+    pub fn came_twice(&mut self, p: &Packet, found: Found) {
+        let mirrored = self.half.twice.mirrored();
+        let e = self.half.events_mut();
+        match found {
+            Found::Elsewhere => e.twice_elsewhere += 1,
+            Found::Here => {
+                e.twice_here += 1;
+                if !mirrored {
+                    e.mark(p, MarkKind::Doubled);
+                }
+            }
         }
+    }
+
+    /// A packet of several segments.
+    #[inline(never)]
+    fn joined(&mut self, p: &Packet) {
+        let segments = u64::from(p.payload.div_ceil(self.state.mss.max(1)));
+        self.half.events_mut().joined_segments += segments - 1;
     }
 
     /// What every packet says: options, window, flags.
@@ -467,9 +497,6 @@ impl Side {
         half.last_ns = Some(p.t);
         count(&mut c.packets, 1);
         half.timestamps |= p.timestamps().is_some() | options.stamped;
-        if p.has(flag::ACK) && (c.packets == 1 || p.ack.wrapping_sub(self.state.said) as i32 > 0) {
-            self.state.said = p.ack;
-        }
         const RARE: u8 = flag::ECE | flag::CWR | flag::SYN | flag::FIN | flag::RST;
         if p.is_marked() || p.window == 0 || p.flags & RARE != 0 {
             self.note_rare(p, options);
@@ -561,14 +588,12 @@ impl Side {
                 e.mark(p, MarkKind::WindowProbe);
                 return;
             }
-            if !self.state.mss_known {
+            if !self.state.mss_known && p.payload > self.state.mss {
                 self.learn_mss(p, other.mss);
             }
-            let wire = match p.payload {
-                whole if whole <= self.state.allowed => 1,
-                joined => u64::from(joined.div_ceil(self.state.mss.max(1))),
-            };
-            count(&mut self.half.counts.data_segments, wire);
+            if p.payload > self.state.allowed() {
+                self.joined(p);
+            }
             self.detail_before(p, start, near);
         }
         let s = &mut self.state;
@@ -588,7 +613,7 @@ impl Side {
             }
             let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
             let segment = Segment::new(start, end, (p.t, p.frame), burst);
-            s.segments.push(if near && p.payload > s.allowed {
+            s.segments.push(if near && p.payload > s.allowed() {
                 segment.in_super_segment(s.mss)
             } else {
                 segment
@@ -670,24 +695,19 @@ impl Side {
         let stamped = p.timestamps().is_some();
         if let Some(mss) = allowed {
             // RFC 6691 section 2: options count against it.
-            s.mss = u32::from(mss)
-                .saturating_sub(if stamped { 12 } else { 0 })
-                .max(1);
-            s.allowed = u32::from(mss).max(1);
+            let options = if stamped { 12 } else { 0 };
+            s.mss = u32::from(mss).saturating_sub(options).max(1);
+            s.options = options as u8;
             s.mss_known = true;
         } else if p.payload <= ETHERNET_MSS {
             s.mss = s.mss.max(p.payload);
-            s.allowed = s.allowed.max(p.payload);
         } else if let Some(full) = usual_part(p.payload, s.mss) {
             // Without the SYN: so many whole segments in one packet were joined by offload.
-            s.mss = s.mss.clamp(1, full).max(full);
-            s.allowed = s.allowed.max(full);
+            s.mss = s.mss.max(full);
         } else if p.payload <= JUMBO_MSS && !p.has(flag::PSH) {
             s.mss = s.mss.max(p.payload);
-            s.allowed = s.allowed.max(p.payload);
         } else {
             s.mss = s.mss.max(ETHERNET_MSS);
-            s.allowed = s.allowed.max(ETHERNET_MSS);
         }
         self.half.segment_bytes = s.mss;
     }
@@ -698,7 +718,7 @@ impl Side {
         let s = &mut self.state;
         // What is not a multiple of the segment and was pushed was all that there was to send.
         let full = s.mss.min(self.half.counts.largest);
-        let joined = p.payload > s.allowed;
+        let joined = p.payload > s.allowed();
         s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
         if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
             self.begin_details(p, near);
@@ -718,7 +738,7 @@ impl Side {
     #[cold]
     fn begin_details(&mut self, p: &Packet, near: bool) {
         let before = self.half.few_round_trips();
-        self.half.early = Vec::new();
+        self.half.early = None;
         let mut detail = Box::new(Detail::new(p.t, &before));
         let gathered = self.state.segments.gather(p.t, GAP_NS, FIRST_BURST);
         if let Some((first, bytes)) = gathered {
@@ -768,7 +788,7 @@ impl Side {
     /// Closes what is open.
     pub fn finish(mut self) -> Half {
         self.end_chain(None);
-        if self.half.twice.mirrored()
+        if self.half.twice.was_mirrored()
             && let Some(e) = &mut self.half.events
         {
             e.marks.retain(|m| m.kind != MarkKind::Doubled);
@@ -778,7 +798,7 @@ impl Side {
         if let Some(d) = &mut self.half.detail {
             d.finish(u64::from(s.mss));
         }
-        self.half.early.shrink_to_fit();
+
         if let Some(e) = &mut self.half.events {
             e.retransmissions.shrink_to_fit();
             e.marks.shrink_to_fit();

@@ -6,7 +6,7 @@
 //! **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended to 64 bits.
 
 mod bursts;
-mod copies;
+pub(crate) mod copies;
 mod detail;
 mod events;
 mod half;
@@ -163,7 +163,7 @@ impl Live {
     }
 
     fn end(self, key: &Key) -> Connection {
-        let twice = self.sides.each_ref().map(|s| s.half.twice.told());
+        let twice = self.sides.each_ref().map(|s| s.half.held_twice());
         let [there, back] = self.sides;
         let [low, high] = key.ends();
         let (a, b) = if self.swapped {
@@ -230,8 +230,8 @@ impl Live {
         if let Some(copies) = copies {
             let (news, soonest) = (sender.is_news(p), sender.least_round_trip());
             let twice = &mut sender.half.twice;
-            if copies.is_copy(p, (t, self.number), news, soonest, twice) {
-                sender.came_twice(p);
+            if let Some(found) = copies.seen(p, (t, self.number), news, soonest, twice) {
+                sender.came_twice(p, found);
                 return;
             }
         }
@@ -280,6 +280,13 @@ pub struct Totals {
     pub udp_bytes: u64,
     /// Neither TCP nor UDP, or not IP.
     pub other_packets: u64,
+    /// Of those, not IP, or of a link layer that is not read.
+    pub unread_packets: u64,
+    /// Packets of tunnels, whose contents are not read, in the order of [`TUNNELS`].
+    pub tunnelled_packets: [u64; TUNNELS.len()],
+    /// Packets whose time is before that of the packet ahead of them, and by how much at most.
+    pub backward_packets: u64,
+    pub backward_most_ns: i64,
     /// Kept too short to hold the transport header.
     pub cut_packets: u64,
     /// Kept too short to hold all of TCP's options.
@@ -297,10 +304,45 @@ pub struct Totals {
     pub last_ns: Option<i64>,
 }
 
+/// Tunnels by name: IP protocol, or UDP port.
+pub const TUNNELS: [(&str, u16); 11] = [
+    ("IPv4 in IP", 4),
+    ("IPv6 in IP", 41),
+    ("GRE", 47),
+    ("ESP", 50),
+    ("MPLS in IP", 137),
+    ("VXLAN", 4789),
+    ("GTP-U", 2152),
+    ("Geneve", 6081),
+    ("L2TP", 1701),
+    ("ESP in UDP", 4500),
+    ("WireGuard", 51820),
+];
+/// Those of them that are protocols of IP.
+const PROTOCOLS: usize = 5;
+
 impl Totals {
+    fn protocol(&mut self, protocol: u8) {
+        let known = |(_, number): &(&str, u16)| *number == u16::from(protocol);
+        if let Some(i) = TUNNELS[..PROTOCOLS].iter().position(known) {
+            self.tunnelled_packets[i] += 1;
+        }
+    }
+
+    fn ports(&mut self, ports: [u16; 2]) {
+        let known = |(_, number): &(&str, u16)| ports.contains(number);
+        if let Some(i) = TUNNELS[PROTOCOLS..].iter().position(known) {
+            self.tunnelled_packets[PROTOCOLS + i] += 1;
+        }
+    }
+
     /// The first packet's time, or one before the latest.
     #[cold]
     fn earlier(&mut self, t: i64) {
+        if let Some(last) = self.last_ns {
+            self.backward_packets += 1;
+            self.backward_most_ns = self.backward_most_ns.max(last - t);
+        }
         self.first_ns = Some(self.first_ns.map_or(t, |f| f.min(t)));
         self.last_ns = Some(self.last_ns.map_or(t, |l| l.max(t)));
     }
@@ -427,6 +469,7 @@ impl Tracker {
         }
         let Some(frame) = frame else {
             totals.other_packets += 1;
+            totals.unread_packets += 1;
             return;
         };
         match frame.fragment {
@@ -449,9 +492,13 @@ impl Tracker {
             } => {
                 totals.udp_packets += 1;
                 totals.udp_bytes += u64::from(wire_len);
+                totals.ports([*src_port, *dst_port]);
                 self.udp(t, frame, (*src_port, *dst_port), *payload);
             }
-            Transport::Other { .. } => totals.other_packets += 1,
+            Transport::Other { protocol } => {
+                totals.other_packets += 1;
+                totals.protocol(*protocol);
+            }
             Transport::Cut { .. } => totals.cut_packets += 1,
         }
     }

@@ -74,10 +74,10 @@ fn numbered(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(0)
 }
 
-/// Hops left, VLAN (12 bits) and interface (12 bits) in one number.
+/// Hops left, VLAN (12 bits) and interface (11 bits) in one number.
 #[inline(always)]
 fn place(ttl: u8, vlan: u16, interface: u16) -> u32 {
-    u32::from(interface & 0xfff) << 20 | u32::from(vlan & 0xfff) << 8 | u32::from(ttl)
+    u32::from(interface & 0x7ff) << 20 | u32::from(vlan & 0xfff) << 8 | u32::from(ttl)
 }
 
 /// Sequence numbers that SYN (the second bit) and FIN (the first) take.

@@ -1,6 +1,7 @@
 //! Captures from their first byte to what is said of the connections in them.
 
 mod behaviour;
+mod copies;
 mod ends;
 mod hostile;
 mod model;

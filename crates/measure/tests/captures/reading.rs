@@ -433,3 +433,50 @@ fn every_option_that_matters_is_read_and_nonsense_is_left() {
     assert_eq!(o.timestamps, Some((9, 8)));
     assert_eq!(o.sack(), [(1, 2)]);
 }
+
+#[test]
+fn remarks_of_a_pcapng_file_are_read_with_the_packets_that_they_stand_beside() {
+    use measure::capture::pcapng::{Interface, Packet, Writer};
+    let mut w = Writer::new(Vec::new(), "test", "on all").unwrap();
+    let interface = Interface {
+        link: LinkType::ETHERNET,
+        name: "eth0",
+        description: "",
+        speed: None,
+        snaplen: 0,
+    };
+    w.interface(&interface).unwrap();
+    for i in 0..5u32 {
+        let text = format!("remark {i}");
+        w.packet(&Packet {
+            interface: 0,
+            t_ns: T0 + i64::from(i),
+            original_len: 61,
+            data: &[7; 61],
+            way: None,
+            comment: (i % 2 == 1).then_some(&*text),
+        })
+        .unwrap();
+    }
+    let file = w.finish().unwrap();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    let mut n = 0;
+    while let Some(r) = reader.next_record().unwrap() {
+        assert_eq!((r.t_ns, r.data), (Some(T0 + n), &[7u8; 61][..]));
+        n += 1;
+    }
+    let said: Vec<_> = reader
+        .comments()
+        .iter()
+        .map(|c| (c.packet, &*c.text))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (None, "on all"),
+            (Some(2), "remark 1"),
+            (Some(4), "remark 3")
+        ]
+    );
+    assert_eq!((n, reader.damage()), (5, &[][..]));
+}

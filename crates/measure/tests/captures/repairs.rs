@@ -177,8 +177,52 @@ fn every_segment_on_the_wire_is_counted_however_it_was_captured() {
             .map(|a| (a.end - a.start).div_ceil(plan.mss()))
             .sum();
         let sent = plan.bytes.div_ceil(plan.mss());
-        let short = sent + again - half.counts.data_segments;
+        let short = sent + again - half.wire_packets();
         // A last short segment that was not sent again, where the transfer ended before.
         assert_eq!(short, 0, "{plan:?}");
+    }
+}
+
+/// Waits of the direction with data.
+fn waits(run: &Run) -> Option<measure::track::queue::Waits> {
+    use measure::track::queue::{Trail, waits};
+    let c = track(run);
+    let trails = [0, 1].map(|way| Trail::of(&c, way));
+    waits(trails.into_iter()).into_iter().find(|w| w.trail == 0)
+}
+
+#[test]
+fn acks_that_a_receiver_holds_back_are_no_queue_and_a_queue_is_one() {
+    for seed in 1..=60 {
+        // One segment at a time into an empty link, each ACK held back.
+        let mss = Plan::draw(seed).mss();
+        let alone = Plan {
+            loss: 0.0,
+            joined: 1,
+            held_back: Some(40 * MS),
+            bits_per_s: 100e6,
+            writes: Some((mss, 170 * MS)),
+            bytes: 60 * mss,
+            ..Plan::draw(seed)
+        };
+        let idle = run(&alone);
+        if let Some(w) = waits(&idle) {
+            let most = w.waits.at(1.0).unwrap_or(0) as i64;
+            assert!(most <= idle.wait + 3 * MS, "{most}: {alone:?}");
+        }
+        // A long transfer with repairs: what is told are waits that bytes had.
+        let plan = Plan {
+            bytes: 3_000_000,
+            loss: 0.01,
+            ..Plan::draw(seed)
+        };
+        let busy = run(&plan);
+        let w = waits(&busy).expect("a long transfer tells its waits");
+        let most = w.waits.at(1.0).unwrap() as i64;
+        assert!(
+            most <= busy.longest - plan.rtt + 3 * MS,
+            "{most} {}: {plan:?}",
+            busy.wait
+        );
     }
 }

@@ -183,7 +183,7 @@ fn a_file_gives_back_its_packets_times_and_lengths_and_what_was_cut() {
                 t_ns: packets::T0 + i as i64,
                 original_len: frame.original_len,
                 data: &data,
-                way: Way::Out,
+                way: Some(Way::Out),
                 comment: (i == 1).then_some("dropped"),
             })
             .unwrap();

@@ -131,7 +131,7 @@ impl Copy {
             t_ns: p.t_ns,
             original_len: p.original_len,
             data: p.data,
-            way: if p.outgoing { Way::Out } else { Way::In },
+            way: Some(if p.outgoing { Way::Out } else { Way::In }),
             comment: None,
         });
         self.fault = written.err();

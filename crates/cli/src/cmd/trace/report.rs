@@ -1,23 +1,52 @@
 //! What `tailback trace --json` prints, and what the table shows a part of.
 
+use super::expert::{self, Event, Expert};
 use super::rows;
 use analysis::answer::Finding;
 use base::record;
-use measure::track::{Blame, BurstKind, Cause, Connection, Half, Totals};
+use measure::track::{Blame, BurstKind, Cause, Connection, Half, TUNNELS, Totals};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What `--json` prints. Times in UNIX ns, sizes in bytes, rates in bit/s; what is not known is null.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct Report<C> {
     pub(super) notes: Vec<String>,
+    /// Remarks that the file itself holds.
+    pub(super) comments: Vec<Comment>,
     pub(super) duration_s: f64,
     #[serde(flatten)]
     pub(super) held: Held,
     pub(super) losses: Losses,
     /// Waiting in queues beyond the point of capture, gravest first.
     pub(super) findings: Vec<Finding>,
-    pub(super) connections: Vec<ConnectionReport>,
+    /// Kinds of trouble, gravest first, with the first packet of each.
+    pub(super) expert: Vec<Expert>,
+    /// Written one by one: all at once would take gigabytes.
+    pub(super) connections: C,
     pub(super) udp_conversations: Vec<Conversation>,
+}
+
+/// A list that is made while it is written.
+pub(super) struct Each<F>(pub(super) F);
+
+impl<F, I> Serialize for Each<F>
+where
+    F: Fn() -> I,
+    I: Iterator,
+    I::Item: Serialize,
+{
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// A remark in a pcapng file.
+#[derive(Clone, Serialize)]
+pub(super) struct Comment {
+    /// The packet that it stands beside, from 1; null for one on the whole file or an interface.
+    pub(super) frame: Option<u64>,
+    pub(super) text: String,
 }
 
 /// What the capture held as a whole; in a recording the event `capture`.
@@ -41,6 +70,20 @@ pub(super) struct Held {
     pub(super) evicted_connections: u64,
     /// Finished connections that are not listed because there were too many.
     pub(super) connections_not_listed: u64,
+    /// Not IP, or of a link layer that is not read.
+    #[serde(default)]
+    pub(super) unread_packets: u64,
+    /// Without a time.
+    #[serde(default)]
+    pub(super) untimed_packets: u64,
+    /// Stamped before the packet ahead of them, and by how much at most.
+    #[serde(default)]
+    pub(super) backward_packets: u64,
+    #[serde(default)]
+    pub(super) backward_most_ms: f64,
+    /// Packets of tunnels by kind; what is inside is not read.
+    #[serde(default)]
+    pub(super) tunnelled_packets: BTreeMap<String, u64>,
 }
 
 impl Held {
@@ -72,6 +115,16 @@ impl From<&Totals> for Held {
             later_fragments: t.later_fragments,
             evicted_connections: t.evicted,
             connections_not_listed: t.not_listed,
+            unread_packets: t.unread_packets,
+            untimed_packets: t.untimed_packets,
+            backward_packets: t.backward_packets,
+            backward_most_ms: t.backward_most_ns as f64 / 1e6,
+            tunnelled_packets: TUNNELS
+                .iter()
+                .zip(t.tunnelled_packets)
+                .filter(|(_, n)| *n > 0)
+                .map(|((name, _), n)| ((*name).to_owned(), n))
+                .collect(),
         }
     }
 }
@@ -82,7 +135,7 @@ pub(super) struct Share {
     pub(super) bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Conversation {
     pub(super) a: String,
     pub(super) b: String,
@@ -157,6 +210,8 @@ pub(super) struct Direction {
     pub(super) acks_of_unseen: u64,
     pub(super) losses: Losses,
     pub(super) breaks: Vec<Break>,
+    /// Packets that tell of trouble, in the order of the capture.
+    pub(super) events: Vec<Event>,
     /// Null where fewer than five packets carried data.
     pub(super) detail: Option<DetailReport>,
 }
@@ -181,7 +236,7 @@ impl Losses {
     pub(super) fn of(h: &Half) -> Losses {
         let e = h.events();
         let mut l = Losses {
-            data_packets: h.counts.data_segments,
+            data_packets: h.wire_packets(),
             time_in_breaks_s: seconds(e.time_in_breaks_ns()),
             ..Losses::default()
         };
@@ -406,6 +461,7 @@ pub(super) struct Recorded {
     pub(super) row: Box<record::Connection>,
     pub(super) course: Vec<record::Course>,
     pub(super) breaks: Vec<Break>,
+    pub(super) events: Vec<Event>,
 }
 
 impl Recorded {
@@ -415,6 +471,7 @@ impl Recorded {
             row: Box::new(rows::connection(c, direction)),
             course: rows::course(rows::flow(c.number, direction), half).collect(),
             breaks: rows::breaks(half).map(|b| Break::from(&b)).collect(),
+            events: expert::events(half),
         }
     }
 }
@@ -491,6 +548,7 @@ impl Direction {
             losses: Losses::recorded(r),
             detail: DetailReport::new(r, &half.course),
             breaks: half.breaks,
+            events: half.events,
         }
     }
 }

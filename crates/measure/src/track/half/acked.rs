@@ -13,6 +13,10 @@ impl Side {
         watch: &mut W,
     ) {
         let t = p.t;
+        let (before, spoken) = (from.state.said, from.state.spoken);
+        if !spoken || p.ack.wrapping_sub(before) as i32 > 0 {
+            (from.state.said, from.state.spoken) = (p.ack, true);
+        }
         let s = &mut self.state;
         if !s.started {
             return;
@@ -43,13 +47,13 @@ impl Side {
         }
         let samples = self.half.rtt.count;
         if ack <= s.una {
-            if let Some(d) = &mut self.half.detail {
-                // The next one was lost, or overtaken.
-                d.pending = None;
-            }
             if ack == s.una && pure && s.next > s.una {
+                if let Some(d) = &mut self.half.detail {
+                    // The next one was lost, or overtaken.
+                    d.pending = None;
+                }
                 s.duplicates += 1;
-                if from.state.acked == ack && from.state.previous_window == p.window {
+                if spoken && before == p.ack && from.state.previous_window == p.window {
                     let e = from.half.events_mut();
                     e.duplicate_acks += 1;
                     if s.duplicates == 3 {
@@ -59,16 +63,17 @@ impl Side {
                 }
             }
             from.state.previous_window = p.window;
+            // Such an ACK tells no round trip by timestamps.
+            by_stamp = None;
         } else {
-            from.state.acked = ack;
             from.state.previous_window = p.window;
             s.duplicates = 0;
             s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
             let newly = ack - s.una;
             s.una = ack;
-            let pending = self.half.detail.as_mut().and_then(|d| d.pending.take());
-            if let (Some(d), Some(rtt)) =
-                (&mut self.half.detail, pending.filter(|_| by_sack.is_none()))
+            if let Some(d) = &mut self.half.detail
+                && let Some(rtt) = d.pending.take()
+                && by_sack.is_none()
             {
                 d.prompt(t, rtt);
             }
@@ -84,8 +89,9 @@ impl Side {
                 d.acknowledged(t, newly, self.state.last_acked_t, self.state.srtt);
             }
         }
-        if self.half.rtt.count == samples
-            && let (Some(d), Some(rtt)) = (&mut self.half.detail, by_sack.or(by_stamp))
+        if let Some(rtt) = by_sack.or(by_stamp)
+            && self.half.rtt.count == samples
+            && let Some(d) = &mut self.half.detail
         {
             d.prompt(t, rtt);
         }
@@ -176,14 +182,13 @@ impl Side {
                     }
                     let largest = self.half.counts.largest;
                     let prompt = pure && s.is_prompt(newly, largest);
-                    let alone = pure && !prompt && s.is_alone(&front, newly, largest);
-                    self.half.round_trip(t, rtt);
-                    if let Some(d) = self.half.detail.as_mut() {
-                        if prompt {
-                            d.prompt(t, rtt);
-                        } else if alone {
-                            d.pending = Some(rtt);
-                        }
+                    self.half.round_trip(t, rtt, prompt);
+                    if pure
+                        && !prompt
+                        && s.is_alone(&front, newly, largest)
+                        && let Some(d) = &mut self.half.detail
+                    {
+                        d.pending = Some(rtt);
                     }
                     let sent = front.t;
                     watch.act(Act::RoundTrip { sent, rtt, prompt });
