@@ -50,6 +50,8 @@ pub(super) struct Packet {
     /// Of the payload's first bytes, or of the options where there is none.
     pub hash: u32,
     pub ip_len: u32,
+    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    pub frame: u32,
     pub flags: u8,
     pub ttl: u8,
     pub traffic_class: u8,
@@ -66,12 +68,20 @@ pub struct Capture {
     places: HashMap<Key, u32>,
     pub(super) copies: u64,
     seen: Copies,
+    frames: u32,
     latest_ns: i64,
 }
 
 impl Capture {
+    /// A packet that is not IP or has no time: it counts, and nothing else.
+    pub fn pass(&mut self) {
+        self.frames = self.frames.wrapping_add(1);
+    }
+
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
+        self.pass();
         let mut p = Packet {
+            frame: self.frames,
             t_ns: t_ns.max(self.latest_ns),
             seq: 0,
             ack: 0,

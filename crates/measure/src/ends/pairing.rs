@@ -38,6 +38,8 @@ pub enum LostWhy {
 pub struct Lost {
     /// On the clock of the end that saw it.
     pub t_ns: i64,
+    /// Its number in the capture that saw it, from 1.
+    pub frame: u32,
     pub way: Way,
     pub flow: u32,
     pub bytes: u32,

@@ -290,6 +290,12 @@ impl Copies {
         if !again {
             return None;
         }
+        let origin = self.ring[before.link as usize & (self.ring.len() - 1)];
+        if before.place & COPY != 0 && origin.place & !COPY != print.place {
+            // What came again where it was seen first, comes again here.
+            print.copy_of(before.link);
+            return Some(Found::Elsewhere);
+        }
         if soonest.is_some() {
             twice.again += 1;
             if before.place & COPY == 0 {

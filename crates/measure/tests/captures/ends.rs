@@ -95,6 +95,11 @@ fn every_loss_is_named_and_its_repair_is_told_from_it() {
     assert_eq!((flow.up.ambiguous, m.outside), (0, 0));
     let named: BTreeSet<u32> = m.lost.iter().map(|l| (l.seq - 1) / 1000).collect();
     assert_eq!(named, lost);
+    let mut sorted = near.clone();
+    sorted.sort_by_key(|(t, _)| *t);
+    for l in &m.lost {
+        assert_eq!(sorted[l.frame as usize - 1].0, l.t_ns);
+    }
     assert!(
         m.pairs
             .iter()

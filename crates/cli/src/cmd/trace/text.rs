@@ -332,7 +332,8 @@ fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
     }
     for r in rows {
         let (c, d) = (&r.0, r.direction());
-        let again = 100.0 * d.retransmitted_packets as f64 / d.data_packets as f64;
+        // By bytes: a super-segment is one packet here, and its repairs are several.
+        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
         let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
             (Some(least), Some(median), Some(high)) => {
                 format!("{least:.1}/{median:.1}/{high:.1}")
