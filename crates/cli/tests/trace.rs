@@ -68,7 +68,10 @@ fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
     let out = trace(&[file, "--connection", "0", "--annotate", copy], &[]);
     assert!(out.status.success());
     let text = String::from_utf8(out.stdout).unwrap();
-    let event = text.lines().find(|l| l.contains("after a time-out")).unwrap();
+    let event = text
+        .lines()
+        .find(|l| l.contains("after a time-out"))
+        .unwrap();
     let words: Vec<&str> = event.split_whitespace().collect();
     assert_eq!(words[..2], ["2", "1.000000"], "{text}");
     assert!(event.ends_with("sent 1 s before in packet 1"), "{text}");
@@ -89,9 +92,18 @@ fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
     assert_eq!(comments[1]["frame"], 2);
     assert!(comments[1]["text"].as_str().unwrap().contains("time-out"));
     // What is there is not overwritten; what can be read once only is refused.
-    assert_eq!(trace(&[file, "--annotate", copy], &[]).status.code(), Some(2));
-    assert_eq!(trace(&["-", "--annotate", copy], &[]).status.code(), Some(2));
-    assert_eq!(trace(&[file, "--connection", "7"], &[]).status.code(), Some(2));
+    assert_eq!(
+        trace(&[file, "--annotate", copy], &[]).status.code(),
+        Some(2)
+    );
+    assert_eq!(
+        trace(&["-", "--annotate", copy], &[]).status.code(),
+        Some(2)
+    );
+    assert_eq!(
+        trace(&[file, "--connection", "7"], &[]).status.code(),
+        Some(2)
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -99,9 +111,12 @@ fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
 fn what_no_connection_holds_is_said() {
     let mut file = capture();
     // Of GRE, a later fragment of UDP, and what is no IP at all; the last one before the others.
-    for (second, protocol, offset, version) in
-        [(7, 47, 0, 0x45), (8, 17, 100, 0x45), (9, 6, 0, 0x35), (2, 47, 0, 0x45)]
-    {
+    for (second, protocol, offset, version) in [
+        (7, 47, 0, 0x45),
+        (8, 17, 100, 0x45),
+        (9, 6, 0, 0x35),
+        (2, 47, 0, 0x45),
+    ] {
         file.extend([second, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0]);
         file.extend([version, 0, 0, 40, 0, second, 0, offset, 64, protocol, 0, 0]);
         file.extend([192, 0, 2, 1, 192, 0, 2, 2]);

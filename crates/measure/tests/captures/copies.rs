@@ -236,19 +236,28 @@ fn a_bridge_and_a_router_in_one_capture_give_each_packet_once() {
     for seed in 1..=DRAWS {
         let plan = small(seed);
         let link = LinkType::LINUX_SLL2;
-        let once = frames(&plan, |all, t, p| all.push((t, link, 0, cooked(true, &p.ip(), 5, false))));
+        let once = frames(&plan, |all, t, p| {
+            all.push((t, link, 0, cooked(true, &p.ip(), 5, false)))
+        });
         // In at a bridge's port, in at the bridge, out of the router one hop later.
         let thrice = frames(&plan, |all, t, p| {
             let port = if p.back { 7 } else { 5 };
             let out = if p.back { 5 } else { 7 };
-            let hop = Tcp { ttl: p.ttl - 1, ..p.clone() };
+            let hop = Tcp {
+                ttl: p.ttl - 1,
+                ..p.clone()
+            };
             all.push((t, link, 0, cooked(true, &p.ip(), port, false)));
             all.push((t + 700, link, 0, cooked(true, &p.ip(), 6, false)));
             all.push((t + 1500, link, 0, cooked(true, &hop.ip(), out, true)));
         });
         let (a, b) = (tracked(&once, 1), tracked(&thrice, seed));
         assert_eq!(said(&a), said(&b), "{plan:?}");
-        assert_eq!((b.duplicates, b.doubled), (2 * once.len() as u64, 0), "{plan:?}");
+        assert_eq!(
+            (b.duplicates, b.doubled),
+            (2 * once.len() as u64, 0),
+            "{plan:?}"
+        );
     }
 }
 
@@ -260,7 +269,10 @@ fn what_the_network_doubles_ahead_of_a_router_is_doubled_once() {
         let link = LinkType::LINUX_SLL;
         let (mut n, mut doubled) = (0, 0);
         let all = frames(&plan, |all, t, p| {
-            let hop = Tcp { ttl: p.ttl - 1, ..p.clone() };
+            let hop = Tcp {
+                ttl: p.ttl - 1,
+                ..p.clone()
+            };
             let mut pass = |t: i64| {
                 all.push((t, link, 0, cooked(false, &p.ip(), 0, false)));
                 all.push((t + 900, link, 0, cooked(false, &hop.ip(), 0, true)));
@@ -275,6 +287,9 @@ fn what_the_network_doubles_ahead_of_a_router_is_doubled_once() {
         let c = tracked(&all, seed);
         assert_eq!(c.doubled, doubled, "{plan:?}");
         assert_eq!(c.duplicates, n + doubled, "{plan:?}");
-        assert_eq!(c.halves[0].events().retransmissions.len(), run(&plan).again.len());
+        assert_eq!(
+            c.halves[0].events().retransmissions.len(),
+            run(&plan).again.len()
+        );
     }
 }
