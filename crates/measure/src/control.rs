@@ -11,7 +11,9 @@
 
 mod codec;
 pub mod datagram;
+pub mod inbox;
 pub mod listen;
+pub mod post;
 
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
@@ -23,7 +25,7 @@ use sha2::Sha256;
 /// Where the far end listens unless told otherwise, over UDP and TCP.
 pub const DEFAULT_PORT: u16 = 7117;
 /// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Length of the greeting.
 pub const GREETING_LEN: usize = 21;
 /// Samples that a report may hold in all its flows, so that neither side stores without limit.
@@ -32,7 +34,7 @@ pub const MAX_REPORT_SAMPLES: usize = 200_000;
 const MAGIC: [u8; 3] = *b"TBK";
 const TAG_LEN: usize = 32;
 const REQUEST_HEADER_LEN: usize = 8;
-const MAX_REQUEST_BODY: usize = listen::MOST_LISTEN_BODY;
+const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
     assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
 /// A program of the most steps and shots that there may be, as text.

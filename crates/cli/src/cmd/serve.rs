@@ -2,7 +2,7 @@
 
 use super::KeyArg;
 use crate::Outcome;
-use live::serve::{ServeConfig, Server};
+use live::serve::{PortSet, ServeConfig, Server};
 use std::net::SocketAddr;
 
 #[derive(clap::Args)]
@@ -20,16 +20,16 @@ pub struct Args {
     listen: Vec<SocketAddr>,
     #[command(flatten)]
     key: KeyArg,
-    /// Open no further ports, which `tailback probe nat`, `ports`, `ipv6` and `middlebox` ask for
-    #[arg(long)]
-    one_port: bool,
+    /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox` and `check` need some [default: none]
+    #[arg(long, value_name = "PORTS")]
+    allow_listen: Option<PortSet>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
     let mut config = ServeConfig {
         key: args.key.read()?,
-        opens_ports: !args.one_port,
+        allow_listen: args.allow_listen.unwrap_or_default(),
         ..ServeConfig::default()
     };
     if !args.listen.is_empty() {

@@ -8,9 +8,9 @@ use base::program::{LARGEST_PAYLOAD, Marking, Program, SMALLEST_PAYLOAD};
 use base::rng::Streams;
 use measure::clock::WallClock;
 use measure::control::Stamp;
-use measure::control::datagram::{HEADER_LEN, HELLO, Header};
+use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, Message};
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, recv, sendmsg, setsockopt, sockopt};
 use rand::Rng as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, IoSlice};
@@ -246,7 +246,19 @@ fn take(batch: &Batch, token: u64, clock: Clock, wall: &mut WallClock, arrived: 
 
 /// Shows the far end the way to this socket.
 pub fn hello(socket: &UdpSocket, token: u64) {
-    let hello = Header { token, seq: HELLO }.encode();
     // Lost or refused, the next one will tell.
-    let _ = socket.send(&hello);
+    let _ = socket.send(&Message::Hello.encode(token));
+}
+
+/// Returns the cookies that the far end has sent to this socket, which proves that it receives.
+pub fn prove(socket: &UdpSocket, token: u64) {
+    let mut buf = [0; HELLO_LEN];
+    while let Ok(n) = recv(socket.as_raw_fd(), &mut buf, MsgFlags::MSG_DONTWAIT) {
+        if let Some((t, Message::Challenge { cookie })) = Message::decode(&buf[..n])
+            && t == token
+        {
+            let received = 0;
+            let _ = socket.send(&Message::Proof { cookie, received }.encode(token));
+        }
+    }
 }

@@ -7,10 +7,12 @@ mod book;
 mod connection;
 mod datagrams;
 mod listeners;
+mod ports;
 mod train;
 pub mod udp;
 
 pub use book::Budgets;
+pub use ports::PortSet;
 
 use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
@@ -23,7 +25,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -37,8 +39,8 @@ pub struct ServeConfig {
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
-    /// Whether it opens further ports for a while when a client asks for them.
-    pub opens_ports: bool,
+    /// Ports that it opens for a while when a client asks for them; none by default.
+    pub allow_listen: PortSet,
 }
 
 impl Default for ServeConfig {
@@ -49,7 +51,7 @@ impl Default for ServeConfig {
             key: None,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
-            opens_ports: true,
+            allow_listen: PortSet::default(),
         }
     }
 }
@@ -96,6 +98,8 @@ pub struct ServerStats {
     pub flows: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Datagrams and connections of others at ports that were open for clients.
+    pub foreign: u64,
 }
 
 #[derive(Default)]
@@ -105,6 +109,7 @@ struct Counters {
     flows: AtomicU64,
     bytes_sent: AtomicU64,
     bytes_received: AtomicU64,
+    foreign: AtomicU64,
 }
 
 /// What all threads of a server share.
@@ -112,7 +117,9 @@ struct Shared {
     key: Option<Vec<u8>>,
     clock: Clock,
     stop: Arc<AtomicBool>,
-    opens_ports: bool,
+    allow_listen: PortSet,
+    /// Ports that are open for clients.
+    ports_open: AtomicUsize,
     book: Book,
     counters: Counters,
     datagrams: Inboxes,
@@ -148,7 +155,8 @@ impl Server {
                 key: config.key,
                 clock,
                 stop: Arc::default(),
-                opens_ports: config.opens_ports,
+                allow_listen: config.allow_listen,
+                ports_open: AtomicUsize::new(0),
                 book: Book::new(config.budgets),
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),
@@ -224,6 +232,7 @@ impl Server {
             flows: get(&c.flows),
             bytes_sent: get(&c.bytes_sent),
             bytes_received: get(&c.bytes_received),
+            foreign: get(&c.foreign),
         }
     }
 

@@ -1,0 +1,281 @@
+//! Attacks on a server, as a stranger would make them, over loopback. Each test is one abuse and its bound.
+
+use base::record::Direction;
+use base::rng::Streams;
+use base::{BitsPerSec, Duration};
+use live::errand::Tally;
+use live::listeners::Listeners;
+use live::load::Peer;
+use live::serve::{PortSet, ServeConfig, Server};
+use measure::control::datagram::Message;
+use measure::control::listen::{Answer, Place, TOKEN_LEN, Transport, Wanted};
+use measure::control::{FlowSpec, Request, Response, SessionId};
+use measure::wire::{Ask, ClientMessage, MAX_LEN};
+use rand::{Rng as _, RngExt as _};
+use std::net::{TcpStream, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+fn config() -> ServeConfig {
+    ServeConfig {
+        listen: vec!["0.0.0.0:0".parse().expect("an address")],
+        allow_listen: PortSet::any(),
+        ..ServeConfig::default()
+    }
+}
+
+fn start(config: ServeConfig) -> (Server, Peer) {
+    let server = Server::start(config).expect("it starts");
+    let peer = Peer {
+        server: ([127, 0, 0, 1], server.local_addr().port()).into(),
+        key: None,
+        patience: Duration::from_secs(10),
+    };
+    (server, peer)
+}
+
+/// A seed that is printed, so that a failure can be repeated.
+fn random(name: &str) -> base::rng::Rng {
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos() as u64);
+    eprintln!("{name}: seed {seed}");
+    Streams::new(seed).stream(name)
+}
+
+fn bytes(rng: &mut base::rng::Rng, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    rng.fill_bytes(&mut bytes);
+    bytes
+}
+
+fn socket(at: &str) -> UdpSocket {
+    let socket = UdpSocket::bind((at, 0)).expect("a socket");
+    let soon = std::time::Duration::from_millis(300);
+    socket.set_read_timeout(Some(soon)).expect("a time-out");
+    socket
+}
+
+/// Bytes of payload that arrive until nothing has come for a while, or for at most so long.
+fn drain(socket: &UdpSocket, most: std::time::Duration) -> u64 {
+    let (began, mut buf, mut total) = (Instant::now(), [0; 65_536], 0);
+    while began.elapsed() < most {
+        match socket.recv(&mut buf) {
+            Ok(n) => total += n as u64,
+            Err(_) => break,
+        }
+    }
+    total
+}
+
+fn spec(seconds: u64) -> FlowSpec {
+    FlowSpec {
+        session: SessionId([9; 16]),
+        flow: 0,
+        duration: Duration::from_secs(seconds),
+        sample: Duration::from_millis(50),
+    }
+}
+
+fn ask(peer: &Peer, request: &Request) -> (TcpStream, Response) {
+    let stream = peer.connect(None).expect("a connection");
+    let (response, _) = peer
+        .ask(&stream, request, &AtomicBool::new(false))
+        .expect("an answer");
+    (stream, response)
+}
+
+/// One datagram of an attacker, of any kind that the server knows, with what it can know: every token that TCP gave.
+fn forged(rng: &mut base::rng::Rng, load: u64, listen: &[u8; TOKEN_LEN]) -> Vec<u8> {
+    let mut out = [0; MAX_LEN];
+    let (nonce, len) = (rng.random(), rng.random_range(0..MAX_LEN));
+    let probe = |message: ClientMessage, out: &mut [u8; MAX_LEN]| {
+        let n = message.encode(out, len, None);
+        out[..n].to_vec()
+    };
+    let cookie = rng.random();
+    let mut made = match rng.random_range(0..8) {
+        0 => probe(ClientMessage::Hello { nonce }, &mut out),
+        1 => {
+            let ask = Ask {
+                interval_ns: 1_000_000,
+                duration_s: 0,
+                tos: 0,
+                boot_proof: 0,
+            };
+            probe(ClientMessage::Open { nonce, cookie, ask }, &mut out)
+        }
+        2 => probe(
+            ClientMessage::Request {
+                token: nonce,
+                seq: 1,
+                sent_ns: 0,
+            },
+            &mut out,
+        ),
+        3 => probe(
+            ClientMessage::Train {
+                token: nonce,
+                train: 1,
+                index: 0,
+                count: 1,
+            },
+            &mut out,
+        ),
+        4 => Message::Hello.encode(load),
+        5 => {
+            let received = nonce;
+            Message::Proof { cookie, received }.encode(load)
+        }
+        6 => {
+            let mut knock = listen.to_vec();
+            knock.resize(len.max(TOKEN_LEN), 0);
+            knock
+        }
+        _ => bytes(rng, len),
+    };
+    // Some are cut, some have a bit flipped.
+    match rng.random_range(0..4) {
+        0 if !made.is_empty() => made.truncate(rng.random_range(1..=made.len())),
+        1 if !made.is_empty() => {
+            let at = rng.random_range(0..made.len());
+            made[at] ^= 1 << rng.random_range(0..8u32);
+        }
+        _ => {}
+    }
+    made
+}
+
+/// The attacker has a session with every token in it, and names victims as the source of its datagrams. What victims get
+/// is never more than was spent on them, at the usual port and at every port that was opened.
+#[test]
+fn no_victim_gets_more_bytes_than_were_forged_in_its_name() {
+    let (server, peer) = start(config());
+    let mut rng = random("forged");
+    let wanted = [Answer::Mark, Answer::Page, Answer::Eicar, Answer::Names].map(|answer| Wanted {
+        answer,
+        ..Wanted::new(Transport::Udp, Place::Here, 0)
+    });
+    let count = wanted.len();
+    let posts = Listeners::open(
+        &peer,
+        wanted.to_vec(),
+        Duration::from_secs(60),
+        Tally::default(),
+    )
+    .expect("it opens");
+    let (_control, response) = ask(
+        &peer,
+        &Request::Datagrams {
+            spec: spec(60),
+            direction: Direction::Down,
+            rate: BitsPerSec::from_mbps(100),
+            payload_bytes: 1200,
+        },
+    );
+    let Response::Accepted(accepted) = response else {
+        panic!("{response:?}")
+    };
+    let mut ports = vec![peer.server];
+    ports.extend((0..count).map(|i| posts.at(i).expect("open")));
+    for port in ports {
+        // The client's own address with a port of somebody else behind the same translator, and a stranger's.
+        for victim in ["127.0.0.1", "127.0.0.77"] {
+            let victim = socket(victim);
+            let (mut sent, mut got) = (0, 0);
+            for i in 0..400 {
+                let datagram = forged(&mut rng, accepted.udp_token, posts.token());
+                sent += victim.send_to(&datagram, port).expect("sent") as u64;
+                if i % 200 == 199 {
+                    got += drain(&victim, std::time::Duration::from_secs(5));
+                }
+            }
+            assert!(got <= sent, "{port}: {got} bytes in return for {sent}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn datagrams_stop_a_second_after_the_receiver_has_vanished() {
+    let (server, peer) = start(config());
+    let (_control, response) = ask(
+        &peer,
+        &Request::Datagrams {
+            spec: spec(60),
+            direction: Direction::Down,
+            rate: BitsPerSec::from_mbps(5),
+            payload_bytes: 1200,
+        },
+    );
+    let Response::Accepted(accepted) = response else {
+        panic!("{response:?}")
+    };
+    let (token, mut buf) = (accepted.udp_token, [0; 2000]);
+    let client = socket("127.0.0.1");
+    client
+        .send_to(&Message::Hello.encode(token), peer.server)
+        .expect("sent");
+    let n = client.recv(&mut buf).expect("a challenge");
+    let Some((_, Message::Challenge { cookie })) = Message::decode(&buf[..n]) else {
+        panic!("no challenge")
+    };
+    let received = 0;
+    let proof = Message::Proof { cookie, received }.encode(token);
+    client.send_to(&proof, peer.server).expect("sent");
+    let began = Instant::now();
+    // It never proves again, and its TCP connection stays open, as of a host that has lost its line.
+    let got = drain(&client, std::time::Duration::from_secs(5));
+    let lasted = began.elapsed().as_secs_f64() - 0.3;
+    assert!((0.8..1.5).contains(&lasted), "{lasted} s");
+    assert!(got > 100_000 && got < 1_200_000, "{got} bytes");
+    server.stop();
+}
+
+/// A client that proves itself and claims an endless rate gets at first no more than the first rate.
+#[test]
+fn a_path_that_has_shown_nothing_is_not_flooded() {
+    let (server, peer) = start(config());
+    let (_control, response) = ask(
+        &peer,
+        &Request::Datagrams {
+            spec: spec(60),
+            direction: Direction::Down,
+            rate: BitsPerSec::from_mbps(10_000),
+            payload_bytes: 1200,
+        },
+    );
+    let Response::Accepted(accepted) = response else {
+        panic!("{response:?}")
+    };
+    let (token, mut buf) = (accepted.udp_token, [0; 2000]);
+    let client = socket("127.0.0.1");
+    let hello = Message::Hello.encode(token);
+    client.send_to(&hello, peer.server).expect("sent");
+    let n = client.recv(&mut buf).expect("a challenge");
+    let Some((_, Message::Challenge { cookie })) = Message::decode(&buf[..n]) else {
+        panic!("no challenge")
+    };
+    // A receiver of 2 Mbit/s that is honest about it.
+    let began = Instant::now();
+    let (mut got, mut next) = (0u64, 0.0);
+    client
+        .set_read_timeout(Some(std::time::Duration::from_millis(20)))
+        .expect("a time-out");
+    while began.elapsed().as_secs_f64() < 3.0 {
+        let t = began.elapsed().as_secs_f64();
+        if t >= next {
+            next += 0.1;
+            let received = (t * 250_000.0) as u64;
+            let proof = Message::Proof { cookie, received }.encode(token);
+            client.send_to(&proof, peer.server).expect("sent");
+        }
+        got += client.recv(&mut buf).map_or(0, |n| n as u64);
+    }
+    let mbps = got as f64 * 8.0 / 3.0 / 1e6;
+    assert!(
+        mbps < 11.0,
+        "{mbps} Mbit/s of 10 Gbit/s that were asked for"
+    );
+    server.stop();
+}
