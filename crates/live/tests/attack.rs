@@ -279,3 +279,204 @@ fn a_path_that_has_shown_nothing_is_not_flooded() {
     );
     server.stop();
 }
+
+/// Pages of this process that are in memory, bytes; the server is a part of it.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("it is there");
+    let pages: u64 = text
+        .split(' ')
+        .nth(1)
+        .expect("a column")
+        .parse()
+        .expect("a number");
+    pages * 4096
+}
+
+/// An honest client beside an attack: how long a small request takes, from the connection to the answer.
+fn honest(peer: &Peer) -> f64 {
+    let began = Instant::now();
+    loop {
+        let asked = peer
+            .connect(None)
+            .and_then(|stream| peer.ask(&stream, &Request::Info, &AtomicBool::new(false)));
+        let took = began.elapsed().as_secs_f64();
+        if asked.is_ok() || took > 10.0 {
+            return took;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn connect_from(ip: [u8; 4], to: std::net::SocketAddr) -> Option<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).ok()?;
+    socket
+        .bind(&std::net::SocketAddr::from((ip, 0)).into())
+        .ok()?;
+    let patience = std::time::Duration::from_millis(500);
+    socket.connect_timeout(&to.into(), patience).ok()?;
+    Some(socket.into())
+}
+
+/// Numbers that made a server store 100 MB a second, or end: each is refused, and memory stays where it was.
+#[test]
+fn impossible_numbers_are_refused_before_they_cost_anything() {
+    let (server, peer) = start(config());
+    let before = resident();
+    let spans = [u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 62];
+    for extreme in spans.map(Duration::from_nanos) {
+        let plain = spec(5);
+        for spec in [
+            FlowSpec {
+                sample: extreme,
+                ..plain
+            },
+            FlowSpec {
+                duration: extreme,
+                ..plain
+            },
+        ] {
+            let stream = peer.connect(None).expect("a connection");
+            let request = Request::Download {
+                spec,
+                congestion: String::new(),
+            };
+            let e = peer.ask(&stream, &request, &AtomicBool::new(false));
+            let told = e.expect_err("it is refused").to_string();
+            assert!(told.contains("out of its range"), "{told}");
+        }
+    }
+    assert!(honest(&peer) < 2.0);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 20 << 20, "{grown} bytes");
+    server.stop();
+}
+
+/// Clients that ask and do not read, at once: reports, and transfers.
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let (server, peer) = start(config());
+    // A session with flows that have many samples.
+    let mut flows = Vec::new();
+    for flow in 0..8 {
+        let request = Request::Upload {
+            spec: FlowSpec {
+                flow,
+                sample: Duration::from_millis(5),
+                ..spec(20)
+            },
+        };
+        flows.push(ask(&peer, &request).0);
+    }
+    let before = resident();
+    let stop = AtomicBool::new(false);
+    let mut unread = Vec::new();
+    for i in 0..48 {
+        let request = match i % 2 {
+            0 => Request::Report {
+                session: SessionId([9; 16]),
+            },
+            _ => Request::Fetch {
+                spec: FlowSpec {
+                    session: SessionId([i as u8; 16]),
+                    ..spec(20)
+                },
+                congestion: String::new(),
+                bytes: 1 << 30,
+            },
+        };
+        let Ok(stream) = peer.connect(None) else {
+            continue;
+        };
+        let small = 4096usize;
+        let _ = socket2::SockRef::from(&stream).set_recv_buffer_size(small);
+        // The head of the answer, and nothing after it.
+        let _ = peer.ask(&stream, &request, &stop);
+        unread.push(stream);
+    }
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{} MB", grown >> 20);
+    assert!(honest(&peer) < 2.0);
+    drop((unread, flows));
+    server.stop();
+}
+
+/// Idle connections from 40 networks, more than there are places. Honest clients get in, and memory is bounded.
+#[test]
+fn connections_that_ask_for_nothing_keep_nobody_out() {
+    let (server, peer) = start(config());
+    let before = resident();
+    let mut idle: Vec<TcpStream> = Vec::new();
+    for round in 0..16u8 {
+        for network in 0..40u8 {
+            idle.extend(connect_from([127, 9, network, 1 + round], peer.server));
+        }
+        if round % 4 == 3 {
+            let took = honest(&peer);
+            assert!(took < 2.0, "{took} s with {} idle connections", idle.len());
+        }
+    }
+    assert!(idle.len() > 600, "{}", idle.len());
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{} MB", grown >> 20);
+    server.stop();
+}
+
+/// Trains with an instant every 60 µs, as many as the server takes: only one waits awake, and all leave room for others.
+#[test]
+fn trains_of_strangers_leave_room_for_others() {
+    use base::program::Program;
+    let (server, peer) = start(config());
+    let program: Program = "20000 x 100@60us".parse().expect("a program");
+    assert!(program.time() > Duration::from_secs(1));
+    let mut held = Vec::new();
+    let mut refused = 0;
+    for flow in 0..20 {
+        let request = Request::Train {
+            spec: FlowSpec {
+                flow,
+                session: SessionId([flow as u8; 16]),
+                ..spec(20)
+            },
+            direction: Direction::Down,
+            program: program.clone(),
+        };
+        let stream = peer.connect(None).expect("a connection");
+        match peer.ask(&stream, &request, &AtomicBool::new(false)) {
+            Ok((Response::Accepted(accepted), _)) => held.push((stream, accepted)),
+            Ok(other) => panic!("{other:?}"),
+            Err(e) => {
+                assert!(e.to_string().contains("trains of this client"), "{e}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((held.len(), refused), (8, 12));
+    // All begin at once, and nobody reads them.
+    let sockets: Vec<UdpSocket> = held
+        .iter()
+        .map(|(_, accepted)| {
+            let client = socket("127.0.0.1");
+            client.connect(peer.server).expect("connected");
+            let mut buf = [0; 2000];
+            client
+                .send(&Message::Hello.encode(accepted.udp_token))
+                .expect("sent");
+            let n = client.recv(&mut buf).expect("a challenge");
+            let Some((_, Message::Challenge { cookie })) = Message::decode(&buf[..n]) else {
+                panic!("no challenge")
+            };
+            let received = 0;
+            let proof = Message::Proof { cookie, received };
+            client
+                .send(&proof.encode(accepted.udp_token))
+                .expect("sent");
+            client
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let took = honest(&peer);
+    assert!(took < 2.0, "{took} s");
+    drop((sockets, held));
+    server.stop();
+}

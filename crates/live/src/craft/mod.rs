@@ -24,7 +24,7 @@ use base::{BitsPerSec, Bytes, Duration};
 use fragments::Watcher;
 use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
 use nix::poll::PollFlags;
-use passage::QUIET_NS;
+use passage::{QUIET_NS, Waits};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -540,11 +540,18 @@ impl End<'_> {
             token,
             program,
         } = self.agreed;
-        let left = passage::send(socket, *token, program, self.clock, start, &mut |left| {
-            self.passed
-                .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
-            !self.stop.load(Ordering::Relaxed)
-        })
+        let left = passage::send(
+            socket,
+            *token,
+            program,
+            self.clock,
+            (start, Waits::First),
+            &mut |left| {
+                self.passed
+                    .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
+                !self.stop.load(Ordering::Relaxed)
+            },
+        )
         .map_err(CraftError::socket("send a train"))?;
         if left.cut {
             return Err(CraftError::Interrupted);
@@ -568,17 +575,26 @@ impl End<'_> {
             program,
         } = self.agreed;
         let mut told = None;
-        let arrived = passage::receive(socket, *token, program, self.clock, &mut |arrived| {
-            let now = mono_ns();
-            let count = arrived.stamps.len() as u64;
-            self.passed.fetch_max(count, Ordering::Relaxed);
-            if told.is_none() && wait(stream, PollFlags::POLLIN, 0).intersects(PollFlags::POLLIN) {
-                told = Some(now);
-            }
-            !self.stop.load(Ordering::Relaxed)
-                && count < program.count()
-                && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
-        })
+        let arrived = passage::receive(
+            socket,
+            *token,
+            program,
+            self.clock,
+            Waits::First,
+            &mut |arrived| {
+                let now = mono_ns();
+                let count = arrived.stamps.len() as u64;
+                self.passed.fetch_max(count, Ordering::Relaxed);
+                if told.is_none()
+                    && wait(stream, PollFlags::POLLIN, 0).intersects(PollFlags::POLLIN)
+                {
+                    told = Some(now);
+                }
+                !self.stop.load(Ordering::Relaxed)
+                    && count < program.count()
+                    && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
+            },
+        )
         .map_err(CraftError::socket("receive a train"))?;
         let here = Stamps {
             stamps: arrived.stamps,

@@ -276,11 +276,9 @@ impl SentRate {
 }
 
 fn record(flow: &FlowPermit, began: i64, now: i64, bytes: u64, count: DatagramCount) {
-    flow.with_report(|r| {
-        r.samples.push(Sample {
-            at: Duration::from_nanos((now - began).max(0) as u64),
-            bytes,
-            detail: Detail::Datagrams(count),
-        });
+    flow.sampled(Sample {
+        at: Duration::from_nanos((now - began).max(0) as u64),
+        bytes,
+        detail: Detail::Datagrams(count),
     });
 }

@@ -6,7 +6,7 @@
 //! that the client's connection came in by.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit};
+use super::book::{FlowPermit, Permit, Use};
 use super::connection::{finish, refuse, write_all};
 use super::ports::PortSet;
 use crate::clock::mono_ns;
@@ -38,6 +38,8 @@ const CALL_NS: i64 = 20_000_000_000;
 const MOST_CALLS: usize = 32;
 /// Ports that the server holds open for all clients together: each takes a descriptor.
 const MOST_PORTS: usize = 256;
+/// Descriptors that all of it takes at most, with connections to the ports.
+pub const MOST_DESCRIPTORS: usize = MOST_PORTS + 4 * MOST_CALLS;
 /// Ports that are tried where any will do.
 const TRIES: u32 = 64;
 /// The longest datagram that is read; a longer one counts as this long.
@@ -110,7 +112,7 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Busy, text), shared);
     };
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up) {
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Light) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };

@@ -6,6 +6,7 @@
 mod book;
 mod connection;
 mod datagrams;
+mod kept;
 mod listeners;
 mod ports;
 mod train;
@@ -125,6 +126,8 @@ struct Shared {
     datagrams: Inboxes,
     /// Made for the first download.
     payload: OnceLock<Payload>,
+    /// Set while a train is sent that waits awake for its instants: one at a time, so that trains cost a core at most.
+    exact: AtomicBool,
 }
 
 /// A running server. Dropping it stops it.
@@ -142,6 +145,7 @@ impl Server {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);
         }
+        let budgets = within_descriptors(config.budgets, config.listen.len());
         let ports = config
             .listen
             .iter()
@@ -157,10 +161,11 @@ impl Server {
                 stop: Arc::default(),
                 allow_listen: config.allow_listen,
                 ports_open: AtomicUsize::new(0),
-                book: Book::new(config.budgets),
+                book: Book::new(budgets),
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),
                 payload: OnceLock::new(),
+                exact: AtomicBool::new(false),
             }),
             threads: Vec::new(),
             trouble: Arc::default(),
@@ -263,6 +268,33 @@ impl Drop for Server {
     }
 }
 
+/// Lowers the number of connections to what the process may have open: a train's connection takes three descriptors, and
+/// ports that are open for clients have their own.
+fn within_descriptors(budgets: Budgets, ports: usize) -> Budgets {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let own = 64 + 8 * ports + listeners::MOST_DESCRIPTORS;
+    let wanted = (own + 3 * budgets.connections) as u64;
+    let allowed = match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, hard)) if soft < wanted => {
+            let more = wanted.min(hard);
+            match setrlimit(Resource::RLIMIT_NOFILE, more, hard) {
+                Ok(()) => more,
+                Err(_) => soft,
+            }
+        }
+        Ok((soft, _)) => soft,
+        Err(_) => return budgets,
+    };
+    let room = usize::try_from(allowed)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(own)
+        / 3;
+    Budgets {
+        connections: budgets.connections.min(room.max(8)),
+        ..budgets
+    }
+}
+
 /// The sockets of one port: TCP, and UDP twice, which the kernel divides between.
 struct Port {
     addr: SocketAddr,
@@ -359,7 +391,8 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
             continue;
         };
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-        let Some(permit) = shared.book.connect(from.ip()) else {
+        let stream = Arc::new(stream);
+        let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
             shared.counters.refused.fetch_add(1, Ordering::Relaxed);
             connection::turn_away(&stream);
             continue;

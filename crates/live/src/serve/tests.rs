@@ -490,21 +490,11 @@ fn clients_that_say_nothing_do_not_keep_others_out_nor_the_server_from_stopping(
             .map(|(r, _)| r)
     };
     assert_eq!(ask().unwrap(), Response::Pong);
-    let began = Instant::now();
-    loop {
-        // The one before has to leave the books first.
+    // However many more there are: who has been silent for longest gives way.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    for _ in 0..5 {
         silent.push(TcpStream::connect(server.local_addr()).unwrap());
-        match ask() {
-            Err(LoadError::Refused {
-                why: Refusal::Busy,
-                text,
-                ..
-            }) => {
-                assert!(text.contains("full"), "{text}");
-                break;
-            }
-            other => assert!(began.elapsed().as_secs() < 5, "{other:?}"),
-        }
+        assert_eq!(ask().unwrap(), Response::Pong);
     }
     let began = Instant::now();
     server.stop();

@@ -290,7 +290,7 @@ impl Listening {
     pub(super) fn read(r: &mut Reader) -> Result<Listening, ControlError> {
         let token = r.take(TOKEN_LEN)?.try_into().expect("so many were taken");
         let from = read_socket_address(r)?;
-        let duration = Duration::from_nanos(r.number()?);
+        let duration = r.span(super::LONGEST)?;
         let addresses = r.count(MOST_ADDRESSES)?;
         let addresses = (0..addresses)
             .map(|_| read_address(r))
