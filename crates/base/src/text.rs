@@ -22,7 +22,7 @@ fn commands(c: char) -> bool {
 
 /// The text with every command of a terminal written out, as `\u{1b}`; line breaks and tabs are such too.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    escape(text, |c| commands(c))
+    escape(text, commands)
 }
 
 /// The same for a text of several lines, whose line breaks and tabs stay.

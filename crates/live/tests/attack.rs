@@ -480,3 +480,26 @@ fn trains_of_strangers_leave_room_for_others() {
     drop((sockets, held));
     server.stop();
 }
+
+/// Who is not in an allowed network gets a reason over TCP and nothing over UDP.
+#[test]
+fn other_networks_than_the_allowed_are_not_served() {
+    let (server, peer) = start(ServeConfig {
+        allow: vec!["127.5.0.0/16".parse().expect("a network")],
+        ..config()
+    });
+    let stream = peer.connect(None).expect("a connection");
+    let refused = peer.ask(&stream, &Request::Info, &AtomicBool::new(false));
+    let told = refused.expect_err("it is refused").to_string();
+    assert!(told.contains("certain networks only"), "{told}");
+    let hello = |from: &str| {
+        let socket = socket(from);
+        let mut out = [0; MAX_LEN];
+        let n = ClientMessage::Hello { nonce: 7 }.encode(&mut out, 0, None);
+        socket.send_to(&out[..n], peer.server).expect("sent");
+        socket.recv(&mut out).is_ok()
+    };
+    assert!(!hello("127.0.0.1"));
+    assert!(hello("127.5.0.1"));
+    server.stop();
+}

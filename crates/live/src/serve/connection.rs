@@ -35,17 +35,14 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 const FETCH_PATIENCE: Duration = Duration::from_secs(120);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Says that there is no room, without a thread of its own and without ever waiting.
-pub fn turn_away(mut stream: &TcpStream) {
+/// Says why a connection is not served, without a thread of its own and without ever waiting.
+pub fn turn_away(mut stream: &TcpStream, why: Refusal, text: &str) {
     let greeting = Greeting {
         key_needed: false,
         nonce: [0; 16],
     };
     let mut bytes = greeting.encode().to_vec();
-    bytes.extend(refusal(
-        Refusal::Busy,
-        "the server is full: try again in a minute",
-    ));
+    bytes.extend(refusal(why, text));
     let _ = stream.set_nonblocking(true);
     // A fresh connection takes so few bytes at once.
     let _ = stream.write(&bytes);

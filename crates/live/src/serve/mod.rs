@@ -8,11 +8,13 @@ mod connection;
 mod datagrams;
 mod kept;
 mod listeners;
+mod networks;
 mod ports;
 mod train;
 pub mod udp;
 
 pub use book::Budgets;
+pub use networks::Network;
 pub use ports::PortSet;
 
 use crate::clock::Clock;
@@ -20,6 +22,7 @@ use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use book::Book;
 use datagrams::Inboxes;
+use measure::control::Refusal;
 use measure::wire::Key;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -40,6 +43,8 @@ pub struct ServeConfig {
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
+    /// Networks whose clients are served; all where there is none.
+    pub allow: Vec<Network>,
     /// Ports that it opens for a while when a client asks for them; none by default.
     pub allow_listen: PortSet,
 }
@@ -52,6 +57,7 @@ impl Default for ServeConfig {
             key: None,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
+            allow: Vec::new(),
             allow_listen: PortSet::default(),
         }
     }
@@ -118,6 +124,7 @@ struct Shared {
     key: Option<Vec<u8>>,
     clock: Clock,
     stop: Arc<AtomicBool>,
+    allow: Vec<Network>,
     allow_listen: PortSet,
     /// Ports that are open for clients.
     ports_open: AtomicUsize,
@@ -159,6 +166,7 @@ impl Server {
                 key: config.key,
                 clock,
                 stop: Arc::default(),
+                allow: config.allow,
                 allow_listen: config.allow_listen,
                 ports_open: AtomicUsize::new(0),
                 book: Book::new(budgets),
@@ -188,7 +196,7 @@ impl Server {
             })?;
             let shared = server.shared.clone();
             server.thread("serve-udp", move || {
-                udp::run(&probes, reflector, clock, &shared.stop)
+                udp::run(&probes, reflector, clock, &shared.allow, &shared.stop)
                     .map(drop)
                     .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
             })?;
@@ -377,6 +385,10 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
     }
 }
 
+const NOT_ALLOWED: &str =
+    "this server serves certain networks only, and this address is in none of them";
+const FULL: &str = "the server is full: try again in a minute";
+
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Ordering::Relaxed) {
@@ -391,10 +403,15 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
             continue;
         };
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
+        if !networks::allows(&shared.allow, from.ip()) {
+            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            connection::turn_away(&stream, Refusal::Forbidden, NOT_ALLOWED);
+            continue;
+        }
         let stream = Arc::new(stream);
         let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
             shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-            connection::turn_away(&stream);
+            connection::turn_away(&stream, Refusal::Busy, FULL);
             continue;
         };
         let (its, udp) = (shared.clone(), udp.clone());

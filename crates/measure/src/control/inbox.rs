@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// How often a client that receives says so.
 pub const PROOF_EVERY_NS: i64 = 100_000_000;
-/// Without feedback for this long nothing is sent (RFC 9097 section 8.1).
+/// Without feedback for this long nothing is sent (RFC 9097).
 pub const WATCHDOG_NS: i64 = 1_000_000_000;
 /// Without feedback for this long the flow is over.
 pub const SILENT_NS: i64 = 20_000_000_000;
@@ -81,10 +81,10 @@ impl Inbox {
                 let answer = Message::Challenge { cookie }.encode(token);
                 return (answer.len() <= bytes.len()).then_some(answer);
             }
-            Some((token, Message::Proof { cookie, received })) if token == self.token => {
-                if cookie == self.cookie(from) {
-                    self.proven(now_ns, from, received);
-                }
+            Some((token, Message::Proof { cookie, received }))
+                if token == self.token && cookie == self.cookie(from) =>
+            {
+                self.proven(now_ns, from, received);
             }
             Some((token, Message::Load(seq))) if token == self.token => {
                 self.count.count(seq);
