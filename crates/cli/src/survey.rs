@@ -78,6 +78,8 @@ impl std::fmt::Display for NoProbes {
 impl std::error::Error for NoProbes {}
 
 const TEN_MINUTES: i64 = 600_000_000_000;
+/// Figures are kept for each minute: a clock that was wrong once would make a century of them.
+const LONGEST_NS: i64 = 20 * 366 * 86_400 * 1_000_000_000;
 /// Beyond that, ask for longer windows.
 const MOST_WINDOWS: i64 = 100_000;
 
@@ -103,6 +105,14 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         ))));
     };
     let to_ns = last + 1;
+    if to_ns - from_ns > LONGEST_NS {
+        return Err(usage(format!(
+            "{}: its probes go from {} to {}, and statistics are of twenty years at most; cut a span out with --from and --to",
+            path.display(),
+            when::stamp(from_ns),
+            when::stamp(last)
+        )));
+    }
     let days = when::days(from_ns, to_ns, &ask.zone)?;
     let windows = match ask.window_ns {
         Some(length) if (to_ns - from_ns) / length > MOST_WINDOWS => {

@@ -15,6 +15,7 @@
 //! This room reads no clock: times come with the rows and with `tick`.
 
 mod batch;
+mod bounds;
 mod columns;
 mod csv;
 mod day;

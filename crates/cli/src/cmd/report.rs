@@ -12,6 +12,7 @@ use base::record::Text;
 use report::packets;
 use report::plots::{self, Material, Scope};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -391,16 +392,34 @@ fn material(args: &Args, path: &Path, page: bool) -> anyhow::Result<Material> {
 
 /// PNG needs fonts and a renderer, which would be a third of this program's build: those that are installed do it.
 fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
-    let plain = output.with_extension("part.svg");
-    write_file(&plain, &report::svg::plain(svg))?;
+    let beside = |ending| {
+        store::disk::create_temporary(output, ending)
+            .map_err(|e| anyhow::anyhow!("cannot write beside {}: {e}", output.display()))
+    };
+    let (mut file, plain) = beside(".svg")?;
+    file.write_all(report::svg::plain(svg).as_bytes())
+        .with_context(|| format!("cannot write {}", plain.display()))?;
+    let picture = beside(".png").map(|(_, path)| path);
+    let made = picture.and_then(|picture| {
+        let made =
+            convert(svg, &plain, &picture).and_then(|()| Ok(std::fs::rename(&picture, output)?));
+        let _ = std::fs::remove_file(&picture);
+        made
+    });
+    let _ = std::fs::remove_file(&plain);
+    made.map_err(|why| anyhow::anyhow!("cannot make {}: {why}", output.display()))
+}
+
+/// Has the file `plain` drawn into the file `picture`.
+fn convert(svg: &str, plain: &Path, picture: &Path) -> anyhow::Result<()> {
     let (width, height) = report::svg::size(svg);
-    let (from, to) = (plain.as_os_str(), output.as_os_str());
+    let (from, to) = (plain.as_os_str(), picture.as_os_str());
     let shot = |to: &std::ffi::OsStr| {
         let mut arg = std::ffi::OsString::from("--screenshot=");
         arg.push(to);
         arg
     };
-    let absolute = std::path::absolute(&plain).unwrap_or_else(|_| plain.clone());
+    let absolute = std::path::absolute(plain).unwrap_or_else(|_| plain.to_owned());
     let window = format!("--window-size={},{}", width.ceil(), height.ceil());
     let quiet = [
         "--headless",
@@ -442,7 +461,7 @@ fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
             .stderr(Stdio::piped())
             .output();
         match ran {
-            Ok(done) if done.status.success() && output.exists() => true,
+            Ok(done) if done.status.success() && is_written(picture) => true,
             Ok(done) => {
                 let said = String::from_utf8_lossy(&done.stderr);
                 failed = format!(" ({:?} said: {})", command.get_program(), said.trim());
@@ -451,11 +470,13 @@ fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
             Err(_) => false,
         }
     });
-    let _ = std::fs::remove_file(&plain);
     anyhow::ensure!(
         made,
-        "cannot make {}: no program that draws SVG works here{failed}. Install librsvg2-bin (rsvg-convert), or write .svg",
-        output.display()
+        "no program that draws SVG works here{failed}. Install librsvg2-bin (rsvg-convert), or write .svg"
     );
     Ok(())
+}
+
+fn is_written(picture: &Path) -> bool {
+    picture.metadata().is_ok_and(|m| m.len() > 0)
 }
