@@ -49,24 +49,36 @@ enum Behaviour {
 /// phases that of the time in which flows were sampled; without flows that of the longest time in which the
 /// delay of the probes stood up.
 pub fn judge(rec: &Recording) -> DisciplineGuess {
+    match loaded(rec) {
+        Some((b, _)) => discipline(&b),
+        None => curve::judge(rec),
+    }
+}
+
+/// The bottleneck of the first phase that loads one direction, else that of the time in which transfers were sampled, with
+/// the base round trip; `None` where a recording has neither.
+pub(crate) fn loaded(rec: &Recording) -> Option<(Bottleneck, Figure)> {
     let list = phases::phases(rec, None);
     let by_phase = [Direction::Up, Direction::Down].into_iter().find_map(|d| {
         let phase = list.iter().find(|p| p.name == d.word())?;
         Some((d, phase.clone()))
     });
-    let Some((direction, phase)) = by_phase.or_else(|| stretch(rec)) else {
-        return curve::judge(rec);
-    };
-    let base_rtt_ms = phases::base_rtt(rec, &list, phase.from_ns).value();
+    let (direction, phase) = by_phase.or_else(|| stretch(rec))?;
+    let base_rtt = phases::base_rtt(rec, &list, phase.from_ns);
     let fitted = clock::fit(rec);
     let scene = Scene {
         rec,
         clock: fitted.as_ref().ok(),
-        base_rtt_ms,
+        base_rtt_ms: base_rtt.value(),
         baseline: &baseline::baseline(rec, &list, fitted.as_ref().ok()),
         probe_ip_bytes: crate::Options::default().probe_ip_bytes,
     };
-    discipline(&bottleneck(&scene, &phase, direction))
+    Some((bottleneck(&scene, &phase, direction), base_rtt))
+}
+
+/// Levels and rate of the time in which the probes' delay stood up.
+pub(crate) fn curve_levels(rec: &Recording) -> Option<curve::Levels> {
+    curve::levels(rec)
 }
 
 /// The time in which flows of one direction were sampled, as if it had been a phase.

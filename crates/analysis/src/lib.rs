@@ -43,6 +43,7 @@ pub mod together;
 pub mod traffic;
 
 pub mod two_ends;
+pub mod which_queue;
 
 pub use stability::{Stability, stable};
 pub use test::{AnalysisError, Options, analyse_test, next_train};

@@ -83,6 +83,16 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     }
 }
 
+/// Bytes of a queue, bandwidth-delay product, and their ratio, from a wait, a rate and a base round trip.
+pub(crate) fn sizes(ms: &Figure, rate: &Figure, base_rtt_ms: &Figure) -> (Figure, Figure, Figure) {
+    let bytes = |ms: &Figure| product(ms, rate, |ms, bps| ms * bps / 8e3);
+    (
+        bytes(ms),
+        bytes(base_rtt_ms),
+        product(ms, base_rtt_ms, |ms, base| ms / base),
+    )
+}
+
 /// Two figures combined; their intervals add in squares, relative to the value, as independent errors do.
 fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
     match (a, b) {

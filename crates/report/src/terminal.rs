@@ -3,8 +3,9 @@
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
 use crate::verdict::{of, verdict};
-use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, phase};
+use crate::words::{self, DELAY, RATE, SIZE, SPAN, TIMES, number, phase};
 use analysis::answer::{Answer, Severity};
+use analysis::which_queue::WhichQueue;
 use base::record::{Direction, Recording};
 
 mod page;
@@ -93,6 +94,46 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
         for (i, reason) in notes.0.iter().enumerate() {
             page.paragraph(&format!("[{}] {reason}", i + 1), 2, None);
         }
+    }
+    page.finish()
+}
+
+/// The queue that a recording of any origin shows.
+pub fn which_queue(found: &WhichQueue, style: Style) -> String {
+    let mut page = Page::new(style);
+    page.heading("Queue");
+    let direction = found
+        .direction
+        .map_or("not told by probes alone", words::direction);
+    page.paragraph(&format!("Direction: {direction}"), 2, None);
+    page.paragraph(
+        &format!("Kind: {}", words::discipline(found.discipline.is)),
+        2,
+        None,
+    );
+    let bound = tables::bound(found.queue_is);
+    let rows = [
+        ("Packets wait", bound, &found.queue_ms, DELAY),
+        ("It holds", bound, &found.queue_bytes, SIZE),
+        ("Base round trip", "", &found.base_rtt_ms, DELAY),
+        ("Rate", "", &found.link_rate_bps, RATE),
+        ("Bandwidth-delay product", "", &found.bdp_bytes, SIZE),
+        ("Too large by", bound, &found.factor_too_large, TIMES),
+    ];
+    for (name, bound, figure, unit) in rows {
+        let text = match unit.figure(figure) {
+            Ok(text) => format!("{name}: {bound}{text}"),
+            Err(why) => format!("{name}: cannot tell: {why}"),
+        };
+        page.paragraph(&text, 2, None);
+    }
+    page.gap();
+    page.heading("Evidence");
+    for line in &found.discipline.evidence {
+        page.item(line, None);
+    }
+    if let Some(settle) = &found.discipline.would_settle {
+        page.paragraph(&format!("This would settle it: {settle}."), 2, None);
     }
     page.finish()
 }

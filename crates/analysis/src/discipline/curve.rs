@@ -145,6 +145,60 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
     )
 }
 
+/// What the time in which the delay stood up tells besides the discipline.
+pub(crate) struct Levels {
+    pub base_ms: Figure,
+    /// Rate of the busiest interface in that time.
+    pub rate_bps: Figure,
+    /// Wait that three successive probes exceeded, and the highest that is no single outlier, ms.
+    held: f64,
+    top: f64,
+}
+
+impl Levels {
+    /// The buffer: its size where the discipline shows a ceiling, else a bound below it.
+    pub fn held_ms(&self, kind: Discipline) -> Figure {
+        match kind {
+            Discipline::DropTail => Figure::Is {
+                value: self.top,
+                low: self.held.min(CEILING * self.top),
+                high: self.top / CEILING,
+            },
+            _ => Figure::Is {
+                value: self.held,
+                low: self.held,
+                high: self.held,
+            },
+        }
+    }
+}
+
+/// Levels of the longest time in which the delay of the probes stood up.
+pub(crate) fn levels(rec: &Recording) -> Option<Levels> {
+    let curve = Curve::of(rec)?;
+    let loaded = curve.loaded()?;
+    let inside = curve.within(&loaded);
+    let held = inside
+        .windows(3)
+        .map(|w| w[0].1.min(w[1].1).min(w[2].1))
+        .fold(0.0, f64::max);
+    let steady = stats::sorted(&inside.iter().map(|w| w.1).collect::<Vec<_>>());
+    let rates: Vec<f64> = carried(rec, &loaded)
+        .unwrap_or_default()
+        .iter()
+        .map(|r| r * 8e9)
+        .collect();
+    Some(Levels {
+        base_ms: Figure::exactly(curve.base_ms),
+        rate_bps: match stats::mean_figure(&rates) {
+            Figure::Is { value, low, high } if rates.len() >= 10 => Figure::Is { value, low, high },
+            _ => Figure::cannot_tell("no interface's counters were recorded while the queue stood"),
+        },
+        held,
+        top: stats::quantile_of_sorted(&steady, 0.995)?,
+    })
+}
+
 /// The chance that at least `k` of `n` fall where a share `p` of all lies.
 fn at_least(n: usize, p: f64, k: usize) -> f64 {
     match k.checked_sub(1) {
@@ -298,11 +352,19 @@ fn shape(sorted: &[f64]) -> Option<String> {
     ))
 }
 
-/// Standard deviation over mean of what the busiest interface carried, by intervals of the loaded time.
+/// Standard deviation over mean of the busiest interface's rate, by intervals of the loaded time.
 fn carried_moves(rec: &Recording, loaded: &Range<i64>) -> Option<f64> {
+    let m = stats::moments(&carried(rec, loaded)?)?;
+    Some(m.sd / m.mean)
+}
+
+/// Rates of the busiest interface and direction by intervals of the loaded time, bytes per nanosecond.
+fn carried(rec: &Recording, loaded: &Range<i64>) -> Option<Vec<f64>> {
     let mut rates: BTreeMap<(&str, bool), Vec<f64>> = BTreeMap::new();
     for row in rec.traffic.iter().filter(|r| {
-        r.interval_ns > 0 && r.t_ns - r.interval_ns >= loaded.start && r.t_ns <= loaded.end
+        r.interval_ns > 0
+            && r.t_ns.saturating_sub(r.interval_ns) >= loaded.start
+            && r.t_ns <= loaded.end
     }) {
         for (bytes, sent) in [(row.tx_bytes, true), (row.rx_bytes, false)] {
             if let Some(bytes) = bytes {
@@ -313,10 +375,14 @@ fn carried_moves(rec: &Recording, loaded: &Range<i64>) -> Option<f64> {
             }
         }
     }
+    let mean = |r: &[f64]| {
+        stats::moments(r)
+            .filter(|m| m.n >= 10 && m.mean > 0.0)
+            .map(|m| m.mean)
+    };
     rates
         .into_values()
-        .filter_map(|r| stats::moments(&r))
-        .filter(|m| m.n >= 10 && m.mean > 0.0)
-        .max_by(|a, b| a.mean.total_cmp(&b.mean))
-        .map(|m| m.sd / m.mean)
+        .filter_map(|r| Some((mean(&r)?, r)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, r)| r)
 }

@@ -89,6 +89,9 @@ pub struct Args {
     /// How well the bytes that were sent and a round trip a second tell of the queue in a modem that cannot be asked
     #[arg(long, conflicts_with_all = ["together", "tables", "fail"])]
     hidden_queue: bool,
+    /// Judge the queue of any recording: discipline, size in ms and bytes, bandwidth-delay product and their ratio
+    #[arg(long, conflicts_with_all = ["hidden_queue", "together", "tables", "fail", "markdown", "csv"])]
+    queue: bool,
     /// With --hidden-queue: take one round trip each so often
     #[arg(
         long,
@@ -114,7 +117,27 @@ pub struct Args {
     threads: Option<usize>,
 }
 
+/// `--queue`: which queue each recording shows.
+fn queues(args: &Args) -> anyhow::Result<Outcome> {
+    for path in &args.recordings {
+        let (recording, notes) = store::read_noting(path)?;
+        for note in notes {
+            eprintln!("{}: {note}", path.display());
+        }
+        let found = analysis::which_queue::which_queue(&recording);
+        print(&if args.json {
+            format!("{}\n", serde_json::to_string_pretty(&found)?)
+        } else {
+            report::terminal::which_queue(&found, stdout_style())
+        })?;
+    }
+    Ok(Outcome::Done)
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    if args.queue {
+        return queues(&args);
+    }
     if let [path] = &args.recordings[..]
         && !asks_for_statistics(&args)
         && super::probe::made(path)?

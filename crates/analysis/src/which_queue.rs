@@ -1,0 +1,88 @@
+//! Discipline and size of the queue that a recording of any origin shows: a test, a monitor, an import, a capture.
+//!
+//! **Method.** With phases, or with samples of transfers, the bottleneck is judged as in a test. With probes alone, the
+//! longest time in which the delay stood up is taken as loaded: the wait that the probes held then bounds the buffer from
+//! below, or is its size where the losses show a ceiling. The rate is that of the busiest interface in the same time,
+//! where its counters were recorded.
+//!
+//! **Source.** As `discipline` and `queue`.
+//!
+//! **Limits.** Probes alone do not tell the direction. An interface's counters include link-layer headers.
+
+use crate::answer::{Discipline, DisciplineGuess, Figure, QueueIs};
+use crate::discipline;
+use crate::queue;
+use base::record::{Direction, Recording};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Queue of a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WhichQueue {
+    /// Direction of the queue; null where probes alone were recorded.
+    pub direction: Option<Direction>,
+    pub discipline: DisciplineGuess,
+    pub base_rtt_ms: Figure,
+    /// Rate of the bottleneck while the queue stood, whole IP packets.
+    pub link_rate_bps: Figure,
+    pub queue_ms: Figure,
+    pub queue_is: QueueIs,
+    /// `queue_ms` × `link_rate_bps`.
+    pub queue_bytes: Figure,
+    /// Base round trip × rate.
+    pub bdp_bytes: Figure,
+    /// Queue divided by the bandwidth-delay product.
+    pub factor_too_large: Figure,
+}
+
+/// Judges the queue of any recording.
+pub fn which_queue(rec: &Recording) -> WhichQueue {
+    match discipline::loaded(rec) {
+        Some((b, base_rtt_ms)) => {
+            let guess = discipline::discipline(&b);
+            let size = queue::size(&b, guess.is, &base_rtt_ms);
+            WhichQueue {
+                direction: Some(b.direction),
+                discipline: guess,
+                base_rtt_ms,
+                link_rate_bps: b.link_rate.clone(),
+                queue_ms: size.ms,
+                queue_is: size.is,
+                queue_bytes: size.bytes,
+                bdp_bytes: size.bdp_bytes,
+                factor_too_large: size.factor,
+            }
+        }
+        None => from_probes(rec),
+    }
+}
+
+fn from_probes(rec: &Recording) -> WhichQueue {
+    let guess = discipline::judge(rec);
+    let curve = discipline::curve_levels(rec);
+    let why = "the delay never stood up for 10 s: the recording shows no full queue";
+    let (queue_ms, base_rtt_ms, link_rate_bps) = match curve {
+        Some(c) => (c.held_ms(guess.is), c.base_ms, c.rate_bps),
+        None => (
+            Figure::cannot_tell(why),
+            Figure::cannot_tell(why),
+            Figure::cannot_tell(why),
+        ),
+    };
+    let size = queue::sizes(&queue_ms, &link_rate_bps, &base_rtt_ms);
+    WhichQueue {
+        direction: None,
+        queue_is: if guess.is == Discipline::DropTail {
+            QueueIs::Size
+        } else {
+            QueueIs::AtLeast
+        },
+        discipline: guess,
+        base_rtt_ms,
+        link_rate_bps,
+        queue_ms,
+        queue_bytes: size.0,
+        bdp_bytes: size.1,
+        factor_too_large: size.2,
+    }
+}
