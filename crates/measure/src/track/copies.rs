@@ -87,7 +87,8 @@ const COPY: u32 = 1 << 31;
 const ANSWERED: usize = 16;
 
 /// Unit of a print's time, which wraps after 73 minutes.
-const TICK_NS: i64 = 1 << 10;
+const TICK_NS: i64 = 1 << TICK_BITS;
+const TICK_BITS: u32 = 10;
 
 /// Everything by which two packets of one connection differ, but place and time.
 #[inline(always)]
@@ -95,21 +96,16 @@ fn content(p: &Packet, connection: u32) -> u64 {
     let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
     let stamp = p.timestamps().map_or(0, |(value, _)| value);
     let marks = u64::from(p.id ^ stamp.swap_bytes()) << 32 | u64::from(connection);
-    let rest = u64::from(p.payload) << 40
-        ^ u64::from(p.window) << 24
-        ^ u64::from(p.checksum) << 9
-        ^ u64::from(p.flags) << 1
+    let rest = u64::from(p.payload) << 42
+        ^ u64::from(p.window) << 26
+        ^ u64::from(p.checksum) << 10
+        ^ u64::from(p.flags) << 2
         ^ u64::from(p.swapped);
-    // Odd factors lose nothing; the sums wrap.
-    let first = numbers
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .wrapping_add(rest);
-    let second = marks
-        .wrapping_mul(0xd1b5_4a32_d192_ed03)
-        .wrapping_add(rest.rotate_left(32));
+    // An odd factor loses nothing.
+    let spread = rest.wrapping_mul(0xd1b5_4a32_d192_ed03);
     fold(
-        first ^ 0x1319_8a2e_0370_7344,
-        second ^ 0xa409_3822_299f_31d0,
+        numbers ^ spread ^ 0x243f_6a88_85a3_08d3,
+        marks ^ 0x9e37_79b9_7f4a_7c15,
     )
 }
 
@@ -118,7 +114,7 @@ impl Print {
     pub fn new(content: u64, t: i64, place: u32) -> Print {
         Print {
             content,
-            tick: (t / TICK_NS) as u32,
+            tick: (t >> TICK_BITS) as u32,
             place: place & !COPY,
             before: 0,
             link: 0,

@@ -228,7 +228,12 @@ impl Live {
             (second, first)
         };
         if let Some(copies) = copies {
-            let (news, soonest) = (sender.is_news(p), sender.least_round_trip());
+            let news = sender.is_news(p);
+            let soonest = if news {
+                None
+            } else {
+                sender.least_round_trip()
+            };
             let twice = &mut sender.half.twice;
             if let Some(found) = copies.seen(p, (t, self.number), news, soonest, twice) {
                 sender.came_twice(p, found);

@@ -5,6 +5,7 @@ use measure::capture::pcapng::{Interface, Packet, Writer};
 use measure::capture::{LinkType, Reader};
 use measure::track::Traffic;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -46,21 +47,23 @@ pub(super) fn write(files: &[PathBuf], traffic: &Traffic, to: &Path) -> anyhow::
             number += 1;
             let LinkType(link) = record.link;
             let next = u32::try_from(interfaces.len()).unwrap_or(u32::MAX);
-            let key = (i, record.interface, link);
-            if !interfaces.contains_key(&key) {
-                interfaces.insert(key, next);
-                let interface = Interface {
-                    link: record.link,
-                    name: &name,
-                    description: "",
-                    speed: None,
-                    snaplen: 0,
-                };
-                writer.interface(&interface).map_err(failed)?;
-            }
+            let interface = match interfaces.entry((i, record.interface, link)) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    let described = Interface {
+                        link: record.link,
+                        name: &name,
+                        description: "",
+                        speed: None,
+                        snaplen: 0,
+                    };
+                    writer.interface(&described).map_err(failed)?;
+                    *new.insert(next)
+                }
+            };
             last_ns = record.t_ns.unwrap_or(last_ns);
             let packet = Packet {
-                interface: interfaces[&key],
+                interface,
                 t_ns: last_ns,
                 original_len: record.original_len,
                 data: record.data,

@@ -22,7 +22,9 @@ impl Side {
             return;
         }
         s.ack_t = t;
-        if s.repair.is_some() {
+        if let Some(repair) = &s.repair
+            && (repair.probed > 0 || repair.other_isn.is_some())
+        {
             self.settled(p);
         }
         let s = &mut self.state;
