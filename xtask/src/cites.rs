@@ -100,6 +100,8 @@ const TITLES: &[(u32, &str)] = &[
     (6761, "Special-Use Domain Names"),
     (3597, "Handling of Unknown DNS Resource Record (RR) Types"),
     (7766, "DNS Transport over TCP - Implementation Requirements"),
+    (8489, "Session Traversal Utilities for NAT (STUN)"),
+    (9097, "Metrics and Methods for One-Way IP Capacity"),
     (9609, "Initializing a DNS Resolver with Priming Queries"),
     (6891, "Extension Mechanisms for DNS (EDNS(0))"),
     (6895, "Domain Name System (DNS) IANA Considerations"),
