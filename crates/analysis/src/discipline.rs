@@ -335,9 +335,11 @@ fn beside_the_flood(
             "waited up to"
         }
     );
-    let low = stats::quantile_of_sorted(levels, 0.2)?;
-    let near = |level: f64| level >= 0.8 * reached || reached - level <= 2.5 * b.packet_ms;
-    if flat && levels.len() >= 2 && near(low) {
+    // Probes are sparse: they see the ceiling at some of the losses, and less at others.
+    let upper = stats::quantile_of_sorted(levels, 0.75)?;
+    let near = upper >= 0.8 * reached || reached - upper <= b.packet_ms;
+    let half = median >= 0.5 * reached || reached - median <= 2.0 * b.packet_ms;
+    if flat && levels.len() >= 2 && near && half {
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Some(Behaviour::Ceiling);
     }

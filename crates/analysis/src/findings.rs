@@ -62,11 +62,11 @@ impl Added {
         let most = known
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(v, f)| (v, f.clone()));
-        let unknown = figures.filter_map(|(d, f)| match f {
+        let mut unknown = figures.filter_map(|(d, f)| match f {
             Figure::CannotTell { cannot_tell } => Some((d, cannot_tell)),
             Figure::Is { .. } => None,
         });
-        match (most, unknown.last()) {
+        match (most, unknown.next()) {
             (Some((_, most)), None) => most,
             (Some((v, most)), Some(_)) if v >= crate::grade::WORST_MS => most,
             (_, Some((d, why))) => Figure::cannot_tell(format!("{d}: {why}")),

@@ -1,10 +1,11 @@
 //! Stretches without a record, and stretches without an answer.
 //!
 //! **Method.** A gap: from one probe that was sent to the next, longer than ten intervals and than a slot. An
-//! outage: probes were sent at least so long, and none was answered in time. Both have the send times of
-//! the probes at their ends, not of slots. Availability is the share of the probed time outside outages.
+//! outage: probes were due at least so long, and none was answered in time; those that the network kept from leaving were
+//! due. Both have the send times of the probes at their ends, not of slots. Availability is the share of the probed time
+//! outside outages; this is its only definition, and reports and plots take it from here.
 //!
-//! **Limits.** A hole inside one slot is not seen; what was left out by exclusions is not looked at.
+//! **Limits.** An outage shorter than ten intervals and than a slot does not count. A hole inside one slot is not seen; what was left out by exclusions is not looked at.
 
 use crate::answer::Figure;
 use crate::series::{Series, slots::Slot};
@@ -14,6 +15,8 @@ pub struct Holes {
     pub gaps: Vec<Gap>,
     pub outages: Vec<Outage>,
     pub availability: Figure,
+    /// Stretches in which probes were due, outages included; in order.
+    pub due: Vec<(i64, i64)>,
 }
 
 pub fn holes(series: &Series) -> Holes {
@@ -29,12 +32,18 @@ pub fn holes(series: &Series) -> Holes {
             .map(|w| gap(series, end(w[0]), w[1][0].first_sent_ns))
             .collect(),
         outages: Vec::new(),
-        availability: Figure::cannot_tell("no probe was sent"),
+        availability: Figure::cannot_tell("no probe was due"),
+        due: Vec::new(),
     };
     let (mut probed, mut out) = (0, 0);
     for stretch in stretches {
         let found = outages(stretch, shortest, series.plan.interval_ns);
-        probed += end(stretch) + series.plan.interval_ns - stretch[0].first_sent_ns;
+        let due = (
+            stretch[0].first_sent_ns,
+            end(stretch) + series.plan.interval_ns,
+        );
+        probed += due.1 - due.0;
+        holes.due.push(due);
         out += found.iter().map(|o| o.to_ns - o.from_ns).sum::<i64>();
         holes.outages.extend(found);
     }

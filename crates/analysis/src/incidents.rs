@@ -208,6 +208,51 @@ fn interfaces(rows: &[Availability]) -> Vec<Incident> {
     found
 }
 
+/// Stretches in which the network kept `target`'s probes from leaving: from a refusal to send until the next answer, and
+/// while an interface was down or had no address. In order, without overlap; one that nothing ended lasts to `end_ns`.
+/// A probe that was not sent for another reason, such as a stopped process, is in none of them.
+pub fn cut_off(
+    events: &[Event],
+    incidents: &[Incident],
+    target: &str,
+    end_ns: i64,
+) -> Vec<(i64, i64)> {
+    let mut spans: Vec<(i64, i64)> = incidents
+        .iter()
+        .filter(|i| {
+            matches!(
+                i.kind,
+                IncidentKind::InterfaceDown | IncidentKind::NoAddress
+            )
+        })
+        .map(|i| (i.from_ns, i.to_ns))
+        .collect();
+    let mut since = None;
+    let faults = events
+        .iter()
+        .filter(|e| &*e.kind == "fault" && &*e.subject == target);
+    for e in faults {
+        let detail: Value = serde_json::from_str(&e.detail).unwrap_or_default();
+        let says = |key: &str| detail.get(key).is_some();
+        if says("trouble") || says("silent_for_ns") {
+            since.get_or_insert(e.t_ns);
+        } else if says("answers_again") || says("answers_again_after_ns") {
+            spans.extend(since.take().map(|from| (from, e.t_ns)));
+        }
+    }
+    spans.extend(since.map(|from| (from, end_ns)));
+    spans.retain(|(from, to)| from < to);
+    spans.sort_unstable();
+    let mut merged: Vec<(i64, i64)> = Vec::new();
+    for (from, to) in spans {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
 /// Gives gaps of `target` the reasons that are known, and drops those that are none: holes in the labels, left by a
 /// clock that was set forward. `slack_ns`: how far a gap's ends may be from what caused it.
 pub fn explain(gaps: Vec<Gap>, target: &str, incidents: &[Incident], slack_ns: i64) -> Vec<Gap> {
@@ -281,6 +326,44 @@ mod tests {
         assert!(longer[0].reason.contains("less is missing"), "{longer:?}");
         let elsewhere = explain(vec![gap(300, 360)], "udp", &found, 2 * S);
         assert_eq!(elsewhere, [gap(300, 360)]);
+    }
+
+    #[test]
+    fn probes_are_kept_back_from_a_refusal_to_the_next_answer_and_while_an_interface_is_down() {
+        let fault = |s, detail: &str| event(s, "fault", "udp", detail);
+        let row = |s: i64, up, address| Availability {
+            t_ns: s * S,
+            interval_ns: 5 * S,
+            interface: "wan".into(),
+            up,
+            address,
+            reachable: None,
+        };
+        let events = [
+            fault(100, r#"{"trouble":"network is unreachable"}"#),
+            fault(101, r#"{"trouble":"no route to host"}"#),
+            event(
+                102,
+                "fault",
+                "tcp:a:1",
+                r#"{"trouble":"connection refused"}"#,
+            ),
+            fault(115, r#"{"answers_again":true}"#),
+            fault(300, r#"{"silent_for_ns":10000000000}"#),
+            fault(320, r#"{"answers_again_after_ns":30000000000}"#),
+            fault(400, r#"{"throttled_by_server":3}"#),
+            fault(900, r#"{"trouble":"network is unreachable"}"#),
+        ];
+        let rows = [
+            row(110, true, true),
+            row(120, false, false),
+            row(125, true, false),
+            row(130, true, true),
+        ];
+        let found = incidents(&events, &rows);
+        let spans = cut_off(&events, &found, "udp", 1_000 * S);
+        let seconds: Vec<_> = spans.iter().map(|(a, b)| (a / S, b / S)).collect();
+        assert_eq!(seconds, [(100, 125), (300, 320), (900, 1_000)]);
     }
 
     #[test]

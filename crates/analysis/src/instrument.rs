@@ -91,6 +91,22 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     }
 }
 
+/// Bytes by which the windows of uploads grew within `range`: they passed the interface and are not acknowledged yet.
+fn in_flight_growth(rec: &Recording, range: &Range<i64>) -> f64 {
+    let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for f in phases::flows(rec, Direction::Up, range.clone()) {
+        if let Some(cwnd) = f.cwnd_bytes {
+            let (first, most) = flows.entry(f.flow).or_insert((cwnd, cwnd));
+            *most = (*most).max(cwnd);
+            *first = (*first).min(cwnd);
+        }
+    }
+    flows
+        .values()
+        .map(|(least, most)| (*most as f64 - *least as f64).max(0.0))
+        .sum()
+}
+
 /// Segments that uploads sent again within `range`.
 fn retransmitted(rec: &Recording, range: &Range<i64>) -> f64 {
     let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
@@ -157,7 +173,8 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
         + own(Direction::Down)
         + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER) * 2.0;
     let others = bytes / seconds - own;
-    Some(if others > 0.1 * own + 1_000.0 {
+    let growth = in_flight_growth(rec, &range) / seconds.max(1e-3);
+    Some(if others > 0.1 * own + growth + 1_000.0 {
         others * 8.0
     } else {
         0.0

@@ -2,7 +2,7 @@
 //!
 //! **Method.** A TCP load proves a link's rate only while a queue stands. Where none stood, or the discipline is open, a
 //! flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
-//! sent; a second flood at 1.4 to 6 times that rate confirms it over a longer time. Small datagrams on a socket of their own
+//! sent; a second flood at 1.4 to 12 times that rate confirms it over a longer time. Small datagrams on a socket of their own
 //! run beside each flood. The flood's arrivals give the rate, its delays the ceiling of the queue, and the difference
 //! between both streams' delays shows whether flows are kept apart.
 //!
@@ -33,7 +33,7 @@ const MOST_DATAGRAMS: f64 = 12_000.0;
 /// Above this received share of the sent rate, the link was not overloaded.
 const OVERLOADED: f64 = 0.9;
 /// Rate of the confirming flood, relative to the rate that the first one found: at least and at most.
-const CONFIRM: (f64, f64) = (1.4, 6.0);
+const CONFIRM: (f64, f64) = (1.4, 12.0);
 /// Packets a second above the link's rate that no CoDel works off within a flood: with an interval of 100 ms it takes 3 s to
 /// drop as many.
 const EXCESS: f64 = 150.0;
@@ -44,6 +44,8 @@ const SPARSE_PAYLOAD: u32 = 36;
 /// Floods above this rate are beyond what a host paces.
 const FASTEST_BPS: f64 = 2.5e9;
 
+/// Packets that leave the link during a confirming flood.
+const LEAVE: f64 = 60.0;
 /// A ceiling of fewer packets than this is not told from the level that an AQM holds.
 const FEW_PACKETS: f64 = 5.0;
 
@@ -82,6 +84,9 @@ impl Start {
     }
 }
 
+/// Waits with their sending times: ns, ms.
+type Waits = Vec<(i64, f64)>;
+
 /// One flood and the small datagrams beside it.
 struct Flood<'a> {
     train: &'a Train,
@@ -99,6 +104,8 @@ pub struct Overload {
     pub confirmed: bool,
     /// Level at which the flood's wait stayed while the excess was lost, ms.
     pub plateau_ms: Option<Figure>,
+    /// Share of small packets among those that arrived of the longest overloaded flood.
+    pub small_share: f64,
     /// Longest wait that nine successive datagrams exceeded, ms.
     pub reached_ms: f64,
     /// True if small datagrams passed the flood in a queue of their own.
@@ -143,8 +150,8 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
     if floods.len() >= MOST_FLOODS || seconds >= MOST_SECONDS || start.carried_bps <= 0.0 {
         return None;
     }
-    let (rate, least_s, packets) = match floods.last() {
-        None => (2.0 * start.carried_bps, 0.15, 64.0),
+    let (rate, least_s, packets, overload) = match floods.last() {
+        None => (2.0 * start.carried_bps, 0.15, 40.0, 1.0),
         Some(last) => {
             let seen = last.seen();
             if seen.host_limited {
@@ -152,15 +159,21 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
             }
             match seen.overloaded {
                 Some(_) if last.confirms() => return None,
-                Some(bps) => (confirming(bps, start.packet_bytes) * bps, 0.8, 150.0),
-                None => (2.0 * seen.sent_bps, 0.15, 64.0),
+                Some(bps) => {
+                    let overload = confirming(bps, start.packet_bytes);
+                    (overload * bps, 0.8, 150.0, overload)
+                }
+                None => (2.0 * seen.sent_bps, 0.15, 40.0, 1.0),
             }
         }
     };
     let rate = rate.min(FASTEST_BPS);
     let packet_s = start.packet_bytes * 8.0 / rate;
-    let longest = if start.carried_bps < 200e3 { 4.0 } else { 2.0 };
+    let longest = 2.0;
+    // Enough packets that leave the link, however many are sent.
+    let leave_s = LEAVE * start.packet_bytes * 8.0 / rate * overload;
     let time = (packets * packet_s)
+        .max(leave_s)
         .clamp(least_s, longest)
         .min(MOST_DATAGRAMS * packet_s);
     let sending = sending(start, rate, time, floods.len() + 1)?;
@@ -175,7 +188,7 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
 /// Overload of the confirming flood. On a slow link it has to be large for an AQM not to keep up with it.
 fn confirming(bps: f64, packet_bytes: f64) -> f64 {
     let packets = bps / (packet_bytes * 8.0);
-    (1.0 + 1.3 * EXCESS / packets.max(1e-3)).clamp(CONFIRM.0, CONFIRM.1)
+    (1.0 + 1.2 * EXCESS / packets.max(1e-3)).clamp(CONFIRM.0, CONFIRM.1)
 }
 
 fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Sending> {
@@ -184,8 +197,8 @@ fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Send
     let payload = (start.packet_bytes as u32).checked_sub(start.headers)?;
     let gap = Duration::from_nanos((packet_s * 1e9) as u64);
     let flood = Program::new(vec![Step::new(count, vec![Shot { payload, gap }])]).ok()?;
-    // In a queue that counts packets a small datagram takes the place of a full one: at most one of ten.
-    let every = (10.0 * packet_s).max(0.005);
+    // In a queue that counts packets a small datagram takes the place of a full one: at most one of twenty.
+    let every = (20.0 * packet_s).max(0.005);
     let beside = Step::new(
         ((count as f64 * packet_s / every) as u64).max(3),
         vec![Shot {
@@ -226,10 +239,14 @@ impl Flood<'_> {
             / program.time().as_secs_f64().max(1e-9)
     }
 
-    /// True if this flood is long enough to confirm a rate.
+    /// True if this flood is long enough, and overloads the link strongly enough, to confirm a rate.
     fn confirms(&self) -> bool {
-        self.train.facts.program.time() >= Duration::from_millis(790)
-            || self.train.fates.len() as f64 >= MOST_DATAGRAMS * 0.9
+        let program = &self.train.facts.program;
+        let long = program.time() >= Duration::from_millis(790)
+            || self.train.fates.len() as f64 >= MOST_DATAGRAMS * 0.9;
+        let size = f64::from(program.largest_payload() + self.train.facts.headers);
+        let strong = |bps| self.planned_bps() >= 0.8 * confirming(bps, size) * bps;
+        long && self.seen().overloaded.is_none_or(strong)
     }
 
     fn seen(&self) -> Seen {
@@ -256,7 +273,7 @@ impl Flood<'_> {
     }
 
     /// Waits of the flood and of the small datagrams, ms, each with its sending time, above the smallest delay of either.
-    fn waits(&self) -> (Vec<(i64, f64)>, Vec<(i64, f64)>) {
+    fn waits(&self) -> (Waits, Waits) {
         let delays = |t: &Train| -> Vec<(i64, i64)> {
             t.fates
                 .iter()
@@ -460,6 +477,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
             at_least_bps,
             confirmed: false,
             plateau_ms: None,
+            small_share: 0.0,
             reached_ms: 0.0,
             apart: None,
             side_by_side_ms: None,
@@ -478,9 +496,10 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
     let polices = last.polices(&flood, packet_ms, noise);
     let small_share = last.small_share(scene);
     let plateau_ms = plateau(last, &flood, packet_ms, noise, small_share);
+
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
     let apart = side_by_side_ms.and_then(|(load, small)| {
-        if small <= 0.35 * load && small <= 3.5 * packet_ms + 1.5 {
+        if small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
             Some(true)
         } else if small >= 0.6 * load {
             Some(false)
@@ -493,6 +512,7 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         rate_bps,
         at_least_bps,
         plateau_ms,
+        small_share,
         reached_ms,
         apart,
         side_by_side_ms,
@@ -554,7 +574,7 @@ fn plateau(
     }
     Some(in_full_packets(
         level,
-        0.75 * packet_ms + scatter / 2.0,
+        packet_ms + 0.003 * level + scatter / 2.0,
         small_share,
     ))
 }
@@ -578,7 +598,7 @@ fn side_by_side(
     packet_ms: f64,
     reached_ms: f64,
 ) -> Option<(f64, f64)> {
-    let least = (0.5 * reached_ms).max(6.0 * packet_ms + 2.0);
+    let least = (0.5 * reached_ms).max(2.2 * packet_ms + 0.5);
     let range = (
         flood.iter().find(|w| w.1 >= least)?.0,
         flood.iter().rev().find(|w| w.1 >= least)?.0,

@@ -131,6 +131,9 @@ pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'
     found
 }
 
+/// Time that the hosts take at least and that no stamp shows, ms.
+const HOST_MS: f64 = 0.02;
+
 /// The smallest round trip of the idle phase, or of what came `before`, or of all where that is too little.
 pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
@@ -152,7 +155,15 @@ pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     } else {
         of(i64::MIN..i64::MAX)
     };
-    stats::endpoint_below(&from).unwrap_or_else(|| {
+    let below = stats::endpoint_below(&from).map(|f| match f {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: (low - HOST_MS).max(0.0),
+            high,
+        },
+        other => other,
+    });
+    below.unwrap_or_else(|| {
         Figure::cannot_tell("no probe was answered: is the server reachable by UDP?")
     })
 }

@@ -31,11 +31,12 @@ pub(crate) const MOST_SMALL: f64 = 0.12;
 
 /// Size of the queue of `b`, whose discipline is `kind`.
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
-    let plateau = b.overload.as_ref().and_then(|o| o.plateau_ms.clone());
+    // Many small packets among few full ones: how the queue counts them decides its size.
+    let counted = b.overload.as_ref().filter(|o| o.small_share <= MOST_SMALL);
+    let plateau = counted.and_then(|o| o.plateau_ms.clone());
     let (ms, is) = match kind {
         Discipline::DropTail => match plateau {
             Some(level) => (level, QueueIs::Size),
-            // Many probes among few packets: how the queue counts them decides its size.
             None if b.small_share > MOST_SMALL => (at_least(b), QueueIs::AtLeast),
             None => (ceiling(b), QueueIs::Size),
         },
@@ -122,6 +123,9 @@ fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
     }
 }
 
+/// Relative error of a level that no repetition shows.
+const EXACT: f64 = 0.003;
+
 /// The level at which the queue was full: the upper quartile of the levels at the congestion epochs, for
 /// a sample taken a little before or after the moment itself is lower, and none is higher.
 fn ceiling(b: &Bottleneck) -> Figure {
@@ -149,7 +153,7 @@ fn ceiling(b: &Bottleneck) -> Figure {
     };
     Figure::Is {
         value: centre,
-        low: (low.min(value - half) - jitter).max(0.0),
+        low: (low.min(value - half) - b.packet_ms / 2.0 - EXACT * value - jitter).max(0.0),
         high: (high.max(value + half) - value) + most,
     }
 }
@@ -172,7 +176,13 @@ fn at_least(b: &Bottleneck) -> Figure {
     if b.rate_moves.is_some_and(|m| m > crate::rate::STEADY) {
         return Figure::cannot_tell("the link's rate varies, and the wait in its queue with it");
     }
-    match b.held() {
+    // A flood fills a queue that TCP does not, on the same limit.
+    let flood = b.overload.as_ref().map(|o| match &o.plateau_ms {
+        Some(Figure::Is { low, .. }) => (low - b.packet_ms / 2.0).max(0.0),
+        _ => (o.reached_ms - b.noise.most_ms - b.packet_ms).max(0.0),
+    });
+    let held = b.held().into_iter().chain(flood).reduce(f64::max);
+    match held {
         Some(held) => Figure::Is {
             value: held,
             low: (held - b.packet_ms).max(0.0),

@@ -72,7 +72,8 @@ pub struct TargetStatistics {
     pub outages: Vec<Outage>,
     /// Gaps and outages shorter than this were not looked for.
     pub shortest_hole_s: f64,
-    /// Share of the probed time outside outages.
+    /// Share of the time in which probes were due that lies outside outages. Time in which the network kept probes from
+    /// leaving counts; time in which this host did not probe does not.
     pub availability: Figure,
     pub baseline: Baseline,
     pub services: Vec<Verdict>,
@@ -91,7 +92,11 @@ pub struct Summary {
     pub late: u64,
     pub duplicates: u64,
     pub invalid: u64,
+    /// Slots in which nothing was sent, whatever kept it from leaving.
     pub not_sent: u64,
+    /// Those of them that the network kept from leaving: they count as not answered in reliability and availability.
+    #[serde(default)]
+    pub cut_off: u64,
     /// lost / sent × 100.
     pub loss_percent: Figure,
     pub rtt: RoundTrips,
@@ -167,7 +172,7 @@ pub struct Outage {
     pub from_ns: i64,
     /// First one that was again, or the end of what was recorded.
     pub to_ns: i64,
-    /// Probes lost in it.
+    /// Probes lost in it, or kept from leaving by the network.
     pub lost: u64,
     /// Whether an answer ended it.
     pub ended: bool,
@@ -274,6 +279,7 @@ pub fn summary(
         duplicates: c.duplicates,
         invalid: c.invalid,
         not_sent: c.not_sent,
+        cut_off: c.cut_off,
         loss_percent: share(&lost).map(|p| p * 100.0),
         rtt: round_trips(blocks, points),
         reliability: limits_ns

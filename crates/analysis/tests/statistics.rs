@@ -278,6 +278,59 @@ fn an_outage_has_the_send_times_of_its_probes_and_is_taken_from_the_availability
     assert!(t.gaps.is_empty());
 }
 
+/// An interface that was down for 15 s of 5 minutes read "100 % of the probed time had answers".
+#[test]
+fn time_in_which_the_network_kept_probes_from_leaving_is_an_outage_and_a_stopped_host_is_not() {
+    let rows = |status| {
+        let mut rows = answered(&[19 * MS; 3_000]);
+        rows[1_000..1_150].fill((status, None));
+        rows
+    };
+    let outline = |n: i64| {
+        let mut outline = Outline::default();
+        (0..n).for_each(|i| outline.add(i * 100 * MS));
+        outline
+    };
+    let told = |status, kept_back: &[(i64, i64)]| {
+        let mut s = Series::new(Plan::new(&outline(3_000), cuts()).unwrap());
+        s.cut_off(kept_back.to_vec());
+        for (i, (status, rtt_ns)) in rows(status).into_iter().enumerate() {
+            s.add(Probe {
+                sent_ns: i as i64 * 100 * MS,
+                rtt_ns,
+                status,
+            });
+        }
+        s.finish(1);
+        analysed(&s, &[50 * MS])
+    };
+    let cut = [(100 * S, 115 * S)];
+    let (lost, down) = (told(Status::Lost, &[]), told(Status::NotSent, &cut));
+    for t in [&lost, &down] {
+        assert!(
+            (t.availability.value().unwrap() - 0.95).abs() < 1e-9,
+            "{:?}",
+            t.availability
+        );
+        let within = t.whole.reliability[0].share.value().unwrap();
+        assert!((within - 0.95).abs() < 1e-9, "{within}");
+        let o = &t.outages[0];
+        assert_eq!((o.from_ns, o.to_ns, o.lost), (100 * S, 115 * S, 150));
+        assert!(t.gaps.is_empty());
+    }
+    // What was not sent was not lost on the way.
+    assert_eq!((lost.whole.lost, lost.whole.cut_off), (150, 0));
+    assert_eq!(
+        (down.whole.lost, down.whole.cut_off, down.whole.not_sent),
+        (0, 150, 150)
+    );
+    // A process that was stopped says nothing about the network.
+    let stopped = told(Status::NotSent, &[]);
+    assert_eq!(stopped.availability.value(), Some(1.0));
+    assert_eq!((stopped.gaps.len(), stopped.outages.len()), (1, 0));
+    assert_eq!(stopped.whole.cut_off, 0);
+}
+
 #[test]
 fn the_worst_window_is_found_to_the_slot() {
     let mut rows = answered(&[19 * MS; 36_000]);

@@ -1,10 +1,11 @@
 //! Rows of a monitor on their way to disk: nothing stays in memory, closed days become Parquet, and the disk is
 //! kept from filling up. It never ends the measurement: what goes wrong is told, and tried again.
 
-use crate::thinning::{self, Guard};
+use crate::thinning::{self, Guard, Kept};
 use base::record::{Event, Row};
 use jiff::Zoned;
 use live::clock::wall_ns;
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ impl Diary {
             told: None,
             refused: 0,
             chores: None,
+            troubles: BTreeSet::new(),
         };
         let thread = std::thread::Builder::new()
             .name("diary".into())
@@ -64,7 +66,9 @@ struct Keeper {
     told: Option<String>,
     /// Rows that were refused and not told of yet.
     refused: u64,
-    chores: Option<JoinHandle<Vec<String>>>,
+    chores: Option<JoinHandle<Kept>>,
+    /// What stood in the way of the last housekeeping.
+    troubles: BTreeSet<String>,
 }
 
 impl Keeper {
@@ -145,18 +149,23 @@ impl Keeper {
         let first_open = self.writer.first_open_day();
         let today = Zoned::now().date().to_string();
         let before = first_open.map_or(today.clone(), |day| day.min(today));
-        let (path, guard) = (self.path.clone(), self.guard);
+        let (path, guard, stop) = (self.path.clone(), self.guard, self.stop.clone());
         let thread = std::thread::Builder::new()
             .name("chores".into())
             .stack_size(512 << 10)
             .spawn(move || {
                 live::host::be_nice();
-                chores(&path, &before, guard)
+                chores(&path, &before, guard, &|| !stop.load(Ordering::Acquire))
             });
         match thread {
             Ok(thread) => self.chores = Some(thread),
             Err(e) => say(&format!("cannot start a thread for housekeeping: {e}")),
         }
+    }
+
+    fn tell(&mut self, line: &str) {
+        say(line);
+        self.event(line);
     }
 
     fn end_chores(&mut self, wait: bool) {
@@ -167,23 +176,30 @@ impl Keeper {
             self.chores = Some(thread);
             return;
         }
-        for line in thread.join().unwrap_or_default() {
-            say(&line);
-            self.event(&line);
+        let kept = thread.join().unwrap_or_else(|_| Kept {
+            troubles: vec!["housekeeping failed: this is a fault of the program".into()],
+            ..Kept::default()
+        });
+        kept.steps.iter().for_each(|line| self.tell(line));
+        // A trouble that stays is told once.
+        let troubles = BTreeSet::from_iter(kept.troubles);
+        let new: Vec<String> = troubles.difference(&self.troubles).cloned().collect();
+        new.iter().for_each(|line| self.tell(line));
+        if troubles.is_empty() && !self.troubles.is_empty() {
+            self.tell("housekeeping works again, and there is room enough");
         }
+        self.troubles = troubles;
         live::host::release_memory();
     }
 }
 
-fn chores(path: &Path, before: &str, guard: Guard) -> Vec<String> {
-    let mut told = Vec::new();
-    match store::seal_days(path, before) {
-        // Said once, when the recording is gone on with; it stays as it is.
-        Ok(_) => {}
-        Err(e) => told.push(e.to_string()),
-    }
-    told.extend(thinning::keep_room(path, before, guard));
-    told
+/// Closes days and makes room; ends soon once `go_on` says no.
+fn chores(path: &Path, before: &str, guard: Guard, go_on: &dyn Fn() -> bool) -> Kept {
+    // A damaged file is told of once, when the recording is gone on with; it stays as it is.
+    let sealed = store::seal_days(path, before, go_on);
+    let mut kept = thinning::keep_room(path, before, guard, go_on);
+    kept.troubles.extend(sealed.err().map(|e| e.to_string()));
+    kept
 }
 
 /// To whoever may be there; a terminal that is gone is no failure.

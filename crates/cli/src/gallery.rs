@@ -7,7 +7,7 @@ use base::record::{Queue, Recording};
 use base::units::significant;
 use report::chart::{Chart, Draw, Series, distribution};
 use sim::Scenario;
-use sim::document::{Case, Comparison, Plot, PlotKind, State, in_words};
+use sim::document::{Case, Comparison, Plot, PlotKind, Side, State, in_words};
 use sim::journey::jitter_ms;
 use sim::run::began_ns;
 use std::collections::BTreeMap;
@@ -18,11 +18,16 @@ const STEPS: usize = 200;
 /// A rate over time is a mean over so much, where the plot does not say.
 const RATE_STEP_S: f64 = 1.0;
 
-fn row_state(state: State) -> &'static str {
-    match state {
-        State::Reproduced => "reproduced",
-        State::Trend => "in trend",
-        State::NotReproducible => "no",
+fn row_state(c: &Comparison) -> String {
+    match (c.state, c.trend) {
+        (State::Reproduced, _) => "reproduced".into(),
+        (State::Trend, Some(Side::Below)) => "in trend: below 1".into(),
+        (State::Trend, _) => "in trend: above 1".into(),
+        (State::Near, _) => match c.near {
+            Some(near) => format!("near: {}", band(near)),
+            None => "near".into(),
+        },
+        (State::NotReproducible, _) => "no".into(),
     }
 }
 
@@ -61,7 +66,7 @@ fn cells(c: &Comparison) -> [String; 6] {
         },
         match c.is_ours_alone() {
             true => String::new(),
-            false => row_state(c.state).into(),
+            false => row_state(c),
         },
     ]
 }
@@ -176,8 +181,9 @@ pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart
 pub fn index(items: &[Item], all: &[Contents]) -> String {
     let mut out = String::from(
         "# Gallery\n\nEvery figure and table of the documents in which there is something to compute. *Reproduced*: every printed figure\n\
-         comes out within what the document leaves open; *reproduced in trend*: the same things are large and small by other\n\
-         amounts; *not reproducible*, with the reason. Pages are made by one command, `tailback reproduce --all -o\n\
+         comes out within what the document leaves open; *reproduced in trend*: of each figure that does not, the document states\n\
+         which of two is larger, and ours agree with 95 % confidence, by another amount; *nearly reproduced*: some figures lie\n\
+         outside, within the same order of magnitude; *not reproducible*, with the reason. Pages are made by one command, `tailback reproduce --all -o\n\
          docs/book/gallery`; `tailback reproduce 003/figure-6.13` makes the one that has that figure. What needs real time, a\n\
          namespace or a recording of weeks is made by the command that stands beside it, and its result is on the page of the\n\
          book that is named.\n",
@@ -194,11 +200,12 @@ pub fn index(items: &[Item], all: &[Contents]) -> String {
         };
         let _ = writeln!(
             out,
-            "\n## Document {}\n\n{} reproduced, {} in trend, {} not reproducible.\n\n\
+            "\n## Document {}\n\n{} reproduced, {} in trend, {} nearly, {} not reproducible.\n\n\
              | in the document | what | made by | state |\n|---|---|---|---|",
             document.number,
             counted(State::Reproduced),
             counted(State::Trend),
+            counted(State::Near),
             counted(State::NotReproducible),
         );
         rows.iter().for_each(|r| out.push_str(&r.2));

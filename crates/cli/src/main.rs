@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Child(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tailback: {}", told(&error));
+            eprintln!("tailback: {}", base::text::clean_lines(&told(&error)));
             ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
         }
     }

@@ -4,10 +4,11 @@
 use crate::cmd::usage;
 use crate::gather;
 use crate::when;
-use analysis::incidents::incidents;
+use analysis::holes::Holes;
+use analysis::incidents::{cut_off, incidents};
 use analysis::phases;
 use analysis::saturation::{Carried, Full};
-use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series};
+use analysis::series::{Counts, Cuts, Outline, Plan, Probe, Series, overlaps};
 use analysis::services::Table;
 use analysis::statistics::{Excluded, STATISTICS_VERSION, ShiftCause, Statistics};
 use analysis::survey::{Request, Span, target};
@@ -77,6 +78,8 @@ impl std::fmt::Display for NoProbes {
 impl std::error::Error for NoProbes {}
 
 const TEN_MINUTES: i64 = 600_000_000_000;
+/// Figures are kept for each minute: a clock that was wrong once would make a century of them.
+const LONGEST_NS: i64 = 20 * 366 * 86_400 * 1_000_000_000;
 /// Beyond that, ask for longer windows.
 const MOST_WINDOWS: i64 = 100_000;
 
@@ -102,6 +105,14 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
         ))));
     };
     let to_ns = last + 1;
+    if to_ns - from_ns > LONGEST_NS {
+        return Err(usage(format!(
+            "{}: its probes go from {} to {}, and statistics are of twenty years at most; cut a span out with --from and --to",
+            path.display(),
+            when::stamp(from_ns),
+            when::stamp(last)
+        )));
+    }
     let days = when::days(from_ns, to_ns, &ask.zone)?;
     let windows = match ask.window_ns {
         Some(length) if (to_ns - from_ns) / length > MOST_WINDOWS => {
@@ -115,6 +126,9 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
     };
     let (events, availability) = events(path)?;
     let mut incidents = incidents(&events, &availability);
+    let kept_back = |target: &str| cut_off(&events, &incidents, target, to_ns);
+    let mut kept_back: BTreeMap<Text, Vec<(i64, i64)>> =
+        outlines.keys().map(|t| (t.clone(), kept_back(t))).collect();
     incidents.retain(|i| i.from_ns < to_ns && from_ns <= i.to_ns);
     let phases = phases(events, &meta, to_ns);
     let mut exclusions: Vec<Exclusion> = meta.exclusions.clone();
@@ -162,10 +176,9 @@ pub fn statistics(path: &Path, ask: &Ask) -> anyhow::Result<Statistics> {
     let mut series = BTreeMap::new();
     for (name, outline) in &outlines {
         let plan = Plan::new(outline, cuts.clone());
-        series.insert(
-            name.clone(),
-            Series::new(plan.context("a target has at least one probe")?),
-        );
+        let mut one = Series::new(plan.context("a target has at least one probe")?);
+        one.cut_off(kept_back.remove(name).unwrap_or_default());
+        series.insert(name.clone(), one);
     }
     read(path, &mut series)?;
     series.values_mut().for_each(|s| s.finish(ask.threads));
@@ -213,9 +226,17 @@ pub fn faults(s: &Statistics) -> Vec<Exclusion> {
         .collect()
 }
 
-/// When each probe of a target that can be judged left, and how many of the limits its answer missed. Probes that were
-/// thinned out are not among them: only counts of theirs are left.
-pub fn missed(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Vec<(i64, u8)>> {
+/// When each probe of a target that can be judged was due, and how many of the limits its answer missed. Probes that were
+/// thinned out are not among them: only counts of theirs are left. `interval_ns`: from one probe to the next.
+pub fn missed(
+    path: &Path,
+    target: &str,
+    interval_ns: i64,
+    ask: &Ask,
+) -> anyhow::Result<Vec<(i64, u8)>> {
+    let (events, availability) = events(path)?;
+    let incidents = incidents(&events, &availability);
+    let kept_back = cut_off(&events, &incidents, target, i64::MAX);
     let mut left_out = gather::meta(path)?.exclusions;
     left_out.extend(ask.exclusions.iter().cloned());
     let counts = |t: i64| {
@@ -231,7 +252,12 @@ pub fn missed(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Vec<(i64, 
             rtt_ns,
             status,
         };
-        if **name == *target && p.was_sent() && status != Status::Invalid && counts(sent_ns) {
+        let judged = match status {
+            Status::Invalid | Status::Duplicate => false,
+            Status::NotSent => overlaps(&kept_back, sent_ns, interval_ns),
+            _ => true,
+        };
+        if **name == *target && judged && counts(sent_ns) {
             let missed = p
                 .rtt()
                 .map_or(limits, |rtt| ask.limits_ns.partition_point(|l| *l < rtt));
@@ -239,6 +265,34 @@ pub fn missed(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Vec<(i64, 
         }
     })?;
     Ok(all)
+}
+
+/// Gaps, outages and availability of one target; `None` where it has no probes then.
+pub fn holes(path: &Path, target: &str, ask: &Ask) -> anyhow::Result<Option<Holes>> {
+    let ask = Ask {
+        target: Some(target.to_owned()),
+        ..ask.clone()
+    };
+    let outlines = outlines(path, &ask)?;
+    let Some((name, outline)) = outlines.iter().next() else {
+        return Ok(None);
+    };
+    let mut exclusions = gather::meta(path)?.exclusions;
+    exclusions.extend(ask.exclusions.iter().cloned());
+    let cuts = Cuts {
+        exclusions,
+        ..Cuts::default()
+    };
+    let Some(plan) = Plan::new(outline, cuts) else {
+        return Ok(None);
+    };
+    let (events, availability) = events(path)?;
+    let incidents = incidents(&events, &availability);
+    let mut series = Series::of_holes(plan);
+    series.cut_off(cut_off(&events, &incidents, target, i64::MAX));
+    let mut all = BTreeMap::from([(name.clone(), series)]);
+    read(path, &mut all)?;
+    Ok(all.values().next().map(analysis::holes::holes))
 }
 
 /// Where each target's probes begin and end, within what was asked for.
@@ -371,7 +425,7 @@ fn read(path: &Path, series: &mut BTreeMap<Text, Series>) -> anyhow::Result<()> 
             lost: count(row.lost_packets),
             invalid: count(row.invalid_packets),
             not_sent: count(row.not_sent_packets),
-            duplicates: 0,
+            ..Counts::default()
         };
         match Histogram::from_base64(&row.histogram) {
             Ok(h) => all[i].add_thinned(row.t_ns, row.interval_ns, &counts, &h),

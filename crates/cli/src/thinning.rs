@@ -10,7 +10,7 @@ use base::record::{Delay, Distribution, HostLoad, Row, Status, TableId, Text, Tr
 use base::{Bytes, Duration};
 use std::collections::BTreeMap;
 use std::path::Path;
-use store::{DayFile, StoreError, Thin};
+use store::{DayFile, StoreError, Thin, Thinned};
 
 /// How much room a recording may take.
 #[derive(Clone, Copy, Debug)]
@@ -42,112 +42,169 @@ impl Guard {
     }
 }
 
-/// Makes room as long as there is too little; days from `open_day` on are still written to and stay. Gives what is to
-/// be told.
-pub fn keep_room(path: &Path, open_day: &str, guard: Guard) -> Vec<String> {
-    let mut told = Vec::new();
-    let mut failed: Vec<DayFile> = Vec::new();
-    told.extend(store::finish_thinning(path).err().map(|e| e.to_string()));
-    loop {
+/// What was done to make room, and what stood in the way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// One line for each step, in their order.
+    pub steps: Vec<String>,
+    /// Whatever could not be done; the same trouble is the same line whenever it is met.
+    pub troubles: Vec<String>,
+}
+
+/// Stages of a file's detail, from fine to none. A file goes through them in this order and never back, so that making
+/// room ends: after three stages nothing of the file is left to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Minutes,
+    TenMinutes,
+    Gone,
+}
+
+impl Stage {
+    fn after(self) -> Option<Stage> {
+        match self {
+            Stage::Minutes => Some(Stage::TenMinutes),
+            Stage::TenMinutes => Some(Stage::Gone),
+            Stage::Gone => None,
+        }
+    }
+
+    /// The first stage that a table's files can be brought to; `None` for files that stay as long as the recording.
+    fn first(table: TableId) -> Option<Stage> {
+        match table {
+            TableId::Delay | TableId::Distribution | TableId::Traffic | TableId::HostLoad => {
+                Some(Stage::Minutes)
+            }
+            TableId::Flow
+            | TableId::Queue
+            | TableId::Datagram
+            | TableId::Segment
+            | TableId::Course => Some(Stage::Gone),
+            TableId::Event
+            | TableId::Availability
+            | TableId::Connection
+            | TableId::Retransmission
+            | TableId::Conversation => None,
+        }
+    }
+}
+
+/// A file by table and name; a thinned one keeps its name.
+type Key = (TableId, String);
+
+/// One round of making room.
+struct Round<'r> {
+    path: &'r Path,
+    /// The next stage to try of each file that was tried in this round; `None` where there is no further one.
+    next: BTreeMap<Key, Option<Stage>>,
+    /// Stages that failed for want of room: each removal makes some.
+    full: Vec<(Key, Stage)>,
+    kept: Kept,
+}
+
+/// Makes room as long as there is too little and `go_on` says yes; days from `open_day` on are still written to and stay.
+pub fn keep_room(path: &Path, open_day: &str, guard: Guard, go_on: &dyn Fn() -> bool) -> Kept {
+    let mut round = Round {
+        path,
+        next: BTreeMap::new(),
+        full: Vec::new(),
+        kept: Kept::default(),
+    };
+    let finished = store::finish_thinning(path);
+    round
+        .kept
+        .troubles
+        .extend(finished.err().map(|e| e.to_string()));
+    while go_on() {
         let files = match store::files(path) {
             Ok(files) => files,
             Err(e) => {
-                told.push(e.to_string());
-                return told;
+                round.kept.troubles.push(e.to_string());
+                break;
             }
         };
-        let excess = guard.excess(path, &files);
-        if excess == 0 {
-            return told;
+        if guard.excess(path, &files) == 0 {
+            break;
         }
         let closed = files.iter().filter(|f| f.sealed && f.day() < open_day);
         let step = closed
-            .filter(|f| {
-                !failed
-                    .iter()
-                    .any(|g| (g.table, &g.stem) == (f.table, &f.stem))
-            })
-            .filter_map(|f| {
-                next_step(path, f).map(|step| (step.order(), &f.stem, f.table, step, f))
-            })
+            .filter_map(|f| round.stage(f).map(|stage| (stage, &f.stem, f.table, f)))
             .min_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
-        let Some((_, _, _, step, file)) = step else {
-            told.push(format!(
-                "{} more is needed on the disk, and nothing is left to thin: free some space",
-                Bytes::new(excess)
-            ));
-            return told;
+        let Some((stage, _, _, file)) = step else {
+            round.kept.troubles.push(NOTHING_LEFT.to_owned());
+            break;
         };
-        match take(path, file, step) {
-            Ok(line) => told.push(line),
+        round.take(file, stage, go_on);
+    }
+    round.kept
+}
+
+const NOTHING_LEFT: &str = "more room is needed on the disk, or the recording may be no larger, and nothing is left to \
+     thin: free some space, or raise --max-size";
+
+impl Round<'_> {
+    fn stage(&self, file: &DayFile) -> Option<Stage> {
+        match self.next.get(&(file.table, file.stem.clone())) {
+            Some(stage) => *stage,
+            None => Stage::first(file.table),
+        }
+    }
+
+    /// Tries one stage of one file. Whatever comes of it, this stage of the file is not tried again in this round, unless a
+    /// removal has made room meanwhile; files are removed once.
+    fn take(&mut self, file: &DayFile, stage: Stage, go_on: &dyn Fn() -> bool) {
+        let name = format!("{} of {}", file.table.spec().name, file.stem);
+        let key = (file.table, file.stem.clone());
+        self.next.insert(key.clone(), stage.after());
+        let bin_ns = match stage {
+            Stage::Minutes => MINUTE_NS,
+            Stage::TenMinutes => TEN_MINUTES_NS,
+            Stage::Gone => {
+                match store::remove(self.path, file) {
+                    Ok(()) => self.removed(&name),
+                    Err(e) => self.trouble(&e),
+                }
+                return;
+            }
+        };
+        let (to, mut thin): (TableId, Box<dyn Thin>) = match file.table {
+            TableId::Traffic => (TableId::Traffic, Box::new(TrafficBins::new(bin_ns))),
+            TableId::HostLoad => (TableId::HostLoad, Box::new(LoadBins::new(bin_ns))),
+            _ => (TableId::Distribution, Box::new(DelayBins::new(bin_ns))),
+        };
+        match store::thin(self.path, file, to, &mut *thin, go_on) {
+            Ok(Thinned::Smaller { before, after, .. }) => {
+                self.next.insert((to, file.stem.clone()), stage.after());
+                let every = Duration::from_nanos(bin_ns.unsigned_abs());
+                self.kept.steps.push(format!(
+                    "to make room, {before} rows of {name} became {after}, one each {every}"
+                ));
+            }
+            Ok(Thinned::NoGain | Thinned::Stopped) => {}
             Err(e) => {
-                told.push(format!("cannot make room: {e}"));
-                failed.push(file.clone());
+                if matches!(e, StoreError::DiskFull { .. }) {
+                    self.full.push((key, stage));
+                }
+                self.trouble(&e);
             }
         }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Bins(i64),
-    Remove,
-}
-
-impl Step {
-    fn order(self) -> i64 {
-        match self {
-            Step::Bins(ns) => ns,
-            Step::Remove => i64::MAX,
+    fn removed(&mut self, name: &str) {
+        let step = format!("to make room, {name} is gone");
+        self.kept.steps.push(step);
+        // The earliest stage of a file counts.
+        for (key, stage) in std::mem::take(&mut self.full).into_iter().rev() {
+            self.next.insert(key, Some(stage));
         }
     }
-}
 
-/// What can be done next to a file; `None` where it stays as long as the recording does.
-fn next_step(path: &Path, file: &DayFile) -> Option<Step> {
-    let finer_than = |now: i64| match now {
-        n if n < MINUTE_NS => Step::Bins(MINUTE_NS),
-        n if n < TEN_MINUTES_NS => Step::Bins(TEN_MINUTES_NS),
-        _ => Step::Remove,
-    };
-    match file.table {
-        TableId::Delay => Some(Step::Bins(MINUTE_NS)),
-        TableId::Distribution | TableId::Traffic => {
-            let now = store::first_value(path, file, "interval_ns").unwrap_or(0);
-            Some(finer_than(now))
+    fn trouble(&mut self, e: &StoreError) {
+        let line = format!("cannot make room: {e}");
+        if !self.kept.troubles.contains(&line) {
+            self.kept.troubles.push(line);
         }
-        // Samples have no length of their own: what is left of a file tells.
-        TableId::HostLoad => {
-            let now = store::mean_spacing_ns(path, file).unwrap_or(i64::MAX);
-            Some(finer_than(now + now / 10))
-        }
-        TableId::Flow | TableId::Queue | TableId::Datagram | TableId::Segment | TableId::Course => {
-            Some(Step::Remove)
-        }
-        TableId::Event
-        | TableId::Availability
-        | TableId::Connection
-        | TableId::Retransmission
-        | TableId::Conversation => None,
     }
-}
-
-fn take(path: &Path, file: &DayFile, step: Step) -> Result<String, StoreError> {
-    let name = format!("{} of {}", file.table.spec().name, file.stem);
-    let Step::Bins(bin_ns) = step else {
-        store::remove(path, file)?;
-        return Ok(format!("to make room, {name} is gone"));
-    };
-    let (to, mut thin): (TableId, Box<dyn Thin>) = match file.table {
-        TableId::Traffic => (TableId::Traffic, Box::new(TrafficBins::new(bin_ns))),
-        TableId::HostLoad => (TableId::HostLoad, Box::new(LoadBins::new(bin_ns))),
-        _ => (TableId::Distribution, Box::new(DelayBins::new(bin_ns))),
-    };
-    let (before, after) = store::thin(path, file, to, &mut *thin)?;
-    let every = Duration::from_nanos(bin_ns.unsigned_abs());
-    Ok(format!(
-        "to make room, {before} rows of {name} became {after}, one each {every}"
-    ))
 }
 
 /// Distributions of delays, from single ones or from finer distributions.
@@ -339,141 +396,4 @@ impl Thin for LoadBins {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn delay(ms: i64, seq: i64, status: Status, rtt_ms: Option<i64>) -> Row {
-        Row::Delay(Delay {
-            status,
-            rtt_ns: rtt_ms.map(|ms| ms * 1_000_000),
-            ..Delay::unanswered(ms * 1_000_000, seq, "udp".into())
-        })
-    }
-
-    fn through(thin: &mut dyn Thin, rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
-        let mut out = Vec::new();
-        rows.into_iter().for_each(|r| thin.row(r, &mut out));
-        thin.end(&mut out);
-        out
-    }
-
-    fn distributions(rows: Vec<Row>) -> Vec<Distribution> {
-        let all = rows.into_iter().map(|r| match r {
-            Row::Distribution(d) => d,
-            other => panic!("{other:?}"),
-        });
-        all.collect()
-    }
-
-    /// Two hours of ten a second: RTT 10 to 29 ms in turn, each hundredth lost and written three minutes late.
-    fn two_hours() -> Vec<Row> {
-        let mut rows = Vec::new();
-        for i in 0..72_000 {
-            if i % 100 != 7 {
-                rows.push(delay(i * 100, i, Status::Ok, Some(10 + i % 20)));
-            }
-            let old = i - 1800;
-            if old >= 0 && old % 100 == 7 {
-                rows.push(delay(old * 100, old, Status::Lost, None));
-            }
-        }
-        rows
-    }
-
-    #[test]
-    fn a_minute_of_delays_becomes_one_row_with_every_probe_in_it() {
-        let minutes = distributions(through(&mut DelayBins::new(MINUTE_NS), two_hours()));
-        assert_eq!(minutes.len(), 120);
-        for (i, d) in minutes.iter().enumerate().take(117) {
-            assert_eq!((d.t_ns, d.interval_ns), (i as i64 * MINUTE_NS, MINUTE_NS));
-            assert_eq!(
-                (d.sent_packets, d.ok_packets, d.lost_packets),
-                (600, 594, 6)
-            );
-            let h = Histogram::from_base64(&d.histogram).unwrap();
-            assert_eq!(h.len(), 594);
-            let median = h.quantile_ms(0.5).unwrap();
-            assert!((median - 19.5).abs() <= 0.6, "{median}");
-        }
-    }
-
-    #[test]
-    fn ten_minutes_of_ten_minutes_are_the_sum_of_their_minutes() {
-        let minutes = through(&mut DelayBins::new(MINUTE_NS), two_hours());
-        let direct = distributions(through(&mut DelayBins::new(TEN_MINUTES_NS), two_hours()));
-        let merged = distributions(through(&mut DelayBins::new(TEN_MINUTES_NS), minutes));
-        assert_eq!(merged.len(), 12);
-        assert_eq!(merged, direct);
-    }
-
-    #[test]
-    fn a_duplicate_counts_once_and_an_unsent_probe_was_not_sent() {
-        let rows = [
-            delay(0, 0, Status::Ok, Some(10)),
-            delay(0, 0, Status::Duplicate, Some(12)),
-            delay(100, 1, Status::NotSent, None),
-            delay(200, 2, Status::Late, Some(11_000)),
-            delay(300, 3, Status::Invalid, None),
-        ];
-        let all = distributions(through(&mut DelayBins::new(MINUTE_NS), rows));
-        let d = &all[0];
-        assert_eq!(
-            [
-                d.sent_packets,
-                d.ok_packets,
-                d.late_packets,
-                d.invalid_packets,
-                d.not_sent_packets
-            ],
-            [3, 1, 1, 1, 1]
-        );
-        assert_eq!(Histogram::from_base64(&d.histogram).unwrap().len(), 2);
-    }
-
-    #[test]
-    fn bytes_of_a_minute_are_summed_and_what_is_not_known_stays_unknown() {
-        let row = |i: i64, rx| {
-            Row::Traffic(Traffic {
-                t_ns: (i + 1) * 100_000_000,
-                interval_ns: 100_000_000,
-                interface: "wan".into(),
-                rx_bytes: rx,
-                tx_bytes: Some(1),
-            })
-        };
-        let rows = (0..1200).map(|i| row(i, (i != 700).then_some(10)));
-        let out = through(&mut TrafficBins::new(MINUTE_NS), rows);
-        let sums: Vec<_> = out
-            .iter()
-            .map(|r| match r {
-                Row::Traffic(t) => (t.t_ns, t.interval_ns, t.rx_bytes, t.tx_bytes),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(
-            sums,
-            [
-                (MINUTE_NS, MINUTE_NS, Some(6000), Some(600)),
-                (2 * MINUTE_NS, MINUTE_NS, None, Some(600))
-            ]
-        );
-    }
-
-    #[test]
-    fn the_load_of_a_minute_is_its_mean() {
-        let rows = (1..=120).map(|s| {
-            Row::HostLoad(HostLoad {
-                t_ns: s * 1_000_000_000,
-                cpu: (s != 3).then_some(if s <= 60 { 0.5 } else { 0.25 }),
-            })
-        });
-        let out = through(&mut LoadBins::new(MINUTE_NS), rows);
-        let load = |t_ns, cpu| {
-            Row::HostLoad(HostLoad {
-                t_ns,
-                cpu: Some(cpu),
-            })
-        };
-        assert_eq!(out, [load(MINUTE_NS, 0.5), load(2 * MINUTE_NS, 0.25)]);
-    }
-}
+mod tests;

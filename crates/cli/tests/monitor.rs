@@ -144,3 +144,108 @@ fn a_target_that_cannot_be_found_leaves_nothing_behind() {
     let mut child = tailback(&dir.0, &["monitor", "https://fa r/", "-q"]);
     assert_eq!(child.wait().unwrap().code(), Some(2));
 }
+
+/// Two monitors on one recording both wrote: 103 rows with 72 numbers.
+#[test]
+fn a_second_monitor_of_the_same_recording_is_refused_and_told_who_writes() {
+    let dir = Scratch::new("monitor-twice");
+    let (server, address) = server();
+    let target = address.to_string();
+    let path = dir.0.join("m.rec");
+    let args = [
+        "monitor",
+        &target,
+        "--interval",
+        "20 ms",
+        "-o",
+        "m.rec",
+        "-q",
+    ];
+    let first = tailback(&dir.0, &args);
+    wait_for_rows(&path, 5);
+    let second = Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(args)
+        .current_dir(&dir.0)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("process {} on ", first.id())),
+        "{said}"
+    );
+    wait_for_rows(&path, 50);
+    assert_eq!(ended(first), 0);
+    server.stop();
+    let recording = store::read(&path).unwrap();
+    let seqs: std::collections::BTreeSet<i64> = recording.delay.iter().map(|d| d.seq).collect();
+    assert_eq!(seqs.len(), recording.delay.len());
+    assert!(!path.join("lock").exists());
+}
+
+/// A day of traffic that began in the middle of a minute was thinned for ever, and only SIGKILL ended it.
+#[test]
+fn a_monitor_that_must_make_room_ends_when_it_is_told_to() {
+    let dir = Scratch::new("monitor-room");
+    let (server, address) = server();
+    let target = address.to_string();
+    let path = dir.0.join("m.rec");
+    let args = [
+        "monitor",
+        &target,
+        "--interval",
+        "20 ms",
+        "-o",
+        "m.rec",
+        "-q",
+    ];
+    let first = tailback(&dir.0, &args);
+    wait_for_rows(&path, 5);
+    assert_eq!(ended(first), 0);
+    let meta = store::read_meta(&path).unwrap();
+    let mut writer = store::Options::default()
+        .resume(&path, meta.clone())
+        .unwrap();
+    // 2026-01-02 03:04:05.678.
+    let begin = 1_767_323_045_678_000_000;
+    for i in 1..40_000 {
+        let traffic = base::record::Traffic {
+            t_ns: begin + i * 100_000_000,
+            interval_ns: 100_000_000,
+            interface: "wan".into(),
+            rx_bytes: Some(i * 7919 % 10_007),
+            tx_bytes: Some(i),
+        };
+        writer.write(traffic.into()).unwrap();
+    }
+    writer.close(meta).unwrap();
+    let limited = [&args[..], &["--max-size", "1 B"]].concat();
+    let second = tailback(&dir.0, &limited);
+    let began = Instant::now();
+    while path.join("traffic/2026-01-02.parquet").exists() {
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "no room was made"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    wait_for_rows(&path, 30);
+    let told = Instant::now();
+    assert_eq!(ended(second), 0);
+    assert!(
+        told.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        told.elapsed()
+    );
+    server.stop();
+    let recording = store::read(&path).unwrap();
+    let steps: Vec<_> = recording
+        .event
+        .iter()
+        .filter(|e| &*e.kind == "disk")
+        .collect();
+    assert!(
+        (2..6).contains(&steps.len()) && steps.iter().any(|e| e.detail.ends_with("is gone")),
+        "{steps:?}"
+    );
+}

@@ -59,6 +59,82 @@ fn a_capture_cut_off_gives_what_it_holds_and_says_so() {
 }
 
 #[test]
+fn each_event_has_the_number_of_its_packet_and_a_remark_in_the_copy() {
+    let folder = std::env::temp_dir().join(format!("tailback-annotate-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, copy) = (folder.join("a.pcap"), folder.join("b.pcapng"));
+    std::fs::write(&file, capture()).unwrap();
+    let (file, copy) = (file.to_str().unwrap(), copy.to_str().unwrap());
+    let out = trace(&[file, "--connection", "0", "--annotate", copy], &[]);
+    assert!(out.status.success());
+    let text = String::from_utf8(out.stdout).unwrap();
+    let event = text
+        .lines()
+        .find(|l| l.contains("after a time-out"))
+        .unwrap();
+    let words: Vec<&str> = event.split_whitespace().collect();
+    assert_eq!(words[..2], ["2", "1.000000"], "{text}");
+    assert!(event.ends_with("sent 1 s before in packet 1"), "{text}");
+
+    let json = |file: &str| -> serde_json::Value {
+        let out = trace(&["--json", file], &[]);
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let (first, again) = (json(file), json(copy));
+    let event = &first["connections"][0]["directions"][0]["events"][0];
+    let figures = ["frame", "before_frame"].map(|k| event[k].as_u64().unwrap());
+    assert_eq!((figures, event["kind"].as_str()), ([2, 1], Some("timeout")));
+    assert_eq!(first["expert"][0]["first_frame"], 2);
+    // The copy has the same packets and a remark on the second.
+    assert_eq!(first["connections"], again["connections"]);
+    let comments = again["comments"].as_array().unwrap();
+    assert_eq!(comments.len(), 2, "{comments:?}");
+    assert_eq!(comments[1]["frame"], 2);
+    assert!(comments[1]["text"].as_str().unwrap().contains("time-out"));
+    // What is there is not overwritten; what can be read once only is refused.
+    assert_eq!(
+        trace(&[file, "--annotate", copy], &[]).status.code(),
+        Some(2)
+    );
+    assert_eq!(
+        trace(&["-", "--annotate", copy], &[]).status.code(),
+        Some(2)
+    );
+    assert_eq!(
+        trace(&[file, "--connection", "7"], &[]).status.code(),
+        Some(2)
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_no_connection_holds_is_said() {
+    let mut file = capture();
+    // Of GRE, a later fragment of UDP, and what is no IP at all; the last one before the others.
+    for (second, protocol, offset, version) in [
+        (7, 47, 0, 0x45),
+        (8, 17, 100, 0x45),
+        (9, 6, 0, 0x35),
+        (2, 47, 0, 0x45),
+    ] {
+        file.extend([second, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0]);
+        file.extend([version, 0, 0, 40, 0, second, 0, offset, 64, protocol, 0, 0]);
+        file.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+        file.extend([0; 20]);
+    }
+    let out = trace(&["-"], &file);
+    let text = String::from_utf8(out.stdout).unwrap();
+    for said in [
+        "! 1 packets are not IP",
+        "! 1 packets are later fragments",
+        "! 1 packets are stamped before the one ahead of them, by up to 7000 ms",
+        "! 2 packets are of a tunnel (GRE)",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
+#[test]
 fn what_is_no_capture_is_refused() {
     let out = trace(&["-"], b"hello, world, this is text and not a capture");
     assert_eq!(out.status.code(), Some(2));

@@ -5,12 +5,13 @@ use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::errand::{Errand, socket_to};
 use crate::listeners::Listeners;
-use crate::load::kernel::random_bytes;
 use crate::timestamp::set_whole;
 use base::noted::ipv6::{V6Note, target};
 use base::record::Direction;
 use base::{Bytes, Duration};
-use measure::control::listen::{Place, TOKEN_LEN, Transport, Wanted};
+use measure::control::listen::{
+    Answer, KNOCK_LEN, Knocked, MARK_LEN, Place, Transport, Wanted, knock,
+};
 use std::io;
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -69,7 +70,6 @@ impl Family {
 struct Run<'a, 'b> {
     errand: &'a mut Errand<'b>,
     listeners: Listeners,
-    proof: Vec<u8>,
 }
 
 /// Carries it out.
@@ -77,7 +77,6 @@ struct Run<'a, 'b> {
 /// # Errors
 /// The server cannot be reached or refuses; there is no socket; the user wants no more.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
-    let proof: [u8; 16] = random_bytes();
     let wanted = [
         (Transport::Tcp, Place::V4),
         (Transport::Udp, Place::V4),
@@ -85,14 +84,13 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
         (Transport::Udp, Place::V6),
     ]
     .map(|(transport, place)| Wanted {
-        answer: proof.to_vec(),
+        answer: Answer::Mark,
         ..Wanted::new(transport, place, 0)
     });
     let lasts = plan.interval * u64::from(plan.count) + plan.within + Duration::from_secs(60);
     let mut run = Run {
         listeners: errand.listeners(wanted.to_vec(), lasts)?,
         errand,
-        proof: proof.to_vec(),
     };
     let families = [(4, 0), (6, 2)].map(|(version, first)| Family {
         version,
@@ -181,8 +179,8 @@ impl Run<'_, '_> {
                 if let Ok(at) = self.listeners.at(family.udp) {
                     let began = mono_ns();
                     let own = socket_to(at).map_err(CraftError::socket("open a UDP socket"))?;
-                    self.send(&own, self.listeners.token());
-                    let heard = self.hear(&own, &self.proof);
+                    self.send(&own, &knock(self.listeners.token(), KNOCK_LEN));
+                    let heard = self.answered(&own, ANSWER_WITHIN).is_some();
                     let took = heard.then(|| mono_ns() - began);
                     answered |= heard;
                     let target = target("udp", family.version);
@@ -204,12 +202,13 @@ impl Run<'_, '_> {
         }
     }
 
-    fn hear(&self, own: &UdpSocket, these: &[u8]) -> bool {
-        let heard = hear(own, these, ANSWER_WITHIN);
-        if let (true, Ok(far)) = (heard, own.peer_addr()) {
-            self.errand.tally.datagram(far, these.len());
+    /// The server's answer to a knock.
+    fn answered(&self, own: &UdpSocket, patience: Duration) -> Option<Knocked> {
+        let bytes = hear(own, &|b| self.listeners.knocked(b).is_some(), patience)?;
+        if let Ok(far) = own.peer_addr() {
+            self.errand.tally.datagram(far, bytes.len());
         }
-        heard
+        self.listeners.knocked(&bytes)
     }
 
     fn own(&self, listener: usize) -> Result<UdpSocket, CraftError> {
@@ -232,9 +231,7 @@ impl Run<'_, '_> {
 
     /// The token, and as much more as makes it so long.
     fn padded(&self, len: usize) -> Vec<u8> {
-        let mut payload = self.listeners.token().to_vec();
-        payload.resize(len.max(payload.len()), b'.');
-        payload
+        knock(self.listeners.token(), len)
     }
 
     fn fragments(&mut self, listener: usize) -> Result<(), CraftError> {
@@ -242,33 +239,29 @@ impl Run<'_, '_> {
         let own = self.own(listener)?;
         set_whole(own.as_raw_fd(), true, false).map_err(CraftError::socket("allow pieces"))?;
         let mut up = [false; 2];
+        let mut seen = None;
         // One byte longer than what was timed, so that a report tells it from that.
-        for (i, len) in [TOKEN_LEN + 1, LARGE].into_iter().enumerate() {
+        for (i, len) in [KNOCK_LEN + 1, LARGE].into_iter().enumerate() {
             let payload = self.padded(len);
             for _ in 0..TRIES {
                 self.send(&own, &payload);
-                up[i] = self.hear(&own, &self.proof);
-                if up[i] {
+                if let Some(knocked) = self.answered(&own, ANSWER_WITHIN) {
+                    up[i] = true;
+                    seen = Some(knocked);
                     break;
                 }
             }
             // It may have arrived although its answer did not.
             up[i] = up[i] || self.came(listener, len)?;
         }
-        let here = own
-            .local_addr()
-            .map_err(CraftError::socket("read our own address"))?;
-        let all = self.listeners.report()?;
-        let from = all.iter().rev().find(|a| a.listener == listener as u32);
-        let to = from.and_then(|a| a.from).unwrap_or(here);
         let mut down = [false; 2];
-        for (i, size) in [16, LARGE].into_iter().enumerate() {
-            let mut mark = random_bytes::<16>().to_vec();
-            mark.resize(size, b'.');
+        for (i, size) in [MARK_LEN, LARGE].into_iter().enumerate() {
+            // Without an answer there is no proof that we receive, and the server sends nothing.
+            let Some(to) = seen else { break };
             for _ in 0..TRIES {
-                self.listeners.send(listener, to, mark.clone())?;
+                let sent = self.listeners.send(listener, &to, size)?;
                 // It was counted when the server was asked for it.
-                if hear(&own, &mark, ANSWER_WITHIN) {
+                if hear(&own, &|b| b == sent, ANSWER_WITHIN).is_some() {
                     down[i] = true;
                     break;
                 }
@@ -303,11 +296,7 @@ impl Run<'_, '_> {
             // Too large for our own interface: it does not arrive.
             self.send(&own, &payload);
         }
-        let heard = hear(&own, &self.proof, patience);
-        if let (true, Ok(far)) = (heard, own.peer_addr()) {
-            self.errand.tally.datagram(far, self.proof.len());
-        }
-        Ok(heard)
+        Ok(self.answered(&own, patience).is_some())
     }
 
     fn path_mtu(&mut self, family: &Family) -> Result<(), CraftError> {
@@ -404,8 +393,8 @@ impl Run<'_, '_> {
             if set == 0 {
                 let mut came = false;
                 for _ in 0..TRIES {
-                    self.send(&own, self.listeners.token());
-                    came = self.hear(&own, &self.proof);
+                    self.send(&own, &knock(self.listeners.token(), KNOCK_LEN));
+                    came = self.answered(&own, ANSWER_WITHIN).is_some();
                     if came {
                         break;
                     }
@@ -443,22 +432,22 @@ fn known_mtu(own: &UdpSocket, v6: bool) -> Option<u32> {
     (done == 0 && mtu > 0).then_some(mtu as u32)
 }
 
-/// Waits for exactly these bytes.
-fn hear(socket: &UdpSocket, these: &[u8], patience: Duration) -> bool {
+/// Waits for a datagram that is the one.
+fn hear(socket: &UdpSocket, is_it: &dyn Fn(&[u8]) -> bool, patience: Duration) -> Option<Vec<u8>> {
     let until = mono_ns() + patience.as_nanos() as i64;
     let mut buf = [0; 8192];
     loop {
         let left = until - mono_ns();
         if left <= 0 {
-            return false;
+            return None;
         }
         let left = std::time::Duration::from_nanos(left as u64);
         if socket.set_read_timeout(Some(left)).is_err() {
-            return false;
+            return None;
         }
         match socket.recv(&mut buf) {
-            Ok(n) if buf[..n] == *these => return true,
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return false,
+            Ok(n) if is_it(&buf[..n]) => return Some(buf[..n].to_vec()),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => return None,
             _ => {}
         }
     }

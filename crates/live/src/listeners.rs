@@ -7,11 +7,13 @@ use crate::load::LoadError;
 use crate::load::exchange::Peer;
 use crate::load::kernel::random_bytes;
 use base::Duration;
-use measure::control::listen::{Arrival, Listening, Opened, Order, Place, TOKEN_LEN, Wanted};
+use measure::control::listen::{
+    Arrival, Knocked, Listening, Opened, Order, Place, TOKEN_LEN, Wanted, datagram,
+};
 use measure::control::{FlowSpec, Request, Response, SessionId};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// An answer may take this long, even over GPRS.
 const ANSWER_WITHIN_NS: i64 = 60_000_000_000;
@@ -22,6 +24,8 @@ pub struct Listeners {
     stream: TcpStream,
     pub wanted: Vec<Wanted>,
     pub listening: Listening,
+    /// Number of the next datagram that the server is told to send.
+    next: AtomicU32,
     tally: Tally,
 }
 
@@ -59,6 +63,7 @@ impl Listeners {
                     stream,
                     wanted,
                     listening,
+                    next: AtomicU32::new(0),
                     tally,
                 })
             }
@@ -111,18 +116,28 @@ impl Listeners {
         }
     }
 
-    /// Has the server send this datagram from its `i`th port.
+    /// The server's answer to a knock of ours (UDP), if these bytes are one.
+    pub fn knocked(&self, bytes: &[u8]) -> Option<Knocked> {
+        Knocked::decode(bytes, self.token())
+    }
+
+    /// Has the server send a datagram of this length from its `i`th port, to where it answered a knock; gives what the
+    /// datagram holds.
     ///
     /// # Errors
     /// It does not.
-    pub fn send(&self, i: usize, to: SocketAddr, bytes: Vec<u8>) -> Result<(), LoadError> {
-        self.tally.datagram(to, bytes.len());
+    pub fn send(&self, i: usize, to: &Knocked, len: usize) -> Result<Vec<u8>, LoadError> {
+        self.tally.datagram(to.from, len);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = Order::Send {
             listener: i as u32,
-            to,
-            bytes,
+            to: to.from,
+            cookie: to.cookie,
+            number,
+            len: len as u32,
         };
-        self.order(&order).map(drop)
+        self.order(&order)?;
+        Ok(datagram(self.token(), number, len))
     }
 
     fn order(&self, order: &Order) -> Result<Response, LoadError> {

@@ -3,10 +3,12 @@
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::errand::{Errand, Tally, socket_to};
-use crate::load::kernel::random_bytes;
 use base::noted::ports::{Back, PortNote};
 use base::{Bytes, Duration};
-use measure::control::listen::{Arrival, MOST_LISTENERS, Place, Transport, Wanted};
+use measure::control::listen::{
+    Answer, Arrival, Knocked, MARK_LEN, MOST_LISTENERS, Place, TOKEN_LEN, Transport, Wanted, knock,
+    mark,
+};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -31,7 +33,7 @@ impl Plan {
 }
 
 /// What this end saw of one port.
-struct Knocked {
+struct Tried {
     connected: bool,
     back: Back,
 }
@@ -47,39 +49,38 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
         .collect();
     for some in all.chunks(MOST_LISTENERS) {
         errand.stage("knocking at ports")?;
-        let proof: [u8; 16] = random_bytes();
         let wanted = some.iter().map(|(transport, port)| Wanted {
             expect: 8,
-            answer: proof.to_vec(),
+            answer: Answer::Mark,
             ..Wanted::new(*transport, Place::Here, *port)
         });
         let listeners = errand.listeners(wanted.collect(), Duration::from_secs(60))?;
         let token = *listeners.token();
         let tally = &errand.tally;
         // All at once: a firewall that swallows them costs its time only once.
-        let knocked: Vec<Option<Knocked>> = std::thread::scope(|scope| {
+        let knocked: Vec<Option<Tried>> = std::thread::scope(|scope| {
             let threads: Vec<_> = some
                 .iter()
                 .enumerate()
                 .map(|(i, (transport, _))| {
                     let at = listeners.at(i).ok()?;
                     let knock = move || match transport {
-                        Transport::Tcp => connect(at, &token, &proof, plan.patience, tally),
-                        Transport::Udp => send(at, &token, &proof, plan.patience, tally),
+                        Transport::Tcp => connect(at, &token, plan.patience, tally),
+                        Transport::Udp => send(at, &token, plan.patience, tally),
                     };
                     Some(scope.spawn(knock))
                 })
                 .collect();
-            let join = |t: std::thread::ScopedJoinHandle<Knocked>| {
-                t.join().expect("a knock does not panic")
-            };
+            let join =
+                |t: std::thread::ScopedJoinHandle<Tried>| t.join().expect("a knock does not panic");
             threads.into_iter().map(|t| t.map(join)).collect()
         });
         let arrivals = listeners.report()?;
         for (i, knocked) in knocked.into_iter().enumerate() {
             let (transport, port) = some[i];
             let its: Vec<&Arrival> = arrivals.iter().filter(|a| a.listener == i as u32).collect();
-            let shows = |a: &&&Arrival| a.bytes.windows(token.len()).any(|w| w == token);
+            // The server gives contents only of what shows the token.
+            let shows = |a: &&&Arrival| !a.bytes.is_empty();
             let ours = its.iter().find(shows).or_else(|| its.first());
             let note = PortNote {
                 transport: transport.name().to_owned(),
@@ -107,8 +108,8 @@ fn refusal(e: &io::Error) -> Back {
     }
 }
 
-fn judge(bytes: &[u8], proof: &[u8]) -> Back {
-    if bytes == proof {
+fn judge(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Back {
+    if bytes == mark(token) || Knocked::decode(bytes, token).is_some() {
         Back::Proof
     } else if bytes.is_empty() {
         Back::Nothing
@@ -117,20 +118,14 @@ fn judge(bytes: &[u8], proof: &[u8]) -> Back {
     }
 }
 
-fn connect(
-    at: SocketAddr,
-    token: &[u8],
-    proof: &[u8],
-    patience: Duration,
-    tally: &Tally,
-) -> Knocked {
+fn connect(at: SocketAddr, token: &[u8; TOKEN_LEN], patience: Duration, tally: &Tally) -> Tried {
     let began = mono_ns();
     let mut stream = match TcpStream::connect_timeout(&at, patience.to_std()) {
         Ok(stream) => stream,
         Err(e) => {
             let took = Duration::from_nanos((mono_ns() - began).max(0) as u64);
             tally.attempt(at, &e, took);
-            return Knocked {
+            return Tried {
                 connected: false,
                 back: refusal(&e),
             };
@@ -149,32 +144,33 @@ fn connect(
                 Err(e) if said.is_empty() => return Err(e),
                 Err(_) => return Ok(said),
             }
-            if said.len() >= proof.len() {
+            if said.len() >= MARK_LEN {
                 return Ok(said);
             }
         }
     };
     let back = match talked() {
-        Ok(said) => judge(&said, proof),
+        Ok(said) => judge(&said, token),
         Err(e) => refusal(&e),
     };
     tally.connection(&stream);
-    Knocked {
+    Tried {
         connected: true,
         back,
     }
 }
 
-fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration, tally: &Tally) -> Knocked {
+fn send(at: SocketAddr, token: &[u8; TOKEN_LEN], patience: Duration, tally: &Tally) -> Tried {
+    let payload = knock(token, 0);
     let mut back = Back::Nothing;
     let talked = || -> io::Result<()> {
         let socket = socket_to(at)?;
         let each = patience / u64::from(TRIES);
         for _ in 0..TRIES {
             let until = mono_ns() + each.as_nanos() as i64;
-            tally.datagram(at, token.len());
+            tally.datagram(at, payload.len());
             // A refusal of the one before is reported here; what this host's own filter does is no answer yet.
-            if let Err(e) = socket.send(token)
+            if let Err(e) = socket.send(&payload)
                 && refusal(&e) != Back::Nothing
             {
                 back = refusal(&e);
@@ -190,7 +186,7 @@ fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration, tally: &
                 match socket.recv(&mut buf) {
                     Ok(n) => {
                         tally.datagram(at, n);
-                        back = judge(&buf[..n], proof);
+                        back = judge(&buf[..n], token);
                         return Ok(());
                     }
                     Err(e) if refusal(&e) == Back::Nothing => {}
@@ -205,7 +201,7 @@ fn send(at: SocketAddr, token: &[u8], proof: &[u8], patience: Duration, tally: &
     };
     // A socket that this host does not give brings nothing back.
     let _ = { talked }();
-    Knocked {
+    Tried {
         connected: false,
         back,
     }

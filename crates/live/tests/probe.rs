@@ -32,7 +32,7 @@ impl Far {
         let reflector = udp::reflector(budget, key.map(|k| Key::new(k.as_bytes())), clock).unwrap();
         let flag = stop.clone();
         let thread =
-            std::thread::spawn(move || udp::run(&socket, reflector, clock, &flag).unwrap());
+            std::thread::spawn(move || udp::run(&socket, reflector, clock, &[], &flag).unwrap());
         Far {
             addr,
             stop,

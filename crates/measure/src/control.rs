@@ -11,7 +11,9 @@
 
 mod codec;
 pub mod datagram;
+pub mod inbox;
 pub mod listen;
+pub mod post;
 
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
@@ -23,16 +25,26 @@ use sha2::Sha256;
 /// Where the far end listens unless told otherwise, over UDP and TCP.
 pub const DEFAULT_PORT: u16 = 7117;
 /// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Length of the greeting.
 pub const GREETING_LEN: usize = 21;
 /// Samples that a report may hold in all its flows, so that neither side stores without limit.
 pub const MAX_REPORT_SAMPLES: usize = 200_000;
 
+/// The longest span that either end may name. What is longer is an attack or a mistake.
+pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// Bounds of what either end may say, checked where it is read: arithmetic on it then cannot overflow.
+const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
+const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000);
+/// The last instant, UNIX ns: in the year 2096.
+pub const LAST_NS: i64 = 4_000_000_000_000_000_000;
+/// The largest amount, which a floating-point number holds exactly.
+pub const LARGEST: u64 = 1 << 53;
+
 const MAGIC: [u8; 3] = *b"TBK";
 const TAG_LEN: usize = 32;
 const REQUEST_HEADER_LEN: usize = 8;
-const MAX_REQUEST_BODY: usize = listen::MOST_LISTEN_BODY;
+const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
     assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
 /// A program of the most steps and shots that there may be, as text.
@@ -448,7 +460,7 @@ impl Request {
             4 => Request::Datagrams {
                 spec: r.spec()?,
                 direction: r.direction()?,
-                rate: BitsPerSec::new(r.number()?),
+                rate: r.rate()?,
                 payload_bytes: r.small()?,
             },
             5 => Request::Report {
@@ -466,7 +478,7 @@ impl Request {
             8 => Request::Fetch {
                 spec: r.spec()?,
                 congestion: r.text()?,
-                bytes: r.number()?,
+                bytes: r.amount()?,
             },
             _ => {
                 return Err(ControlError::Malformed {
@@ -590,7 +602,7 @@ impl Response {
                     w.text(name);
                 }
                 w.number(u64::from(info.max_flows));
-                w.number(info.max_duration.as_nanos());
+                w.number(info.max_duration.min(LONGEST).as_nanos());
                 3
             }
             Response::Report(flows) => {
@@ -612,9 +624,9 @@ impl Response {
         let mut r = Reader(body);
         let response = match kind {
             1 => Response::Accepted(Accepted {
-                server_ns: r.signed()?,
-                duration: Duration::from_nanos(r.number()?),
-                sample: Duration::from_nanos(r.number()?),
+                server_ns: r.instant()?,
+                duration: r.span(LONGEST)?,
+                sample: r.span(LONGEST_SAMPLE)?,
                 congestion: r.text()?,
                 udp_port: r.small()?,
                 udp_token: r.number()?,
@@ -632,7 +644,7 @@ impl Response {
                     (0..names).map(|_| r.text()).collect::<Result<_, _>>()?
                 },
                 max_flows: r.small()?,
-                max_duration: Duration::from_nanos(r.number()?),
+                max_duration: r.span(LONGEST)?,
             }),
             4 => {
                 let flows = r.count(MAX_FLOWS)?;

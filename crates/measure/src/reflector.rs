@@ -195,6 +195,14 @@ fn network(addr: SocketAddr) -> IpAddr {
     }
 }
 
+/// Who shares with whom: 256 addresses of IPv4, 48 bits of IPv6.
+fn neighbourhood(addr: SocketAddr) -> IpAddr {
+    match addr.ip().to_canonical() {
+        IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & !0xff).into()),
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 80 << 80).into()),
+    }
+}
+
 impl Reflector {
     /// `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let a client
     /// on the same kernel know that both ends share one clock.
@@ -508,7 +516,7 @@ impl Reflector {
                 budget.sessions_per_address as u64,
             ));
         }
-        if self.sessions.len() >= budget.sessions {
+        if self.sessions.len() >= budget.sessions && !self.evict(now, arrival) {
             return Err(Refusal::Full);
         }
         self.opened += 1;
@@ -577,6 +585,32 @@ impl Reflector {
         if let Some(token) = silent {
             self.sessions.remove(&token);
         }
+    }
+
+    /// Lets one session go where the table is full: the most silent one of the neighbourhood that holds most of it, where
+    /// that is more than the newcomer's own; otherwise the most silent of all, if it is silent enough. So a table that one
+    /// network has filled keeps nobody else out.
+    fn evict(&mut self, now: Time, arrival: Arrival) -> bool {
+        let mut held: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for s in self.sessions.values() {
+            *held.entry(neighbourhood(s.from)).or_default() += 1;
+        }
+        let own = held.get(&neighbourhood(arrival.from)).copied().unwrap_or(0);
+        let heavy = held.into_iter().max_by_key(|(_, n)| *n);
+        let heavy = heavy
+            .filter(|(_, n)| *n > own + 1)
+            .map(|(network, _)| network);
+        let its = self.sessions.iter().filter(|(_, s)| {
+            heavy.map_or(now.saturating_since(s.last) >= GIVES_WAY, |heavy| {
+                neighbourhood(s.from) == heavy
+            })
+        });
+        let victim = its
+            .min_by_key(|(token, s)| (s.last, **token))
+            .map(|(token, _)| *token);
+        victim
+            .and_then(|token| self.sessions.remove(&token))
+            .is_some()
     }
 
     /// The session that `token` names, if it may still spend `len` bytes; otherwise the client is told.

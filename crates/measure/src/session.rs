@@ -108,6 +108,8 @@ pub struct Session {
 /// arrived: packets overtake one another.
 const REORDER_SPAN: Duration = Duration::from_millis(50);
 const REORDER_PACKETS: u64 = 16;
+/// Rows of duplicates beyond one for each probe.
+const MOST_DUPLICATES: u64 = 100;
 /// Each end's origin is good to the distance of two clock readings.
 const SAME_CLOCK_SLACK_NS: i64 = 20_000;
 /// Rows wait for the far kernel's transmit time two intervals, but within these: it comes with a later
@@ -407,9 +409,14 @@ impl Session {
     fn handle_reply(&mut self, now: Time, arrival: Arrival, reply: Reply) {
         self.learn_history(reply);
         self.learn_hold(reply);
+        // One event a probe at most, whatever the server says.
+        let answers_one = self
+            .unwrap_seq(reply.seq)
+            .and_then(|seq| self.ledger.probe(seq))
+            .is_some_and(|p| p.state == State::Waiting);
         let throttled = reply.throttled.wrapping_sub(self.throttled_seen);
         // Answers may overtake one another; a count that goes back is an older one.
-        if (1..0x8000).contains(&throttled) {
+        if answers_one && (1..0x8000).contains(&throttled) {
             self.throttled_seen = reply.throttled;
             self.stats.throttled += u64::from(throttled);
             let (first, latest) = (self.ledger.first, self.ledger.slots.next_seq());
@@ -446,6 +453,10 @@ impl Session {
             }
             Some(State::Answered | State::Done) => {
                 self.stats.duplicates += 1;
+                // A path duplicates some; a server that never stops fills no disk. All are counted.
+                if self.stats.duplicates > self.stats.sent + MOST_DUPLICATES {
+                    return;
+                }
                 let row = self.answered_row(seq, answer, Status::Duplicate);
                 self.ledger.rows.extend(row.map(Row::Delay));
             }

@@ -22,6 +22,7 @@
 //! in IPv4 and 100 in IPv6; 16 more with a key), and that is the longest that a server sends in return
 //! to one of that size. So an answer is never larger than what asked for it.
 
+use crate::control::LAST_NS;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -32,6 +33,9 @@ pub const DATAGRAM_LEN: usize = 52;
 pub const TAG_LEN: usize = 16;
 /// Longest datagram either end builds: an Ethernet frame's worth.
 pub const MAX_LEN: usize = 1500;
+
+/// The longest interval that a server may ask for.
+const LONGEST_INTERVAL_NS: u64 = 86_400_000_000_000;
 
 const MAGIC: [u8; 2] = *b"Tb";
 const HEADER_LEN: usize = 12;
@@ -298,6 +302,10 @@ impl Reader<'_> {
     }
     fn i64(&mut self) -> Option<i64> {
         self.take().map(i64::from_be_bytes)
+    }
+    /// A reading of the far end's clock, UNIX ns; one that no clock shows makes the datagram unreadable.
+    fn instant(&mut self) -> Option<i64> {
+        self.i64().filter(|ns| (0..=LAST_NS).contains(ns))
     }
 }
 
@@ -576,12 +584,14 @@ impl ServerMessage {
                     min_interval_ns,
                     duration_s,
                     max_datagram,
-                    origin_unix_ns: r.i64()?,
+                    origin_unix_ns: r.instant()?,
                 };
-                Some(ServerMessage::Opened { nonce: id, grant })
+                let sane = min_interval_ns <= LONGEST_INTERVAL_NS
+                    && (DATAGRAM_LEN..=MAX_LEN).contains(&usize::from(max_datagram));
+                sane.then_some(ServerMessage::Opened { nonce: id, grant })
             })(),
             7 => (|| {
-                let (seq, rx_ns, hold_ns) = (r.u32()?, r.i64()?, r.u32()?);
+                let (seq, rx_ns, hold_ns) = (r.u32()?, r.instant()?, r.u32()?);
                 let (earlier_seq, earlier_hold_ns) = (r.u32()?, r.u32()?);
                 let history = History {
                     highest: r.u32()?,
@@ -608,7 +618,7 @@ impl ServerMessage {
                     train,
                     index,
                     count,
-                    rx_ns: r.i64()?,
+                    rx_ns: r.instant()?,
                 })
             })(),
             _ => None,
@@ -698,7 +708,7 @@ mod tests {
 
         #[test]
         fn a_reply_comes_back_as_it_was_written(
-            token: u64, seq: u32, rx_ns: i64, hold_ns: u32, earlier_seq: u32, earlier_hold_ns: u32,
+            token: u64, seq: u32, rx_ns in 0..=LAST_NS, hold_ns: u32, earlier_seq: u32, earlier_hold_ns: u32,
             highest: u32, bits: u64, tos: u8, flags: u8, throttled: u16, tagged: bool,
         ) {
             let key = tagged.then(|| Key::new(b"secret"));
@@ -734,7 +744,7 @@ mod tests {
             min_interval_ns: 1_000_000,
             duration_s: 3600,
             max_datagram: 1472,
-            origin_unix_ns: -4,
+            origin_unix_ns: 4,
         };
         let client = [
             ClientMessage::Hello { nonce: 1 },

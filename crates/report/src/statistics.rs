@@ -105,7 +105,11 @@ fn figures(s: &Summary) -> Vec<(String, Cell)> {
         ("Of them late".into(), count(s.late)),
         ("Answered twice".into(), count(s.duplicates)),
         ("Times impossible".into(), count(s.invalid)),
-        ("Not sent by this host".into(), count(s.not_sent)),
+        ("Kept from leaving".into(), count(s.cut_off)),
+        (
+            "Not sent by this host".into(),
+            count(s.not_sent.saturating_sub(s.cut_off)),
+        ),
         ("RTT median".into(), figure(&r.point(0.5), DELAY)),
         ("RTT mean".into(), figure(&r.mean_ms, DELAY)),
         ("RTT SD".into(), delay(r.sd_ms)),

@@ -170,7 +170,7 @@ impl<W: Write> Tap<W> {
                 t_ns: held.t_ns,
                 original_len: held.original_len,
                 data: &held.data,
-                way: held.way,
+                way: Some(held.way),
                 comment: held.comment.as_deref(),
             })?;
         }

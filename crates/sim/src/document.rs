@@ -56,9 +56,29 @@ fn unscaled() -> f64 {
 pub enum State {
     /// The printed figures come out within what the document leaves open.
     Reproduced,
-    /// The same ends are up and down, by another amount.
+    /// A figure outside its band lies on the side of 1 that the document states, by another amount, with 95 % confidence.
     Trend,
+    /// A figure outside its band has the same order of magnitude; no trend is claimed of it.
+    Near,
     NotReproducible,
+}
+
+/// A side of 1, on which a ratio lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    Below,
+    Above,
+}
+
+impl Side {
+    /// True if all of a span lies there.
+    fn holds(self, low: f64, high: f64) -> bool {
+        match self {
+            Side::Below => high < 1.0,
+            Side::Above => low > 1.0,
+        }
+    }
 }
 
 /// Values that differ from the scenario's, under a name.
@@ -105,9 +125,74 @@ pub struct Expectation {
     /// shown for comparison.
     #[serde(default = "anything")]
     pub reproduced: [f64; 2],
-    /// From here to there it is [`State::Trend`]; nowhere else where it is not given.
+    /// From here to there it is [`State::Near`] at least: at most a factor of √10 beyond `reproduced`.
     #[serde(default)]
-    pub trend: Option<[f64; 2]>,
+    pub near: Option<[f64; 2]>,
+    /// The trend that the document states of a ratio: outside the band it is [`State::Trend`] where it lies on that side of 1.
+    #[serde(default)]
+    pub trend: Option<Side>,
+}
+
+impl Expectation {
+    /// Of bands that contradict each other or the trend, what is wrong.
+    fn fault(&self) -> Option<&'static str> {
+        let [low, high] = self.reproduced;
+        let outside = |p: f64| !(low..=high).contains(&p);
+        let wider = self.near.is_none_or(|n| n[0] <= low && high <= n[1]);
+        if low > high || !wider || self.printed.is_some_and(outside) {
+            return Some(
+                "\"reproduced\" must hold the printed value, and \"near\" must hold \"reproduced\"",
+            );
+        }
+        let crosses = |[from, to]: [f64; 2]| from < 1.0 && 1.0 < to;
+        if self.over.is_some() && outside(1.0) && self.near.is_some_and(crosses) {
+            return Some(
+                "\"near\" crosses 1 and \"reproduced\" does not: a ratio on the other side of 1 contradicts the document",
+            );
+        }
+        // A factor of √10 either way is the same order of magnitude; 1 % is left for rounding.
+        let most = 10f64.sqrt() * 1.01;
+        let reach = |edge: f64| edge.abs() * most;
+        let far = |[from, to]: [f64; 2]| {
+            let below = if low > 0.0 {
+                from < low / most
+            } else {
+                from < -reach(low)
+            };
+            let above = if high < 0.0 {
+                to > high / most
+            } else {
+                to > reach(high)
+            };
+            below || above
+        };
+        if self.near.is_some_and(far) {
+            return Some("\"near\" is another order of magnitude than \"reproduced\"");
+        }
+        match (self.trend, &self.over) {
+            (Some(_), None) => Some("a trend is of a ratio: say \"over\" what"),
+            (Some(Side::Below), _) if high > 1.0 => Some("\"trend\" and \"reproduced\" contradict"),
+            (Some(Side::Above), _) if low < 1.0 => Some("\"trend\" and \"reproduced\" contradict"),
+            _ => None,
+        }
+    }
+
+    /// `exact`: every run gives the same, so that one run tells.
+    fn judge(&self, ours: &Estimate, exact: bool) -> State {
+        let within = |[low, high]: [f64; 2]| (low..=high).contains(&ours.mean);
+        // One run of packets tells no trend.
+        let half = ours.half.or(exact.then_some(0.0));
+        let confirmed = |(side, half): (Side, f64)| side.holds(ours.mean - half, ours.mean + half);
+        if within(self.reproduced) {
+            State::Reproduced
+        } else if self.trend.zip(half).is_some_and(confirmed) {
+            State::Trend
+        } else if self.near.is_some_and(within) {
+            State::Near
+        } else {
+            State::NotReproducible
+        }
+    }
 }
 
 /// What a figure is divided by; what is not given is as in the expectation.
@@ -299,13 +384,8 @@ impl Reproduction {
                 .iter()
                 .flatten()
                 .try_for_each(|case| self.run_of(case).map(|_| ()))?;
-            let [low, high] = e.reproduced;
-            let wider = e.trend.is_none_or(|t| t[0] <= low && high <= t[1]);
-            if low > high || !wider || e.printed.is_some_and(|p| !(low..=high).contains(&p)) {
-                return Err(invalid(format!(
-                    "expect \"{}\": \"reproduced\" must hold the printed value, and \"trend\" must hold \"reproduced\"",
-                    e.label
-                )));
+            if let Some(why) = e.fault() {
+                return Err(invalid(format!("expect \"{}\": {why}", e.label)));
             }
         }
         for plot in &d.plots {
@@ -502,14 +582,8 @@ impl Reproduction {
             let ours = Estimate::of(&values)
                 .filter(|e| e.mean.is_finite())
                 .ok_or_else(|| invalid(format!("expect \"{}\": ours is no number", e.label)))?;
-            let within = |[low, high]: [f64; 2]| (low..=high).contains(&ours.mean);
-            let state = if within(e.reproduced) {
-                State::Reproduced
-            } else if e.trend.is_some_and(within) {
-                State::Trend
-            } else {
-                State::NotReproducible
-            };
+            let exact = matches!(self.subject, Subject::Calculation(_));
+            let state = e.judge(&ours, exact);
             all.push(Comparison {
                 label: e.label.clone(),
                 figure: e.figure.clone(),
@@ -518,6 +592,7 @@ impl Reproduction {
                 unit: e.unit.clone(),
                 ours,
                 reproduced: e.reproduced,
+                near: e.near,
                 trend: e.trend,
                 state,
             });
@@ -536,7 +611,8 @@ pub struct Comparison {
     pub unit: String,
     pub ours: Estimate,
     pub reproduced: [f64; 2],
-    pub trend: Option<[f64; 2]>,
+    pub near: Option<[f64; 2]>,
+    pub trend: Option<Side>,
     pub state: State,
 }
 
@@ -561,6 +637,7 @@ pub fn in_words(state: State, because: &str) -> String {
     match state {
         State::Reproduced => "reproduced".into(),
         State::Trend => format!("reproduced in trend: {because}"),
+        State::Near => format!("nearly reproduced: {because}"),
         State::NotReproducible => format!("not reproducible, because {because}"),
     }
 }
@@ -593,7 +670,8 @@ variant = "large"
 over = { variant = "small" }
 printed = 9
 reproduced = [8, 10]
-trend = [2, 20]
+near = [3, 30]
+trend = "above"
 [[document.expect]]
 label = "early"
 figure = "link.utilisation"
@@ -637,8 +715,11 @@ reproduced = [0.5, 1]
         let r = Reproduction::read(TEXT).unwrap();
         for (small, large, ratio, state) in [
             ([1.0, 2.0], [9.0, 18.0], 9.0, State::Reproduced),
-            ([1.0, 2.0], [3.0, 10.0], 4.0, State::Trend),
+            ([1.0, 1.0], [4.0, 4.2], 4.1, State::Trend),
+            // The two runs say too little: their interval reaches below 1.
+            ([1.0, 2.0], [3.0, 10.0], 4.0, State::Near),
             ([1.0, 2.0], [1.0, 2.0], 1.0, State::NotReproducible),
+            ([1.0, 2.0], [0.9, 1.8], 0.9, State::NotReproducible),
         ] {
             let all = r.judge(&figures(&small, &large)).unwrap();
             assert_eq!((all[0].ours.mean, all[0].state), (ratio, state));
@@ -657,6 +738,14 @@ reproduced = [0.5, 1]
             ),
             ("flow.0.count", "flow.0.cuont", "Did you mean \"count\"?"),
             ("printed = 9", "printed = 11", "must hold the printed value"),
+            ("near = [3, 30]", "near = [0.9, 30]", "crosses 1"),
+            ("near = [3, 30]", "near = [2, 30]", "order of magnitude"),
+            ("\"above\"", "\"below\"", "contradict"),
+            (
+                "over = { variant = \"small\" }",
+                "",
+                "a trend is of a ratio",
+            ),
             ("because = ", "# ", "say why"),
             ("printed = 9", "print = 9", "unknown field `print`"),
         ] {

@@ -8,6 +8,7 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use base::record::{Cell, Column, FORMAT_VERSION, Kind, Row, Sink, Table, TableId, Text};
+use base::text::clean_lines;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -218,7 +219,7 @@ fn cell(array: &ArrayRef, i: usize, texts: &mut BTreeSet<Text>) -> Cell {
             if let Some(known) = texts.get(text) {
                 return Cell::Text(known.clone());
             }
-            let text = Text::from(text);
+            let text = Text::from(&*clean_lines(text));
             texts.insert(text.clone());
             Cell::Text(text)
         }

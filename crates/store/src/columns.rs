@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use base::record::{Kind, TableId, Text};
+use base::text::clean_lines;
 use std::path::Path;
 
 /// Consecutive rows of one table, of which the columns asked for can be had.
@@ -82,7 +83,7 @@ impl<'b> Columns<'b> {
         // Neighbours mostly have the same text.
         let mut last = 0;
         let numbers = (0..texts.len()).map(|row| {
-            let text = texts.value(row);
+            let text = &*clean_lines(texts.value(row));
             if words.get(last).is_none_or(|w| **w != *text) {
                 last = words.iter().position(|w| **w == *text).unwrap_or_else(|| {
                     words.push(text.into());
@@ -131,7 +132,7 @@ pub fn scan(
             });
             Ok(batch.num_rows() as u64)
         };
-        read_day(&dir.join(day), Some(columns), &mut take, &mut notes)?;
+        read_day(table, &dir.join(day), Some(columns), &mut take, &mut notes)?;
     }
     Ok(notes)
 }

@@ -1,6 +1,6 @@
 //! Tables as CSV (RFC 4180), one file each, for programs that read nothing better.
 
-use crate::StoreError;
+use crate::{StoreError, disk};
 use base::record::{Sink, Table, TableId};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,7 +43,7 @@ impl CsvWriter {
         if !self.files.contains_key(&T::ID) {
             let path = self.path(T::ID);
             let names: Vec<&str> = T::SPEC.columns.iter().map(|c| c.name).collect();
-            let begun = File::create(&path).and_then(|file| {
+            let begun = disk::create_new(&path).and_then(|file| {
                 let mut file = BufWriter::with_capacity(1 << 16, file);
                 writeln!(file, "{}", names.join(","))?;
                 Ok(file)

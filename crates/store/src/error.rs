@@ -1,4 +1,5 @@
 use crate::disk::is_full;
+use crate::lock::Owner;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,9 @@ pub enum StoreError {
         found: u64,
         supported: u32,
     },
+
+    #[error("{} is being written to by {owner}. Stop that one first, or record under another name.", path.display())]
+    InUse { path: PathBuf, owner: Owner },
 
     #[error("{} is damaged: {what}. The other files of the recording are independent of it: move this one away to read them.", file.display())]
     Damaged { file: PathBuf, what: String },

@@ -7,8 +7,6 @@ use crate::error::StoreError;
 use crate::parquet_file::{SMALL_GROUP, Sheet};
 use crate::reader::Recovered;
 use crate::{OPEN, SEALED, parquet_file, stream};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
 use base::record::{Row, TableId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,15 +74,22 @@ pub fn files(recording: &Path) -> Result<Vec<DayFile>, StoreError> {
 
 /// Turns the open files of days before `day` (as files are named) into Parquet: those that a writer let go of, and
 /// those that a crash left. One whose end is damaged stays as it is, so that nothing of it is thrown away; it is
-/// told of.
+/// told of. `go_on` is asked before each file.
 ///
 /// # Errors
 /// `DiskFull`, `Io`: what was done stays done, and the rest can be done later.
-pub fn seal_days(recording: &Path, day: &str) -> Result<Vec<Recovered>, StoreError> {
+pub fn seal_days(
+    recording: &Path,
+    day: &str,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Vec<Recovered>, StoreError> {
     let mut damaged = Vec::new();
     for file in files(recording)? {
         if file.sealed || file.day() >= day {
             continue;
+        }
+        if !go_on() {
+            break;
         }
         let open = file.path(recording);
         let sealed = open.with_extension(SEALED);
@@ -117,9 +122,20 @@ pub trait Thin {
     fn end(&mut self, out: &mut Vec<Row>);
 }
 
-/// Puts fewer rows in the place of those of a closed file. The new file, of table `to`, is durable before the old one
-/// goes; a crash in between costs nothing and doubles nothing, see [`finish_thinning`]. Gives the number of rows before
-/// and after.
+/// Result of one attempt to thin a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Thinned {
+    /// The file is smaller by `freed` bytes; `before` rows became `after`.
+    Smaller { before: u64, after: u64, freed: u64 },
+    /// The file would not have become smaller, or its place is taken: it stays as it was.
+    NoGain,
+    /// `go_on` said no: the file stays as it was.
+    Stopped,
+}
+
+/// Puts fewer rows in the place of those of a closed file, if that makes it smaller. The new file, of table `to`, is
+/// durable before the old one goes; a crash in between costs nothing and doubles nothing, see [`finish_thinning`].
+/// `go_on` is asked every few thousand rows.
 ///
 /// # Errors
 /// `Damaged` where the file does not read to its end; it stays then. `DiskFull`, `Io`.
@@ -128,7 +144,8 @@ pub fn thin(
     file: &DayFile,
     to: TableId,
     thin: &mut dyn Thin,
-) -> Result<(u64, u64), StoreError> {
+    go_on: &dyn Fn() -> bool,
+) -> Result<Thinned, StoreError> {
     let from = file.path(recording);
     let dir = recording.join(to.spec().name);
     match std::fs::create_dir(&dir) {
@@ -138,23 +155,43 @@ pub fn thin(
         _ => {}
     }
     let target = dir.join(format!("{}.{SEALED}", file.stem));
-    // Between two tables, under a name that readers pass over until what it stands for is gone: no row counts twice.
+    if target != from && target.exists() {
+        // Rows of the same day that were thinned before: they are not written over.
+        return Ok(Thinned::NoGain);
+    }
+    // Under a name that readers pass over until what it stands for is gone: no row counts twice.
     let waiting = target.with_extension(THINNED);
-    let written_to = if target == from { &target } else { &waiting };
-    let mut sheet = Sheet::create(&RealDisk, to, written_to, SMALL_GROUP)?;
-    let before = match write_thinned(&from, file.table, to, thin, &mut sheet) {
-        Ok(before) => before,
+    let mut sheet = Sheet::create(&RealDisk, to, &waiting, SMALL_GROUP)?;
+    let before = match write_thinned(&from, file.table, to, thin, &mut sheet, go_on) {
+        Ok(Some(before)) => before,
+        Ok(None) => {
+            sheet.discard(&RealDisk);
+            return Ok(Thinned::Stopped);
+        }
         Err(e) => {
             sheet.discard(&RealDisk);
             return Err(e);
         }
     };
     let after = sheet.close(&RealDisk)?;
+    let size = |path: &Path| {
+        let found = std::fs::metadata(path);
+        found.map_err(|e| StoreError::io("read the size of", path, 0, e))
+    };
+    let (old, new) = (size(&from)?.len(), size(&waiting)?.len());
+    if new >= old {
+        std::fs::remove_file(&waiting).map_err(|e| StoreError::io("remove", &waiting, 0, e))?;
+        return Ok(Thinned::NoGain);
+    }
     if target != from {
         remove(recording, file)?;
-        rename(&waiting, &target)?;
     }
-    Ok((before, after))
+    rename(&waiting, &target)?;
+    Ok(Thinned::Smaller {
+        before,
+        after,
+        freed: old - new,
+    })
 }
 
 /// Ends what a crash interrupted in `thin`: rows that stand for others are let in where those are gone, and given up
@@ -163,23 +200,37 @@ pub fn thin(
 /// # Errors
 /// `Io`.
 pub fn finish_thinning(recording: &Path) -> Result<(), StoreError> {
-    let dir = recording.join(TableId::Distribution.spec().name);
-    // Without distributions there is nothing to end.
-    for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-        let waiting = entry.path();
-        if waiting.extension().is_none_or(|e| e != THINNED) {
-            continue;
-        }
-        let target = waiting.with_extension(SEALED);
-        let name = target.file_name().unwrap_or_default();
-        let delays = recording.join(TableId::Delay.spec().name).join(name);
-        if delays.exists() {
-            std::fs::remove_file(&waiting).map_err(|e| StoreError::io("remove", &waiting, 0, e))?;
-        } else {
-            rename(&waiting, &target)?;
+    for table in TableId::ALL {
+        // A table without files has nothing to end.
+        let dir = recording.join(table.spec().name);
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let waiting = entry.path();
+            if waiting.extension().is_none_or(|e| e != THINNED) {
+                continue;
+            }
+            let target = waiting.with_extension(SEALED);
+            let name = target.file_name().unwrap_or_default();
+            let delays = recording.join(TableId::Delay.spec().name).join(name);
+            let of_delays = *table == TableId::Distribution && delays.exists();
+            if of_delays || target.exists() {
+                std::fs::remove_file(&waiting)
+                    .map_err(|e| StoreError::io("remove", &waiting, 0, e))?;
+            } else {
+                rename(&waiting, &target)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Extensions and tables under which rows of a table's file of some name may stand by now.
+pub(crate) fn heirs(table: TableId) -> impl Iterator<Item = (TableId, &'static str)> {
+    let tables = match table {
+        TableId::Delay => vec![TableId::Delay, TableId::Distribution],
+        other => vec![other],
+    };
+    let of = |t| [OPEN, SEALED, THINNED].map(move |extension| (t, extension));
+    tables.into_iter().flat_map(of)
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
@@ -194,12 +245,14 @@ fn write_thinned(
     to: TableId,
     thin: &mut dyn Thin,
     sheet: &mut Sheet,
-) -> Result<u64, StoreError> {
+    go_on: &dyn Fn() -> bool,
+) -> Result<Option<u64>, StoreError> {
     let mut reader = RowReader::new(table);
     let mut pending = Rows::new(to);
     let mut out = Vec::new();
     let mut before = 0;
     let mut fault = None;
+    let mut stopped = false;
     let mut pass = |out: &mut Vec<Row>, all: bool| {
         out.drain(..).for_each(|row| pending.push(&row));
         if pending.len() >= SLICE || (all && pending.len() > 0) {
@@ -211,6 +264,11 @@ fn write_thinned(
     let read = parquet_file::read(from, None, &mut |batch| {
         // A slice at a time: a row is ten times as large as its place in a column.
         for at in (0..batch.num_rows()).step_by(SLICE) {
+            // Reading stops by an error of our own.
+            stopped = !go_on();
+            if stopped {
+                return Err(String::new());
+            }
             let n = (batch.num_rows() - at).min(SLICE);
             for row in reader.rows(&batch.slice(at, n))? {
                 before += 1;
@@ -224,6 +282,7 @@ fn write_thinned(
         Ok(())
     });
     match (fault, read) {
+        _ if stopped => Ok(None),
         (Some(e), _) => Err(e),
         (None, Err(what)) => Err(StoreError::Damaged {
             file: from.to_owned(),
@@ -232,45 +291,12 @@ fn write_thinned(
         (None, Ok(())) => {
             thin.end(&mut out);
             pass(&mut out, true)?;
-            Ok(before)
+            Ok(Some(before))
         }
     }
 }
 
 const SLICE: usize = 4096;
-
-/// The first value of a column of integers of a closed file.
-pub fn first_value(recording: &Path, file: &DayFile, column: &str) -> Option<i64> {
-    ints(recording, file, column, 1).first().copied()
-}
-
-/// Mean time between the first hundred rows of a closed file.
-pub fn mean_spacing_ns(recording: &Path, file: &DayFile) -> Option<i64> {
-    let times = ints(recording, file, file.table.spec().time, 100);
-    let gaps = i64::try_from(times.len())
-        .ok()?
-        .checked_sub(1)
-        .filter(|n| *n > 0)?;
-    Some((times.last()? - times.first()?) / gaps)
-}
-
-fn ints(recording: &Path, file: &DayFile, column: &str, most: usize) -> Vec<i64> {
-    let mut found = Vec::new();
-    // Reading stops by an error of our own once there is enough.
-    let _ = parquet_file::read(&file.path(recording), Some(&[column]), &mut |b| {
-        let values = b
-            .column_by_name(column)
-            .map(|a| a.as_primitive::<Int64Type>());
-        let values = values.into_iter().flat_map(|a| a.values().iter().copied());
-        found.extend(values.take(most - found.len()));
-        if found.len() >= most {
-            Err(String::new())
-        } else {
-            Ok(())
-        }
-    });
-    found
-}
 
 /// Gives up a closed file.
 ///

@@ -15,6 +15,7 @@
 //! This room reads no clock: times come with the rows and with `tick`.
 
 mod batch;
+mod bounds;
 mod columns;
 mod csv;
 mod day;
@@ -23,6 +24,7 @@ mod error;
 mod group_note;
 pub mod import;
 mod keep;
+mod lock;
 mod parquet_file;
 mod reader;
 mod stream;
@@ -31,9 +33,8 @@ mod writer;
 pub use columns::{Columns, Ints, scan};
 pub use csv::CsvWriter;
 pub use error::StoreError;
-pub use keep::{
-    DayFile, Thin, files, finish_thinning, first_value, mean_spacing_ns, remove, seal_days, thin,
-};
+pub use keep::{DayFile, Thin, Thinned, files, finish_thinning, remove, seal_days, thin};
+pub use lock::{Lock, Owner};
 pub use reader::{Recovered, each_row, read, read_meta, read_meta_noting, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 

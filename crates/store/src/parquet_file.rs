@@ -1,7 +1,7 @@
 //! The closed form of a table's file.
 
 use crate::batch;
-use crate::disk::{Disk, Output, parent, part_of};
+use crate::disk::{self, Disk, Output, parent, part_of};
 use crate::error::StoreError;
 use crate::group_note::{BLOCK, ColumnKind, ColumnNote, Note};
 use crate::stream;
@@ -400,7 +400,7 @@ pub fn read(
     columns: Option<&[&str]>,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
+    let file = disk::open_read(path).map_err(|e| e.to_string())?;
     if file.metadata().is_ok_and(|m| m.len() == 0) {
         return Err("it is empty; all of its rows are lost".into());
     }

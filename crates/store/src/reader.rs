@@ -1,11 +1,16 @@
 use crate::batch::RowReader;
-use crate::{META, OPEN, SEALED, StoreError, parquet_file, stream};
+use crate::{META, OPEN, SEALED, StoreError, bounds, disk, parquet_file, stream};
 use arrow_array::RecordBatch;
 use base::record::{FORMAT_VERSION, Meta, Recording, Row, TableId};
+use base::text::{clean, clean_lines};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The longest `meta.json`: a plan of thousands of lines fits.
+const MOST_META: u64 = 16 << 20;
 
 /// What a file lost to a crash or to damage, and what could be kept of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,14 +30,16 @@ impl fmt::Display for Recovered {
             bytes_dropped,
             why,
         } = self;
+        let file_name = file.display().to_string();
+        let file_name = clean(&file_name);
         if file.ends_with(META) {
-            return write!(f, "{}: {why}", file.display());
+            return write!(f, "{file_name}: {why}");
         }
-        write!(f, "{}: kept {rows_kept} rows", file.display())?;
+        write!(f, "{file_name}: kept {rows_kept} rows")?;
         if *bytes_dropped > 0 {
             write!(f, ", left out {bytes_dropped} bytes")?;
         }
-        write!(f, ": {why}")
+        write!(f, ": {}", clean(why))
     }
 }
 
@@ -81,7 +88,7 @@ pub fn each_row(
             rows.into_iter().for_each(&mut *each);
             Ok(count)
         };
-        read_day(&dir.join(day), None, &mut take, &mut notes)?;
+        read_day(table, &dir.join(day), None, &mut take, &mut notes)?;
     }
     Ok(notes)
 }
@@ -128,7 +135,7 @@ pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
         path: path.to_owned(),
         why: why.to_owned(),
     };
-    let text = match std::fs::read(&file) {
+    let text = match disk::read_whole(&file, MOST_META) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound && !path.exists() => {
             return Err(not("it does not exist"));
@@ -161,7 +168,27 @@ pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
         }
         Some(_) => {}
     }
-    serde_json::from_value(value).map_err(|e| damaged(e.to_string()))
+    let meta: Meta = serde_json::from_value(cleaned(value)).map_err(|e| damaged(e.to_string()))?;
+    let spans = meta.exclusions.iter().flat_map(|e| [e.from_ns, e.to_ns]);
+    let mut instants = spans.chain([meta.started_ns]).chain(meta.ended_ns);
+    match instants.find(|ns| !bounds::is_instant(*ns)) {
+        Some(ns) => Err(damaged(format!("{ns} ns is no time of a recording"))),
+        None => Ok(meta),
+    }
+}
+
+/// The same with every text made safe to show.
+fn cleaned(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => Value::String(clean_lines(&text).into_owned()),
+        Value::Array(all) => all.into_iter().map(cleaned).collect(),
+        Value::Object(all) => {
+            let each = |(key, value): (String, Value)| (clean(&key).into_owned(), cleaned(value));
+            all.into_iter().map(each).collect()
+        }
+        other => other,
+    }
 }
 
 /// The days a table has files for, in order; files that are not whole yet and files of others are passed over.
@@ -179,7 +206,8 @@ pub(crate) fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
         let Some((day, ext)) = name.to_str().and_then(|n| n.rsplit_once('.')) else {
             continue;
         };
-        if ext == OPEN || ext == SEALED {
+        let plain = day.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if plain && (ext == OPEN || ext == SEALED) {
             days.insert(day.to_owned());
         }
     }
@@ -193,35 +221,63 @@ pub(crate) type Take<'t> = &'t mut dyn FnMut(RecordBatch) -> Result<u64, String>
 /// files, holding the same rows: the Parquet file has its name only once it is whole, so it counts, unless it does not
 /// read.
 pub(crate) fn read_day(
+    table: TableId,
     stem: &Path,
     columns: Option<&[&str]>,
     take: Take<'_>,
     notes: &mut Vec<Recovered>,
 ) -> Result<(), StoreError> {
     let [open, sealed] = [OPEN, SEALED].map(|ext| stem.with_extension(ext));
-    let mut kept = 0;
-    let mut why_not_sealed = None;
-    if sealed.exists() && open.exists() {
-        why_not_sealed = parquet_file::read(&sealed, None, &mut |_| Ok(())).err();
-    }
+    let (kept, mut left_out) = (Cell::new(0), 0);
     let mut push = |batch: RecordBatch| {
-        kept += take(batch)?;
+        let mut within = |batch| {
+            kept.set(kept.get() + take(batch)?);
+            Ok(())
+        };
+        left_out += bounds::within(table.spec(), batch, &mut within)?;
         Ok(())
     };
+    let read = read_one(&open, &sealed, columns, &mut push, &kept, notes);
+    if left_out > 0 {
+        notes.push(Recovered {
+            file: if sealed.exists() { sealed } else { open },
+            rows_kept: kept.get(),
+            bytes_dropped: 0,
+            why: format!(
+                "{left_out} rows hold a time or a number that no recording can hold, and are left out"
+            ),
+        });
+    }
+    read
+}
+
+/// The file that counts of the two.
+fn read_one(
+    open: &Path,
+    sealed: &Path,
+    columns: Option<&[&str]>,
+    mut push: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
+    kept: &Cell<u64>,
+    notes: &mut Vec<Recovered>,
+) -> Result<(), StoreError> {
+    let mut why_not_sealed = None;
+    if sealed.exists() && open.exists() {
+        why_not_sealed = parquet_file::read(sealed, None, &mut |_| Ok(())).err();
+    }
     if why_not_sealed.is_none() && sealed.exists() {
-        let read = parquet_file::read(&sealed, columns, &mut push);
-        note_damage(sealed, kept, read, notes);
+        let read = parquet_file::read(sealed, columns, &mut push);
+        note_damage(sealed, kept.get(), read, notes);
         return Ok(());
     }
-    let tail = match stream::read(&open, &mut push) {
+    let tail = match stream::read(open, &mut push) {
         Ok(tail) => tail,
         // Closed by its writer since we looked.
         Err(e) if e.kind() == io::ErrorKind::NotFound && sealed.exists() => {
-            let read = parquet_file::read(&sealed, columns, &mut push);
-            note_damage(sealed, kept, read, notes);
+            let read = parquet_file::read(sealed, columns, &mut push);
+            note_damage(sealed, kept.get(), read, notes);
             return Ok(());
         }
-        Err(e) => return Err(StoreError::io("read", &open, 0, e)),
+        Err(e) => return Err(StoreError::io("read", open, 0, e)),
     };
     if let Some(why) = why_not_sealed {
         let why = format!(
@@ -229,16 +285,16 @@ pub(crate) fn read_day(
             open.display()
         );
         notes.push(Recovered {
-            file: sealed,
-            rows_kept: kept,
+            file: sealed.to_owned(),
+            rows_kept: kept.get(),
             bytes_dropped: 0,
             why,
         });
     }
     if !tail.why.is_empty() {
         notes.push(Recovered {
-            file: open,
-            rows_kept: kept,
+            file: open.to_owned(),
+            rows_kept: kept.get(),
             bytes_dropped: tail.bytes,
             why: tail.why,
         });
@@ -246,15 +302,10 @@ pub(crate) fn read_day(
     Ok(())
 }
 
-fn note_damage(
-    file: PathBuf,
-    rows_kept: u64,
-    read: Result<(), String>,
-    notes: &mut Vec<Recovered>,
-) {
+fn note_damage(file: &Path, rows_kept: u64, read: Result<(), String>, notes: &mut Vec<Recovered>) {
     if let Err(why) = read {
         notes.push(Recovered {
-            file,
+            file: file.to_owned(),
             rows_kept,
             bytes_dropped: 0,
             why,

@@ -4,6 +4,7 @@
 //! longer than needed, and in them are [`SEAL`] and a CRC-32 over the frame: other readers take them for padding.
 
 use crate::batch::Rows;
+use crate::disk;
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::try_fb_to_schema;
 use arrow_ipc::reader::StreamReader;
@@ -87,7 +88,7 @@ pub fn read(
     path: &Path,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
 ) -> io::Result<Tail> {
-    let file = File::open(path)?;
+    let file = disk::open_read(path)?;
     let len = file.metadata()?.len();
     let progress = Rc::new(RefCell::new(Progress::default()));
     let frames = WholeFrames {

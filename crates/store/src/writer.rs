@@ -1,6 +1,8 @@
 use crate::batch::Rows;
 use crate::day::{day_name, day_of};
 use crate::disk::{Disk, Output, RealDisk, parent, part_of, replace};
+use crate::keep::heirs;
+use crate::lock::Lock;
 use crate::parquet_file::Sheet;
 use crate::stream::Encoder;
 use crate::{META, OPEN, SEALED, StoreError, parquet_file};
@@ -43,7 +45,9 @@ impl Options {
     /// # Errors
     /// As `Writer::create`.
     pub fn create(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
-        self.create_on(Box::new(RealDisk), path, meta)
+        let mut writer = self.create_on(Box::new(RealDisk), path, meta)?;
+        writer.lock = Some(Lock::take(&writer.path)?);
+        Ok(writer)
     }
 
     /// As `create`, on another disk than the operating system's.
@@ -83,9 +87,11 @@ impl Options {
     /// `meta` replaces what it has.
     ///
     /// # Errors
-    /// `Io` or `DiskFull` where the directory cannot be written to.
+    /// `InUse` where another process writes to it; `Io` or `DiskFull` where the directory cannot be written to.
     pub fn resume(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
+        let lock = Lock::take(path.as_ref())?;
         let mut writer = self.writer(Box::new(RealDisk), path.as_ref().to_owned(), &meta);
+        writer.lock = Some(lock);
         writer.write_meta(Meta {
             ended_ns: None,
             complete: false,
@@ -112,6 +118,7 @@ impl Options {
             rows_released: 0,
             rows_refused: 0,
             closed: true,
+            lock: None,
         }
     }
 }
@@ -171,6 +178,8 @@ pub struct Writer {
     rows_released: u64,
     rows_refused: u64,
     closed: bool,
+    /// Holds others off as long as this writes; last, so that it goes last.
+    lock: Option<Lock>,
 }
 
 impl Writer {
@@ -541,10 +550,12 @@ impl Stream {
 
     /// The day's name, or with a number where this day has files already: `2026-11-21-002`.
     fn free_stem(&self, disk: &dyn Disk) -> String {
+        let recording = parent(&self.dir);
         let taken = |stem: &str| {
-            [OPEN, SEALED]
-                .iter()
-                .any(|ext| disk.exists(&self.dir.join(format!("{stem}.{ext}"))))
+            heirs(self.table).any(|(table, extension)| {
+                let dir = recording.join(table.spec().name);
+                disk.exists(&dir.join(format!("{stem}.{extension}")))
+            })
         };
         let day = self.stem.get(..10).unwrap_or(&self.stem);
         let numbered = (2..).map(|n| format!("{day}-{n:03}"));

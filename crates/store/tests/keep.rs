@@ -6,7 +6,10 @@ mod common;
 use base::record::{Row, TableId};
 use common::{NOON, Scratch, meta, of, row, rows};
 use std::path::Path;
-use store::{Options, Thin, Writer, files, finish_thinning, read, read_noting, seal_days, thin};
+use store::{
+    Lock, Options, StoreError, Thin, Thinned, Writer, files, finish_thinning, read, read_noting,
+    seal_days, thin,
+};
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
@@ -79,7 +82,7 @@ fn closed_days_are_sealed_while_the_next_one_is_written_and_late_rows_find_a_pla
     );
     assert!(w.release_days_before(NOON + DAY).unwrap());
     assert_eq!(w.first_open_day().as_deref(), Some("2026-11-22"));
-    assert_eq!(seal_days(&path, "2026-11-22").unwrap(), []);
+    assert_eq!(seal_days(&path, "2026-11-22", &|| true).unwrap(), []);
     // A probe of yesterday that nobody answered.
     let late = row(TableId::Delay, NOON + SECOND, 6);
     w.write(late.clone()).unwrap();
@@ -121,7 +124,7 @@ fn what_a_crash_left_is_sealed_at_the_next_start_but_not_a_torn_file() {
     let bytes = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, [&bytes[..], &bytes[..40]].concat()).unwrap();
     let before = rows(&read(&path).unwrap());
-    let told = seal_days(&path, "2026-11-22").unwrap();
+    let told = seal_days(&path, "2026-11-22", &|| true).unwrap();
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0].file, told[0].rows_kept), (&torn, 1));
     assert_eq!(
@@ -215,7 +218,7 @@ fn an_open_file_of_no_length_costs_nothing_else() {
     std::fs::write(path.join("delay/2026-11-21.arrows"), []).unwrap();
     let recording = read(&path).unwrap();
     assert_eq!((recording.delay.len(), recording.event.len()), (0, 1));
-    seal_days(&path, "2026-11-22").unwrap();
+    seal_days(&path, "2026-11-22", &|| true).unwrap();
     assert_eq!(read(&path).unwrap().event.len(), 1);
 }
 
@@ -254,8 +257,12 @@ fn a_crash_while_delays_give_way_to_a_distribution_loses_and_doubles_nothing() {
         (recording.delay.len(), recording.distribution.len())
     };
     let file = files(&path).unwrap().remove(0);
-    let (before, after) = thin(&path, &file, TableId::Distribution, &mut One(0)).unwrap();
-    assert_eq!((before, after, counts()), (40_000, 1, (0, 1)));
+    let thinned = thin(&path, &file, TableId::Distribution, &mut One(0), &|| true).unwrap();
+    assert!(
+        matches!(thinned, Thinned::Smaller { before: 40_000, after: 1, freed } if freed > 10_000),
+        "{thinned:?}"
+    );
+    assert_eq!(counts(), (0, 1));
     let whole = path.join("distribution/2026-11-21.parquet");
     let waiting = whole.with_extension("thinned");
     // After the delays went, before the name was given.
@@ -277,9 +284,17 @@ fn a_day_is_thinned_in_its_place() {
     let path = dir.join("m.rec");
     closed_day(&path);
     let file = files(&path).unwrap().remove(0);
-    assert_eq!(
-        thin(&path, &file, TableId::Delay, &mut Tenth(0)).unwrap(),
-        (40_000, 4_000)
+    let thinned = thin(&path, &file, TableId::Delay, &mut Tenth(0), &|| true).unwrap();
+    assert!(
+        matches!(
+            thinned,
+            Thinned::Smaller {
+                before: 40_000,
+                after: 4_000,
+                ..
+            }
+        ),
+        "{thinned:?}"
     );
     assert_eq!(names(&path), ["delay/2026-11-21"]);
     let recording = read(&path).unwrap();
@@ -291,4 +306,114 @@ fn a_day_is_thinned_in_its_place() {
             .all(|(i, d)| d.seq == 10 * i as i64)
     );
     assert_eq!(recording.delay.len(), 4_000);
+}
+
+/// Passes every row on.
+struct All;
+
+impl Thin for All {
+    fn row(&mut self, row: Row, out: &mut Vec<Row>) {
+        out.push(row);
+    }
+    fn end(&mut self, _: &mut Vec<Row>) {}
+}
+
+#[test]
+fn a_file_that_would_not_become_smaller_or_was_interrupted_stays_as_it_was() {
+    let dir = Scratch::new("no-gain");
+    let path = dir.join("m.rec");
+    let (delays, bytes) = closed_day(&path);
+    let file = files(&path).unwrap().remove(0);
+    let same = thin(&path, &file, TableId::Delay, &mut All, &|| true).unwrap();
+    assert_eq!(same, Thinned::NoGain);
+    let asked = std::cell::Cell::new(0);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() < 3
+    };
+    let stopped = thin(&path, &file, TableId::Delay, &mut Tenth(0), &go_on).unwrap();
+    assert_eq!((stopped, asked.get()), (Thinned::Stopped, 3));
+    assert_eq!(std::fs::read(&delays).unwrap(), bytes);
+    let left: Vec<_> = std::fs::read_dir(path.join("delay")).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// A late row began a file of the name that the thinned day had, and thinning it wrote over that day.
+#[test]
+fn late_rows_of_a_thinned_day_do_not_write_over_it() {
+    let dir = Scratch::new("late-thinned");
+    let path = dir.join("m.rec");
+    closed_day(&path);
+    let thin_all = || {
+        let delays = files(&path).unwrap().into_iter();
+        for file in delays.filter(|f| f.table == TableId::Delay) {
+            thin(&path, &file, TableId::Distribution, &mut One(0), &|| true).unwrap();
+        }
+    };
+    thin_all();
+    let mut w = Options::default().resume(&path, meta()).unwrap();
+    delays(50_000, 3_000).for_each(|r| w.write(r).unwrap());
+    w.close(meta()).unwrap();
+    assert_eq!(
+        names(&path),
+        ["distribution/2026-11-21", "delay/2026-11-21-002"]
+    );
+    thin_all();
+    assert_eq!(read(&path).unwrap().distribution.len(), 2);
+    // Where an older version has left both under one name, neither goes.
+    std::fs::rename(
+        path.join("distribution/2026-11-21-002.parquet"),
+        path.join("distribution/2026-11-20.parquet"),
+    )
+    .unwrap();
+    closed_day(&dir.join("other.rec"));
+    std::fs::copy(
+        dir.join("other.rec/delay/2026-11-21.parquet"),
+        path.join("delay/2026-11-21.parquet"),
+    )
+    .unwrap();
+    thin_all();
+    let recording = read(&path).unwrap();
+    assert_eq!(
+        (recording.delay.len(), recording.distribution.len()),
+        (40_000, 2)
+    );
+}
+
+/// Two monitors on one recording both wrote: 103 rows with 72 numbers.
+#[test]
+fn a_recording_has_one_writer_and_the_second_is_told_who_that_is() {
+    let dir = Scratch::new("lock");
+    let path = dir.join("m.rec");
+    let first = Writer::create(&path, meta()).unwrap();
+    let refused = Options::default().resume(&path, meta()).err().unwrap();
+    let StoreError::InUse { owner, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(owner.pid, std::process::id());
+    assert!(
+        owner.since.ends_with('Z') && !owner.host.is_empty(),
+        "{owner:?}"
+    );
+    assert!(
+        refused
+            .to_string()
+            .contains(&format!("process {}", owner.pid))
+    );
+    first.close(meta()).unwrap();
+    assert!(!path.join("lock").exists());
+    // One that a crash has left names its owner no more.
+    std::fs::write(
+        path.join("lock"),
+        "{\"pid\":1,\"host\":\"a host with a long name\",\"since\":\"x\"}",
+    )
+    .unwrap();
+    let second = Options::default().resume(&path, meta()).unwrap();
+    let error = Lock::take(&path).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("process {}", std::process::id())),
+        "{error}"
+    );
+    drop(second);
+    drop(Lock::take(&path).unwrap());
 }

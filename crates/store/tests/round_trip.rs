@@ -235,9 +235,23 @@ fn files(path: &Path) -> Vec<String> {
     names
 }
 
+/// An instant that a recording can hold.
+fn instant() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        0..=4_000_000_000_000_000_000i64,
+        Just(0),
+        Just(4_000_000_000_000_000_000)
+    ]
+}
+
+/// A number that every column of integers can hold.
+fn number() -> impl Strategy<Value = i64> {
+    prop_oneof![0..=1i64 << 53, Just(0), Just(1 << 53)]
+}
+
 fn delay() -> impl Strategy<Value = Row> {
-    let opt = || proptest::option::of(any::<i64>());
-    let first = (any::<i64>(), any::<i64>(), ".{0,12}", opt(), opt(), opt());
+    let opt = || proptest::option::of(number());
+    let first = (instant(), number(), "[ -~äß東]{0,12}", opt(), opt(), opt());
     let second = (
         opt(),
         opt(),
@@ -274,19 +288,19 @@ fn any_row() -> impl Strategy<Value = Row> {
         proptest::option::of(any::<f64>().prop_filter("NaN differs from itself", |v| !v.is_nan()))
     };
     let queue = (
-        any::<i64>(),
-        ".{0,9}",
+        instant(),
+        "[ -~äß東]{0,9}",
         real(),
-        proptest::option::of(any::<i64>()),
-        any::<[i64; 5]>(),
+        proptest::option::of(number()),
+        [number(), number(), number(), number(), number()],
     );
     prop_oneof![
         3 => delay(),
         // Every table, at times around a midnight and at the ends of what can be written.
         5 => (0..TableId::ALL.len(), -2..2i64, 0..2000i64)
             .prop_map(|(t, day, n)| row(TableId::ALL[t], NOON + day * DAY / 2, n)),
-        1 => (any::<i64>(), real()).prop_map(|(t_ns, cpu)| HostLoad { t_ns, cpu }.into()),
-        1 => (any::<i64>(), ".*", ".*", ".*").prop_map(|(t_ns, kind, subject, detail)| Event {
+        1 => (instant(), real()).prop_map(|(t_ns, cpu)| HostLoad { t_ns, cpu }.into()),
+        1 => (instant(), "[ -~\n東]*", "[ -~äß東]*", "[ -~\n\t東]*").prop_map(|(t_ns, kind, subject, detail)| Event {
             t_ns, kind: kind.as_str().into(), subject: subject.as_str().into(), detail: detail.as_str().into(),
         }.into()),
         1 => queue.prop_map(|(t_ns, queue, probability, sojourn_ns, n)| Queue {

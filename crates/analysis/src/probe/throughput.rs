@@ -29,6 +29,8 @@ const DOCUMENT: &str = "document 000, section 3.5.1";
 const OTHERS_BPS: [(Direction, f64); 2] = [(Direction::Down, 64e3), (Direction::Up, 32e3)];
 /// What an interface counts of a packet beyond IP's own bytes, at most: Ethernet.
 const LINK_HEADER: f64 = 14.0;
+/// Datagrams that bring less than TCP by more than this share did not fill the line.
+const SHORT: f64 = 0.02;
 /// Stretches of a step of which the picture has one point each, s.
 const POINT_S: f64 = 0.5;
 
@@ -181,6 +183,51 @@ fn all_arrived(step: &Step) -> bool {
     }
 }
 
+/// Datagrams leave faster than the line carries. Where TCP brought more than they did, hosts lost or held back what the line would
+/// have carried: they tell a bound, and why is said.
+fn bound_datagrams(steps: &mut [Seen]) -> Vec<String> {
+    let most = |direction: Direction| {
+        let tcp = steps
+            .iter()
+            .filter(|s| s.step.direction == direction && s.step.method != Method::Datagrams);
+        let told = tcp.filter_map(|s| Some((s.packets.value()?, name(&s.step))));
+        told.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let mosts = WAYS.map(|way| (way, most(way)));
+    let mut doubts = Vec::new();
+    for s in steps
+        .iter_mut()
+        .filter(|s| s.step.method == Method::Datagrams)
+    {
+        let Some((bps, by)) = mosts
+            .iter()
+            .find(|m| m.0 == s.step.direction)
+            .and_then(|m| m.1.as_ref())
+        else {
+            continue;
+        };
+        let Figure::Is { value, high, .. } = s.packets else {
+            continue;
+        };
+        if value >= (1.0 - SHORT) * bps || high >= *bps {
+            continue;
+        }
+        let why = format!(
+            "{} by datagrams and {} by {by}: this host or the far one lost or held back datagrams that the line would have carried",
+            rated(value),
+            rated(*bps)
+        );
+        doubts.push(format!(
+            "{}, datagrams: at least {why}",
+            s.step.direction.word()
+        ));
+        let unknown = Figure::cannot_tell(format!("at least {why}"));
+        (s.payload, s.packets) = (unknown.clone(), unknown);
+        s.packets_per_s = None;
+    }
+    doubts
+}
+
 /// Everybody's, that way.
 fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>) -> Option<f64> {
     let rows = recording.traffic.iter();
@@ -219,6 +266,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
         return Outcome::cannot_tell("it ended before the line was seen at rest");
     };
     let (rest, rest_lost) = probed(recording, idle.clone());
+    let short = bound_datagrams(&mut steps);
     let mut out = Outcome {
         says: says(&steps, &rest),
         tables: vec![table(&steps, &rest, &rest_lost)],
@@ -274,6 +322,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             ));
         }
     }
+    out.doubts.extend(short);
     out.evidence = evidence(&steps);
     out
 }
@@ -448,4 +497,70 @@ fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
         }],
     });
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(method: Method, direction: Direction, bps: (f64, f64, f64)) -> Seen {
+        let figure = Figure::Is {
+            value: bps.0,
+            low: bps.1,
+            high: bps.2,
+        };
+        Seen {
+            step: Step {
+                method,
+                direction,
+                flows: 3,
+                began_ns: 0,
+                warm_ns: 1,
+                ended_ns: 2,
+                payload_bytes: None,
+                packet_bytes: None,
+                sent: None,
+                received: None,
+                cut: None,
+            },
+            payload: figure.clone(),
+            packets: figure,
+            interface_bps: None,
+            packets_per_s: Some(1.0),
+            delays: stats::delays(&[], "none"),
+            lost: Figure::cannot_tell("none"),
+            course: Vec::new(),
+        }
+    }
+
+    /// On private links datagrams read 12 % low, and nothing was said.
+    #[test]
+    fn datagrams_that_bring_less_than_tcp_are_a_bound_and_say_why() {
+        use Direction::{Down, Up};
+        for (several, datagrams, up, bound) in [
+            (90e6, (79.2e6, 78.0e6, 80.0e6), Up, true),
+            (90e6, (89.0e6, 88.9e6, 89.1e6), Up, false),
+            (90e6, (79.2e6, 60.0e6, 95.0e6), Up, false),
+            (70e6, (79.2e6, 78.0e6, 80.0e6), Up, false),
+            // What the other direction carries says nothing of this one.
+            (90e6, (79.2e6, 78.0e6, 80.0e6), Down, false),
+        ] {
+            let mut steps = vec![
+                seen(Method::Several, up, (several, several, several)),
+                seen(Method::One, Up, (10e6, 10e6, 10e6)),
+                seen(Method::Datagrams, Up, datagrams),
+            ];
+            let doubts = bound_datagrams(&mut steps);
+            assert_eq!(doubts.len(), usize::from(bound), "{doubts:?}");
+            assert_eq!(steps[2].packets.value().is_none(), bound);
+            assert!(steps[0].packets.value().is_some() && steps[1].packets.value().is_some());
+            if bound {
+                let says = &doubts[0];
+                assert!(
+                    says.contains("at least 79.2") && says.contains("and 90 Mbit/s by 3"),
+                    "{says}"
+                );
+            }
+        }
+    }
 }

@@ -10,6 +10,9 @@ use base::{BitsPerSec, Duration};
 /// Datagrams of the first, careful look at a line.
 const SCOUTS: u64 = 12;
 /// Name of that stage.
+/// Crystals run fast or slow by up to this share: no rate by one clock is known better.
+pub const CLOCK: f64 = 1e-4;
+
 pub const SCOUT: &str = "scout";
 
 /// `up` or `down`, as the parameter `direction` says.

@@ -50,6 +50,8 @@ pub struct Counts {
     pub duplicates: u64,
     pub invalid: u64,
     pub not_sent: u64,
+    /// Those of them that the network kept from leaving.
+    pub cut_off: u64,
 }
 
 impl Counts {
@@ -60,6 +62,7 @@ impl Counts {
         self.duplicates += o.duplicates;
         self.invalid += o.invalid;
         self.not_sent += o.not_sent;
+        self.cut_off += o.cut_off;
     }
     pub fn sent(&self) -> u64 {
         self.ok + self.late + self.lost + self.invalid
@@ -68,9 +71,9 @@ impl Counts {
     pub fn missed(&self) -> u64 {
         self.late + self.lost
     }
-    /// Probes of which is known whether they were in time.
+    /// Probes of which is known whether they were answered in time; those that the network kept from leaving were not.
     pub fn judged(&self) -> u64 {
-        self.ok + self.late + self.lost
+        self.ok + self.late + self.lost + self.cut_off
     }
     fn count(&mut self, status: Status) {
         *match status {
@@ -103,6 +106,13 @@ impl Block {
     }
 }
 
+/// True if a time of that length overlaps one of these spans, which are in order.
+pub fn overlaps(spans: &[(i64, i64)], t_ns: i64, length_ns: i64) -> bool {
+    let reach = t_ns.saturating_add(length_ns);
+    let next = spans.partition_point(|(_, to)| *to < t_ns);
+    spans.get(next).is_some_and(|(from, _)| *from <= reach)
+}
+
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -111,6 +121,10 @@ pub struct Series {
     pub slots: Slots,
     /// Whether some of the round trips come from histograms.
     pub rounded: bool,
+    /// Stretches in which the network kept probes from leaving, in order.
+    cut_off: Vec<(i64, i64)>,
+    /// True if round trips are not kept, only what gaps and outages are found from.
+    holes_only: bool,
     /// The block of the last probe: the next one is mostly in it too.
     at: usize,
 }
@@ -123,8 +137,29 @@ impl Series {
             blocks,
             plan,
             rounded: false,
+            cut_off: Vec::new(),
+            holes_only: false,
             at: 0,
         }
+    }
+
+    /// One that knows gaps, outages and availability alone, and takes no memory for round trips.
+    pub fn of_holes(plan: Plan) -> Series {
+        Series {
+            holes_only: true,
+            ..Series::new(plan)
+        }
+    }
+
+    /// Tells, before any probe is added, when the network kept probes from leaving: those count as not answered.
+    pub fn cut_off(&mut self, spans: Vec<(i64, i64)>) {
+        self.cut_off = spans;
+    }
+
+    /// True if a slot that took so long overlaps a stretch in which the network kept probes from leaving. The label of
+    /// a probe may lie an interval before the refusal that it met.
+    fn is_cut_off(&self, t_ns: i64, length_ns: i64) -> bool {
+        overlaps(&self.cut_off, t_ns, length_ns.max(self.plan.interval_ns))
     }
 
     fn block_at(&mut self, t_ns: i64) -> Option<&mut Block> {
@@ -139,18 +174,21 @@ impl Series {
     /// Probes outside the plan's span are passed over.
     pub fn add(&mut self, p: Probe) {
         let expected = self.plan.probes_a_block();
+        let cut_off = p.status == Status::NotSent && self.is_cut_off(p.sent_ns, 0);
+        let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(p.sent_ns) else {
             return;
         };
         block.counts.count(p.status);
-        if let Some(rtt) = p.rtt() {
+        block.counts.cut_off += u64::from(cut_off);
+        if let (Some(rtt), true) = (p.rtt(), keeps_rtts) {
             if block.rtts.capacity() == 0 {
                 block.rtts.reserve_exact(expected);
             }
             block.rtts.push(rtt);
         }
         if block.excluded.is_none() {
-            self.slots.add(p);
+            self.slots.add(p, cut_off);
         }
     }
 
@@ -162,11 +200,18 @@ impl Series {
         counts: &Counts,
         histogram: &Histogram,
     ) {
+        let cut_off = counts.not_sent > 0 && self.is_cut_off(t_ns, interval_ns);
+        let counts = &Counts {
+            cut_off: if cut_off { counts.not_sent } else { 0 },
+            ..*counts
+        };
+        let keeps_rtts = !self.holes_only;
         let Some(block) = self.block_at(t_ns) else {
             return;
         };
         block.counts.add(counts);
-        for (us, n) in histogram.counts_us() {
+        let kept = histogram.counts_us().filter(|_| keeps_rtts);
+        for (us, n) in kept {
             let rtt = (us as i64).saturating_mul(1000);
             block.rtts.extend(std::iter::repeat_n(rtt, n as usize));
         }

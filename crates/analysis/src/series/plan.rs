@@ -131,7 +131,8 @@ impl Plan {
         let (from_ns, last) = outline.span()?;
         let to_ns = last.saturating_add(1);
         let span = to_ns.saturating_sub(from_ns).max(1);
-        let interval_ns = outline.interval_ns().max(1);
+        // Two probes years apart are no interval, and its multiples overflow.
+        let interval_ns = outline.interval_ns().clamp(1, 7 * 86_400 * S);
         let down = |most: i64| {
             *LENGTHS
                 .iter()

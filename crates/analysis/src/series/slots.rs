@@ -12,7 +12,7 @@ pub struct Slot {
     /// Send times of the first and the last probe answered in time; `first` is after `last` where there is none.
     pub first_ok_ns: i64,
     pub last_ok_ns: i64,
-    /// Probes that went out.
+    /// Probes that went out, or that the network kept from leaving.
     pub sent: u32,
     /// Of them, those of which is known whether they were in time.
     pub judged: u32,
@@ -75,8 +75,9 @@ impl Slots {
         (self.at < self.all.len()).then_some(self.at)
     }
 
-    pub(super) fn add(&mut self, p: Probe) {
-        if !p.was_sent() {
+    /// `cut_off`: the network kept it from leaving, so that it was not answered.
+    pub(super) fn add(&mut self, p: Probe, cut_off: bool) {
+        if !p.was_sent() && !cut_off {
             return;
         }
         let Some(i) = self.slot_of(p.sent_ns) else {
@@ -120,7 +121,8 @@ impl Slots {
         let Some(i) = self.slot_of(t_ns) else { return };
         let last = t_ns + (interval_ns - 1).max(0);
         let s = &mut self.all[i];
-        if counts.sent() > 0 {
+        let due = counts.sent() + counts.cut_off;
+        if due > 0 {
             s.first_sent_ns = s.first_sent_ns.min(t_ns);
             s.last_sent_ns = s.last_sent_ns.max(last);
         }
@@ -128,9 +130,9 @@ impl Slots {
             s.first_ok_ns = s.first_ok_ns.min(t_ns);
             s.last_ok_ns = s.last_ok_ns.max(last);
         }
-        s.sent += counts.sent() as u32;
+        s.sent += due as u32;
         s.judged += counts.judged() as u32;
-        s.lost += counts.missed() as u32;
+        s.lost += (counts.missed() + counts.cut_off) as u32;
         for (us, n) in histogram.counts_us() {
             let rtt = (us as i64).saturating_mul(1000);
             let s = &mut self.all[i];

@@ -8,6 +8,7 @@ mod envelope;
 mod page;
 mod path;
 mod radio;
+mod random;
 mod sizes;
 mod spacing;
 mod sweep;

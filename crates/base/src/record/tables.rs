@@ -322,7 +322,7 @@ tables! {
         ece_packets: i64,
         /// Payload that was acknowledged or numbered but is not in the capture.
         missing_bytes: i64,
-        /// Sent again and not needlessly: losses.
+        /// Sent again and not needlessly: losses, as packets on the wire.
         lost_packets: i64,
         /// Of those: sent while the path carried nothing.
         lost_in_breaks_packets: i64,
@@ -378,6 +378,12 @@ tables! {
         peak_bps: Option<f64>,
         /// When its course begins, and with it the first interval of `course`.
         course_ns: Option<i64>,
+        /// Packets with payload as they were on the wire: a super-segment of offload counts as those that it is cut into.
+        wire_data_packets: Option<i64>,
+        /// Packets of the connection that the network delivered twice and that count once.
+        doubled_packets: Option<i64>,
+        /// Time in which the receiver's window was surely full, where its scale was not captured: it was closed.
+        receiver_limited_least_ns: Option<i64>,
     }
 
     /// One row a TCP packet in a capture: what it sent and what it acknowledged. Positions are bytes of the direction from its first one, SYN included.
@@ -426,6 +432,10 @@ tables! {
         needless: bool,
         /// The burst in whose midst it had been sent before; null where in none.
         burst: Option<Burst>,
+        /// Its number in the capture, from 1, as Wireshark counts; null beyond 2^32.
+        frame: Option<i64>,
+        /// Number of the packet that sent its first byte before.
+        before_frame: Option<i64>,
     }
 
     /// One row a stretch of time of a direction that carried more than a handful of packets, written when the connection is over; none where nothing happened.
@@ -452,6 +462,11 @@ tables! {
         rtt_mean_ns: Option<i64>,
         /// The largest.
         rtt_max_ns: Option<i64>,
+        /// Of its round trips: those of ACKs that their receiver cannot have held back; with those that SACK and the echoes
+        /// of repairs tell.
+        prompt_samples: Option<i64>,
+        /// Their mean.
+        prompt_mean_ns: Option<i64>,
     }
 
     /// One row a UDP conversation in a capture.

@@ -267,7 +267,7 @@ fn joined(
         links.push(Link {
             name: name.clone(),
             statistics: t,
-            probes: survey::missed(path, &t.target, ask)?,
+            probes: survey::missed(path, &t.target, (t.interval_ms * 1e6) as i64, ask)?,
         });
     }
     together(links, &ask.limits_ns).map_err(|e| usage(format!("--together: {e}")))

@@ -145,7 +145,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         let whole = serde_json::json!({ "recording": path, "files": files });
         print(&format!("{}\n", serde_json::to_string_pretty(&whole)?))?;
     } else {
-        print(&all.iter().map(told).collect::<String>())?;
+        let told: String = all.iter().map(told).collect();
+        // Lines of the file are quoted in it.
+        print(&base::text::clean_lines(&told))?;
         eprintln!("{}", path.display());
     }
     Ok(Outcome::Done)

@@ -91,14 +91,8 @@ impl KeyArg {
 
 /// Writes a file whole or not at all.
 pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    let part = path.with_extension("part");
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&part, path)
-    };
-    write().map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
+    store::disk::write_whole(path, text.as_bytes())
+        .map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
 }
 
 /// So many of it: "1 packet", "2 packets".

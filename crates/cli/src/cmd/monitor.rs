@@ -129,10 +129,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     live::signal::ignore_hangup();
     let clock = Clock::start();
     let (meta, resumed) = meta(&args, &plan, clock)?;
-    let first_seq = match &resumed {
-        Some(path) => next_numbers(path),
-        None => BTreeMap::new(),
-    };
     let options = Options {
         name: Name::NextFree,
         utc_offset_s: jiff::Zoned::now().offset().seconds(),
@@ -142,6 +138,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let writer = match &resumed {
         Some(path) => options.resume(path, meta.clone())?,
         None => options.create(&args.output, meta.clone())?,
+    };
+    // Once nobody else writes there.
+    let first_seq = match &resumed {
+        Some(path) => next_numbers(path),
+        None => BTreeMap::new(),
     };
     let path = writer.path().to_owned();
     let diary = Diary::start(

@@ -15,7 +15,7 @@ use live::craft::{self, CraftError, Others};
 use live::emulate::{self, Emulation, NetNs};
 use live::errand::Tally;
 use live::load::Peer;
-use live::serve::{ServeConfig, Server};
+use live::serve::{PortSet, ServeConfig, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -310,6 +310,8 @@ fn embedded(
     let emulation = Emulation::start(links, options)?;
     let config = ServeConfig {
         key: key.clone(),
+        // Nobody but this run reaches it.
+        allow_listen: PortSet::any(),
         ..ServeConfig::default()
     };
     let server = emulation.far().run(|| Server::start(config))??;

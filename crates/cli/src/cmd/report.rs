@@ -12,6 +12,7 @@ use base::record::Text;
 use report::packets;
 use report::plots::{self, Material, Scope};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -67,7 +68,7 @@ enum Plot {
     Daily,
     /// 95th percentile by weekday and hour
     Heat,
-    /// Share of the minutes with an answer, by day and hour
+    /// Share of the time with answers, by day and hour
     Availability,
     /// Of a simulation: how long packets waited in each queue
     Queue,
@@ -149,7 +150,7 @@ fn several(args: &Args) -> anyhow::Result<Outcome> {
     let mut materials = Vec::new();
     let mut all = Vec::new();
     for path in &args.recordings {
-        materials.push(material(args, path)?);
+        materials.push(material(args, path, false)?);
         all.push((path.display().to_string(), survey::statistics(path, &ask)?));
     }
     let named: Vec<_> = all
@@ -198,7 +199,7 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
             let (recording, answer) = analyse::load(recording)?;
             report::html::page(&answer, &recording)
         }
-        (Some("html"), _) => plots::page(&material(args, recording)?),
+        (Some("html"), _) => plots::page(&material(args, recording, true)?),
         (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
             let (recording, answer) = analyse::load(recording)?;
             if plot == Plot::Rtt {
@@ -215,7 +216,7 @@ fn one(args: &Args, recording: &Path) -> anyhow::Result<Outcome> {
                     recording.display()
                 ))
             })?
-            .svg(&material(args, recording)?)
+            .svg(&material(args, recording, false)?)
             .map_err(|why| anyhow::anyhow!("{}: {why}", recording.display()))?,
         _ => {
             return Err(usage(format!(
@@ -316,8 +317,9 @@ fn write(text: &str, output: &Path, ending: Option<&str>) -> anyhow::Result<Outc
     Ok(Outcome::Done)
 }
 
-/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds.
-fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
+/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds. A `page` has
+/// all plots.
+fn material(args: &Args, path: &Path, page: bool) -> anyhow::Result<Material> {
     let meta = gather::meta(path)?;
     let zone = when::zone(args.zone.as_deref())?;
     let given = |name: &str, text: &Option<String>| {
@@ -364,6 +366,11 @@ fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
         (title, Some(t)) if seen.targets.len() > 1 => format!("{title}, {t}"),
         (title, _) => title.to_owned(),
     };
+    let ask = Ask {
+        from_ns: from,
+        to_ns: to,
+        ..Ask::of(zone.clone(), 1)
+    };
     let mut m = Material::new(
         Scope {
             from_ns,
@@ -373,21 +380,46 @@ fn material(args: &Args, path: &Path) -> anyhow::Result<Material> {
         &title,
     );
     fill(path, &mut m, target.as_deref(), interface.as_deref())?;
+    if let Some(target) = &target
+        && (page || args.plot == Plot::Availability)
+        && let Some(found) = survey::holes(path, target, &ask)?
+    {
+        let outages = found.outages.iter().map(|o| (o.from_ns, o.to_ns));
+        m.holes(&found.due, &outages.collect::<Vec<_>>());
+    }
     Ok(m)
 }
 
 /// PNG needs fonts and a renderer, which would be a third of this program's build: those that are installed do it.
 fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
-    let plain = output.with_extension("part.svg");
-    write_file(&plain, &report::svg::plain(svg))?;
+    let beside = |ending| {
+        store::disk::create_temporary(output, ending)
+            .map_err(|e| anyhow::anyhow!("cannot write beside {}: {e}", output.display()))
+    };
+    let (mut file, plain) = beside(".svg")?;
+    file.write_all(report::svg::plain(svg).as_bytes())
+        .with_context(|| format!("cannot write {}", plain.display()))?;
+    let picture = beside(".png").map(|(_, path)| path);
+    let made = picture.and_then(|picture| {
+        let made =
+            convert(svg, &plain, &picture).and_then(|()| Ok(std::fs::rename(&picture, output)?));
+        let _ = std::fs::remove_file(&picture);
+        made
+    });
+    let _ = std::fs::remove_file(&plain);
+    made.map_err(|why| anyhow::anyhow!("cannot make {}: {why}", output.display()))
+}
+
+/// Has the file `plain` drawn into the file `picture`.
+fn convert(svg: &str, plain: &Path, picture: &Path) -> anyhow::Result<()> {
     let (width, height) = report::svg::size(svg);
-    let (from, to) = (plain.as_os_str(), output.as_os_str());
+    let (from, to) = (plain.as_os_str(), picture.as_os_str());
     let shot = |to: &std::ffi::OsStr| {
         let mut arg = std::ffi::OsString::from("--screenshot=");
         arg.push(to);
         arg
     };
-    let absolute = std::path::absolute(&plain).unwrap_or_else(|_| plain.clone());
+    let absolute = std::path::absolute(plain).unwrap_or_else(|_| plain.to_owned());
     let window = format!("--window-size={},{}", width.ceil(), height.ceil());
     let quiet = [
         "--headless",
@@ -429,7 +461,7 @@ fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
             .stderr(Stdio::piped())
             .output();
         match ran {
-            Ok(done) if done.status.success() && output.exists() => true,
+            Ok(done) if done.status.success() && is_written(picture) => true,
             Ok(done) => {
                 let said = String::from_utf8_lossy(&done.stderr);
                 failed = format!(" ({:?} said: {})", command.get_program(), said.trim());
@@ -438,11 +470,13 @@ fn png(svg: &str, output: &Path) -> anyhow::Result<()> {
             Err(_) => false,
         }
     });
-    let _ = std::fs::remove_file(&plain);
     anyhow::ensure!(
         made,
-        "cannot make {}: no program that draws SVG works here{failed}. Install librsvg2-bin (rsvg-convert), or write .svg",
-        output.display()
+        "no program that draws SVG works here{failed}. Install librsvg2-bin (rsvg-convert), or write .svg"
     );
     Ok(())
+}
+
+fn is_written(picture: &Path) -> bool {
+    picture.metadata().is_ok_and(|m| m.len() > 0)
 }

@@ -2,7 +2,8 @@
 
 use super::KeyArg;
 use crate::Outcome;
-use live::serve::{ServeConfig, Server};
+use base::Bytes;
+use live::serve::{Budgets, Network, PortSet, ServeConfig, Server};
 use std::net::SocketAddr;
 
 #[derive(clap::Args)]
@@ -20,16 +21,38 @@ pub struct Args {
     listen: Vec<SocketAddr>,
     #[command(flatten)]
     key: KeyArg,
-    /// Open no further ports, which `tailback probe nat`, `ports`, `ipv6` and `middlebox` ask for
-    #[arg(long)]
-    one_port: bool,
+    /// Serve clients of this network only, such as 192.0.2.0/24; may be repeated [default: all]
+    #[arg(long, value_name = "NETWORK")]
+    allow: Vec<Network>,
+    /// Clients served at once
+    #[arg(long, value_name = "COUNT", default_value_t = Budgets::default().clients)]
+    max_clients: usize,
+    /// Bytes that one client may move in an hour, both directions together [default: 100 GB]
+    #[arg(long, value_name = "SIZE")]
+    bytes_per_hour: Option<Bytes>,
+    /// Bytes that all clients together may move in an hour [default: 1000 GB]
+    #[arg(long, value_name = "SIZE")]
+    total_bytes_per_hour: Option<Bytes>,
+    /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox` and `check` need some [default: none]
+    #[arg(long, value_name = "PORTS")]
+    allow_listen: Option<PortSet>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     live::signal::catch_interrupt();
+    let usual = Budgets::default();
     let mut config = ServeConfig {
         key: args.key.read()?,
-        opens_ports: !args.one_port,
+        allow: args.allow,
+        budgets: Budgets {
+            clients: args.max_clients.max(1),
+            bytes_per_hour: args.bytes_per_hour.unwrap_or(usual.bytes_per_hour),
+            total_bytes_per_hour: args
+                .total_bytes_per_hour
+                .unwrap_or(usual.total_bytes_per_hour),
+            ..usual
+        },
+        allow_listen: args.allow_listen.unwrap_or_default(),
         ..ServeConfig::default()
     };
     if !args.listen.is_empty() {

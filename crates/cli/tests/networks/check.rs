@@ -4,7 +4,7 @@ use crate::doubles::network::{can_translate, rules, sh};
 use crate::doubles::resolver::{self, Dnssec, Manner};
 use crate::doubles::{figure, line_with, planted, probe, says, serve};
 use live::emulate::FAR_V4;
-use live::serve::{ServeConfig, Server};
+use live::serve::{PortSet, ServeConfig, Server};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -165,7 +165,7 @@ fn what_the_server_or_the_line_does_not_allow_is_not_called_fine() {
     };
     let start = || {
         Server::start(ServeConfig {
-            opens_ports: false,
+            allow_listen: PortSet::default(),
             ..ServeConfig::default()
         })
     };
@@ -190,7 +190,7 @@ fn what_the_server_or_the_line_does_not_allow_is_not_called_fine() {
         let (how, found) = judged(&answer, what);
         assert_eq!(how, "cannot tell", "{what}: {found}");
         assert!(found.starts_with("because "), "{what}: {found}");
-        assert!(found.contains("--one-port"), "{what}: {found}");
+        assert!(found.contains("--allow-listen"), "{what}: {found}");
     }
     assert!(says(&answer).contains("Cannot be told: "), "{answer}");
     let (how, _) = judged(&answer, "signatures of names (DNSSEC)");

@@ -10,7 +10,7 @@ use nix::sys::socket::{
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// Datagrams of at most this size are whole on every link of IPv6 (RFC 8200, Internet Protocol, Version 6, section 5).
@@ -20,6 +20,26 @@ const DRAIN_NS: i64 = 50_000_000;
 const UDP: u8 = 17;
 /// RFC 8200 section 4.5.
 const FRAGMENT: u8 = 44;
+
+/// Watchers at once in a process: each of them sees all packets of the host.
+const MOST: usize = 4;
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+struct Running;
+
+impl Running {
+    fn take() -> Option<Running> {
+        let one_more = |n: usize| (n < MOST).then_some(n + 1);
+        let taken = RUNNING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        taken.ok().map(|_| Running)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Dropping it ends its thread.
 pub struct Watcher {
@@ -38,11 +58,12 @@ struct Pair {
 }
 
 impl Watcher {
-    /// None where nothing of it can be cut, or the host does not let us watch (CAP_NET_RAW).
+    /// None where nothing of it can be cut, enough are watching already, or the host does not let us (CAP_NET_RAW).
     pub fn start(train: &UdpSocket, program: &Program, outgoing: bool) -> Option<Watcher> {
         if program.largest_payload() <= NEVER_CUT {
             return None;
         }
+        let running = Running::take()?;
         let (here, there) = (train.local_addr().ok()?, train.peer_addr().ok()?);
         let (from, to) = if outgoing {
             (here, there)
@@ -70,7 +91,10 @@ impl Watcher {
         let its = stop.clone();
         let thread = std::thread::Builder::new()
             .name("fragments".into())
-            .spawn(move || count(&fd, &pair, &its))
+            .spawn(move || {
+                let _running = running;
+                count(&fd, &pair, &its)
+            })
             .ok()?;
         Some(Watcher {
             stop,

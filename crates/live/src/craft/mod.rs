@@ -24,7 +24,7 @@ use base::{BitsPerSec, Bytes, Duration};
 use fragments::Watcher;
 use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
 use nix::poll::PollFlags;
-use passage::QUIET_NS;
+use passage::{QUIET_NS, Waits};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,6 +34,8 @@ use std::sync::mpsc::Sender;
 const TICK: Duration = Duration::from_millis(100);
 /// UDP has to get through by then.
 const READY_WITHIN_NS: i64 = 12_000_000_000;
+/// How often the socket is looked at for the server's cookie meanwhile.
+const ANSWER_NS: i64 = 2_000_000;
 /// The server's stamps may take this long, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
 /// Programs that are sent at once begin together, this long after the last of them is agreed.
@@ -381,9 +383,13 @@ impl Run<'_> {
         let began = mono_ns();
         let ready = loop {
             passage::hello(&socket, token);
-            if wait(&stream, PollFlags::POLLIN, TICK.as_nanos() as i64)
-                .intersects(PollFlags::POLLIN)
-            {
+            let again = mono_ns() + TICK.as_nanos() as i64;
+            let mut told = false;
+            while !told && mono_ns() < again {
+                told = wait(&stream, PollFlags::POLLIN, ANSWER_NS).intersects(PollFlags::POLLIN);
+                passage::prove(&socket, token);
+            }
+            if told {
                 break peer.hear(&stream, began + READY_WITHIN_NS, &stop);
             }
             if mono_ns() - began > READY_WITHIN_NS {
@@ -547,11 +553,18 @@ impl End<'_> {
             token,
             program,
         } = self.agreed;
-        let left = passage::send(socket, *token, program, self.clock, start, &mut |left| {
-            self.passed
-                .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
-            !self.stop.load(Ordering::Relaxed)
-        })
+        let left = passage::send(
+            socket,
+            *token,
+            program,
+            self.clock,
+            (start, Waits::First),
+            &mut |left| {
+                self.passed
+                    .fetch_max(left.stamps.len() as u64, Ordering::Relaxed);
+                !self.stop.load(Ordering::Relaxed)
+            },
+        )
         .map_err(CraftError::socket("send a train"))?;
         if left.cut {
             return Err(CraftError::Interrupted);
@@ -575,17 +588,26 @@ impl End<'_> {
             program,
         } = self.agreed;
         let mut told = None;
-        let arrived = passage::receive(socket, *token, program, self.clock, &mut |arrived| {
-            let now = mono_ns();
-            let count = arrived.stamps.len() as u64;
-            self.passed.fetch_max(count, Ordering::Relaxed);
-            if told.is_none() && wait(stream, PollFlags::POLLIN, 0).intersects(PollFlags::POLLIN) {
-                told = Some(now);
-            }
-            !self.stop.load(Ordering::Relaxed)
-                && count < program.count()
-                && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
-        })
+        let arrived = passage::receive(
+            socket,
+            *token,
+            program,
+            self.clock,
+            Waits::First,
+            &mut |arrived| {
+                let now = mono_ns();
+                let count = arrived.stamps.len() as u64;
+                self.passed.fetch_max(count, Ordering::Relaxed);
+                if told.is_none()
+                    && wait(stream, PollFlags::POLLIN, 0).intersects(PollFlags::POLLIN)
+                {
+                    told = Some(now);
+                }
+                !self.stop.load(Ordering::Relaxed)
+                    && count < program.count()
+                    && told.is_none_or(|at| now - at.max(arrived.latest) < QUIET_NS)
+            },
+        )
         .map_err(CraftError::socket("receive a train"))?;
         let here = Stamps {
             stamps: arrived.stamps,

@@ -8,9 +8,9 @@ use base::program::{LARGEST_PAYLOAD, Marking, Program, SMALLEST_PAYLOAD};
 use base::rng::Streams;
 use measure::clock::WallClock;
 use measure::control::Stamp;
-use measure::control::datagram::{HEADER_LEN, HELLO, Header};
+use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, Message};
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, recv, sendmsg, setsockopt, sockopt};
 use rand::Rng as _;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, IoSlice};
@@ -56,6 +56,28 @@ pub fn socket(local: SocketAddr, far: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
+/// How a thread waits for its instants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// With a real-time priority, and awake before each instant: at the client, whose own host it is.
+    First,
+    /// Awake before each instant.
+    Awake,
+    /// Asleep until each instant, as everybody else: a stranger's train costs no more than it must.
+    Asleep,
+}
+
+impl Waits {
+    fn begin(self) {
+        match self {
+            Waits::First => {
+                host::wake_exactly(host::PROBES);
+            }
+            Waits::Awake | Waits::Asleep => host::sleep_exactly(),
+        }
+    }
+}
+
 /// What has left of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
@@ -75,10 +97,11 @@ pub fn send(
     token: u64,
     program: &Program,
     clock: Clock,
-    start: i64,
+    (start, waits): (i64, Waits),
     go_on: &mut dyn FnMut(&Left) -> bool,
 ) -> io::Result<Left> {
-    host::wake_exactly(host::PROBES);
+    waits.begin();
+    let wake_ns = if waits == Waits::Asleep { 0 } else { WAKE_NS };
     let fd = socket.as_raw_fd();
     let v6 = socket.local_addr()?.is_ipv6();
     // Without it the kernel says of what its own queue drops that it was sent (ip(7), IP_RECVERR).
@@ -119,8 +142,8 @@ pub fn send(
             if wait <= 0 {
                 break;
             }
-            if wait > WAKE_NS {
-                host::sleep_until(now + (wait - WAKE_NS).min(ASK_NS));
+            if wait > wake_ns {
+                host::sleep_until(now + (wait - wake_ns).min(ASK_NS));
             } else {
                 std::hint::spin_loop();
             }
@@ -185,9 +208,10 @@ pub fn receive(
     token: u64,
     program: &Program,
     clock: Clock,
+    waits: Waits,
     go_on: &mut dyn FnMut(&Arrived) -> bool,
 ) -> io::Result<Arrived> {
-    host::wake_exactly(host::PROBES);
+    waits.begin();
     let fd = socket.as_raw_fd();
     let mut batch = Batch::new(BATCH);
     let mut wall = WallClock::default();
@@ -246,7 +270,19 @@ fn take(batch: &Batch, token: u64, clock: Clock, wall: &mut WallClock, arrived: 
 
 /// Shows the far end the way to this socket.
 pub fn hello(socket: &UdpSocket, token: u64) {
-    let hello = Header { token, seq: HELLO }.encode();
     // Lost or refused, the next one will tell.
-    let _ = socket.send(&hello);
+    let _ = socket.send(&Message::Hello.encode(token));
+}
+
+/// Returns the cookies that the far end has sent to this socket, which proves that it receives.
+pub fn prove(socket: &UdpSocket, token: u64) {
+    let mut buf = [0; HELLO_LEN];
+    while let Ok(n) = recv(socket.as_raw_fd(), &mut buf, MsgFlags::MSG_DONTWAIT) {
+        if let Some((t, Message::Challenge { cookie })) = Message::decode(&buf[..n])
+            && t == token
+        {
+            let received = 0;
+            let _ = socket.send(&Message::Proof { cookie, received }.encode(token));
+        }
+    }
 }

@@ -269,11 +269,17 @@ impl Worker {
         let end = match &self.payload {
             Some(filling) => {
                 let size = payload_for(rate);
-                paced.send(None, rate, size, filling, &mut |now, sent| {
-                    outcome.sent = Some(sent);
-                    self.meter.set(now, sent * u64::from(size));
-                    ControlFlow::Continue(())
-                })
+                paced.send(
+                    None,
+                    &mut |_, _| Some(rate),
+                    size,
+                    filling,
+                    &mut |now, sent| {
+                        outcome.sent = Some(sent);
+                        self.meter.set(now, sent * u64::from(size));
+                        ControlFlow::Continue(())
+                    },
+                )
             }
             None => paced.receive(&mut |now, bytes, count| {
                 outcome.received = Some(count.received);

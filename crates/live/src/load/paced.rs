@@ -4,7 +4,8 @@ use super::pump::{End, PEER_DONE, Payload, wait};
 use crate::clock::mono_ns;
 use base::{BitsPerSec, Bytes, Duration};
 use measure::control::DatagramCount;
-use measure::control::datagram::{HEADER_LEN, HELLO, Header, MAX_LEN};
+use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, MAX_LEN, Message};
+use measure::control::inbox::PROOF_EVERY_NS;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recv, send, sendto};
@@ -19,6 +20,8 @@ const MOST_BEHIND_NS: i64 = 10_000_000;
 const BATCH_NS: i64 = 200_000;
 /// Longest wait before the stop flag is looked at.
 const TICK_NS: i64 = 50_000_000;
+/// How often the sender asks at which rate to send.
+const RATE_EVERY_NS: i64 = 10_000_000;
 
 /// How poll tells that the TCP connection of a flow is over.
 const GONE: PollFlags = PEER_DONE
@@ -96,11 +99,12 @@ impl Paced<'_> {
         end
     }
 
-    /// Sends at `rate` of whole IP packets, to where the socket is connected unless told; `on_sample` gets the monotonic time and how many were sent.
+    /// Sends to where the socket is connected unless told. `rate` is of whole IP packets; it is asked now and then with
+    /// the monotonic time and how many were sent: zero is a pause, and none is the end. `on_sample` gets the same.
     pub fn send(
         &self,
         to: Option<SocketAddr>,
-        rate: BitsPerSec,
+        rate: &mut dyn FnMut(i64, u64) -> Option<BitsPerSec>,
         payload_bytes: u16,
         filling: &Payload,
         on_sample: &mut dyn FnMut(i64, u64) -> ControlFlow<()>,
@@ -111,10 +115,11 @@ impl Paced<'_> {
             Err(e) => return End::Failed(e),
         };
         let packet = Bytes::new(u64::from(payload_bytes) + headers(far));
-        let gap = packet
-            .serialization_delay_ceil(rate)
-            .as_nanos()
-            .clamp(1, i64::MAX as u64 / 4) as i64;
+        let gap_at = |rate| {
+            let gap = packet.serialization_delay_ceil(rate).as_nanos();
+            gap.clamp(1, i64::MAX as u64 / 4) as i64
+        };
+        let (mut gap, mut paused, mut rate_due) = (TICK_NS, true, 0);
         let address = to.map(SockaddrStorage::from);
         let mut bytes = filling.chunk(0)[..usize::from(payload_bytes).max(HEADER_LEN)].to_vec();
         let mut sample_due = mono_ns();
@@ -133,6 +138,23 @@ impl Paced<'_> {
                 if self.control_gone() {
                     break End::PeerClosed;
                 }
+            }
+            if now >= rate_due {
+                rate_due = now + RATE_EVERY_NS;
+                match rate(now, sent) {
+                    None => break End::Stalled,
+                    Some(BitsPerSec::ZERO) => paused = true,
+                    Some(rate) => {
+                        if paused {
+                            due = now;
+                        }
+                        (gap, paused) = (gap_at(rate), false);
+                    }
+                }
+            }
+            if paused {
+                std::thread::sleep(Duration::from_nanos(RATE_EVERY_NS as u64).to_std());
+                continue;
             }
             if now < due {
                 let sleep = (due - now).max(BATCH_NS).min(sample_due - now).min(TICK_NS);
@@ -170,17 +192,14 @@ impl Paced<'_> {
     }
 
     /// Receives on a connected socket; `on_sample` gets the monotonic time, the payload bytes so far and
-    /// the count. Until the first one comes it shows the far end the way.
+    /// the count. It shows the far end that it receives, for as long as it does.
     pub fn receive(
         &self,
         on_sample: &mut dyn FnMut(i64, u64, &DatagramCount) -> ControlFlow<()>,
     ) -> End {
-        let hello = Header {
-            token: self.token,
-            seq: HELLO,
-        }
-        .encode();
-        let mut buf = [0u8; HEADER_LEN];
+        let hello = Message::Hello.encode(self.token);
+        let mut cookie = None;
+        let mut buf = [0u8; HELLO_LEN];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
         let mut count = DatagramCount::default();
         let mut total = 0u64;
@@ -204,24 +223,38 @@ impl Paced<'_> {
                     break End::PeerClosed;
                 }
             }
-            if count.received == 0 && now >= hello_due {
-                hello_due = now + 100_000_000;
+            if now >= hello_due {
+                hello_due = now + PROOF_EVERY_NS;
                 // Lost or refused, the next one will tell.
-                let _ = self.socket.send(&hello);
+                let _ = match cookie {
+                    None => self.socket.send(&hello),
+                    Some(cookie) => {
+                        let received = total;
+                        let proof = Message::Proof { cookie, received };
+                        self.socket.send(&proof.encode(self.token))
+                    }
+                };
             }
             // With MSG_TRUNC the length is that of the datagram, and no more of it than fits is copied.
             match recv(self.socket.as_raw_fd(), &mut buf, flags) {
                 Ok(n) => {
-                    if let Some(h) =
-                        Header::decode(&buf[..n.min(HEADER_LEN)]).filter(|h| h.token == self.token)
-                    {
-                        count.count(h.seq);
-                        total += n as u64;
-                        moved = now;
+                    let message = Message::decode(&buf[..n.min(HELLO_LEN)]);
+                    match message.filter(|m| m.0 == self.token) {
+                        Some((_, Message::Load(seq))) => {
+                            count.count(seq);
+                            total = total.saturating_add(n as u64);
+                            moved = now;
+                        }
+                        Some((_, Message::Challenge { cookie: given })) if cookie.is_none() => {
+                            cookie = Some(given);
+                            hello_due = now;
+                        }
+                        _ => {}
                     }
                 }
                 Err(Errno::EAGAIN) => {
-                    wait(self.socket, PollFlags::POLLIN, due.min(self.until) - now);
+                    let next = due.min(self.until).min(hello_due);
+                    wait(self.socket, PollFlags::POLLIN, next - now);
                 }
                 Err(Errno::EINTR | Errno::ECONNREFUSED) => {}
                 Err(e) => break End::Failed(e.into()),

@@ -27,7 +27,7 @@ const UNSENT_NS: u128 = 50_000_000;
 /// The far end has closed its side: whoever only sends learns it by this.
 pub const PEER_DONE: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
 const UNSENT_MIN: u64 = 16 << 10;
-const UNSENT_MAX: u64 = 8 << 20;
+const UNSENT_MAX: u64 = 2 << 20;
 
 /// Bytes that no link compresses: random, and sent from ever new places, so that a repetition is
 /// megabytes away from what it repeats.

@@ -1,23 +1,33 @@
 //! The messages that are exchanged.
 
-use crate::load::kernel::random_bytes;
 use base::noted::middlebox::Message;
 use domain::base::iana::{Class, OptionCode, Rcode, Rtype};
 use domain::base::{MessageBuilder, Name, Record, Ttl};
 use domain::dep::octseq::OctetsBuilder;
 use domain::rdata::A;
-use measure::control::listen::{TOKEN_LEN, Transport};
+use measure::control::listen::{Answer, TOKEN_LEN, Transport};
 use std::net::Ipv4Addr;
 
 /// A question, with the answer that our server shall give to it.
 pub struct Letter {
     message: Message,
-    /// That is asked for, where names are.
-    name: Name<Vec<u8>>,
     pub transport: Transport,
-    pub answer: Vec<u8>,
+    pub answer: Answer,
     /// Length of the question.
     pub expect: u32,
+}
+
+/// The bytes of an answer, at either end: they follow from the token alone.
+pub fn answer(answer: Answer, token: &[u8; TOKEN_LEN]) -> Vec<u8> {
+    match answer {
+        Answer::Nothing => Vec::new(),
+        Answer::Mark => measure::control::listen::mark(token).to_vec(),
+        Answer::Page => page("this text is what the server said\n".as_bytes()),
+        Answer::Eicar => page(&eicar()),
+        Answer::NotPage => b"NOTHING/9.9 fine\r\nno header at all\r\n: :\r\n\r\nend\r\n".to_vec(),
+        Answer::Names => name_answer(&name_of(token)),
+        Answer::NotNames => b"this is not an answer of the DNS either".to_vec(),
+    }
 }
 
 /// Number of the query for a name, which the answer must repeat.
@@ -27,26 +37,15 @@ const ANSWER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 77);
 
 impl Letter {
     pub fn of(message: Message) -> Letter {
-        let name = fresh();
         let (transport, answer) = match message {
-            Message::Http => (
-                Transport::Tcp,
-                page("this text is what the server said\n".as_bytes()),
-            ),
-            Message::Eicar => (Transport::Tcp, page(&eicar())),
-            Message::NotHttp => (
-                Transport::Tcp,
-                b"NOTHING/9.9 fine\r\nno header at all\r\n: :\r\n\r\nend\r\n".to_vec(),
-            ),
-            Message::Dns => (Transport::Udp, name_answer(&name)),
-            Message::NotDns => (
-                Transport::Udp,
-                b"this is not an answer of the DNS either".to_vec(),
-            ),
+            Message::Http => (Transport::Tcp, Answer::Page),
+            Message::Eicar => (Transport::Tcp, Answer::Eicar),
+            Message::NotHttp => (Transport::Tcp, Answer::NotPage),
+            Message::Dns => (Transport::Udp, Answer::Names),
+            Message::NotDns => (Transport::Udp, Answer::NotNames),
         };
         let mut letter = Letter {
             message,
-            name,
             transport,
             answer,
             expect: 0,
@@ -57,6 +56,7 @@ impl Letter {
 
     /// The question, in which the token stands as text.
     pub fn sent(&self, token: &[u8; TOKEN_LEN]) -> Vec<u8> {
+        let name = name_of(token);
         let token: String = token.iter().map(|b| format!("{b:02x}")).collect();
         match self.message {
             Message::Http | Message::Eicar => format!(
@@ -66,8 +66,8 @@ impl Letter {
             Message::NotHttp => {
                 format!("HELLO {token} how are you\r\nno header at all\r\n: :\r\n\r\n").into_bytes()
             }
-            Message::Dns => name_query(&self.name, &token),
-            Message::NotDns => format!("{token} this is not a query of the DNS").into_bytes(),
+            Message::Dns => name_query(&name, &token),
+            Message::NotDns => format!("{token} this is not a query of the DNS at all").into_bytes(),
         }
     }
 }
@@ -89,17 +89,21 @@ fn eicar() -> Vec<u8> {
     BACKWARDS.bytes().rev().collect()
 }
 
-/// A fresh name in a domain that nobody may have (RFC 6761 section 6.4).
-fn fresh() -> Name<Vec<u8>> {
-    let label = u64::from_be_bytes(random_bytes());
-    format!("tailback-{label:016x}.invalid")
+/// Bytes that make a query at least as long as its answer: a server answers no source with more than came from it.
+const PADDING: usize = 32;
+
+/// The name of a token, in a domain that nobody may have (RFC 6761 section 6.4).
+fn name_of(token: &[u8; TOKEN_LEN]) -> Name<Vec<u8>> {
+    let mark = measure::control::listen::mark(token);
+    let label: String = mark[..8].iter().map(|b| format!("{b:02x}")).collect();
+    format!("tailback-{label}.invalid")
         .parse()
         .expect("it is a name")
 }
 
-/// The token stands in an option that no server knows (RFC 6891 section 9: 65001 is for experiments), so that the
-/// answer can be made before the token is known.
+/// The token stands in an option that no server knows (RFC 6891 section 9: 65001 is for experiments).
 fn name_query(name: &Name<Vec<u8>>, token: &str) -> Vec<u8> {
+    let token = format!("{token}{}", "-".repeat(PADDING));
     let mut message = MessageBuilder::new_vec();
     message.header_mut().set_id(ID);
     message.header_mut().set_rd(true);
@@ -152,7 +156,15 @@ mod tests {
             assert_eq!(sent.len(), letter.expect as usize, "{message:?}");
             let shows = sent.windows(16).any(|w| w == b"abababababababab");
             assert!(shows, "{message:?}");
-            assert!(!letter.answer.is_empty());
+            let answer = answer(letter.answer, &[0xab; TOKEN_LEN]);
+            assert!(!answer.is_empty());
+            // A forged source must not get more than was spent on it.
+            let proven = letter.transport == Transport::Tcp;
+            assert!(
+                proven || answer.len() <= sent.len(),
+                "{message:?}: {} bytes",
+                answer.len()
+            );
         }
     }
 

@@ -1,20 +1,21 @@
 //! Boxes on the way that understand what passes: messages that are right and wrong, on the ports that such boxes watch
 //! and on one that stands for nothing, with what both ends saw of them.
 
-mod messages;
+pub(crate) mod messages;
 mod syn;
 
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::errand::{Errand, Tally, socket_to};
 use crate::listeners::Listeners;
-use crate::load::kernel::random_bytes;
 use crate::timestamp::set_whole;
 use crate::traffic::interface_towards;
 use base::noted::middlebox::{BoxNote, Message};
 use base::record::Direction;
 use base::{Bytes, Duration};
-use measure::control::listen::{Arrival, Place, Transport, Wanted};
+use measure::control::listen::{
+    Answer, Arrival, KNOCK_LEN, MARK_LEN, Place, Transport, Wanted, knock,
+};
 use messages::Letter;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -100,13 +101,14 @@ impl Run<'_, '_> {
         };
         let wanted = [port, 0].map(|port| Wanted {
             expect: letter.expect,
-            answer: letter.answer.clone(),
+            answer: letter.answer,
             ..Wanted::new(letter.transport, Place::Here, port)
         });
         let listeners = self
             .errand
             .listeners(wanted.to_vec(), Duration::from_secs(60))?;
         let sent = letter.sent(listeners.token());
+        let answer = messages::answer(letter.answer, listeners.token());
         for (i, control) in [false, true].into_iter().enumerate() {
             let at = listeners.at(i).map_err(str::to_owned);
             let watch = match (&at, letter.transport) {
@@ -131,7 +133,7 @@ impl Run<'_, '_> {
             let its = arrivals.iter().filter(|a| a.listener == i as u32);
             // Somebody else may knock there as well: what is most like ours is ours.
             let came = its.max_by_key(|a| (a.bytes == sent, a.answered, a.len));
-            let arrived = came.filter(|a| a.len > 0).map(|a| &a.bytes);
+            let arrived = came.filter(|a| a.len > 0);
             let text = |bytes: &[u8]| match message {
                 // No recording shall be taken for a virus.
                 Message::Eicar => format!("({} bytes)", bytes.len()),
@@ -145,11 +147,15 @@ impl Run<'_, '_> {
                 connected: back.connected,
                 refused: back.refused,
                 sent: text(&sent),
-                arrived: arrived.map(|b| text(b)),
-                answer: text(&letter.answer),
+                arrived: arrived.map(|a| match a.bytes.is_empty() {
+                    // The server shows nobody what does not carry the token.
+                    true => format!("({} bytes without our token)", a.len),
+                    false => text(&a.bytes),
+                }),
+                answer: text(&answer),
                 returned: back.returned.as_deref().map(text),
-                arrived_same: arrived == Some(&sent),
-                returned_same: back.returned.as_deref() == Some(&*letter.answer),
+                arrived_same: arrived.is_some_and(|a| a.bytes == sent),
+                returned_same: back.returned.as_deref() == Some(&*answer),
             };
             self.note(&note, stage);
             if message == Message::Http && at.is_ok() {
@@ -180,9 +186,8 @@ impl Run<'_, '_> {
     /// Datagrams that do not fit into one packet, each way.
     fn fragments(&mut self) -> Result<(), CraftError> {
         self.stage("datagrams in pieces")?;
-        let proof: [u8; 16] = random_bytes();
         let wanted = Wanted {
-            answer: proof.to_vec(),
+            answer: Answer::Mark,
             ..Wanted::new(Transport::Udp, Place::Here, 0)
         };
         let listeners = self
@@ -195,17 +200,18 @@ impl Run<'_, '_> {
         let socket = socket_to(at).map_err(&failed)?;
         let tally = self.errand.tally.clone();
         set_whole(socket.as_raw_fd(), at.is_ipv6(), false).map_err(failed)?;
-        let token = listeners.token().to_vec();
-        let mut large = token.clone();
-        large.resize(LARGE, b'.');
         let mut arrived = [false; 2];
-        for (i, payload) in [token, large].iter().enumerate() {
+        let mut seen = None;
+        for (i, len) in [KNOCK_LEN, LARGE].into_iter().enumerate() {
+            let payload = knock(listeners.token(), len);
             for _ in 0..TRIES {
                 // What this host refuses to send does not arrive.
-                let _ = socket.send(payload);
+                let _ = socket.send(&payload);
                 tally.datagram(at, payload.len());
-                if hear(&socket, &|bytes| bytes == proof).is_some() {
-                    tally.datagram(at, proof.len());
+                let heard = hear(&socket, &|bytes| listeners.knocked(bytes).is_some());
+                if let Some(bytes) = heard {
+                    tally.datagram(at, bytes.len());
+                    seen = listeners.knocked(&bytes);
                     break;
                 }
             }
@@ -220,17 +226,15 @@ impl Run<'_, '_> {
             large: arrived[1],
         };
         self.note(&up, "fragments");
-        let from = listeners.report()?.iter().find_map(|a| a.from);
-        let Some(from) = from else {
+        // Without an answer there is no proof that we receive, and the server sends nothing.
+        let Some(to) = seen else {
             return Ok(());
         };
         let mut came = [false; 2];
-        for (i, size) in [16, LARGE].into_iter().enumerate() {
-            let mut mark: Vec<u8> = random_bytes::<16>().to_vec();
-            mark.resize(size, b'.');
+        for (i, size) in [MARK_LEN, LARGE].into_iter().enumerate() {
             for _ in 0..TRIES {
-                listeners.send(0, from, mark.clone())?;
-                if hear(&socket, &|bytes| bytes == mark).is_some() {
+                let sent = listeners.send(0, &to, size)?;
+                if hear(&socket, &|bytes| bytes == sent).is_some() {
                     came[i] = true;
                     break;
                 }

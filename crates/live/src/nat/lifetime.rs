@@ -1,14 +1,13 @@
 //! How long a translator remembers a socket that is silent: many sockets at once, each silent for another time, and then
 //! sent to by the server, which is told to over TCP. Nothing that goes out keeps any of them alive meanwhile.
 
-use super::{Own, Run, TRIES, hear};
+use super::{Own, Run, TRIES, answer, hear};
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
-use crate::load::kernel::random_bytes;
 use base::Duration;
 use base::noted::nat::NatNote;
+use measure::control::listen::{KNOCK_LEN, Knocked, MARK_LEN};
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 
 /// Silences that are tried; with the ratio below one is a sixth longer than the one before.
 const SILENCES: u32 = 24;
@@ -33,7 +32,8 @@ struct Silent {
     /// When the latest datagram was sent, and when the latest was heard of, monotonic.
     sent: i64,
     heard: Option<i64>,
-    external: Option<SocketAddr>,
+    /// Where it was answered at.
+    external: Option<Knocked>,
 }
 
 impl Silent {
@@ -45,7 +45,8 @@ impl Silent {
 /// One that was sent to, and until when that may arrive.
 struct Woken<'s> {
     silent: &'s Silent,
-    mark: [u8; 16],
+    /// What it is sent.
+    marks: Vec<Vec<u8>>,
     least_ns: i64,
     most_ns: i64,
     until: i64,
@@ -91,10 +92,6 @@ impl Run<'_, '_> {
             let its = |s: &Silent| s.talked || part == 2;
             self.exchange(&mut all, &its)?;
         }
-        let arrivals = self.listeners.report()?;
-        for s in &mut all {
-            s.external = self.external(&arrivals, &s.own, 0);
-        }
         all.sort_by_key(Silent::due);
         let mut woken = VecDeque::new();
         for s in &all {
@@ -132,7 +129,6 @@ impl Run<'_, '_> {
         let Ok(to) = self.listeners.at(0) else {
             return Ok(());
         };
-        let proof = self.proof.clone();
         let mut waiting: Vec<usize> = (0..all.len()).filter(|i| its(&all[*i])).collect();
         for _ in 0..TRIES {
             for i in &waiting {
@@ -148,10 +144,10 @@ impl Run<'_, '_> {
             waiting.retain(|i| {
                 let left = Duration::from_nanos((until - mono_ns()).max(1_000_000) as u64);
                 let s = &mut all[*i];
-                let is_it = |bytes: &[u8], from| bytes == proof && from == to;
-                if hear(&s.own, left, &is_it).is_some() {
+                if let Some(knocked) = answer(&self.listeners, &s.own, to, left) {
                     s.heard = Some(mono_ns());
-                    self.errand.tally.datagram(to, proof.len());
+                    s.external = Some(knocked);
+                    self.errand.tally.datagram(to, KNOCK_LEN);
                 }
                 // One answer is enough for each time it asks.
                 s.heard.is_none_or(|heard| heard < s.sent)
@@ -169,16 +165,16 @@ impl Run<'_, '_> {
         let (Some(external), Some(heard)) = (s.external, s.heard) else {
             return Ok(None);
         };
-        let mark: [u8; 16] = random_bytes();
+        let mut marks = Vec::new();
         let before = mono_ns();
         // One after the other, without waiting: what is lost of one is not lost of all.
         for _ in 0..WAKES {
-            self.listeners.send(0, external, mark.to_vec())?;
+            marks.push(self.listeners.send(0, &external, MARK_LEN)?);
         }
         let after = mono_ns();
         Ok(Some(Woken {
             silent: s,
-            mark,
+            marks,
             least_ns: before - heard,
             most_ns: after - s.sent,
             until: after + super::ANSWER_WITHIN.as_nanos() as i64,
@@ -190,7 +186,10 @@ impl Run<'_, '_> {
         let Some(w) = woken else { return };
         // What came is in the socket's buffer.
         let at_once = Duration::from_millis(1);
-        let arrived = hear(&w.silent.own, at_once, &|bytes, _| bytes == w.mark).is_some();
+        let arrived = hear(&w.silent.own, at_once, &|bytes, _| {
+            w.marks.iter().any(|mark| bytes == mark)
+        })
+        .is_some();
         self.note(&NatNote::Silent {
             talked: w.silent.talked,
             least_ns: w.least_ns,

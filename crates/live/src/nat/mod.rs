@@ -10,7 +10,9 @@ use crate::listeners::Listeners;
 use crate::load::kernel::random_bytes;
 use base::noted::nat::{Far, NatNote};
 use base::{Bytes, Duration};
-use measure::control::listen::{Arrival, Place, Transport, Wanted};
+use measure::control::listen::{
+    Answer, Arrival, KNOCK_LEN, Knocked, MARK_LEN, Place, TOKEN_LEN, Transport, Wanted, knock,
+};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
@@ -51,7 +53,6 @@ const FARS: [Far; 3] = [Far::Same, Far::OtherPort, Far::OtherAddress];
 struct Run<'a, 'b> {
     errand: &'a mut Errand<'b>,
     listeners: Listeners,
-    proof: Vec<u8>,
 }
 
 /// One of our sockets.
@@ -66,18 +67,13 @@ struct Own {
 /// # Errors
 /// The server cannot be reached or refuses; there is no socket; the user wants no more.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
-    let proof: [u8; 16] = random_bytes();
     let wanted = [Place::Here, Place::Here, Place::Elsewhere].map(|place| Wanted {
-        answer: proof.to_vec(),
+        answer: Answer::Mark,
         ..Wanted::new(Transport::Udp, place, 0)
     });
     let open = plan.time() + Duration::from_secs(60);
     let listeners = errand.listeners(wanted.to_vec(), open)?;
-    let mut run = Run {
-        errand,
-        listeners,
-        proof: proof.to_vec(),
-    };
+    let mut run = Run { errand, listeners };
     let connected = NatNote::Connected {
         local: run
             .listeners
@@ -135,33 +131,28 @@ impl Run<'_, '_> {
 
     /// The token, which lets the server answer, and what tells this datagram from others.
     fn payload(&self, own: &Own) -> Vec<u8> {
-        let mut bytes = self.listeners.token().to_vec();
-        bytes.extend(own.number.to_be_bytes());
+        let mut bytes = knock(self.listeners.token(), KNOCK_LEN);
+        bytes[TOKEN_LEN..TOKEN_LEN + 4].copy_from_slice(&own.number.to_be_bytes());
         bytes
     }
 
-    /// Sends until the server's answer is here; whether it came.
-    fn ask(&mut self, own: &Own, far: usize) -> Result<bool, CraftError> {
+    /// Sends until the server's answer is here; gives it.
+    fn ask(&mut self, own: &Own, far: usize) -> Result<Option<Knocked>, CraftError> {
         let Ok(to) = self.listeners.at(far) else {
-            return Ok(false);
+            return Ok(None);
         };
         let payload = self.payload(own);
         for _ in 0..TRIES {
             // What the kernel refuses is as lost as what the line loses.
             let _ = own.socket.send_to(&payload, to);
             self.errand.tally.datagram(to, payload.len());
-            let proof = self.proof.clone();
-            if hear(own, ANSWER_WITHIN, &|bytes, from| {
-                bytes == proof && from == to
-            })
-            .is_some()
-            {
-                self.errand.tally.datagram(to, self.proof.len());
-                return Ok(true);
+            if let Some(answer) = answer(&self.listeners, own, to, ANSWER_WITHIN) {
+                self.errand.tally.datagram(to, KNOCK_LEN);
+                return Ok(Some(answer));
             }
             self.stage("waiting for an answer")?;
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Where the latest datagram of this socket to that port came from.
@@ -178,7 +169,7 @@ impl Run<'_, '_> {
         &mut self,
         own: &Own,
         far: usize,
-        answered: bool,
+        answer: Option<Knocked>,
     ) -> Result<Option<SocketAddr>, CraftError> {
         let all = self.listeners.report()?;
         let external = self.external(&all, own, far);
@@ -187,7 +178,7 @@ impl Run<'_, '_> {
             local: own.local,
             to: FARS[far],
             external,
-            answered,
+            answered: answer.is_some(),
         });
         Ok(external)
     }
@@ -198,8 +189,8 @@ impl Run<'_, '_> {
         let own = self.own(0)?;
         for far in 0..FARS.len() {
             if self.listeners.at(far).is_ok() {
-                let answered = self.ask(&own, far)?;
-                self.mapped(&own, far, answered)?;
+                let answer = self.ask(&own, far)?;
+                self.mapped(&own, far, answer)?;
             }
         }
         Ok(())
@@ -209,8 +200,10 @@ impl Run<'_, '_> {
     fn filtering(&mut self) -> Result<(), CraftError> {
         self.stage("who may send back")?;
         let own = self.own(1)?;
-        let answered = self.ask(&own, 0)?;
-        let Some(external) = self.mapped(&own, 0, answered)? else {
+        let answer = self.ask(&own, 0)?;
+        self.mapped(&own, 0, answer)?;
+        // Without an answer there is no proof that we receive, and the server sends nothing.
+        let Some(external) = answer else {
             return Ok(());
         };
         // From afar first: nothing that is let in may open the door for the next.
@@ -220,8 +213,7 @@ impl Run<'_, '_> {
             }
             let mut arrived = false;
             for _ in 0..TRIES {
-                let mark: [u8; 16] = random_bytes();
-                self.listeners.send(far, external, mark.to_vec())?;
+                let mark = self.listeners.send(far, &external, MARK_LEN)?;
                 if hear(&own, ANSWER_WITHIN, &|bytes, _| bytes == mark).is_some() {
                     arrived = true;
                     break;
@@ -244,8 +236,8 @@ impl Run<'_, '_> {
             self.stage("whether addresses alternate")?;
             let fresh = self.own(11 + i)?;
             for own in [&first, &fresh] {
-                let answered = self.ask(own, 0)?;
-                self.mapped(own, 0, answered)?;
+                let answer = self.ask(own, 0)?;
+                self.mapped(own, 0, answer)?;
             }
             if i + 1 < plan.sockets {
                 std::thread::sleep(pause.to_std());
@@ -258,10 +250,10 @@ impl Run<'_, '_> {
     fn hairpin(&mut self) -> Result<(), CraftError> {
         self.stage("whether hosts inside reach each other by outside addresses")?;
         let (a, b) = (self.own(1000)?, self.own(1001)?);
-        let answered = self.ask(&a, 0)?;
-        let at_a = self.mapped(&a, 0, answered)?;
-        let answered = self.ask(&b, 0)?;
-        let at_b = self.mapped(&b, 0, answered)?;
+        let answer = self.ask(&a, 0)?;
+        let at_a = self.mapped(&a, 0, answer)?;
+        let answer = self.ask(&b, 0)?;
+        let at_b = self.mapped(&b, 0, answer)?;
         let (Some(at_a), Some(at_b)) = (at_a, at_b) else {
             return Ok(());
         };
@@ -289,6 +281,22 @@ impl Run<'_, '_> {
         });
         Ok(())
     }
+}
+
+/// Waits for the server's answer from there.
+fn answer(
+    listeners: &Listeners,
+    own: &Own,
+    from: SocketAddr,
+    patience: Duration,
+) -> Option<Knocked> {
+    let found = std::cell::Cell::new(None);
+    let is_it = |bytes: &[u8], source: SocketAddr| {
+        found.set(listeners.knocked(bytes).filter(|_| source == from));
+        found.get().is_some()
+    };
+    hear(own, patience, &is_it)?;
+    found.get()
 }
 
 /// Waits for a datagram that is the one; gives where it came from.

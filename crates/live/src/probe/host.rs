@@ -43,6 +43,12 @@ pub fn wake_exactly(priority: i32) -> bool {
     }
 }
 
+/// Asks for exact wake-ups of the calling thread at its usual priority.
+pub fn sleep_exactly() {
+    // SAFETY: the call takes plain numbers, and concerns this thread only.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
 /// Sleeps until the monotonic clock shows `mono_ns`.
 pub fn sleep_until(mono_ns: i64) {
     let until = libc::timespec {

@@ -1,21 +1,23 @@
 //! Who is being served, what they have used up, and what was counted for them.
 
+use super::kept::Kept;
 use crate::clock::mono_ns;
 use base::record::Direction;
 use base::{Bytes, Duration};
-use measure::control::{
-    Ended, FlowReport, FlowSpec, Limits, MAX_REPORT_SAMPLES, Refusal, SessionId,
-};
+use measure::control::{Ended, FlowReport, FlowSpec, Limits, Refusal, Response, Sample, SessionId};
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::{IpAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a client may use. A client is an IPv4 address, or an IPv6 network of 64 bits.
+/// What clients may use. A client is an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Clone, Debug)]
 pub struct Budgets {
-    /// Clients at once.
+    /// Clients that are served at once. Connections that have asked for nothing yet are not counted.
     pub clients: usize,
+    /// Connections at once, of all clients. The server lowers it to what its descriptors allow.
+    pub connections: usize,
     /// Connections at once: flows, requests and probes of a client.
     pub connections_per_client: u32,
     /// Flows at once.
@@ -24,16 +26,20 @@ pub struct Budgets {
     pub duration: Duration,
     /// In both directions together.
     pub bytes_per_hour: Bytes,
+    /// The same of all clients together.
+    pub total_bytes_per_hour: Bytes,
 }
 
 impl Default for Budgets {
     fn default() -> Budgets {
         Budgets {
-            clients: 32,
+            clients: 64,
+            connections: 512,
             connections_per_client: 128,
             flows_per_client: 64,
             duration: Duration::from_secs(3600),
             bytes_per_hour: Bytes::new(100_000_000_000),
+            total_bytes_per_hour: Bytes::new(1_000_000_000_000),
         }
     }
 }
@@ -42,9 +48,27 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 /// How long a finished session can be asked about.
 const KEPT_NS: i64 = 600_000_000_000;
 const SESSIONS_PER_CLIENT: usize = 16;
+/// Sessions that are kept, of all clients.
+const SESSIONS: usize = 512;
+/// Clients whose bytes are remembered.
+const CLIENTS_KEPT: usize = 4096;
 const FLOWS_PER_SESSION: usize = 64;
-const SAMPLES_PER_FLOW: u64 = (MAX_REPORT_SAMPLES / FLOWS_PER_SESSION) as u64;
 const SHORTEST_SAMPLE: Duration = Duration::from_millis(5);
+/// A connection that has asked for nothing gives way to a newcomer after this long; a handshake over a slow line and a
+/// request are done by then.
+const GIVES_WAY_NS: i64 = 1_000_000_000;
+/// A client whose load has ended keeps the uplink to itself for this long: a test has pauses between its phases.
+const LINGER_NS: i64 = 10_000_000_000;
+/// The longest time that one client has the uplink to itself while others ask for it.
+const TURN_NS: i64 = 600_000_000_000;
+/// Whoever was refused is expected back within this.
+const WANTED_NS: i64 = 60_000_000_000;
+/// Reports that are being sent at once: of one client, and of all.
+const REPORTS_PER_CLIENT: u32 = 4;
+const REPORTS: u32 = 8;
+/// Trains at once: of one client, and of all.
+const TRAINS_PER_CLIENT: u32 = 8;
+const TRAINS: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ClientKey([u8; 16]);
@@ -63,15 +87,30 @@ impl From<IpAddr> for ClientKey {
     }
 }
 
+impl ClientKey {
+    /// Who shares with whom: 256 addresses of IPv4, 48 bits of IPv6.
+    fn neighbourhood(self) -> ClientKey {
+        let mut key = self.0;
+        let v4 = key[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        key[if v4 { 15 } else { 6 }..].fill(0);
+        ClientKey(key)
+    }
+}
+
 #[derive(Default)]
 struct Client {
     connections: u32,
+    /// Of those: being served.
+    served: u32,
     flows: u32,
+    reports: u32,
+    trains: u32,
     hour_began: i64,
     spent: Arc<AtomicU64>,
+    samples: Arc<AtomicUsize>,
 }
 
-pub type SharedFlow = Arc<Mutex<FlowReport>>;
+pub type SharedFlow = Arc<Mutex<Kept>>;
 
 struct Session {
     client: ClientKey,
@@ -79,15 +118,42 @@ struct Session {
     flows: Vec<SharedFlow>,
 }
 
+/// A connection that has asked for nothing yet.
+struct Waiting {
+    client: ClientKey,
+    since: i64,
+    stream: Option<Arc<TcpStream>>,
+}
+
+/// The client that loads the uplink.
+struct Lease {
+    client: ClientKey,
+    since: i64,
+    /// Its flows of load, and when the last of them is over.
+    flows: u32,
+    until: i64,
+    /// When another client last asked.
+    wanted: Option<i64>,
+}
+
 #[derive(Default)]
 struct Ledger {
     clients: BTreeMap<ClientKey, Client>,
     sessions: BTreeMap<SessionId, Session>,
+    waiting: BTreeMap<u64, Waiting>,
+    connections: usize,
+    next: u64,
+    lease: Option<Lease>,
+    reports: u32,
+    trains: u32,
+    hour_began: i64,
 }
 
 pub struct Book {
     budgets: Budgets,
     ledger: Arc<Mutex<Ledger>>,
+    spent: Arc<AtomicU64>,
+    samples: Arc<AtomicUsize>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,14 +164,197 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Permit {
     ledger: Arc<Mutex<Ledger>>,
     client: ClientKey,
+    id: u64,
+    served: Cell<bool>,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(c) = lock(&self.ledger).clients.get_mut(&self.client) {
-            c.connections -= 1;
+        let mut ledger = lock(&self.ledger);
+        let known = self.served.get() || ledger.waiting.remove(&self.id).is_some();
+        // One that gave way was counted off then.
+        if known {
+            ledger.leave(self.client, self.served.get());
         }
     }
+}
+
+impl Ledger {
+    fn leave(&mut self, client: ClientKey, served: bool) {
+        self.connections = self.connections.saturating_sub(1);
+        if let Some(c) = self.clients.get_mut(&client) {
+            c.connections = c.connections.saturating_sub(1);
+            c.served = c.served.saturating_sub(u32::from(served));
+        }
+    }
+
+    /// Forgets clients whose hour is over, sessions that nobody has asked about.
+    fn forget(&mut self, now: i64) {
+        self.sessions.retain(|_, s| now - s.used < KEPT_NS);
+        self.clients.retain(|_, c| {
+            let spent = c.spent.load(Ordering::Relaxed) > 0;
+            c.connections > 0 || now - c.hour_began < HOUR_NS && spent
+        });
+        while self.clients.len() > CLIENTS_KEPT {
+            let idle = self.clients.iter().filter(|(_, c)| c.connections == 0);
+            let least = idle.min_by_key(|(_, c)| c.spent.load(Ordering::Relaxed));
+            let Some(key) = least.map(|(key, _)| *key) else {
+                break;
+            };
+            self.clients.remove(&key);
+        }
+    }
+
+    /// Lets a waiting connection go.
+    fn evict(&mut self, id: u64) {
+        if let Some(waiting) = self.waiting.remove(&id) {
+            self.leave(waiting.client, false);
+            if let Some(stream) = waiting.stream {
+                // Its thread wakes up and ends.
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            }
+        }
+    }
+
+    /// The oldest waiting connection of those that `its` picks, if it has waited for so long.
+    fn oldest(&self, now: i64, least: i64, its: impl Fn(&Waiting) -> bool) -> Option<u64> {
+        let its = self.waiting.iter().filter(|(_, w)| its(w));
+        let (id, oldest) = its.min_by_key(|(id, w)| (w.since, **id))?;
+        (now - oldest.since >= least).then_some(*id)
+    }
+
+    /// Makes room for one more connection of this client; false where there is none.
+    fn make_room(&mut self, now: i64, client: ClientKey, budgets: &Budgets) -> bool {
+        let its = self.clients.get(&client).map_or(0, |c| c.connections);
+        if its >= budgets.connections_per_client {
+            let Some(id) = self.oldest(now, GIVES_WAY_NS, |w| w.client == client) else {
+                return false;
+            };
+            self.evict(id);
+        }
+        if self.connections < budgets.connections {
+            return true;
+        }
+        // Whoever has most of what waits gives way first, however young it is; otherwise the oldest.
+        let mut by_neighbourhood: BTreeMap<ClientKey, usize> = BTreeMap::new();
+        for w in self.waiting.values() {
+            *by_neighbourhood
+                .entry(w.client.neighbourhood())
+                .or_default() += 1;
+        }
+        let own = by_neighbourhood.get(&client.neighbourhood()).copied();
+        let most = by_neighbourhood.into_iter().max_by_key(|(_, n)| *n);
+        let victim = match most {
+            Some((heavy, n)) if n > own.unwrap_or(0) + 1 => {
+                self.oldest(now, 0, |w| w.client.neighbourhood() == heavy)
+            }
+            _ => self.oldest(now, GIVES_WAY_NS, |_| true),
+        };
+        if let Some(id) = victim {
+            self.evict(id);
+        }
+        victim.is_some()
+    }
+
+    /// Gives the uplink to a client for a flow of load.
+    fn lease(&mut self, now: i64, client: ClientKey, until: i64) -> Result<(), Refused> {
+        let busy = |ns: i64| {
+            let left = Duration::from_nanos(ns.max(1_000_000_000).unsigned_abs());
+            let text = format!(
+                "another client is loading this server's uplink, and two loads at once would measure each other: try again in {left:.0}"
+            );
+            Err((Refusal::Busy, text))
+        };
+        if let Some(held) = &mut self.lease {
+            let over = held.flows == 0 && now - held.until > LINGER_NS;
+            if held.client == client {
+                let wanted = held.wanted.is_some_and(|at| now - at < WANTED_NS);
+                if held.flows == 0 && wanted && now - held.since > TURN_NS {
+                    // It has had its turn, and somebody waits.
+                    held.until = now - LINGER_NS - 1;
+                    let text = "this client has loaded the server's uplink for ten minutes, and another one waits: try again in 60 s";
+                    return Err((Refusal::Busy, text.into()));
+                }
+                if !over {
+                    held.flows += 1;
+                    held.until = held.until.max(until);
+                    return Ok(());
+                }
+            } else if !over {
+                held.wanted = Some(now);
+                return busy(held.until + LINGER_NS - now);
+            }
+        }
+        self.lease = Some(Lease {
+            client,
+            since: now,
+            flows: 1,
+            until,
+            wanted: None,
+        });
+        Ok(())
+    }
+
+    fn end_lease(&mut self, now: i64, client: ClientKey) {
+        if let Some(held) = self.lease.as_mut().filter(|l| l.client == client) {
+            held.flows = held.flows.saturating_sub(1);
+            if held.flows == 0 {
+                held.until = now;
+            }
+        }
+    }
+
+    /// The oldest session of a client makes room, where it has too many; that of the client with most, where all have.
+    fn make_room_for_session(&mut self, client: ClientKey) {
+        let mut of: BTreeMap<ClientKey, usize> = BTreeMap::new();
+        for s in self.sessions.values() {
+            *of.entry(s.client).or_default() += 1;
+        }
+        let its = of.get(&client).copied().unwrap_or(0);
+        let from = if its >= SESSIONS_PER_CLIENT {
+            Some(client)
+        } else if self.sessions.len() >= SESSIONS {
+            of.into_iter().max_by_key(|(_, n)| *n).map(|(key, _)| key)
+        } else {
+            None
+        };
+        // Its flows, if they still run, end unreported.
+        let oldest = from.and_then(|from| {
+            let its = self.sessions.iter().filter(|(_, s)| s.client == from);
+            its.min_by_key(|(_, s)| s.used).map(|(id, _)| *id)
+        });
+        if let Some(id) = oldest {
+            self.sessions.remove(&id);
+        }
+    }
+}
+
+/// Counts something of a client for as long as it lives.
+pub struct Share<'a> {
+    permit: &'a Permit,
+    of: fn(&mut Client) -> &mut u32,
+    all: fn(&mut Ledger) -> &mut u32,
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let mut ledger = lock(&self.permit.ledger);
+        let all = (self.all)(&mut ledger);
+        *all = all.saturating_sub(1);
+        if let Some(c) = ledger.clients.get_mut(&self.permit.client) {
+            let its = (self.of)(c);
+            *its = its.saturating_sub(1);
+        }
+    }
+}
+
+/// What a flow is to the uplink.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It fills the uplink: one client at a time.
+    Load,
+    /// It leaves room for others.
+    Light,
 }
 
 /// Counts a flow, for as long as it lives, and what it may still use.
@@ -116,7 +365,10 @@ pub struct FlowPermit<'a> {
     pub sample: Duration,
     spent: Arc<AtomicU64>,
     budget: u64,
+    total_spent: Arc<AtomicU64>,
+    total_budget: u64,
     counted: u64,
+    usage: Use,
 }
 
 impl FlowPermit<'_> {
@@ -124,11 +376,24 @@ impl FlowPermit<'_> {
     pub fn spend(&mut self, total: u64) -> bool {
         let more = total.saturating_sub(self.counted);
         self.counted = self.counted.max(total);
-        self.spent.fetch_add(more, Ordering::Relaxed) + more <= self.budget
+        let its = self
+            .spent
+            .fetch_add(more, Ordering::Relaxed)
+            .saturating_add(more);
+        let all = self
+            .total_spent
+            .fetch_add(more, Ordering::Relaxed)
+            .saturating_add(more);
+        its <= self.budget && all <= self.total_budget
     }
 
     pub fn with_report(&self, change: impl FnOnce(&mut FlowReport)) {
-        change(&mut lock(&self.report));
+        change(lock(&self.report).report_mut());
+    }
+
+    /// Adds a sample to the report.
+    pub fn sampled(&self, sample: Sample) {
+        lock(&self.report).push(sample);
     }
 }
 
@@ -139,11 +404,12 @@ impl Drop for FlowPermit<'_> {
                 r.ended = Ended::Failed;
             }
         });
-        if let Some(c) = lock(&self.permit.ledger)
-            .clients
-            .get_mut(&self.permit.client)
-        {
-            c.flows -= 1;
+        let mut ledger = lock(&self.permit.ledger);
+        if self.usage == Use::Load {
+            ledger.end_lease(mono_ns(), self.permit.client);
+        }
+        if let Some(c) = ledger.clients.get_mut(&self.permit.client) {
+            c.flows = c.flows.saturating_sub(1);
         }
     }
 }
@@ -151,11 +417,17 @@ impl Drop for FlowPermit<'_> {
 /// A refusal and its reason in words.
 pub type Refused = (Refusal, String);
 
+fn busy<T>(text: impl Into<String>) -> Result<T, Refused> {
+    Err((Refusal::Busy, text.into()))
+}
+
 impl Book {
     pub fn new(budgets: Budgets) -> Book {
         Book {
             budgets,
             ledger: Arc::default(),
+            spent: Arc::default(),
+            samples: Arc::default(),
         }
     }
 
@@ -163,24 +435,13 @@ impl Book {
         &self.budgets
     }
 
-    /// None where there are too many connections already.
-    pub fn connect(&self, from: IpAddr) -> Option<Permit> {
+    /// Lets a connection wait for its request. None where there are too many, and none gives way.
+    pub fn connect(&self, from: IpAddr, stream: Option<Arc<TcpStream>>) -> Option<Permit> {
         let client = ClientKey::from(from);
         let now = mono_ns();
         let mut ledger = lock(&self.ledger);
-        // Forgets clients whose hour is over, sessions that nobody has asked about.
-        ledger.sessions.retain(|_, s| now - s.used < KEPT_NS);
-        ledger.clients.retain(|_, c| {
-            c.connections > 0 || now - c.hour_began < HOUR_NS && c.spent.load(Ordering::Relaxed) > 0
-        });
-        let active = ledger
-            .clients
-            .values()
-            .filter(|c| c.connections > 0)
-            .count();
-        let its = ledger.clients.get(&client).map_or(0, |c| c.connections);
-        if its == 0 && active >= self.budgets.clients || its >= self.budgets.connections_per_client
-        {
+        ledger.forget(now);
+        if !ledger.make_room(now, client, &self.budgets) {
             return None;
         }
         let entry = ledger.clients.entry(client).or_insert_with(|| Client {
@@ -192,70 +453,149 @@ impl Book {
             entry.hour_began = now;
             entry.spent.store(0, Ordering::Relaxed);
         }
+        if now - ledger.hour_began >= HOUR_NS {
+            ledger.hour_began = now;
+            self.spent.store(0, Ordering::Relaxed);
+        }
+        ledger.connections += 1;
+        ledger.next += 1;
+        let id = ledger.next;
+        let waiting = Waiting {
+            client,
+            since: now,
+            stream,
+        };
+        ledger.waiting.insert(id, waiting);
         Some(Permit {
             ledger: self.ledger.clone(),
             client,
+            id,
+            served: Cell::new(false),
         })
     }
 
+    /// The connection has made a request, with the right key where one is needed: from now on it keeps its place.
+    ///
     /// # Errors
-    /// The client has too many flows, or has used up its bytes.
+    /// The server serves as many clients as it may; or the connection has given way to another.
+    pub fn serve(&self, permit: &Permit) -> Result<(), Refused> {
+        let mut ledger = lock(&self.ledger);
+        let active = ledger.clients.values().filter(|c| c.served > 0).count();
+        let its = ledger.clients.get(&permit.client).map_or(0, |c| c.served);
+        // A quarter of the places stays free for those who have yet to ask.
+        let served: u64 = ledger.clients.values().map(|c| u64::from(c.served)).sum();
+        if its == 0 && active >= self.budgets.clients
+            || served >= (self.budgets.connections - self.budgets.connections / 4) as u64
+        {
+            return busy(format!(
+                "the server is full with {active} clients: try again in a minute"
+            ));
+        }
+        if ledger.waiting.remove(&permit.id).is_none() {
+            return busy("the server is full: try again in a minute");
+        }
+        permit.served.set(true);
+        if let Some(c) = ledger.clients.get_mut(&permit.client) {
+            c.served += 1;
+        }
+        Ok(())
+    }
+
+    fn share<'a>(
+        &self,
+        permit: &'a Permit,
+        (of, of_client): (fn(&mut Client) -> &mut u32, u32),
+        (all, of_all): (fn(&mut Ledger) -> &mut u32, u32),
+        what: &str,
+    ) -> Result<Share<'a>, Refused> {
+        let mut ledger = lock(&self.ledger);
+        let taken = *all(&mut ledger);
+        let Some(client) = ledger.clients.get_mut(&permit.client) else {
+            return busy("the server is full: try again in a minute");
+        };
+        let its = of(client);
+        if *its >= of_client || taken >= of_all {
+            return busy(format!(
+                "{its} {what} of this client and {taken} in all are running, of {of_client} and {of_all}: try again in a minute"
+            ));
+        }
+        *its += 1;
+        *all(&mut ledger) += 1;
+        Ok(Share { permit, of, all })
+    }
+
+    /// A report that is being sent.
+    ///
+    /// # Errors
+    /// Too many are.
+    pub fn reporting<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
+        let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.reports, REPORTS_PER_CLIENT);
+        let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.reports, REPORTS);
+        self.share(permit, of, all, "reports")
+    }
+
+    /// A train that is being sent or received.
+    ///
+    /// # Errors
+    /// Too many are.
+    pub fn train<'a>(&self, permit: &'a Permit) -> Result<Share<'a>, Refused> {
+        let of: (fn(&mut Client) -> &mut u32, _) = (|c| &mut c.trains, TRAINS_PER_CLIENT);
+        let all: (fn(&mut Ledger) -> &mut u32, _) = (|l| &mut l.trains, TRAINS);
+        self.share(permit, of, all, "trains")
+    }
+
+    /// # Errors
+    /// The client has too many flows, or has used up its bytes; or another client loads the uplink.
     pub fn flow<'a>(
         &self,
         permit: &'a Permit,
         spec: &FlowSpec,
         direction: Direction,
+        usage: Use,
     ) -> Result<FlowPermit<'a>, Refused> {
         let now = mono_ns();
         let mut guard = lock(&self.ledger);
         let ledger = &mut *guard;
-        let Some(client) = ledger.clients.get_mut(&permit.client) else {
-            return Err((
-                Refusal::Failed,
-                "the connection is not in the server's books".into(),
-            ));
-        };
-        if client.flows >= self.budgets.flows_per_client {
-            let n = client.flows;
-            return Err((
-                Refusal::Busy,
-                format!(
-                    "{n} flows of this client are running, and more are not allowed at once: use fewer flows"
-                ),
-            ));
-        }
-        let budget = self.budgets.bytes_per_hour.get();
-        let spent = client.spent.load(Ordering::Relaxed);
-        if spent >= budget {
-            let left = Duration::from_nanos((HOUR_NS - (now - client.hour_began)).max(0) as u64);
-            return Err((
-                Refusal::Spent,
-                format!(
-                    "this client has moved {:.3} of the {:.3} it may in an hour: try again in {:.2}",
-                    Bytes::new(spent),
-                    self.budgets.bytes_per_hour,
-                    left
-                ),
-            ));
-        }
-        let of_client = ledger
+        self.has_budget(ledger, permit, now)?;
+        if ledger
             .sessions
-            .values()
-            .filter(|s| s.client == permit.client);
-        if !ledger.sessions.contains_key(&spec.session)
-            && of_client.clone().count() >= SESSIONS_PER_CLIENT
+            .get(&spec.session)
+            .is_some_and(|s| s.client != permit.client)
         {
-            // The one unused for longest makes room; its flows, if they still run, end unreported.
-            let oldest = ledger
-                .sessions
-                .iter()
-                .filter(|(_, s)| s.client == permit.client)
-                .min_by_key(|(_, s)| s.used)
-                .map(|(id, _)| *id);
-            if let Some(id) = oldest {
-                ledger.sessions.remove(&id);
-            }
+            let text = "another client has a session of this number";
+            return Err((Refusal::Malformed, text.into()));
         }
+        if !ledger.sessions.contains_key(&spec.session) {
+            ledger.make_room_for_session(permit.client);
+        }
+        let flows = ledger
+            .sessions
+            .get(&spec.session)
+            .map_or(0, |s| s.flows.len());
+        if flows >= FLOWS_PER_SESSION {
+            return busy(format!(
+                "a session has at most {FLOWS_PER_SESSION} flows: begin another"
+            ));
+        }
+        let duration = spec.duration.min(self.budgets.duration);
+        if usage == Use::Load {
+            ledger.lease(now, permit.client, now + duration.as_nanos() as i64)?;
+        }
+        let Some(client) = ledger.clients.get_mut(&permit.client) else {
+            return busy("the server is full: try again in a minute");
+        };
+        client.flows += 1;
+        let report = FlowReport {
+            flow: spec.flow,
+            direction,
+            start_ns: 0,
+            ended: Ended::Running,
+            congestion: String::new(),
+            limits: Limits::default(),
+            samples: Vec::new(),
+        };
+        let kept = Kept::new(report, client.samples.clone(), self.samples.clone());
+        let report = Arc::new(Mutex::new(kept));
         let session = ledger
             .sessions
             .entry(spec.session)
@@ -264,35 +604,58 @@ impl Book {
                 used: now,
                 flows: Vec::new(),
             });
-        if session.flows.len() >= FLOWS_PER_SESSION {
-            return Err((
-                Refusal::Busy,
-                format!("a session has at most {FLOWS_PER_SESSION} flows: begin another"),
-            ));
-        }
         session.used = now;
-        client.flows += 1;
-        let duration = spec.duration.min(self.budgets.duration);
-        let longest_table = Duration::from_nanos(duration.as_nanos() / SAMPLES_PER_FLOW + 1);
-        let report = Arc::new(Mutex::new(FlowReport {
-            flow: spec.flow,
-            direction,
-            start_ns: 0,
-            ended: Ended::Running,
-            congestion: String::new(),
-            limits: Limits::default(),
-            samples: Vec::new(),
-        }));
         session.flows.push(report.clone());
         Ok(FlowPermit {
             permit,
             report,
             duration,
-            sample: spec.sample.max(SHORTEST_SAMPLE).max(longest_table),
+            sample: spec.sample.max(SHORTEST_SAMPLE),
             spent: client.spent.clone(),
-            budget,
+            budget: self.budgets.bytes_per_hour.get(),
+            total_spent: self.spent.clone(),
+            total_budget: self.budgets.total_bytes_per_hour.get(),
             counted: 0,
+            usage,
         })
+    }
+
+    /// True if the client may have one more flow.
+    fn has_budget(&self, ledger: &Ledger, permit: &Permit, now: i64) -> Result<(), Refused> {
+        let Some(client) = ledger.clients.get(&permit.client) else {
+            let text = "the connection is not in the server's books";
+            return Err((Refusal::Failed, text.into()));
+        };
+        if client.flows >= self.budgets.flows_per_client {
+            let n = client.flows;
+            return busy(format!(
+                "{n} flows of this client are running, and more are not allowed at once: use fewer flows"
+            ));
+        }
+        let spent = client.spent.load(Ordering::Relaxed);
+        let left = |began: i64| Duration::from_nanos((HOUR_NS - (now - began)).max(0) as u64);
+        if spent >= self.budgets.bytes_per_hour.get() {
+            return Err((
+                Refusal::Spent,
+                format!(
+                    "this client has moved {:.3} of the {:.3} it may in an hour: try again in {:.2}",
+                    Bytes::new(spent),
+                    self.budgets.bytes_per_hour,
+                    left(client.hour_began)
+                ),
+            ));
+        }
+        if self.spent.load(Ordering::Relaxed) >= self.budgets.total_bytes_per_hour.get() {
+            return Err((
+                Refusal::Spent,
+                format!(
+                    "all clients together have moved the {:.3} that they may in an hour: try again in {:.2}",
+                    self.budgets.total_bytes_per_hour,
+                    left(ledger.hour_began)
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// The flows of a session, still being written perhaps. None where it is not known.
@@ -304,14 +667,18 @@ impl Book {
     }
 }
 
-/// Copies of reports, once none of them is still being written or `patience` is over: a flow that the
-/// client has just reset may not have noticed.
-pub fn settle(flows: &[SharedFlow], patience: Duration) -> Vec<FlowReport> {
+/// The report of these flows as bytes, once none of them is still being written or `patience` is over: a flow that the
+/// client has just reset may not have noticed. One report is put together at a time.
+pub fn settle(flows: &[SharedFlow], patience: Duration) -> Vec<u8> {
+    static ONE: Mutex<()> = Mutex::new(());
     let until = mono_ns() + patience.as_nanos() as i64;
-    while mono_ns() < until && flows.iter().any(|f| lock(f).ended == Ended::Running) {
+    let running = |f: &SharedFlow| lock(f).report_mut().ended == Ended::Running;
+    while mono_ns() < until && flows.iter().any(running) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    flows.iter().map(|f| lock(f).clone()).collect()
+    let _one = lock(&ONE);
+    let reports = flows.iter().map(|f| lock(f).report_mut().clone()).collect();
+    Response::Report(reports).encode()
 }
 
 #[cfg(test)]
@@ -334,6 +701,7 @@ mod tests {
             flows_per_client: 1,
             duration: Duration::from_secs(5),
             bytes_per_hour: Bytes::new(1000),
+            ..Budgets::default()
         })
     }
 
@@ -341,16 +709,126 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
     const C: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 3));
 
+    /// A connection that has made its request.
+    fn served(book: &Book, from: IpAddr) -> Result<Permit, Refused> {
+        let permit = book.connect(from, None).expect("room to ask");
+        book.serve(&permit).map(|()| permit)
+    }
+
     #[test]
     fn connections_are_counted_for_as_long_as_they_live() {
         let book = book();
-        let first = book.connect(A).unwrap();
-        let _second = book.connect(A).unwrap();
-        assert!(book.connect(A).is_none());
-        let _b = book.connect(B).unwrap();
-        assert!(book.connect(C).is_none(), "a third client");
+        let first = served(&book, A).unwrap();
+        let _second = served(&book, A).unwrap();
+        assert!(book.connect(A, None).is_none());
+        let _b = served(&book, B).unwrap();
+        assert!(served(&book, C).is_err(), "a third client");
         drop(first);
-        assert!(book.connect(A).is_some());
+        assert!(served(&book, A).is_ok());
+    }
+
+    /// Every address of the attacker holds connections that ask for nothing; one client comes each second.
+    #[test]
+    fn who_asks_for_nothing_keeps_nobody_out() {
+        let book = Book::new(Budgets {
+            connections: 64,
+            ..Budgets::default()
+        });
+        let ip = |a: u8, b: u8| IpAddr::V4(std::net::Ipv4Addr::new(198, 51, a, b));
+        // One network holds all of it: a newcomer from elsewhere gets in at once.
+        let mut held: Vec<Permit> = (0..64)
+            .map(|n| book.connect(ip(1, n), None).expect("room"))
+            .collect();
+        let newcomer = book.connect(A, None).expect("the heaviest gives way");
+        assert!(book.serve(&newcomer).is_ok());
+        // The attacker comes back for that place, and takes it from nobody but itself.
+        held.extend(book.connect(ip(1, 99), None));
+        let another = book.connect(B, None).expect("and still");
+        assert!(book.serve(&another).is_ok());
+        drop(held);
+        // As many networks as places.
+        let spread: Vec<Permit> = (0..60)
+            .filter_map(|n| book.connect(ip(n, 1), None))
+            .collect();
+        assert!(spread.len() >= 60);
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        for _ in 0..20 {
+            let newcomer = book.connect(C, None).expect("the oldest gives way");
+            assert!(book.serve(&newcomer).is_ok());
+        }
+        let ledger = lock(&book.ledger);
+        assert!(ledger.connections <= 64, "{}", ledger.connections);
+    }
+
+    #[test]
+    fn the_uplink_belongs_to_one_client_at_a_time_and_others_are_told_for_how_long() {
+        let book = Book::new(Budgets::default());
+        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
+        let first = book
+            .flow(&a, &spec(1, 0), Direction::Up, Use::Load)
+            .unwrap();
+        let second = book.flow(&a, &spec(1, 1), Direction::Up, Use::Load);
+        assert!(second.is_ok(), "its own flows load together");
+        let (why, text) = book
+            .flow(&b, &spec(2, 0), Direction::Up, Use::Load)
+            .err()
+            .unwrap();
+        assert_eq!(why, Refusal::Busy);
+        assert!(text.contains("try again in 20 s"), "{text}");
+        let light = book.flow(&b, &spec(2, 0), Direction::Up, Use::Light);
+        assert!(light.is_ok(), "probes are shared");
+        drop((first, second));
+        let after = book.flow(&b, &spec(2, 1), Direction::Up, Use::Load);
+        assert!(after.is_err(), "a pause between two phases is no end");
+        lock(&book.ledger).lease.as_mut().unwrap().until -= LINGER_NS;
+        assert!(book.flow(&b, &spec(2, 2), Direction::Up, Use::Load).is_ok());
+    }
+
+    #[test]
+    fn whoever_has_had_ten_minutes_lets_another_have_the_uplink() {
+        let book = Book::new(Budgets::default());
+        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
+        let load = |permit, n| {
+            book.flow(permit, &spec(n, 0), Direction::Up, Use::Load)
+                .map(drop)
+        };
+        assert!(load(&a, 1).is_ok());
+        lock(&book.ledger).lease.as_mut().unwrap().since -= TURN_NS;
+        assert!(load(&a, 2).is_ok(), "nobody waits");
+        assert!(load(&b, 3).is_err());
+        assert!(load(&a, 4).is_err(), "somebody waits");
+        assert!(load(&b, 5).is_ok());
+    }
+
+    #[test]
+    fn reports_and_trains_at_once_are_bounded() {
+        let book = Book::new(Budgets::default());
+        let permits: Vec<Permit> = [A, B, C].map(|ip| served(&book, ip).unwrap()).into();
+        let mut held = Vec::new();
+        for permit in &permits {
+            held.extend((0..10).filter_map(|_| book.reporting(permit).ok()));
+        }
+        assert_eq!(held.len() as u32, REPORTS);
+        drop(held);
+        assert!(book.reporting(&permits[2]).is_ok());
+        let trains: Vec<_> = (0..20)
+            .filter_map(|_| book.train(&permits[0]).ok())
+            .collect();
+        assert_eq!(trains.len() as u32, TRAINS_PER_CLIENT);
+    }
+
+    #[test]
+    fn a_session_of_another_client_is_not_joined() {
+        let book = Book::new(Budgets::default());
+        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
+        assert!(
+            book.flow(&a, &spec(1, 0), Direction::Up, Use::Light)
+                .is_ok()
+        );
+        assert!(
+            book.flow(&b, &spec(1, 1), Direction::Up, Use::Light)
+                .is_err()
+        );
     }
 
     #[test]
@@ -365,11 +843,13 @@ mod tests {
     #[test]
     fn a_flow_is_cut_to_the_longest_and_ends_with_its_bytes() {
         let book = book();
-        let permit = book.connect(A).unwrap();
-        let mut flow = book.flow(&permit, &spec(1, 0), Direction::Up).unwrap();
+        let permit = served(&book, A).unwrap();
+        let mut flow = book
+            .flow(&permit, &spec(1, 0), Direction::Up, Use::Load)
+            .unwrap();
         assert_eq!(flow.duration, Duration::from_secs(5));
         let (why, text) = book
-            .flow(&permit, &spec(1, 1), Direction::Up)
+            .flow(&permit, &spec(1, 1), Direction::Up, Use::Load)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Busy, "{text}");
@@ -378,14 +858,14 @@ mod tests {
         assert!(!flow.spend(1001));
         drop(flow);
         let (why, text) = book
-            .flow(&permit, &spec(1, 1), Direction::Up)
+            .flow(&permit, &spec(1, 1), Direction::Up, Use::Load)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Spent, "{text}");
         let flows = book.session(&SessionId([1; 16])).unwrap();
         assert_eq!(flows.len(), 1);
         assert_eq!(
-            lock(&flows[0]).ended,
+            lock(&flows[0]).report_mut().ended,
             Ended::Failed,
             "it ended without saying how"
         );
@@ -393,31 +873,14 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_the_longest_flows_fits_its_frame() {
-        let book = Book::new(Budgets {
-            duration: Duration::from_secs(86_400),
-            ..Budgets::default()
-        });
-        let permit = book.connect(A).unwrap();
-        let long = FlowSpec {
-            duration: Duration::from_secs(86_400),
-            sample: Duration::ZERO,
-            ..spec(1, 0)
-        };
-        let flow = book.flow(&permit, &long, Direction::Up).unwrap();
-        let samples = flow.duration.as_nanos() / flow.sample.as_nanos() + 2;
-        assert!(
-            samples as usize * FLOWS_PER_SESSION <= MAX_REPORT_SAMPLES + 2 * FLOWS_PER_SESSION,
-            "{samples}"
-        );
-    }
-
-    #[test]
     fn sessions_of_a_client_do_not_pile_up() {
         let book = book();
-        let permit = book.connect(A).unwrap();
+        let permit = served(&book, A).unwrap();
         for s in 0..=SESSIONS_PER_CLIENT as u8 {
-            drop(book.flow(&permit, &spec(s, 0), Direction::Up).unwrap());
+            drop(
+                book.flow(&permit, &spec(s, 0), Direction::Up, Use::Load)
+                    .unwrap(),
+            );
         }
         assert!(
             book.session(&SessionId([0; 16])).is_none(),

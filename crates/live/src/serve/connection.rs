@@ -1,7 +1,7 @@
 //! One connection: a greeting, a request, its answer.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit, Refused, settle};
+use super::book::{FlowPermit, Permit, Refused, Use, settle};
 use super::datagrams::Carrier;
 use super::listeners;
 use super::train::{self, Host};
@@ -31,19 +31,18 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(20);
 const REPORT_WITHIN: Duration = Duration::from_secs(120);
 /// A flow that moves nothing for this long ends.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+/// A transfer of a given size that moves nothing for this long ends: TCP's timer has doubled to a minute by then.
+const FETCH_PATIENCE: Duration = Duration::from_secs(120);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Says that there is no room, without a thread of its own and without ever waiting.
-pub fn turn_away(mut stream: &TcpStream) {
+/// Says why a connection is not served, without a thread of its own and without ever waiting.
+pub fn turn_away(mut stream: &TcpStream, why: Refusal, text: &str) {
     let greeting = Greeting {
         key_needed: false,
         nonce: [0; 16],
     };
     let mut bytes = greeting.encode().to_vec();
-    bytes.extend(refusal(
-        Refusal::Busy,
-        "the server is full: try again in a minute",
-    ));
+    bytes.extend(refusal(why, text));
     let _ = stream.set_nonblocking(true);
     // A fresh connection takes so few bytes at once.
     let _ = stream.write(&bytes);
@@ -83,6 +82,11 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
             return refuse(stream, (why, e.to_string()), shared);
         }
     };
+    if !matches!(request, Request::Ping | Request::Info)
+        && let Err(e) = shared.book.serve(permit)
+    {
+        return refuse(stream, e, shared);
+    }
     let answer = match request {
         Request::Ping => Response::Pong,
         Request::Info => Response::Info(ServerInfo {
@@ -92,7 +96,15 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
             max_duration: shared.book.budgets().duration,
         }),
         Request::Report { session } => match shared.book.session(&session) {
-            Some(flows) => Response::Report(settle(&flows, Duration::from_millis(500))),
+            Some(flows) => {
+                let _sending = match shared.book.reporting(permit) {
+                    Ok(share) => share,
+                    Err(e) => return refuse(stream, e, shared),
+                };
+                let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
+                let report = settle(&flows, Duration::from_millis(500));
+                return write_all(stream, &report, until, shared);
+            }
             None => {
                 let text = "no such session: its report is kept for ten minutes".to_string();
                 return refuse(stream, (Refusal::UnknownSession, text), shared);
@@ -276,19 +288,17 @@ fn since(began: i64, now: i64) -> Duration {
 }
 
 fn upload(stream: &TcpStream, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up) {
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Load) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
     let (began, _) = accept(stream, &flow, "", 0, shared)?;
     let mut counted = 0;
     let end = pump(stream, &flow, began, shared).receive(&mut |now, bytes| {
-        flow.with_report(|r| {
-            r.samples.push(Sample {
-                at: since(began, now),
-                bytes,
-                detail: Detail::Receiver,
-            });
+        flow.sampled(Sample {
+            at: since(began, now),
+            bytes,
+            detail: Detail::Receiver,
         });
         shared
             .counters
@@ -318,7 +328,7 @@ fn sending<'a>(
     {
         return Err((Refusal::UnknownCongestion, format!("at the server: {e}")));
     }
-    let flow = shared.book.flow(permit, spec, Direction::Down)?;
+    let flow = shared.book.flow(permit, spec, Direction::Down, Use::Load)?;
     lift_send_buffer(stream);
     Ok(flow)
 }
@@ -364,13 +374,11 @@ fn acknowledged(
     info: &TcpInfo,
     shared: &Shared,
 ) -> ControlFlow<()> {
-    flow.with_report(|r| {
-        r.limits = info.limits();
-        r.samples.push(Sample {
-            at,
-            bytes,
-            detail: Detail::Sender(info.sender()),
-        });
+    flow.with_report(|r| r.limits = info.limits());
+    flow.sampled(Sample {
+        at,
+        bytes,
+        detail: Detail::Sender(info.sender()),
     });
     let more = bytes.saturating_sub(*counted);
     shared
@@ -404,7 +412,7 @@ fn fetch(
         bytes,
         until: began + flow.duration.as_nanos() as i64,
         sample: flow.sample,
-        patience: flow.duration,
+        patience: flow.duration.min(FETCH_PATIENCE),
         stop: &shared.stop,
     };
     let mut counted = 0;
@@ -442,7 +450,7 @@ fn datagrams(
         );
         return refuse(stream, (Refusal::Malformed, text), shared);
     }
-    let mut flow = match shared.book.flow(permit, spec, direction) {
+    let mut flow = match shared.book.flow(permit, spec, direction, Use::Load) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };

@@ -1,17 +1,19 @@
 //! UDP load at the server's end. It shares the port with the probes: a filter in the kernel tells the two
 //! apart by their first bytes, so that neither waits behind the other.
 //!
-//! Only a flow that was let in over TCP has a token, and datagrams go to no other address than the one
-//! that TCP connection comes from, which a handshake has proven: a forged source gets nothing.
+//! Only a flow that was let in over TCP has a token, and datagrams go only to an address and port that has returned a
+//! cookie: `measure::control::inbox` decides.
 
 use super::Shared;
 use super::book::FlowPermit;
+use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
 use crate::load::pump::{End, Payload};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
-use measure::control::datagram::{HELLO, Header, MAGIC};
+use measure::control::datagram::{Header, MAGIC};
+use measure::control::inbox::Inbox;
 use measure::control::{DatagramCount, Detail, Sample};
 use std::collections::BTreeMap;
 use std::io;
@@ -24,21 +26,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How long a download waits for the datagram that shows it the way.
 pub const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
 
-/// What has come for one flow.
-pub struct Inbox {
-    from: IpAddr,
-    state: Mutex<Came>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Came {
-    address: Option<SocketAddr>,
-    count: DatagramCount,
-    bytes: u64,
-}
+type SharedInbox = Arc<Mutex<Inbox>>;
 
 #[derive(Clone, Default)]
-pub struct Inboxes(Arc<Mutex<BTreeMap<u64, Arc<Inbox>>>>);
+pub struct Inboxes(Arc<Mutex<BTreeMap<u64, SharedInbox>>>);
 
 fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,16 +39,13 @@ fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub struct Open<'a> {
     inboxes: &'a Inboxes,
     pub token: u64,
-    inbox: Arc<Inbox>,
+    inbox: SharedInbox,
 }
 
 impl Inboxes {
     pub fn open(&self, from: IpAddr) -> Open<'_> {
         let token = u64::from_ne_bytes(random_bytes());
-        let inbox = Arc::new(Inbox {
-            from: from.to_canonical(),
-            state: Mutex::default(),
-        });
+        let inbox = Arc::new(Mutex::new(Inbox::new(from, token, random_bytes())));
         lock(&self.0).insert(token, inbox.clone());
         Open {
             inboxes: self,
@@ -68,9 +56,9 @@ impl Inboxes {
 }
 
 impl Open<'_> {
-    /// Where the client's datagrams come from, once one has.
+    /// Where the client has proven that it receives.
     pub fn address(&self) -> Option<SocketAddr> {
-        lock(&self.inbox.state).address
+        lock(&self.inbox).address()
     }
 }
 
@@ -142,14 +130,10 @@ pub fn receive(socket: &UdpSocket, inboxes: &Inboxes, stop: &AtomicBool) -> io::
         let Some(inbox) = lock(&inboxes.0).get(&header.token).cloned() else {
             continue;
         };
-        if from.ip().to_canonical() != inbox.from {
-            continue;
-        }
-        let mut came = lock(&inbox.state);
-        came.address = Some(from);
-        if header.seq != HELLO {
-            came.count.count(header.seq);
-            came.bytes += n as u64;
+        let answer = lock(&inbox).datagram(mono_ns(), from, &buf[..n]);
+        if let Some(answer) = answer {
+            // Lost or refused here, it will be asked for again.
+            let _ = socket.send_to(&answer, from);
         }
     }
     Ok(())
@@ -199,12 +183,15 @@ impl Carrier<'_> {
             patience: super::connection::PATIENCE,
             stop: &self.shared.stop,
         };
-        let came = || *lock(&open.inbox.state);
+        let came = || {
+            let inbox = lock(&open.inbox);
+            (inbox.bytes, inbox.count)
+        };
         let end = match direction {
             Direction::Up => paced.idle(&mut |now| {
-                let came = came();
-                record(flow, began, now, came.bytes, came.count);
-                if flow.spend(came.bytes) {
+                let (bytes, count) = came();
+                record(flow, began, now, bytes, count);
+                if flow.spend(bytes) {
                     ControlFlow::Continue(())
                 } else {
                     ControlFlow::Break(())
@@ -213,7 +200,7 @@ impl Carrier<'_> {
             Direction::Down => {
                 let mut to = None;
                 let shown = paced.idle(&mut |now| {
-                    to = came().address;
+                    to = open.address();
                     if to.is_some() || now - began > SHOWN_WITHIN_NS {
                         ControlFlow::Break(())
                     } else {
@@ -228,9 +215,19 @@ impl Carrier<'_> {
                     },
                     Some(to) => {
                         let filling = self.shared.payload.get_or_init(Payload::new);
+                        let mut sent_rate = SentRate::default();
+                        let inbox = &open.inbox;
                         paced.send(
                             Some(to),
-                            self.rate,
+                            &mut |now, sent| {
+                                let inbox = lock(inbox);
+                                if inbox.is_silent(now) {
+                                    return None;
+                                }
+                                let bytes = sent * u64::from(self.payload_bytes);
+                                let may = inbox.allowance(now, sent_rate.of_late(now, bytes));
+                                Some(may.min(self.rate))
+                            },
                             self.payload_bytes,
                             filling,
                             &mut |now, sent| {
@@ -255,12 +252,33 @@ impl Carrier<'_> {
     }
 }
 
+/// The rate at which datagrams have left of late.
+#[derive(Default)]
+struct SentRate {
+    before: (i64, u64),
+    rate: BitsPerSec,
+}
+
+impl SentRate {
+    fn of_late(&mut self, now: i64, bytes: u64) -> BitsPerSec {
+        let (then, before) = self.before;
+        let span = now - then;
+        if then == 0 {
+            self.before = (now, bytes);
+        } else if span >= 100_000_000 {
+            let bits = u128::from(bytes.saturating_sub(before)) * 8_000_000_000;
+            let bps = bits / u128::from(span.unsigned_abs());
+            self.rate = BitsPerSec::new(u64::try_from(bps).unwrap_or(u64::MAX));
+            self.before = (now, bytes);
+        }
+        self.rate
+    }
+}
+
 fn record(flow: &FlowPermit, began: i64, now: i64, bytes: u64, count: DatagramCount) {
-    flow.with_report(|r| {
-        r.samples.push(Sample {
-            at: Duration::from_nanos((now - began).max(0) as u64),
-            bytes,
-            detail: Detail::Datagrams(count),
-        });
+    flow.sampled(Sample {
+        at: Duration::from_nanos((now - began).max(0) as u64),
+        bytes,
+        detail: Detail::Datagrams(count),
     });
 }

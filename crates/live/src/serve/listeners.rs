@@ -1,30 +1,32 @@
-//! Ports that are opened for a while because a client asked for them: what comes there is written down, and answered
-//! where it shows the client's token.
+//! Ports that are opened for a while because a client asked for them: the sockets of a [`Post`], which decides what is
+//! kept and what is answered.
 //!
-//! One thread serves them all and the connection that they were asked for on, which closes them when it ends. What it
-//! stores and sends is bounded: see `measure::control::listen`.
+//! One thread serves them all and the connection that they were asked for on, which closes them when it ends. Ports are
+//! opened only where the operator allows them (`tailback serve --allow-listen`), and only at addresses of the interface
+//! that the client's connection came in by.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit};
+use super::book::{FlowPermit, Permit, Use};
 use super::connection::{finish, refuse, write_all};
+use super::ports::PortSet;
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
+use crate::middlebox::messages;
 use crate::timestamp::set_whole;
 use base::Duration;
 use base::record::Direction;
 use measure::control::listen::{
-    Arrival, LONGEST, Listening, MOST_ARRIVALS, MOST_BYTES, MOST_ORDERS, Opened, Order, Place,
-    TOKEN_LEN, Transport, Wanted,
+    LONGEST, Listening, MOST_BYTES, MOST_ORDERS, Opened, Order, Place, Transport, Wanted,
 };
+use measure::control::post::Post;
 use measure::control::{Ended, FlowSpec, Refusal, Response};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A report is taken by then, even over GPRS.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
@@ -33,7 +35,15 @@ const PAUSE_NS: i64 = 1_000_000_000;
 /// A connection to one of the ports is closed after this, whatever it does.
 const CALL_NS: i64 = 20_000_000_000;
 /// Connections to the ports at once.
-const MOST_CALLS: usize = 64;
+const MOST_CALLS: usize = 32;
+/// Ports that the server holds open for all clients together: each takes a descriptor.
+const MOST_PORTS: usize = 256;
+/// Descriptors that all of it takes at most, with connections to the ports.
+pub const MOST_DESCRIPTORS: usize = MOST_PORTS + 4 * MOST_CALLS;
+/// Ports that are tried where any will do.
+const TRIES: u32 = 64;
+/// The longest datagram that is read; a longer one counts as this long.
+const MOST_READ: usize = 16 << 10;
 /// linux/tcp.h: keep the headers of the packet that began a connection, and give them.
 const TCP_SAVE_SYN: i32 = 27;
 const TCP_SAVED_SYN: i32 = 28;
@@ -47,22 +57,41 @@ enum Port {
 struct Call {
     stream: TcpStream,
     listener: usize,
-    arrival: usize,
+    from: SocketAddr,
+    arrival: Option<usize>,
     began: i64,
     latest: i64,
     have: Vec<u8>,
+    len: u32,
     answered: bool,
 }
 
-struct Open<'a> {
-    wanted: &'a [Wanted],
+struct Open {
+    post: Post,
     ports: Vec<Option<Port>>,
-    token: [u8; TOKEN_LEN],
-    arrivals: Vec<Arrival>,
     calls: Vec<Call>,
-    /// Who has shown the token.
-    shown: BTreeSet<SocketAddr>,
+    buf: Vec<u8>,
     sent: u64,
+}
+
+/// Ports reserved among those of the whole server, for as long as this lives.
+struct Reserved<'a> {
+    all: &'a AtomicUsize,
+    count: usize,
+}
+
+impl Reserved<'_> {
+    fn take(all: &AtomicUsize, count: usize) -> Option<Reserved<'_>> {
+        let room = |n: usize| (n + count <= MOST_PORTS).then_some(n + count);
+        let taken = all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+        taken.ok().map(|_| Reserved { all, count })
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.count, Ordering::Relaxed);
+    }
 }
 
 /// Serves one such request to its end.
@@ -73,44 +102,57 @@ pub fn serve(
     wanted: &[Wanted],
     shared: &Shared,
 ) -> io::Result<()> {
-    if !shared.opens_ports {
-        let text = "this server opens no further ports (it was started with --one-port)";
+    if shared.allow_listen.is_empty() {
+        let text = "this server opens no further ports: its operator can allow some with `tailback serve --allow-listen PORTS`";
         return refuse(stream, (Refusal::Forbidden, text.into()), shared);
     }
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up) {
+    let Some(_reserved) = Reserved::take(&shared.ports_open, wanted.len()) else {
+        let text = format!(
+            "this server holds {MOST_PORTS} ports open for its clients already: try again in a minute"
+        );
+        return refuse(stream, (Refusal::Busy, text), shared);
+    };
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Light) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
-    let here = stream.local_addr()?;
+    let (here, peer) = (stream.local_addr()?, canonical(stream.peer_addr()?));
     let addresses = addresses(here.ip().to_canonical());
     let mut ports = Vec::new();
     let opened = wanted
         .iter()
-        .map(|one| match open(one, here, &addresses) {
-            Ok((port, at)) => {
-                ports.push(Some(port));
-                Opened::At(at)
-            }
-            Err(why) => {
-                ports.push(None);
-                Opened::Not(why)
-            }
-        })
+        .map(
+            |one| match open(one, here, &addresses, &shared.allow_listen) {
+                Ok((port, at)) => {
+                    ports.push(Some(port));
+                    Opened::At(at)
+                }
+                Err(why) => {
+                    ports.push(None);
+                    Opened::Not(why)
+                }
+            },
+        )
         .collect();
+    let token = random_bytes();
     let mut open = Open {
-        wanted,
+        post: Post::new(
+            token,
+            random_bytes(),
+            peer.ip(),
+            wanted.to_vec(),
+            messages::answer,
+        ),
         ports,
-        token: random_bytes(),
-        arrivals: Vec::new(),
         calls: Vec::new(),
-        shown: BTreeSet::new(),
+        buf: vec![0; MOST_READ],
         sent: 0,
     };
     // Not the longest flow: an open port carries hardly anything.
     let duration = spec.duration.min(LONGEST);
     let listening = Response::Listening(Listening {
-        token: open.token,
-        from: canonical(stream.peer_addr()?),
+        token,
+        from: peer,
         duration,
         addresses,
         opened,
@@ -124,7 +166,13 @@ pub fn serve(
         shared,
     )?;
     let until = began + duration.as_nanos() as i64;
-    let end = open.run(stream, until, &mut flow, shared)?;
+    let end = open.run(stream, until, &mut flow, shared);
+    let foreign = open.post.foreign();
+    shared
+        .counters
+        .foreign
+        .fetch_add(foreign, Ordering::Relaxed);
+    let end = end?;
     flow.with_report(|r| r.ended = Ended::TimeUp);
     finish(stream, &flow, &end, shared)
 }
@@ -155,29 +203,47 @@ fn reach(ip: IpAddr) -> Reach {
     }
 }
 
-/// This host's addresses that reach as far as the one that was asked; of the other family also those that reach
-/// farther or less far, down to its own site, farthest first.
+/// Addresses of the interface that has `here`, of the same reach; of the other family also those that reach farther or
+/// less far, down to its own site, farthest first.
 fn addresses(here: IpAddr) -> Vec<IpAddr> {
     let Ok(all) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
+        return vec![here];
     };
-    let mut found: Vec<IpAddr> = all
+    let all: Vec<(String, IpAddr)> = all
         .filter_map(|i| {
             let storage = i.address?;
             let v4 = storage.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
-            v4.or_else(|| storage.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
+            let ip = v4.or_else(|| storage.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))?;
+            Some((i.interface_name, ip))
         })
+        .collect();
+    of_interface(here, &all)
+}
+
+fn of_interface(here: IpAddr, all: &[(String, IpAddr)]) -> Vec<IpAddr> {
+    let has_it = |name: &String| all.iter().any(|(n, ip)| n == name && *ip == here);
+    let mut found: Vec<IpAddr> = all
+        .iter()
+        .filter(|(name, _)| has_it(name))
+        .map(|(_, ip)| *ip)
         .filter(|ip| {
             let other = ip.is_ipv4() != here.is_ipv4() && reach(here) != Reach::Host;
             reach(*ip) == reach(here) || other && reach(*ip) >= Reach::Site
         })
         .collect();
+    found.push(here);
     found.sort_unstable_by_key(|ip| (std::cmp::Reverse(reach(*ip)), *ip));
     found.dedup();
     found
 }
 
-fn open(wanted: &Wanted, here: SocketAddr, all: &[IpAddr]) -> Result<(Port, SocketAddr), String> {
+/// Opens one port: the one that is wanted, or any that is allowed and free.
+fn open(
+    wanted: &Wanted,
+    here: SocketAddr,
+    all: &[IpAddr],
+    allowed: &PortSet,
+) -> Result<(Port, SocketAddr), String> {
     let own = here.ip().to_canonical();
     let found = match wanted.place {
         Place::Here => Some(own),
@@ -190,47 +256,67 @@ fn open(wanted: &Wanted, here: SocketAddr, all: &[IpAddr]) -> Result<(Port, Sock
         Place::V4 => all.iter().find(|a| a.is_ipv4()).copied(),
         Place::V6 => all.iter().find(|a| a.is_ipv6()).copied(),
     };
-    let ip = found.ok_or("the server has no such address")?;
-    let at = SocketAddr::new(ip, wanted.port);
-    let made = || -> io::Result<(Port, SocketAddr)> {
-        let (kind, protocol) = match wanted.transport {
-            Transport::Tcp => (Type::STREAM, Protocol::TCP),
-            Transport::Udp => (Type::DGRAM, Protocol::UDP),
+    let ip = found.ok_or("the server has no such address on the interface of this session")?;
+    if wanted.port != 0 && !allowed.contains(wanted.port) {
+        return Err(format!(
+            "the server's operator does not allow it (--allow-listen {allowed})"
+        ));
+    }
+    let mut tries = if wanted.port == 0 { TRIES } else { 1 };
+    loop {
+        tries -= 1;
+        let port = match wanted.port {
+            0 => allowed.draw(u64::from_ne_bytes(random_bytes())),
+            given => given,
         };
-        let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))?;
-        socket.set_nonblocking(true)?;
-        if at.is_ipv6() {
-            socket.set_only_v6(true)?;
+        match open_at(wanted.transport, SocketAddr::new(ip, port)) {
+            Err(_) if tries > 0 => {}
+            done => return done.map_err(|e| cannot_open(&e)),
         }
-        if wanted.transport == Transport::Tcp {
-            // Connections of the request before linger for a minute.
-            socket.set_reuse_address(true)?;
-            // Older kernels keep none, and then there is none to be had.
-            let _ = keep_syn(&socket);
-        } else {
-            // What is told to be sent in pieces is.
-            set_whole(socket.as_raw_fd(), at.is_ipv6(), false)?;
-        }
-        socket.bind(&at.into())?;
-        let port = if wanted.transport == Transport::Tcp {
-            socket.listen(16)?;
-            Port::Tcp(socket.into())
-        } else {
-            Port::Udp(socket.into())
-        };
-        let bound = match &port {
-            Port::Tcp(l) => l.local_addr()?,
-            Port::Udp(u) => u.local_addr()?,
-        };
-        Ok((port, bound))
-    };
-    made().map_err(|e| match e.kind() {
+    }
+}
+
+fn cannot_open(e: &io::Error) -> String {
+    match e.kind() {
         io::ErrorKind::AddrInUse => "in use by another service at the server".to_owned(),
         io::ErrorKind::PermissionDenied => {
             "the server may not open ports below 1024: it needs CAP_NET_BIND_SERVICE".to_owned()
         }
         _ => format!("the server cannot open it: {e}"),
-    })
+    }
+}
+
+fn open_at(transport: Transport, at: SocketAddr) -> io::Result<(Port, SocketAddr)> {
+    let (kind, protocol) = match transport {
+        Transport::Tcp => (Type::STREAM, Protocol::TCP),
+        Transport::Udp => (Type::DGRAM, Protocol::UDP),
+    };
+    let socket = Socket::new(Domain::for_address(at), kind, Some(protocol))?;
+    socket.set_nonblocking(true)?;
+    if at.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    if transport == Transport::Tcp {
+        // Connections of the request before linger for a minute.
+        socket.set_reuse_address(true)?;
+        // Older kernels keep none, and then there is none to be had.
+        let _ = keep_syn(&socket);
+    } else {
+        // What is told to be sent in pieces is.
+        set_whole(socket.as_raw_fd(), at.is_ipv6(), false)?;
+    }
+    socket.bind(&at.into())?;
+    let port = if transport == Transport::Tcp {
+        socket.listen(16)?;
+        Port::Tcp(socket.into())
+    } else {
+        Port::Udp(socket.into())
+    };
+    let bound = match &port {
+        Port::Tcp(l) => l.local_addr()?,
+        Port::Udp(u) => u.local_addr()?,
+    };
+    Ok((port, bound))
 }
 
 fn keep_syn(socket: &Socket) -> io::Result<()> {
@@ -273,7 +359,7 @@ fn saved_syn(stream: &TcpStream) -> Vec<u8> {
     }
 }
 
-impl Open<'_> {
+impl Open {
     fn run(
         &mut self,
         stream: &TcpStream,
@@ -338,80 +424,50 @@ impl Open<'_> {
         let _ = poll(&mut fds, PollTimeout::from(50u8));
     }
 
-    fn arrival(&mut self, arrival: Arrival) -> Option<usize> {
-        if self.arrivals.len() >= MOST_ARRIVALS {
-            return None;
-        }
-        self.arrivals.push(arrival);
-        Some(self.arrivals.len() - 1)
-    }
-
+    /// Takes what has come. So many at once of each port: a flood there does not keep the others waiting.
     fn take(&mut self) {
+        const AT_ONCE: usize = 64;
         for i in 0..self.ports.len() {
-            match self.ports[i].take() {
+            match &self.ports[i] {
                 Some(Port::Tcp(listener)) => {
-                    while let Ok((stream, from)) = listener.accept() {
+                    let come: Vec<_> = std::iter::from_fn(|| listener.accept().ok())
+                        .take(AT_ONCE)
+                        .collect();
+                    for (stream, from) in come {
                         self.called(i, stream, canonical(from));
                     }
-                    self.ports[i] = Some(Port::Tcp(listener));
                 }
                 Some(Port::Udp(socket)) => {
-                    let mut buf = [0; 65536];
-                    while let Ok((n, from)) = socket.recv_from(&mut buf) {
-                        self.came(i, &socket, &buf[..n], from);
+                    for _ in 0..AT_ONCE {
+                        let Ok((n, from)) = socket.recv_from(&mut self.buf) else {
+                            break;
+                        };
+                        if let Some(answer) = self.post.datagram(i, from, &self.buf[..n]) {
+                            // What this host does not send is lost, as on the way.
+                            let _ = socket.send_to(&answer, from);
+                            self.sent += answer.len() as u64;
+                        }
                     }
-                    self.ports[i] = Some(Port::Udp(socket));
                 }
                 None => {}
             }
         }
     }
 
-    fn shows_token(&self, bytes: &[u8]) -> bool {
-        // As it is, or written out, where what carries it is text.
-        let text: String = self.token.iter().map(|b| format!("{b:02x}")).collect();
-        bytes.windows(TOKEN_LEN).any(|w| w == self.token)
-            || bytes.windows(text.len()).any(|w| w == text.as_bytes())
-    }
-
-    fn came(&mut self, listener: usize, socket: &UdpSocket, bytes: &[u8], from: SocketAddr) {
-        let known = self.shows_token(bytes);
-        if known {
-            self.shown.insert(canonical(from));
-        }
-        let answer = &self.wanted[listener].answer;
-        let mut answered = false;
-        if known && !answer.is_empty() {
-            answered = socket.send_to(answer, from).is_ok();
-            self.sent += answer.len() as u64;
-        }
-        self.arrival(Arrival {
-            listener: listener as u32,
-            from: Some(canonical(from)),
-            len: bytes.len() as u32,
-            bytes: bytes[..bytes.len().min(MOST_BYTES)].to_vec(),
-            syn: Vec::new(),
-            answered,
-        });
-    }
-
     fn called(&mut self, listener: usize, stream: TcpStream, from: SocketAddr) {
-        let arrival = self.arrival(Arrival {
-            listener: listener as u32,
-            from: Some(from),
-            syn: saved_syn(&stream),
-            ..Arrival::default()
-        });
+        let arrival = self.post.call(listener, from, saved_syn(&stream));
         let ready = stream.set_nonblocking(true).is_ok();
-        if let (Some(arrival), true, true) = (arrival, ready, self.calls.len() < MOST_CALLS) {
+        if ready && self.calls.len() < MOST_CALLS {
             let now = mono_ns();
             self.calls.push(Call {
                 stream,
                 listener,
+                from,
                 arrival,
                 began: now,
                 latest: now,
                 have: Vec::new(),
+                len: 0,
                 answered: false,
             });
         }
@@ -429,21 +485,19 @@ impl Open<'_> {
 
     /// Whether there is more to be done for it.
     fn serve_call(&mut self, call: &mut Call, now: i64) -> bool {
-        let mut buf = [0; 4096];
         let mut over = false;
-        loop {
-            match call.stream.read(&mut buf) {
+        // Bounded, so that one that never stops sending does not keep the others waiting.
+        for _ in 0..16 {
+            match call.stream.read(&mut self.buf) {
                 Ok(0) => {
                     over = true;
                     break;
                 }
                 Ok(n) => {
                     call.latest = now;
-                    let arrival = &mut self.arrivals[call.arrival];
-                    arrival.len = arrival.len.saturating_add(n as u32);
+                    call.len = call.len.saturating_add(n as u32);
                     let room = MOST_BYTES.saturating_sub(call.have.len());
-                    call.have.extend_from_slice(&buf[..n.min(room)]);
-                    arrival.bytes.clone_from(&call.have);
+                    call.have.extend_from_slice(&self.buf[..n.min(room)]);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => return false,
@@ -452,16 +506,23 @@ impl Open<'_> {
         if call.answered {
             return !over;
         }
-        let wanted = &self.wanted[call.listener];
-        let enough = call.have.len() >= (wanted.expect as usize).clamp(1, MOST_BYTES);
+        let expect = self
+            .post
+            .wanted()
+            .get(call.listener)
+            .map_or(0, |w| w.expect);
+        let enough = call.have.len() >= (expect as usize).clamp(1, MOST_BYTES);
         if !enough && !over && now - call.latest < PAUSE_NS {
             return true;
         }
-        if !call.have.is_empty() && self.shows_token(&call.have) && !wanted.answer.is_empty() {
-            // Two kilobytes go into the buffer of a fresh connection at once.
-            let whole = call.stream.write(&wanted.answer).ok() == Some(wanted.answer.len());
-            self.arrivals[call.arrival].answered = whole;
-            self.sent += wanted.answer.len() as u64;
+        let place = (call.listener, &mut call.arrival);
+        let answer = self
+            .post
+            .answer_call(place, call.from, &call.have, call.len);
+        if let Some(answer) = answer {
+            // The buffer of a fresh connection takes it at once.
+            let _ = call.stream.write(&answer);
+            self.sent += answer.len() as u64;
         }
         if call.have.is_empty() && !over {
             return true;
@@ -472,34 +533,77 @@ impl Open<'_> {
     }
 
     fn obey(&mut self, order: Order) -> Response {
-        match order {
-            Order::Report => Response::Arrivals(self.arrivals.clone()),
-            Order::Send {
-                listener,
-                to,
-                bytes,
-            } => {
-                let Some(Some(Port::Udp(socket))) = self.ports.get(listener as usize) else {
-                    return Response::Refused {
-                        why: Refusal::Malformed,
-                        text: format!("no UDP port {listener} is open"),
-                    };
-                };
-                if !self.shown.contains(&to) {
-                    return Response::Refused {
-                        why: Refusal::Malformed,
-                        text: format!("{to} has not shown the token"),
-                    };
-                }
-                self.sent += bytes.len() as u64;
-                match socket.send_to(&bytes, to) {
-                    Ok(_) => Response::Ready,
-                    Err(e) => Response::Refused {
-                        why: Refusal::Failed,
-                        text: format!("cannot send to {to}: {e}"),
-                    },
-                }
-            }
+        let Order::Send {
+            listener,
+            to,
+            cookie,
+            number,
+            len,
+        } = order
+        else {
+            return Response::Arrivals(self.post.arrivals().to_vec());
+        };
+        let malformed = |text| Response::Refused {
+            why: Refusal::Malformed,
+            text,
+        };
+        let sending = match self.post.send(listener, to, &cookie, (number, len)) {
+            Ok(sending) => sending,
+            Err(why) => return malformed(why),
+        };
+        let Some(Some(Port::Udp(socket))) = self.ports.get(sending.listener) else {
+            return malformed(format!("UDP port {listener} could not be opened"));
+        };
+        self.sent += sending.bytes.len() as u64;
+        match socket.send_to(&sending.bytes, sending.to) {
+            Ok(_) => Response::Ready,
+            Err(e) => Response::Refused {
+                why: Refusal::Failed,
+                text: format!("cannot send to {to}: {e}"),
+            },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_sessions_interface_are_offered() {
+        let ip = |s: &str| s.parse::<IpAddr>().expect("an address");
+        let all: Vec<(String, IpAddr)> = [
+            ("lo", "127.0.0.1"),
+            ("lo", "::1"),
+            ("wan", "192.0.2.1"),
+            ("wan", "192.0.2.2"),
+            ("wan", "2001:db8::1"),
+            ("wan", "fe80::1"),
+            ("lan", "10.0.0.1"),
+            ("lan", "203.0.113.9"),
+            ("lan", "2001:db8:1::1"),
+        ]
+        .map(|(name, a)| (name.to_owned(), ip(a)))
+        .to_vec();
+        let found = of_interface(ip("192.0.2.1"), &all);
+        let expected = ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(ip);
+        assert_eq!(found, expected);
+        assert_eq!(
+            of_interface(ip("127.0.0.1"), &all),
+            ["127.0.0.1", "::1"].map(ip)
+        );
+        // An address that no interface has, such as 127.0.0.2, stands for itself.
+        assert_eq!(of_interface(ip("127.0.0.2"), &all), [ip("127.0.0.2")]);
+    }
+
+    #[test]
+    fn the_server_holds_a_bounded_number_of_ports_open() {
+        let all = AtomicUsize::new(0);
+        let first = Reserved::take(&all, MOST_PORTS - 1).expect("room");
+        assert!(Reserved::take(&all, 2).is_none());
+        assert!(Reserved::take(&all, 1).is_some());
+        drop(first);
+        assert!(Reserved::take(&all, MOST_PORTS).is_some());
+        assert_eq!(all.load(Ordering::Relaxed), 0);
     }
 }

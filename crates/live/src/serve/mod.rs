@@ -6,24 +6,30 @@
 mod book;
 mod connection;
 mod datagrams;
+mod kept;
 mod listeners;
+mod networks;
+mod ports;
 mod train;
 pub mod udp;
 
 pub use book::Budgets;
+pub use networks::Network;
+pub use ports::PortSet;
 
 use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use book::Book;
 use datagrams::Inboxes;
+use measure::control::Refusal;
 use measure::wire::Key;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
@@ -37,8 +43,10 @@ pub struct ServeConfig {
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
-    /// Whether it opens further ports for a while when a client asks for them.
-    pub opens_ports: bool,
+    /// Networks whose clients are served; all where there is none.
+    pub allow: Vec<Network>,
+    /// Ports that it opens for a while when a client asks for them; none by default.
+    pub allow_listen: PortSet,
 }
 
 impl Default for ServeConfig {
@@ -49,7 +57,8 @@ impl Default for ServeConfig {
             key: None,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
-            opens_ports: true,
+            allow: Vec::new(),
+            allow_listen: PortSet::default(),
         }
     }
 }
@@ -96,6 +105,8 @@ pub struct ServerStats {
     pub flows: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Datagrams and connections of others at ports that were open for clients.
+    pub foreign: u64,
 }
 
 #[derive(Default)]
@@ -105,6 +116,7 @@ struct Counters {
     flows: AtomicU64,
     bytes_sent: AtomicU64,
     bytes_received: AtomicU64,
+    foreign: AtomicU64,
 }
 
 /// What all threads of a server share.
@@ -112,12 +124,17 @@ struct Shared {
     key: Option<Vec<u8>>,
     clock: Clock,
     stop: Arc<AtomicBool>,
-    opens_ports: bool,
+    allow: Vec<Network>,
+    allow_listen: PortSet,
+    /// Ports that are open for clients.
+    ports_open: AtomicUsize,
     book: Book,
     counters: Counters,
     datagrams: Inboxes,
     /// Made for the first download.
     payload: OnceLock<Payload>,
+    /// Set while a train is sent that waits awake for its instants: one at a time, so that trains cost a core at most.
+    exact: AtomicBool,
 }
 
 /// A running server. Dropping it stops it.
@@ -135,6 +152,7 @@ impl Server {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);
         }
+        let budgets = within_descriptors(config.budgets, config.listen.len());
         let ports = config
             .listen
             .iter()
@@ -148,11 +166,14 @@ impl Server {
                 key: config.key,
                 clock,
                 stop: Arc::default(),
-                opens_ports: config.opens_ports,
-                book: Book::new(config.budgets),
+                allow: config.allow,
+                allow_listen: config.allow_listen,
+                ports_open: AtomicUsize::new(0),
+                book: Book::new(budgets),
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),
                 payload: OnceLock::new(),
+                exact: AtomicBool::new(false),
             }),
             threads: Vec::new(),
             trouble: Arc::default(),
@@ -175,7 +196,7 @@ impl Server {
             })?;
             let shared = server.shared.clone();
             server.thread("serve-udp", move || {
-                udp::run(&probes, reflector, clock, &shared.stop)
+                udp::run(&probes, reflector, clock, &shared.allow, &shared.stop)
                     .map(drop)
                     .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
             })?;
@@ -224,6 +245,7 @@ impl Server {
             flows: get(&c.flows),
             bytes_sent: get(&c.bytes_sent),
             bytes_received: get(&c.bytes_received),
+            foreign: get(&c.foreign),
         }
     }
 
@@ -251,6 +273,33 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Lowers the number of connections to what the process may have open: a train's connection takes three descriptors, and
+/// ports that are open for clients have their own.
+fn within_descriptors(budgets: Budgets, ports: usize) -> Budgets {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let own = 64 + 8 * ports + listeners::MOST_DESCRIPTORS;
+    let wanted = (own + 3 * budgets.connections) as u64;
+    let allowed = match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((soft, hard)) if soft < wanted => {
+            let more = wanted.min(hard);
+            match setrlimit(Resource::RLIMIT_NOFILE, more, hard) {
+                Ok(()) => more,
+                Err(_) => soft,
+            }
+        }
+        Ok((soft, _)) => soft,
+        Err(_) => return budgets,
+    };
+    let room = usize::try_from(allowed)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(own)
+        / 3;
+    Budgets {
+        connections: budgets.connections.min(room.max(8)),
+        ..budgets
     }
 }
 
@@ -336,6 +385,10 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
     }
 }
 
+const NOT_ALLOWED: &str =
+    "this server serves certain networks only, and this address is in none of them";
+const FULL: &str = "the server is full: try again in a minute";
+
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.stop.load(Ordering::Relaxed) {
@@ -350,9 +403,15 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
             continue;
         };
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-        let Some(permit) = shared.book.connect(from.ip()) else {
+        if !networks::allows(&shared.allow, from.ip()) {
             shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-            connection::turn_away(&stream);
+            connection::turn_away(&stream, Refusal::Forbidden, NOT_ALLOWED);
+            continue;
+        }
+        let stream = Arc::new(stream);
+        let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
+            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            connection::turn_away(&stream, Refusal::Busy, FULL);
             continue;
         };
         let (its, udp) = (shared.clone(), udp.clone());

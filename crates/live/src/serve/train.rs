@@ -4,12 +4,12 @@
 //! neither other clients nor probes pass through it.
 
 use super::Shared;
-use super::book::Permit;
+use super::book::{Permit, Use};
 use super::connection::{accept, finish, refuse, write_all};
 use super::datagrams::SHOWN_WITHIN_NS;
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
-use crate::craft::passage::{self, QUIET_NS};
+use crate::craft::passage::{self, QUIET_NS, Waits};
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
 use base::Duration;
@@ -19,10 +19,11 @@ use measure::control::{FINISHED_LEN, FlowSpec, Refusal, Response, Stamps};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, recv};
+use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stamps have to be taken by then, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
@@ -51,7 +52,11 @@ pub fn serve(
         udp,
         shared,
     } = *host;
-    let mut flow = match shared.book.flow(permit, spec, direction) {
+    let _share = match shared.book.train(permit) {
+        Ok(share) => share,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let mut flow = match shared.book.flow(permit, spec, direction, Use::Light) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -144,15 +149,67 @@ fn unsent(stream: &TcpStream) -> i32 {
     bytes
 }
 
+/// The right to wait awake, of which the server has one.
+struct Exact<'a>(&'a AtomicBool);
+
+impl Exact<'_> {
+    fn take(one: &AtomicBool) -> Option<Exact<'_>> {
+        (!one.swap(true, Ordering::Relaxed)).then_some(Exact(one))
+    }
+}
+
+impl Drop for Exact<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// True if a program never pauses for long. Only then may the kernel ask meanwhile whether the client lives: a question
+/// in a pause would wake a radio whose sleep is measured.
+fn is_steady(program: &Program) -> bool {
+    const PAUSE: Duration = Duration::from_secs(1);
+    let mut before = Duration::ZERO;
+    program.datagrams().all(|due| {
+        let gap = due.at.saturating_sub(before);
+        before = due.at;
+        gap < PAUSE
+    })
+}
+
+/// Has the kernel ask whether the client lives, so that a train does not go on to a host that has vanished.
+fn watch_over(stream: &TcpStream) {
+    let second = std::time::Duration::from_secs(1);
+    let keepalive = TcpKeepalive::new()
+        .with_time(second)
+        .with_interval(second)
+        .with_retries(5);
+    // A kernel that does not ask lets the train go to its end, which is bounded.
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
 type Passed = (Option<Stamps>, End);
 
 fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::Result<Passed> {
     let shared = host.shared;
     settle(host);
+    if is_steady(program) {
+        watch_over(host.stream);
+    }
+    let exact = Exact::take(&shared.exact);
+    let waits = match exact {
+        Some(_) => Waits::Awake,
+        None => Waits::Asleep,
+    };
     let start = mono_ns() + LEAD_NS;
-    let left = passage::send(socket, token, program, shared.clock, start, &mut |_| {
-        !shared.stop.load(Ordering::Relaxed) && !gone(host)
-    })?;
+    let left = passage::send(
+        socket,
+        token,
+        program,
+        shared.clock,
+        (start, waits),
+        &mut |_| !shared.stop.load(Ordering::Relaxed) && !gone(host),
+    )?;
+    drop(exact);
     if left.cut {
         return Ok((None, End::PeerClosed));
     }
@@ -175,40 +232,47 @@ fn receive(
     let (mut said, mut have) = ([0; FINISHED_LEN], 0);
     let mut finished: Option<(u64, i64)> = None;
     let mut end = End::TimeUp;
-    let arrived = passage::receive(socket, token, program, shared.clock, &mut |arrived| {
-        let now = mono_ns();
-        if shared.stop.load(Ordering::Relaxed) {
-            end = End::Stopped;
-            return false;
-        }
-        if finished.is_none() {
-            let more = recv(
-                host.stream.as_raw_fd(),
-                &mut said[have..],
-                MsgFlags::MSG_DONTWAIT,
-            );
-            match more {
-                Ok(0) => {
-                    end = End::PeerClosed;
-                    return false;
+    let arrived = passage::receive(
+        socket,
+        token,
+        program,
+        shared.clock,
+        Waits::Asleep,
+        &mut |arrived| {
+            let now = mono_ns();
+            if shared.stop.load(Ordering::Relaxed) {
+                end = End::Stopped;
+                return false;
+            }
+            if finished.is_none() {
+                let more = recv(
+                    host.stream.as_raw_fd(),
+                    &mut said[have..],
+                    MsgFlags::MSG_DONTWAIT,
+                );
+                match more {
+                    Ok(0) => {
+                        end = End::PeerClosed;
+                        return false;
+                    }
+                    Ok(n) => have += n,
+                    Err(Errno::EAGAIN | Errno::EINTR) => {}
+                    Err(e) => {
+                        end = End::Failed(e.into());
+                        return false;
+                    }
                 }
-                Ok(n) => have += n,
-                Err(Errno::EAGAIN | Errno::EINTR) => {}
-                Err(e) => {
-                    end = End::Failed(e.into());
-                    return false;
+                if have == FINISHED_LEN {
+                    finished = Some((u64::from_be_bytes(said), now));
                 }
             }
-            if have == FINISHED_LEN {
-                finished = Some((u64::from_be_bytes(said), now));
+            match finished {
+                Some((sent, _)) if arrived.stamps.len() as u64 >= sent => false,
+                Some((_, at)) => now - at.max(arrived.latest) < QUIET_NS,
+                None => now < until,
             }
-        }
-        match finished {
-            Some((sent, _)) if arrived.stamps.len() as u64 >= sent => false,
-            Some((_, at)) => now - at.max(arrived.latest) < QUIET_NS,
-            None => now < until,
-        }
-    })?;
+        },
+    )?;
     let stamps = finished.map(|_| Stamps {
         stamps: arrived.stamps,
         overflowed: arrived.overflowed,

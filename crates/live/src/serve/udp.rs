@@ -1,6 +1,7 @@
 //! The reflector's thread: receives probes with the kernel's receive time, lets [`Reflector`] decide, and
 //! sends its answers with the kernel's transmit time for the answer after.
 
+use super::networks::{self, Network};
 use crate::clock::Clock;
 use crate::probe::host;
 use crate::timestamp::{self, Batch};
@@ -41,7 +42,7 @@ pub struct ServeSummary {
     pub without_rx_stamp: u64,
 }
 
-/// Serves until `stop` is set: blocks the calling thread.
+/// Serves clients of these networks, or all where there is none, until `stop` is set: blocks the calling thread.
 ///
 /// # Errors
 /// When the socket cannot be set up or fails.
@@ -49,6 +50,7 @@ pub fn run(
     socket: &UdpSocket,
     mut reflector: Reflector,
     clock: Clock,
+    allow: &[Network],
     stop: &AtomicBool,
 ) -> io::Result<ServeSummary> {
     let fd = socket.as_raw_fd();
@@ -73,7 +75,10 @@ pub fn run(
                 }
                 let now = clock.now();
                 for (received, bytes) in batch.messages() {
-                    let Some(from) = received.from else { continue };
+                    let from = received.from;
+                    let Some(from) = from.filter(|f| networks::allows(allow, f.ip())) else {
+                        continue;
+                    };
                     let kernel = received
                         .wall_ns
                         .filter(|_| steady)

@@ -20,6 +20,8 @@ pub struct Frame<'a> {
     pub ttl: u8,
     /// The outermost tag's VLAN; 0 where there is none.
     pub vlan: u16,
+    /// Where it was captured, as far as the file says: the interface, and in a capture on all interfaces the direction.
+    pub place: u16,
     /// DSCP and ECN.
     pub traffic_class: u8,
     /// The IP packet as it was on the wire.
@@ -198,7 +200,7 @@ pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
         return ipv4(
             &record.data[14..],
             record.original_len.saturating_sub(14),
-            0,
+            (0, interface_place(record.interface)),
         );
     }
     parse_any(record)
@@ -215,9 +217,26 @@ fn parse_any<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
         0
     };
     match version {
-        Version::Four => ipv4(data, wire, vlan),
-        Version::Six => ipv6(data, wire, vlan),
+        Version::Four => ipv4(data, wire, (vlan, place(record))),
+        Version::Six => ipv6(data, wire, (vlan, place(record))),
     }
+}
+
+/// Place of a packet of an interface that does not tell directions apart.
+#[inline(always)]
+pub fn interface_place(interface: u32) -> u16 {
+    (interface as u16) << 3
+}
+
+fn place(record: &Record<'_>) -> u16 {
+    let d = record.data;
+    // Both formats say whether a packet came for us, for others, or went out: five kinds.
+    let (index, kind) = match record.link {
+        LinkType::LINUX_SLL => (0, d.get(1)),
+        LinkType::LINUX_SLL2 => (d.get(4..8).map_or(0, |i| be32(i, 0)), d.get(10)),
+        _ => (0, None),
+    };
+    interface_place(record.interface ^ index) | u16::from(kind.map_or(0, |k| k & 7))
 }
 
 fn vlan(d: &[u8]) -> u16 {
@@ -325,7 +344,7 @@ fn nibble(d: &[u8], at: usize) -> Option<(Version, usize)> {
 }
 
 #[inline(always)]
-fn ipv4(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
+fn ipv4(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
     let head = d.first_chunk::<20>()?;
     let header = usize::from(head[0] & 15) * 4;
     if head[0] >> 4 != 4 || header < 20 {
@@ -343,6 +362,7 @@ fn ipv4(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
         id: u32::from(be16(head, 4)),
         ttl: head[8],
         vlan,
+        place,
         traffic_class: head[1],
         ip_len,
         fragment: (more || offset > 0).then_some(Fragment { offset, more }),
@@ -358,7 +378,7 @@ fn mapped(four: &[u8]) -> Address {
 }
 
 #[inline]
-fn ipv6(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
+fn ipv6(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
     let head = d.first_chunk::<40>()?;
     if head[0] >> 4 != 6 {
         return None;
@@ -372,6 +392,7 @@ fn ipv6(d: &[u8], wire: u32, vlan: u16) -> Option<Frame<'_>> {
         id: 0,
         ttl: head[7],
         vlan,
+        place,
         traffic_class: head[0] << 4 | head[1] >> 4,
         ip_len,
         fragment: None,

@@ -6,7 +6,7 @@ pub mod frame;
 pub mod pcapng;
 mod reader;
 
-pub use reader::{CaptureError, Damage, Reader, Record};
+pub use reader::{CaptureError, Comment, Damage, Reader, Record};
 
 /// What the first byte of a record belongs to, by its registered number.
 ///

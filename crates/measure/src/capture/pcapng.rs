@@ -48,7 +48,7 @@ pub struct Packet<'a> {
     pub original_len: u32,
     /// What was kept of it.
     pub data: &'a [u8],
-    pub way: Way,
+    pub way: Option<Way>,
     pub comment: Option<&'a str>,
 }
 
@@ -126,11 +126,13 @@ impl<W: Write> Writer<W> {
         if let Some(comment) = packet.comment {
             self.option(option::COMMENT, comment.as_bytes());
         }
-        let way: u32 = match packet.way {
-            Way::In => 1,
-            Way::Out => 2,
-        };
-        self.option(option::EPB_FLAGS, &way.to_le_bytes());
+        if let Some(way) = packet.way {
+            let way: u32 = match way {
+                Way::In => 1,
+                Way::Out => 2,
+            };
+            self.option(option::EPB_FLAGS, &way.to_le_bytes());
+        }
         self.end()
     }
 

@@ -8,6 +8,7 @@
 //! **Units.** Times in nanoseconds since 1970, lengths in bytes.
 
 use super::LinkType;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 /// One captured packet.
@@ -16,6 +17,8 @@ pub struct Record<'a> {
     /// UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.
     pub t_ns: Option<i64>,
     pub link: LinkType,
+    /// Number of the interface within its section of a pcapng file; 0 in the classic format.
+    pub interface: u32,
     /// Length on the wire; `data` may hold less.
     pub original_len: u32,
     pub data: &'a [u8],
@@ -92,6 +95,7 @@ enum Format {
 struct Found {
     t_ns: Option<i64>,
     link: LinkType,
+    interface: u32,
     original_len: u32,
     /// From the begin of the record or block, and how long that is.
     from: usize,
@@ -122,9 +126,24 @@ pub struct Reader<R> {
     /// The packet at hand, where it took more than a look to find it.
     found: Option<Found>,
     damage: Vec<Damage>,
-    /// Packets that the capturing system itself says it dropped.
-    dropped: u64,
+    /// Packets that the capturing system itself says it dropped: by section, interface and kind, for each says it anew.
+    dropped: BTreeMap<(u32, u32, u16), u64>,
+    section: u32,
+    /// Packets of a pcapng file so far, and what somebody remarked.
+    packets: u64,
+    comments: Vec<Comment>,
 }
+
+/// A remark in a pcapng file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comment {
+    /// Number of the packet that it stands beside, from 1; `None` for one on the whole file or an interface.
+    pub packet: Option<u64>,
+    pub text: String,
+}
+
+/// Remarks kept at most.
+const COMMENTS: usize = 10_000;
 
 impl<R: Read> Reader<R> {
     /// # Errors
@@ -140,7 +159,10 @@ impl<R: Read> Reader<R> {
             format: Format::Blocks(Blocks::default()),
             found: None,
             damage: Vec::new(),
-            dropped: 0,
+            dropped: BTreeMap::new(),
+            section: 0,
+            packets: 0,
+            comments: Vec::new(),
         };
         let whole = reader.need(24)?;
         let head = &reader.buffer[reader.start..reader.end];
@@ -208,6 +230,7 @@ impl<R: Read> Reader<R> {
                 return Ok(Some(Record {
                     t_ns: f.t_ns,
                     link: f.link,
+                    interface: f.interface,
                     original_len: f.original_len,
                     data: &self.buffer[from..from + f.len],
                 }));
@@ -241,6 +264,7 @@ impl<R: Read> Reader<R> {
                 take(&Record {
                     t_ns: f.t_ns,
                     link: f.link,
+                    interface: f.interface,
                     original_len: f.original_len,
                     data: &rest[f.from..f.from + f.len],
                 });
@@ -280,9 +304,14 @@ impl<R: Read> Reader<R> {
         &self.damage
     }
 
+    /// Remarks read so far: the first ten thousand.
+    pub fn comments(&self) -> &[Comment] {
+        &self.comments
+    }
+
     /// Packets that the capturing system says it had no room for (pcapng's interface statistics).
     pub fn dropped(&self) -> u64 {
-        self.dropped
+        self.dropped.values().sum()
     }
 
     /// Bytes of input used so far.
@@ -449,6 +478,7 @@ impl<R: Read> Reader<R> {
                 }
             };
             b.interfaces.clear();
+            self.section = self.section.wrapping_add(1);
         }
         let swapped = b.swapped;
         let total = word(swapped, head, 4) as usize;
@@ -485,7 +515,9 @@ impl<R: Read> Reader<R> {
                 // isb_ifdrop (5), isb_osdrop (7)
                 for (code, value) in options(swapped, body.get(12..).unwrap_or(&[])) {
                     if matches!(code, 5 | 7) && value.len() == 8 {
-                        self.dropped += long(swapped, value);
+                        let interface = body.get(..4).map_or(0, |i| word(swapped, i, 0));
+                        let key = (self.section, interface, code);
+                        self.dropped.insert(key, long(swapped, value));
                     }
                 }
                 Step::Other
@@ -494,6 +526,27 @@ impl<R: Read> Reader<R> {
         };
         if matches!(step, Step::Bad(_)) {
             return Ok(step);
+        }
+        let remarks = match (kind, &step) {
+            (SECTION, _) => body.get(16..),
+            (INTERFACE, _) => body.get(8..),
+            (PACKET | OLD_PACKET, Step::Packet(f)) => {
+                body.get((f.from + f.len).next_multiple_of(4)..)
+            }
+            _ => None,
+        };
+        let packet = matches!(step, Step::Packet(_)).then(|| {
+            self.packets += 1;
+            self.packets
+        });
+        // The end of options alone takes four bytes, and so does the head of one.
+        if let Some(remarks) = remarks.filter(|r| r.len() > 4) {
+            for (_, text) in options(swapped, remarks).filter(|(code, _)| *code == 1) {
+                if self.comments.len() < COMMENTS {
+                    let text = String::from_utf8_lossy(text).into_owned();
+                    self.comments.push(Comment { packet, text });
+                }
+            }
         }
         if let Step::Packet(f) = step {
             self.found = Some(Found {
@@ -538,6 +591,7 @@ impl Classic {
         Some(Found {
             t_ns: Some((u64::from(s) * u64::from(TICKS) + ns) as i64),
             link: self.link,
+            interface: 0,
             original_len: word(self.swapped, head, 12).max(len),
             from: self.header,
             len: len as usize,
@@ -635,6 +689,7 @@ impl Blocks {
         Step::Packet(Found {
             t_ns: Some(interface.time(units)),
             link: interface.link,
+            interface: number,
             original_len: word(self.swapped, body, 16).max(len as u32),
             from: 20,
             len,
@@ -655,6 +710,7 @@ impl Blocks {
         Step::Packet(Found {
             t_ns: None,
             link: interface.link,
+            interface: 0,
             original_len,
             from: 4,
             len,

@@ -149,6 +149,18 @@ fn from_columns(kind: u64, row: [Option<u64>; COLUMNS]) -> Option<Sample> {
     })
 }
 
+const OUT_OF_RANGE: ControlError = ControlError::Malformed {
+    what: "a number out of its range",
+};
+
+fn in_range(amount: u64) -> Result<u64, ControlError> {
+    if amount <= LARGEST {
+        Ok(amount)
+    } else {
+        Err(OUT_OF_RANGE)
+    }
+}
+
 const CUT: ControlError = ControlError::Malformed {
     what: "it ends too early",
 };
@@ -182,10 +194,31 @@ impl Reader<'_> {
         let v = self.number()?;
         Ok((v >> 1) as i64 ^ -((v & 1) as i64))
     }
+    /// An amount: bytes, counts, rates.
+    pub(super) fn amount(&mut self) -> Result<u64, ControlError> {
+        in_range(self.number()?)
+    }
+    pub(super) fn rate(&mut self) -> Result<BitsPerSec, ControlError> {
+        match BitsPerSec::new(self.number()?) {
+            rate if rate <= FASTEST => Ok(rate),
+            _ => Err(OUT_OF_RANGE),
+        }
+    }
+    pub(super) fn span(&mut self, longest: Duration) -> Result<Duration, ControlError> {
+        match Duration::from_nanos(self.number()?) {
+            span if span <= longest => Ok(span),
+            _ => Err(OUT_OF_RANGE),
+        }
+    }
+    /// A reading of the other end's clock, UNIX ns.
+    pub(super) fn instant(&mut self) -> Result<i64, ControlError> {
+        match self.signed()? {
+            ns @ 0..=LAST_NS => Ok(ns),
+            _ => Err(OUT_OF_RANGE),
+        }
+    }
     pub(super) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, ControlError> {
-        T::try_from(self.number()?).map_err(|_| ControlError::Malformed {
-            what: "a number out of its range",
-        })
+        T::try_from(self.number()?).map_err(|_| OUT_OF_RANGE)
     }
     pub(super) fn count(&mut self, limit: usize) -> Result<usize, ControlError> {
         let n: usize = self.small()?;
@@ -204,14 +237,16 @@ impl Reader<'_> {
         self.0 = rest;
         Ok(head)
     }
+    /// A text as it may be shown: what would move a terminal's cursor or hide a part of it stands as `\u{…}`.
     pub(super) fn text(&mut self) -> Result<String, ControlError> {
         let n = self.count(MAX_TEXT)?;
         let bytes = self.take(n)?;
-        std::str::from_utf8(bytes)
-            .map(str::to_string)
-            .map_err(|_| ControlError::Malformed {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(base::text::clean(text).into_owned()),
+            Err(_) => Err(ControlError::Malformed {
                 what: "text that is not UTF-8",
-            })
+            }),
+        }
     }
     /// The rest of the message.
     pub(super) fn program(&mut self) -> Result<Program, ControlError> {
@@ -223,14 +258,14 @@ impl Reader<'_> {
             })
     }
     pub(super) fn stamps(&mut self) -> Result<Stamps, ControlError> {
-        let (refused, overflowed) = (self.number()?, self.number()?);
+        let (refused, overflowed) = (self.amount()?, self.amount()?);
         let fragments = match self.byte()? {
             0 => None,
             _ => Some(Fragments {
-                whole: self.number()?,
-                first: self.number()?,
-                second: self.number()?,
-                further: self.number()?,
+                whole: self.amount()?,
+                first: self.amount()?,
+                second: self.amount()?,
+                further: self.amount()?,
             }),
         };
         let count = self.count(MOST_DATAGRAMS as usize)?;
@@ -240,8 +275,12 @@ impl Reader<'_> {
             let head = self.signed()?;
             let seq = (head >> 2).wrapping_add(next);
             at = at.wrapping_add(self.signed()?);
+            let number = u64::try_from(seq).ok().filter(|n| *n < MOST_DATAGRAMS);
+            if !(0..=LAST_NS).contains(&at) {
+                return Err(OUT_OF_RANGE);
+            }
             stamps.push(Stamp {
-                seq: u64::try_from(seq).map_err(|_| ControlError::Malformed {
+                seq: number.ok_or(ControlError::Malformed {
                     what: "a stamp of no datagram",
                 })?,
                 at_ns: at,
@@ -265,8 +304,8 @@ impl Reader<'_> {
         Ok(FlowSpec {
             session: self.session()?,
             flow: self.small()?,
-            duration: Duration::from_nanos(self.number()?),
-            sample: Duration::from_nanos(self.number()?),
+            duration: self.span(LONGEST)?,
+            sample: self.span(LONGEST_SAMPLE)?,
         })
     }
     pub(super) fn direction(&mut self) -> Result<Direction, ControlError> {
@@ -282,15 +321,15 @@ impl Reader<'_> {
         let mut report = FlowReport {
             flow: self.small()?,
             direction: self.direction()?,
-            start_ns: self.signed()?,
+            start_ns: self.instant()?,
             ended: *ENDS
                 .get(usize::from(self.byte()?))
                 .unwrap_or(&Ended::Failed),
             congestion: self.text()?,
             limits: Limits {
-                busy: Duration::from_nanos(self.number()?),
-                receive_window: Duration::from_nanos(self.number()?),
-                send_buffer: Duration::from_nanos(self.number()?),
+                busy: self.span(LONGEST)?,
+                receive_window: self.span(LONGEST)?,
+                send_buffer: self.span(LONGEST)?,
             },
             samples: Vec::new(),
         };
@@ -302,7 +341,7 @@ impl Reader<'_> {
             let mut row = [None; COLUMNS];
             for (i, (cell, last)) in row.iter_mut().zip(&mut before).enumerate() {
                 if head >> (2 + i) & 1 != 0 {
-                    *last = last.wrapping_add(self.signed()? as u64);
+                    *last = in_range(last.wrapping_add(self.signed()? as u64))?;
                     *cell = Some(*last);
                 }
             }

@@ -1,16 +1,26 @@
-//! The datagrams of UDP load. They share a port with probes and are told from them by their first four
-//! bytes; the token says which flow they belong to, and proves that whoever sent them was let in over TCP.
+//! The datagrams of UDP load and of crafted trains. They share a port with probes and are told from them by their first
+//! four bytes; the token says which flow they belong to, and that whoever sent them was let in over TCP.
+//!
+//! TCP proves the client's address and not its UDP port, behind which another customer of the same translator may be. So
+//! a client that wants datagrams says [`Message::Hello`], gets a cookie in an answer of the same length, and returns it in
+//! [`Message::Proof`], which it repeats for as long as it receives: see [`super::inbox`].
 
 use super::DatagramCount;
 
 /// The first bytes of every datagram of load.
-pub const MAGIC: [u8; 4] = *b"TBL1";
+pub const MAGIC: [u8; 4] = *b"TBL2";
 /// Length of what stands before the filling.
 pub const HEADER_LEN: usize = 20;
 /// Largest payload: fits any path that carries IPv6, tunnels included.
 pub const MAX_LEN: usize = 1200;
-/// Sequence number of a datagram that only shows the way back to the client.
-pub const HELLO: u64 = u64::MAX;
+/// Length of a hello and of the challenge that answers it.
+pub const HELLO_LEN: usize = HEADER_LEN + COOKIE_LEN;
+const PROOF_LEN: usize = HELLO_LEN + 8;
+pub const COOKIE_LEN: usize = 16;
+/// Sequence numbers of what is no load.
+const HELLO: u64 = u64::MAX;
+const CHALLENGE: u64 = u64::MAX - 1;
+const PROOF: u64 = u64::MAX - 2;
 
 /// What stands before the filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +51,73 @@ impl Header {
     }
 }
 
+/// A datagram, read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Client: here I am.
+    Hello,
+    /// Server: return this from there.
+    Challenge { cookie: [u8; COOKIE_LEN] },
+    /// Client: the cookie, and payload bytes received so far.
+    Proof {
+        cookie: [u8; COOKIE_LEN],
+        received: u64,
+    },
+    /// Load, with its number.
+    Load(u64),
+}
+
+impl Message {
+    /// The token and the message. None where it is neither, or cut.
+    pub fn decode(bytes: &[u8]) -> Option<(u64, Message)> {
+        let Header { token, seq } = Header::decode(bytes)?;
+        let rest = &bytes[HEADER_LEN..];
+        let message = match seq {
+            // A shorter one might be answered with more than it brought.
+            HELLO => (rest.len() >= COOKIE_LEN).then_some(Message::Hello)?,
+            CHALLENGE => Message::Challenge {
+                cookie: *rest.first_chunk()?,
+            },
+            PROOF => {
+                let (cookie, rest) = rest.split_first_chunk()?;
+                Message::Proof {
+                    cookie: *cookie,
+                    received: u64::from_be_bytes(*rest.first_chunk()?),
+                }
+            }
+            seq => Message::Load(seq),
+        };
+        Some((token, message))
+    }
+
+    pub fn encode(&self, token: u64) -> Vec<u8> {
+        let seq = match self {
+            Message::Hello => HELLO,
+            Message::Challenge { .. } => CHALLENGE,
+            Message::Proof { .. } => PROOF,
+            Message::Load(seq) => *seq,
+        };
+        let mut out = Header { token, seq }.encode().to_vec();
+        match self {
+            Message::Hello => out.resize(HELLO_LEN, 0),
+            Message::Challenge { cookie } => out.extend_from_slice(cookie),
+            Message::Proof { cookie, received } => {
+                out.extend_from_slice(cookie);
+                out.extend_from_slice(&received.to_be_bytes());
+                debug_assert_eq!(out.len(), PROOF_LEN);
+            }
+            Message::Load(_) => {}
+        }
+        out
+    }
+}
+
 impl DatagramCount {
     pub fn count(&mut self, seq: u64) {
-        self.received += 1;
+        self.received = self.received.saturating_add(1);
         match seq.checked_add(1) {
             Some(next) if next > self.expected => self.expected = next,
-            _ => self.reordered += 1,
+            _ => self.reordered = self.reordered.saturating_add(1),
         }
     }
 }
@@ -79,6 +150,24 @@ mod tests {
             prop_assert_eq!(Header::decode(&bytes), Some(header));
             prop_assert_eq!(Header::decode(&bytes[..HEADER_LEN - 1]), None);
             let _ = Header::decode(&rest);
+        }
+
+        #[test]
+        fn messages_read_back_the_same_and_any_bytes_are_read_without_panic(
+            token: u64, cookie: [u8; 16], received: u64, seq in 0..u64::MAX - 2, cut: prop::sample::Index,
+        ) {
+            let all = [
+                Message::Hello,
+                Message::Challenge { cookie },
+                Message::Proof { cookie, received },
+                Message::Load(seq),
+            ];
+            for message in all {
+                let bytes = message.encode(token);
+                prop_assert_eq!(Message::decode(&bytes), Some((token, message)));
+                let cut = &bytes[..cut.index(bytes.len())];
+                prop_assert_eq!(Message::decode(cut), None);
+            }
         }
     }
 }

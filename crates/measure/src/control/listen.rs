@@ -1,32 +1,36 @@
-//! Ports that the far end opens for a while at a client's request, to say what arrives there and from where.
+//! Ports that the server opens for a while at a client's request, to say what arrives there and from where.
 //!
 //! The connection on which they were asked for stays open; on it the client asks what has arrived, or has datagrams
-//! sent to where its own have come from. The ports close with it. Whatever arrives is answered only where it carries
-//! the token, which nobody but the client knows, and with bytes that the client chose: an answer that a third party
-//! made up cannot be those.
+//! sent to where its own have come from. The ports close with it. The server answers only what carries the token, which
+//! nobody but the client knows, with one of a few fixed messages ([`Answer`]). [`super::post`] decides.
 
 use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
 use base::Duration;
+use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Ports that may be asked for at once.
 pub const MOST_LISTENERS: usize = 64;
 /// Arrivals that the far end keeps.
 pub const MOST_ARRIVALS: usize = 512;
-/// What it keeps of each, and the longest answer.
-pub const MOST_BYTES: usize = 2048;
-/// The longest datagram that it sends when told to.
-pub const MOST_DATAGRAM: usize = 4096;
+/// Bytes that it keeps of each.
+pub const MOST_BYTES: usize = 512;
+/// Range of the length of a datagram that it sends when told to.
+pub const LEAST_DATAGRAM: usize = MARK_LEN;
+pub const MOST_DATAGRAM: usize = 3000;
 /// Orders on one connection: each makes the far end send one datagram or one report.
 pub const MOST_ORDERS: u32 = 1024;
 /// The longest time that ports stay open: to see how long a translator remembers (`nat:lifetime=`). What is sent
 /// meanwhile counts towards the client's budget.
 pub const LONGEST: Duration = Duration::from_secs(1200);
 pub const TOKEN_LEN: usize = 8;
-const MOST_ORDER: usize = MOST_DATAGRAM + 64;
-/// A request with all its answers.
-pub(super) const MOST_LISTEN_BODY: usize = 32 << 10;
+/// Length of what proves that the server wrote a message.
+pub const MARK_LEN: usize = 16;
+pub const COOKIE_LEN: usize = 16;
+/// Length of the answer to a knock (UDP), and so of the shortest knock that is answered.
+pub const KNOCK_LEN: usize = 52;
+const MOST_ORDER: usize = 128;
 pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
 pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
 const MOST_SYN: usize = 200;
@@ -70,9 +74,38 @@ pub struct Wanted {
     pub port: u16,
     /// A connection is answered once so many bytes have come, or none for a second; a datagram at once.
     pub expect: u32,
-    /// What is said to whoever shows the token; empty for nothing.
-    pub answer: Vec<u8>,
+    /// What is said to whoever shows the token.
+    pub answer: Answer,
 }
+
+/// What the server says to whoever shows the token. The client chooses among these and never writes the bytes, so that
+/// the server cannot be made to send a message of somebody's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Nothing,
+    /// A number that only this client and this server can know; over UDP with the cookie of the source.
+    Mark,
+    /// A page of HTTP.
+    Page,
+    /// The test string of antivirus programs, as a page of HTTP.
+    Eicar,
+    /// Lines that are no HTTP.
+    NotPage,
+    /// The answer of a name server.
+    Names,
+    /// Text that is no answer of a name server.
+    NotNames,
+}
+
+const ANSWERS: [Answer; 7] = [
+    Answer::Nothing,
+    Answer::Mark,
+    Answer::Page,
+    Answer::Eicar,
+    Answer::NotPage,
+    Answer::Names,
+    Answer::NotNames,
+];
 
 impl Wanted {
     pub fn new(transport: Transport, place: Place, port: u16) -> Wanted {
@@ -81,7 +114,7 @@ impl Wanted {
             place,
             port,
             expect: 0,
-            answer: Vec::new(),
+            answer: Answer::Nothing,
         }
     }
 }
@@ -113,8 +146,9 @@ pub struct Arrival {
     /// Which of the ports, in the order of the request.
     pub listener: u32,
     pub from: Option<SocketAddr>,
-    /// Length of what has come; of that `bytes` has the begin.
+    /// Length of what has come.
     pub len: u32,
+    /// Its first bytes where it shows the token, otherwise empty: the rest may be somebody else's.
     pub bytes: Vec<u8>,
     /// The IP and TCP headers of the first packet of a connection, where the kernel keeps them.
     pub syn: Vec<u8>,
@@ -127,11 +161,15 @@ pub struct Arrival {
 pub enum Order {
     /// Say what has arrived.
     Report,
-    /// Send this from a port to an address that has shown the token to any of them.
+    /// Send a datagram of this length from a port to an address whose cookie the client has received there. Its
+    /// contents follow from the token and the number: see [`datagram`].
     Send {
         listener: u32,
         to: SocketAddr,
-        bytes: Vec<u8>,
+        cookie: [u8; COOKIE_LEN],
+        /// Below [`MOST_ORDERS`].
+        number: u32,
+        len: u32,
     },
 }
 
@@ -194,14 +232,9 @@ pub(super) fn write_request(w: &mut Writer, spec: &FlowSpec, wanted: &[Wanted]) 
         w.0.push(place.expect("every place is listed") as u8);
         w.number(u64::from(one.port));
         w.number(u64::from(one.expect));
-        bytes(w, &masked(&one.answer));
+        let answer = ANSWERS.iter().position(|a| *a == one.answer);
+        w.0.push(answer.expect("every answer is listed") as u8);
     }
-}
-
-/// An answer stands turned on this connection, so that a box that looks for it in what is answered does not find it
-/// in what was asked for.
-fn masked(answer: &[u8]) -> Vec<u8> {
-    answer.iter().map(|b| b ^ 0x5a).collect()
 }
 
 pub(super) fn read_request(r: &mut Reader) -> Result<(FlowSpec, Vec<Wanted>), ControlError> {
@@ -220,7 +253,10 @@ pub(super) fn read_request(r: &mut Reader) -> Result<(FlowSpec, Vec<Wanted>), Co
             },
             port: r.small()?,
             expect: r.small()?,
-            answer: masked(&read_bytes(r, MOST_BYTES)?),
+            answer: match ANSWERS.get(usize::from(r.byte()?)) {
+                Some(answer) => *answer,
+                None => return malformed("an answer that is not known"),
+            },
         })
     };
     let wanted = (0..count).map(|_| one(r)).collect::<Result<_, _>>()?;
@@ -254,7 +290,7 @@ impl Listening {
     pub(super) fn read(r: &mut Reader) -> Result<Listening, ControlError> {
         let token = r.take(TOKEN_LEN)?.try_into().expect("so many were taken");
         let from = read_socket_address(r)?;
-        let duration = Duration::from_nanos(r.number()?);
+        let duration = r.span(super::LONGEST)?;
         let addresses = r.count(MOST_ADDRESSES)?;
         let addresses = (0..addresses)
             .map(|_| read_address(r))
@@ -321,12 +357,16 @@ impl Order {
             Order::Send {
                 listener,
                 to,
-                bytes: payload,
+                cookie,
+                number,
+                len,
             } => {
                 w.0.push(1);
                 w.number(u64::from(*listener));
                 socket_address(&mut w, *to);
-                bytes(&mut w, payload);
+                w.0.extend_from_slice(cookie);
+                w.number(u64::from(*number));
+                w.number(u64::from(*len));
             }
         }
         let mut out = (w.0.len() as u16).to_be_bytes().to_vec();
@@ -358,11 +398,91 @@ impl Order {
             1 => Order::Send {
                 listener: r.small()?,
                 to: read_socket_address(&mut r)?,
-                bytes: read_bytes(&mut r, MOST_DATAGRAM)?,
+                cookie: r.take(COOKIE_LEN)?.try_into().expect("so many were taken"),
+                number: r.small()?,
+                len: r.small()?,
             },
             _ => return malformed("an unknown order"),
         };
         r.end()?;
         Ok(Some((order, 2 + len)))
     }
+}
+
+/// The mark of a number: 0 is that of an answer, the others are those of datagrams that were ordered.
+fn numbered(token: &[u8; TOKEN_LEN], number: u32) -> [u8; MARK_LEN] {
+    let hash = Sha256::new()
+        .chain_update(b"tailback listen")
+        .chain_update(token)
+        .chain_update(number.to_be_bytes())
+        .finalize();
+    std::array::from_fn(|i| hash[i])
+}
+
+/// The mark with which the server answers.
+pub fn mark(token: &[u8; TOKEN_LEN]) -> [u8; MARK_LEN] {
+    numbered(token, 0)
+}
+
+/// The contents of a datagram that was ordered: its mark, then dots.
+pub fn datagram(token: &[u8; TOKEN_LEN], number: u32, len: usize) -> Vec<u8> {
+    let mut out = numbered(token, number.saturating_add(1)).to_vec();
+    out.resize(len.max(MARK_LEN), b'.');
+    out
+}
+
+/// The answer to a knock over UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knocked {
+    /// The source of the knock, as the server sees it.
+    pub from: SocketAddr,
+    /// Proves towards the server that whoever has it receives there.
+    pub cookie: [u8; COOKIE_LEN],
+}
+
+/// Bytes that hide an address from translators that rewrite what looks like one (RFC 8489 section 5 tells why).
+fn mask(token: &[u8; TOKEN_LEN]) -> [u8; MARK_LEN] {
+    numbered(token, u32::MAX)
+}
+
+impl Knocked {
+    pub fn encode(&self, token: &[u8; TOKEN_LEN]) -> [u8; KNOCK_LEN] {
+        let mut out = [0; KNOCK_LEN];
+        out[..16].copy_from_slice(&mark(token));
+        out[16..32].copy_from_slice(&self.cookie);
+        let ip = match self.from.ip() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        let mask = mask(token);
+        for (i, (byte, mask)) in ip.octets().iter().zip(mask).enumerate() {
+            out[32 + i] = byte ^ mask;
+        }
+        let port = self.from.port() ^ u16::from_be_bytes([mask[0], mask[1]]);
+        out[48..50].copy_from_slice(&port.to_be_bytes());
+        out
+    }
+
+    /// None where it is not the server's answer to whoever has this token.
+    pub fn decode(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Knocked> {
+        let bytes: &[u8; KNOCK_LEN] = bytes.try_into().ok()?;
+        if bytes[..16] != mark(token) {
+            return None;
+        }
+        let mask = mask(token);
+        let ip: [u8; 16] = std::array::from_fn(|i| bytes[32 + i] ^ mask[i]);
+        let port =
+            u16::from_be_bytes([bytes[48], bytes[49]]) ^ u16::from_be_bytes([mask[0], mask[1]]);
+        Some(Knocked {
+            from: SocketAddr::new(IpAddr::V6(ip.into()).to_canonical(), port),
+            cookie: std::array::from_fn(|i| bytes[16 + i]),
+        })
+    }
+}
+
+/// A datagram that asks for an answer: the token, and as much more as makes it `len` bytes.
+pub fn knock(token: &[u8; TOKEN_LEN], len: usize) -> Vec<u8> {
+    let mut out = token.to_vec();
+    out.resize(len.max(KNOCK_LEN), b'.');
+    out
 }

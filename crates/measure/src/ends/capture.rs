@@ -2,6 +2,7 @@
 
 use crate::capture::frame::{Address, Frame, Tcp, Transport, flag};
 use crate::track::Endpoint;
+use crate::track::copies::{Copies, Found, Print, Twice, soonest};
 use std::collections::HashMap;
 
 /// Pieces of datagrams have no ports; they are a flow of their own between two addresses.
@@ -32,6 +33,8 @@ pub(super) struct Flow {
     pub key: Key,
     /// By direction: from the lower end, from the higher end. Numbers of packets in the order of time.
     pub packets: [Vec<u32>; 2],
+    /// Packets of each direction that the capture holds twice.
+    twice: [Twice; 2],
     pub syn: [Option<Syn>; 2],
 }
 
@@ -47,6 +50,8 @@ pub(super) struct Packet {
     /// Of the payload's first bytes, or of the options where there is none.
     pub hash: u32,
     pub ip_len: u32,
+    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    pub frame: u32,
     pub flags: u8,
     pub ttl: u8,
     pub traffic_class: u8,
@@ -54,8 +59,6 @@ pub(super) struct Packet {
 
 /// So many bytes of a payload tell it from others; a capture with a snaplen of 64 has them.
 const HASHED: usize = 8;
-/// A second copy of one packet within this time was captured twice: no host reuses an identification so soon.
-const COPY_NS: i64 = 2_000_000;
 
 /// What one end of a path saw.
 #[derive(Clone, Debug, Default)]
@@ -64,12 +67,21 @@ pub struct Capture {
     pub(super) flows: Vec<Flow>,
     places: HashMap<Key, u32>,
     pub(super) copies: u64,
+    seen: Copies,
+    frames: u32,
     latest_ns: i64,
 }
 
 impl Capture {
+    /// A packet that is not IP or has no time: it counts, and nothing else.
+    pub fn pass(&mut self) {
+        self.frames = self.frames.wrapping_add(1);
+    }
+
     pub fn packet(&mut self, t_ns: i64, frame: &Frame<'_>) {
+        self.pass();
         let mut p = Packet {
+            frame: self.frames,
             t_ns: t_ns.max(self.latest_ns),
             seq: 0,
             ack: 0,
@@ -135,12 +147,27 @@ impl Capture {
             flows.push(Flow {
                 key,
                 packets: Default::default(),
+                twice: Default::default(),
                 syn: [None; 2],
             });
             u32::try_from(flows.len() - 1).expect("fewer than 2^32 flows")
         });
         let flow = &mut self.flows[place as usize];
-        if p.id != 0 && is_copy(&p, &flow.packets[way], &self.packets) {
+        let place_seen =
+            u32::from(frame.place) << 20 | u32::from(frame.vlan) << 8 | u32::from(p.ttl);
+        let print = Print::new(p.content(place, way), t_ns, place_seen);
+        let certain = p.id != 0 || p.space() > 0;
+        let stamped = p.timestamp != 0;
+        let twice = &mut flow.twice[way];
+        let found = self.seen.look(
+            print,
+            false,
+            certain,
+            || soonest(p.id, stamped, None),
+            twice,
+        );
+        // What the network delivers twice is there twice.
+        if found == Some(Found::Elsewhere) || found == Some(Found::Here) && twice.mirrored() {
             self.copies += 1;
             return;
         }
@@ -189,6 +216,14 @@ impl Packet {
         })
     }
 
+    /// All of it but place and time.
+    fn content(&self, flow: u32, way: usize) -> u64 {
+        let small = u32::from(self.flags) << 24 | way as u32;
+        let numbers = [self.seq, self.ack, self.payload, self.timestamp, self.id];
+        let [a, b, c, d, e] = numbers;
+        super::pairing::mixed(&[a, b, c, d, e, self.hash, self.ip_len, small, flow])
+    }
+
     /// How much of the sequence space it takes.
     pub fn space(&self) -> u32 {
         let ends = u32::from(self.flags & flag::SYN != 0) + u32::from(self.flags & flag::FIN != 0);
@@ -207,18 +242,5 @@ fn hash(bytes: &[u8]) -> u32 {
     };
     bytes.iter().fold(0x811c_9dc5, |h, b| {
         (h ^ u32::from(*b)).wrapping_mul(0x0100_0193)
-    })
-}
-
-fn is_copy(p: &Packet, flow: &[u32], packets: &[Packet]) -> bool {
-    let before = flow.iter().rev().take(8).map(|i| &packets[*i as usize]);
-    before.take_while(|b| p.t_ns - b.t_ns <= COPY_NS).any(|b| {
-        b.id == p.id
-            && b.seq == p.seq
-            && b.ack == p.ack
-            && b.payload == p.payload
-            && b.flags == p.flags
-            && b.hash == p.hash
-            && b.timestamp == p.timestamp
     })
 }

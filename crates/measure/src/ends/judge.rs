@@ -193,6 +193,7 @@ impl<'a> Judge<'a> {
             }
             out.lost.push(Lost {
                 t_ns: p.t_ns,
+                frame: p.frame,
                 way: self.way,
                 flow: self.flow,
                 bytes: p.ip_len,

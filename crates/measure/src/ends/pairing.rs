@@ -38,6 +38,8 @@ pub enum LostWhy {
 pub struct Lost {
     /// On the clock of the end that saw it.
     pub t_ns: i64,
+    /// Its number in the capture that saw it, from 1.
+    pub frame: u32,
     pub way: Way,
     pub flow: u32,
     pub bytes: u32,
@@ -207,14 +209,19 @@ impl Raw {
 
 /// Matches what two captures saw.
 pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
-    let both = flows::pair(near, far);
-    let raws: Vec<[Raw; 2]> = both
+    let mut both = flows::pair(near, far);
+    let mut raws: Vec<[Raw; 2]> = both
         .iter()
         .map(|b| {
             let (n, f) = (&near.flows[b.near], &far.flows[b.far]);
             [0, 1].map(|way| one_by_one(near, far, n, f, way, way ^ usize::from(b.turned)))
         })
         .collect();
+    let agree = on_one_clock(near, far, &both, &raws);
+    let mut at = agree.iter();
+    both.retain(|_| *at.next().unwrap_or(&true));
+    let mut at = agree.iter();
+    raws.retain(|_| *at.next().unwrap_or(&true));
     let ways = ways(near, far, &raws);
     let judges: Vec<[Judge<'_>; 2]> = both
         .iter()
@@ -426,6 +433,37 @@ fn in_order(a: &[u32], b: &[u32], error: impl Fn(u32, u32) -> i64) -> (Vec<(u32,
     }
     left.extend(&long[from..]);
     (pairs, left)
+}
+
+/// Packets stay on their way no longer than this.
+const ON_THE_WAY_NS: i64 = 2_000_000_000;
+
+/// For each flow, true unless it was matched by what its packets hold and its clocks are further apart than those of the
+/// flows whose addresses are the same; without such, than those of the flow with the most packets.
+fn on_one_clock(
+    near: &Capture,
+    far: &Capture,
+    both: &[flows::Both],
+    raws: &[[Raw; 2]],
+) -> Vec<bool> {
+    let middles: Vec<Vec<i64>> = raws
+        .iter()
+        .map(|r| r.iter().filter_map(|r| r.middle(near, far)).collect())
+        .collect();
+    let certain = both.iter().zip(&middles).filter(|(b, _)| !b.translated);
+    let mut known: Vec<i64> = certain.flat_map(|(_, m)| m.clone()).collect();
+    if known.is_empty() {
+        let pairs = |r: &[Raw; 2]| r.iter().map(|r| r.pairs.len()).sum::<usize>();
+        let largest = (0..raws.len()).max_by_key(|i| (pairs(&raws[*i]), std::cmp::Reverse(*i)));
+        known = largest.map_or(Vec::new(), |i| middles[i].clone());
+    }
+    let low = known.iter().min().copied().unwrap_or(i64::MIN / 2);
+    let high = known.iter().max().copied().unwrap_or(i64::MAX / 2);
+    let span = low.saturating_sub(ON_THE_WAY_NS)..=high.saturating_add(ON_THE_WAY_NS);
+    both.iter()
+        .zip(&middles)
+        .map(|(b, m)| !b.translated || m.iter().all(|m| span.contains(m)))
+        .collect()
 }
 
 /// Which way each direction of each flow goes.

@@ -3,11 +3,13 @@
 //! **Method.** Packets are one burst while each follows the one before within a gap: a hundred microseconds, or one and
 //! a half times the least time between two full segments where the sender's own link is slower than that, up to 2 ms. A burst
 //! counts from more than two full segments on, for two are what every second ACK releases. Its kind:
-//! - *offload*: a packet larger than a segment was captured; or the burst is larger than the ACK before it can have
-//!   released, and several ACKs came since the burst before: the sender gathered them to fill one large segment;
+//! - *offload*: a packet larger than a segment was captured at the sender;
 //! - *ACKs*: the one ACK just before it released that much, because the receiver acknowledged many segments at once
 //!   (or ACKs were lost or thinned out on the way);
-//! - *application*: neither: a write after a pause, the initial window, a window that opened.
+//! - *application*: more than all ACKs since the burst before released: a write after a pause, the initial window, a
+//!   window that opened;
+//! - *unknown*: several ACKs released it together. A sender that cuts its super-segments before the capture looks like
+//!   one that paces, or one whose ACKs came bunched.
 //!
 //! **Source.** Seed document 002, sections 5.2.2 and 6.6, which blames every burst on offload and delayed ACKs
 //! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
@@ -23,7 +25,7 @@ pub enum BurstKind {
     Offload,
     Acks,
     Application,
-    /// The capture is too far from the sender.
+    /// The capture is too far from the sender, or several ACKs released it together.
     Unknown,
 }
 
@@ -45,7 +47,9 @@ impl BurstKind {
 }
 
 /// Between packets of one burst, at least.
-const GAP_NS: i64 = 100_000;
+pub(super) const GAP_NS: i64 = 100_000;
+/// Number of the first burst; 0 is none.
+pub(super) const FIRST: u32 = 1;
 /// And at most: a full segment on a link of 6 Mbit/s. Who writes one every 20 ms sends no bursts.
 const GAP_MOST_NS: i64 = 2_000_000;
 /// How long before a burst the ACK came that released it, at most.
@@ -59,7 +63,8 @@ struct Burst {
     start: u64,
     first_t: i64,
     bytes: u64,
-    largest: u32,
+    /// It holds a packet larger than a segment.
+    joined: bool,
     /// Acknowledged by the last ACK before it, and by all since the burst before.
     released: u64,
     gathered: u64,
@@ -70,18 +75,18 @@ struct Burst {
 
 impl Burst {
     fn kind(&self, mss: u64) -> BurstKind {
-        if u64::from(self.largest) > mss {
-            return BurstKind::Offload;
-        }
         if !self.near {
             return BurstKind::Unknown;
+        }
+        if self.joined {
+            return BurstKind::Offload;
         }
         let prompt = self.first_t - self.last_ack_t <= RELEASE_NS;
         if prompt && self.bytes <= 2 * self.released + mss {
             return BurstKind::Acks;
         }
         if self.acks >= 2 && self.bytes <= 2 * self.gathered + mss {
-            return BurstKind::Offload;
+            return BurstKind::Unknown;
         }
         BurstKind::Application
     }
@@ -112,7 +117,7 @@ impl Bursts {
     }
 
     /// A packet of `payload` bytes at `start`, `since` after the one before; says the number of its burst. `near`: the
-    /// capture is at the sender.
+    /// capture is at the sender; `joined`: the packet is larger than a segment.
     #[inline]
     pub fn sent(
         &mut self,
@@ -121,15 +126,15 @@ impl Bursts {
         start: u64,
         payload: u32,
         mss: u64,
-        near: bool,
+        (near, joined): (bool, bool),
     ) -> u32 {
         if u64::from(payload) >= mss && since > 0 && (self.least_gap == 0 || since < self.least_gap)
         {
             self.least_gap = since;
         }
-        if since <= GAP_NS || since <= self.gap_ns() {
+        if self.now.number > 0 && (since <= GAP_NS || since <= self.gap_ns()) {
             count(&mut self.now.bytes, u64::from(payload));
-            self.now.largest = self.now.largest.max(payload);
+            self.now.joined |= joined;
         } else {
             self.close(mss);
             self.now = Burst {
@@ -137,7 +142,7 @@ impl Bursts {
                 start,
                 first_t: t,
                 bytes: u64::from(payload),
-                largest: payload,
+                joined,
                 released: self.released,
                 gathered: self.gathered,
                 acks: self.acks,
@@ -147,6 +152,25 @@ impl Bursts {
             (self.gathered, self.acks) = (0, 0);
         }
         self.now.number
+    }
+
+    /// The burst that was under way before there were details.
+    pub(super) fn begin(
+        &mut self,
+        start: u64,
+        first_t: i64,
+        bytes: u64,
+        (near, joined): (bool, bool),
+    ) {
+        self.now = Burst {
+            number: FIRST,
+            start,
+            first_t,
+            bytes,
+            joined,
+            near,
+            ..Burst::default()
+        };
     }
 
     /// An ACK of `newly` more bytes.

@@ -1,71 +1,319 @@
-//! Packets that were captured twice: on two interfaces, by a mirror port, on both sides of a router.
+//! Packets that the capture holds twice: taken on two interfaces, on both sides of a router, by a mirror port; or
+//! delivered twice by the network.
 //!
-//! **Method.** The last packets of the whole capture leave a print each, in a table of fixed size. The same
-//! identification, sequence, ACK, flags, length, checksum and ends within 2 ms is the same packet; within 1 s it is
-//! where the copy has another TTL or VLAN, for it has gone one hop further, where it may have waited.
+//! **Method.** The packets of the last second are remembered, each with all that stays the same on its way and with the
+//! place where it was captured: interface, direction, VLAN, hops left. A packet is a copy where an equal one was seen at
+//! another place more often than here: so two equal duplicate ACKs that pass two interfaces stay two. A second equal
+//! packet at the same place is the same one if its identification says so, or if it came sooner than a sender can
+//! repeat it. A mirror port shows nearly every packet twice, the network a few: which of the two it was is told by their
+//! share, at the end. Neither counts as sent again.
+//!
+//! **Limits.** Pure ACKs without identification may be equal and two; at one place they count as one only where the
+//! other packets of the direction come twice. Beyond [`MOST`] packets a second, those of a shorter time are remembered.
 
 use super::packet::Packet;
 use super::table::fold;
 
-/// The same packet at the same place is a few microseconds apart; after another hop it may have waited.
-const TWICE_NS: i64 = 2_000_000;
-const TWICE_AWAY_NS: i64 = 1_000_000_000;
-/// Prints kept: a quarter of a mebibyte, which stays in a core's own cache. Between the two copies of a packet in
-/// a link of 1 Gbit/s and a queue of 10 ms lie 800 others, of which one in 40 takes the place of its print.
-const PRINTS: usize = 1 << 15;
-/// A print's clock, which wraps after two seconds.
-const TICK_NS: i64 = 1 << 15;
+/// The same packet at the same place is a few microseconds apart.
+const SOON_NS: i64 = 2_000_000;
+/// At another place it may have waited in a queue.
+const FAR_NS: i64 = 1_000_000_000;
+/// Packets remembered at first: they stay in a core's own cache. Powers of two.
+const LEAST: usize = 1 << 12;
+/// And at most, where packets come from several places.
+const MOST: usize = 1 << 18;
 
-/// In one word: hash (40 bits), place (8 bits: a copy from another interface has gone one hop further or carries
-/// another tag), time (16 bits).
-#[derive(Debug)]
-pub struct Copies(Vec<u64>);
+/// Packets of one direction that the capture holds more than once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Twice {
+    /// Packets whose repetition at the same place could be told, and how often it was.
+    originals: u32,
+    again: u32,
+    /// The latest of the originals that was repeated.
+    due: u32,
+}
+
+/// Packets between a packet and its copy at most.
+const UNDER_WAY: u32 = 4096;
+
+/// A packet that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// At another place.
+    Elsewhere,
+    /// At the same place.
+    Here,
+}
+
+impl Twice {
+    /// Nearly all packets so far are there twice: a mirror port, or two interfaces that the file does not tell apart.
+    /// Those after the last one that was repeated may still be.
+    pub fn mirrored(self) -> bool {
+        2 * u64::from(self.again) > u64::from(self.due)
+            && self.originals <= 2 * self.due + UNDER_WAY
+    }
+
+    /// The same of a direction that is over.
+    pub fn was_mirrored(self) -> bool {
+        2 * u64::from(self.again) > u64::from(self.originals)
+    }
+
+    /// How often each packet is there.
+    fn fold(self) -> u32 {
+        1 + (self.again + self.due / 2) / self.due.max(1)
+    }
+}
+
+/// A packet as it is remembered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Print {
+    /// All of it but place and time, in 64 bits: of a thousand million packets two that differ have the same once in
+    /// ten thousand captures.
+    content: u64,
+    /// As the capture has it, which may run backward; in units of [`TICK_NS`].
+    tick: u32,
+    place: u32,
+    /// Number of the one before it in the same place of the table; 0 for none.
+    before: u32,
+    /// Number of the packet that it is a copy of; of one that is none, its number in [`Twice::originals`].
+    link: u32,
+}
+
+/// Bits of [`Print::place`] that tell the interface and the direction.
+const INTERFACE: u32 = 0x7ff << 20;
+/// Bit of [`Print::place`] that a copy has.
+const COPY: u32 = 1 << 31;
+/// Equal packets of one place whose copies are told apart.
+const ANSWERED: usize = 16;
+
+/// Unit of a print's time, which wraps after 73 minutes.
+const TICK_NS: i64 = 1 << 10;
+
+/// Everything by which two packets of one connection differ, but place and time.
+#[inline(always)]
+fn content(p: &Packet, connection: u32) -> u64 {
+    let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
+    let stamp = p.timestamps().map_or(0, |(value, _)| value);
+    let marks = u64::from(p.id ^ stamp.swap_bytes()) << 32 | u64::from(connection);
+    let rest = u64::from(p.payload) << 40
+        ^ u64::from(p.window) << 24
+        ^ u64::from(p.checksum) << 9
+        ^ u64::from(p.flags) << 1
+        ^ u64::from(p.swapped);
+    // Odd factors lose nothing; the sums wrap.
+    let first = numbers
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(rest);
+    let second = marks
+        .wrapping_mul(0xd1b5_4a32_d192_ed03)
+        .wrapping_add(rest.rotate_left(32));
+    fold(
+        first ^ 0x1319_8a2e_0370_7344,
+        second ^ 0xa409_3822_299f_31d0,
+    )
+}
+
+impl Print {
+    #[inline(always)]
+    pub fn new(content: u64, t: i64, place: u32) -> Print {
+        Print {
+            content,
+            tick: (t / TICK_NS) as u32,
+            place: place & !COPY,
+            before: 0,
+            link: 0,
+        }
+    }
+
+    fn copy_of(&mut self, number: u32) {
+        self.link = number;
+        self.place |= COPY;
+    }
+
+    /// Time between two packets, whichever was first.
+    fn apart(&self, o: &Print) -> i64 {
+        i64::from((self.tick.wrapping_sub(o.tick) as i32).unsigned_abs()) * TICK_NS
+    }
+}
+
+/// The latest packets of a capture, found by what they hold.
+#[derive(Clone, Debug)]
+pub struct Copies {
+    ring: Vec<Print>,
+    /// Number of the latest packet of each hash.
+    heads: Vec<u32>,
+    /// Number of the next packet; from 1, and over again after 2^32.
+    next: u32,
+    /// Packets come from several places.
+    spread: bool,
+}
 
 impl Default for Copies {
     fn default() -> Copies {
-        Copies(vec![0; PRINTS])
+        Copies {
+            ring: vec![Print::default(); LEAST],
+            heads: vec![0; LEAST],
+            next: 1,
+            spread: false,
+        }
     }
 }
 
 impl Copies {
-    /// Whether this packet was captured before; `ends` is the hash of its flow, `news` says that it cannot have been.
+    /// Where the capture holds a packet already, which is captured at `t`; `news` says that it cannot, `round_trip` how
+    /// soon its sender can repeat it.
     #[inline(always)]
-    pub fn is_copy(&mut self, p: &Packet, ends: u64, news: bool) -> bool {
-        // Without an identification two equal packets may well be two: a second duplicate ACK, say. Data
-        // with a timestamp cannot be repeated within a millisecond.
-        if p.id == 0 && (p.timestamps().is_none() || p.payload == 0) {
-            return false;
+    pub(super) fn seen(
+        &mut self,
+        p: &Packet,
+        (t, connection): (i64, u32),
+        news: bool,
+        round_trip: Option<i64>,
+        twice: &mut Twice,
+    ) -> Option<Found> {
+        let content = content(p, connection);
+        self.look(
+            Print::new(content, t, p.place),
+            news,
+            p.id != 0 || p.occupied > 0,
+            || soonest(p.id, p.timestamps().is_some(), round_trip),
+            twice,
+        )
+    }
+
+    /// `certain`: its sender would not send two that are equal sooner than `soonest` says.
+    #[inline(always)]
+    pub fn look(
+        &mut self,
+        mut print: Print,
+        news: bool,
+        certain: bool,
+        soonest: impl FnOnce() -> i64,
+        twice: &mut Twice,
+    ) -> Option<Found> {
+        // What is news need not be looked up, and waiting for memory costs more than the question.
+        let found = if news {
+            None
+        } else {
+            self.find(&mut print, certain.then(soonest), twice)
+        };
+        if found.is_none() {
+            twice.originals += u32::from(certain);
+            print.link = twice.originals;
         }
-        let hash = fingerprint(p, ends);
-        let place = (u64::from(p.vlan) * 151 + u64::from(p.ttl)) & 0xff;
-        let tick = (p.t / TICK_NS) as u16;
-        let slot = &mut self.0[hash as usize % PRINTS];
-        let print = hash >> 24 << 24 | place << 16 | u64::from(tick);
-        // The print of what is news need not be looked up, and waiting for memory costs more than the question.
-        if !news && *slot >> 24 == hash >> 24 {
-            let apart = i64::from(tick.wrapping_sub(*slot as u16)) * TICK_NS;
-            let limit = if *slot >> 16 & 0xff == place {
-                TWICE_NS
-            } else {
-                TWICE_AWAY_NS
-            };
-            if apart < limit {
-                return true;
+        self.put(print);
+        found
+    }
+
+    #[inline(always)]
+    fn put(&mut self, mut print: Print) {
+        if self.spread | (print.place & INTERFACE != 0) {
+            self.widen(&print);
+        }
+        let head = print.content as usize & (self.heads.len() - 1);
+        let at = self.next as usize & (self.ring.len() - 1);
+        print.before = std::mem::replace(&mut self.heads[head], self.next);
+        self.ring[at] = print;
+        self.next = self.next.wrapping_add(1).max(1);
+    }
+
+    /// Makes room where the packet that is about to be forgotten may still come again.
+    #[inline(never)]
+    fn widen(&mut self, print: &Print) {
+        self.spread = true;
+        let size = self.ring.len();
+        let oldest = &self.ring[self.next as usize & (size - 1)];
+        if size >= MOST || oldest.content == 0 || print.apart(oldest) > FAR_NS {
+            return;
+        }
+        let old = std::mem::replace(&mut self.ring, vec![Print::default(); 2 * size]);
+        self.heads = vec![0; 2 * size];
+        let first = self.next.saturating_sub(size as u32).max(1);
+        for number in first..self.next {
+            let mut print = old[number as usize & (size - 1)];
+            let head = print.content as usize & (2 * size - 1);
+            print.before = std::mem::replace(&mut self.heads[head], number);
+            self.ring[number as usize & (2 * size - 1)] = print;
+        }
+    }
+
+    /// `soonest` is `None` for a packet whose equal may be another one at any time. Says in `print` of which packet it
+    /// is a copy.
+    #[inline(never)]
+    fn find(
+        &mut self,
+        print: &mut Print,
+        soonest: Option<i64>,
+        twice: &mut Twice,
+    ) -> Option<Found> {
+        let mut number = self.heads[print.content as usize & (self.heads.len() - 1)];
+        // The packet before it at this place and how many there are, the packets whose copies were here, and the oldest
+        // one from elsewhere that had none.
+        let (mut latest, mut here) = (None, 0u32);
+        let mut answered = [0; ANSWERED];
+        let (mut n, mut oldest) = (0, 0);
+        // What was overwritten is older than all that is remembered, and ends the chain.
+        while number != 0 && (self.next.wrapping_sub(number) as usize) < self.ring.len() {
+            let other = self.ring[number as usize & (self.ring.len() - 1)];
+            let this = number;
+            let older = self.next.wrapping_sub(other.before) > self.next.wrapping_sub(number);
+            number = if older { other.before } else { 0 };
+            if other.content != print.content {
+                continue;
+            }
+            if print.apart(&other) > FAR_NS {
+                break;
+            }
+            let copy = other.place & COPY != 0;
+            if other.place & !COPY == print.place {
+                here += 1;
+                latest.get_or_insert((other, this));
+                if copy && n < ANSWERED {
+                    answered[n] = other.link;
+                    n += 1;
+                }
+            } else if !copy && !answered[..n].contains(&this) {
+                oldest = this;
             }
         }
-        *slot = print;
-        false
+        if oldest != 0 {
+            self.spread = true;
+            print.copy_of(oldest);
+            return Some(Found::Elsewhere);
+        }
+        let (before, number) = latest?;
+        let age = print.apart(&before);
+        let again = match soonest {
+            Some(soonest) => age <= soonest,
+            None => age <= SOON_NS && twice.mirrored() && !here.is_multiple_of(twice.fold()),
+        };
+        if !again {
+            return None;
+        }
+        let origin = self.ring[before.link as usize & (self.ring.len() - 1)];
+        if before.place & COPY != 0 && origin.place & !COPY != print.place {
+            // What came again where it was seen first, comes again here.
+            print.copy_of(before.link);
+            return Some(Found::Elsewhere);
+        }
+        if soonest.is_some() {
+            twice.again += 1;
+            if before.place & COPY == 0 {
+                twice.due = twice.due.max(before.link);
+            }
+        }
+        print.copy_of(number);
+        Some(Found::Here)
     }
 }
 
-/// Everything by which two packets that left one sender differ, and who they are between.
-#[inline(always)]
-fn fingerprint(p: &Packet, ends: u64) -> u64 {
-    let ends = if p.swapped { !ends } else { ends };
-    let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
-    // An identification counts in its low bits and a timestamp in its high ones, so that they do not meet.
-    let stamp = p.timestamps().map_or(0, |(value, _)| value).swap_bytes();
-    let sums = u64::from(p.checksum) << 16 | u64::from(p.flags) << 8 | u64::from(p.payload & 0xff);
-    let content = u64::from(p.id ^ stamp) << 32 | sums;
-    fold(ends ^ numbers, content ^ 0x9e37_79b9_7f4a_7c15)
+/// What comes again within this time was sent once.
+pub fn soonest(id: u32, stamped: bool, round_trip: Option<i64>) -> i64 {
+    match (id, stamped) {
+        // Both count on with every packet that a host sends.
+        (1.., true) => FAR_NS,
+        // Nothing is repeated before the loss of the first can be known.
+        (0, _) => round_trip.map_or(SOON_NS, |rtt| SOON_NS.min(rtt / 2)),
+        _ => SOON_NS,
+    }
 }

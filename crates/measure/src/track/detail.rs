@@ -6,7 +6,6 @@
 
 use super::bursts::Bursts;
 use super::count;
-use super::half::RoundTrips;
 use super::limits::{Limited, Limits};
 use super::quantiles::Quantiles;
 use std::collections::VecDeque;
@@ -21,17 +20,33 @@ pub struct Bin {
     pub acked_bytes: u64,
     pub in_flight_max: u64,
     pub rtt_count: u32,
+    /// Round trips of ACKs that their receiver cannot have held back, of SACK blocks and of repairs.
+    pub prompt_count: u32,
+    pub prompt_sum_ns: i64,
     pub rtt_min_ns: i64,
     pub rtt_max_ns: i64,
     pub rtt_sum_ns: i64,
 }
 
 impl Bin {
+    #[inline]
+    fn prompt(&mut self, rtt: i64) {
+        self.prompt_count = self.prompt_count.saturating_add(1);
+        self.prompt_sum_ns = self.prompt_sum_ns.saturating_add(rtt);
+    }
+
+    /// Mean of the round trips that hold no delay of the receiver's own.
+    pub fn prompt_ns(&self) -> Option<i64> {
+        (self.prompt_count > 0).then(|| self.prompt_sum_ns / i64::from(self.prompt_count))
+    }
+
     fn merge(&mut self, o: &Bin) {
         self.fresh_bytes += o.fresh_bytes;
         self.again_bytes += o.again_bytes;
         self.acked_bytes += o.acked_bytes;
         self.in_flight_max = self.in_flight_max.max(o.in_flight_max);
+        self.prompt_count = self.prompt_count.saturating_add(o.prompt_count);
+        self.prompt_sum_ns = self.prompt_sum_ns.saturating_add(o.prompt_sum_ns);
         if o.rtt_count > 0 {
             if self.rtt_count == 0 || o.rtt_min_ns < self.rtt_min_ns {
                 self.rtt_min_ns = o.rtt_min_ns;
@@ -149,6 +164,8 @@ pub struct Detail {
     /// Timestamps that wait for their echo.
     stamps: VecDeque<(u32, i64)>,
     echoed: Option<u32>,
+    /// Round trip of an ACK that its receiver did not hold back, if the next ACK tells of more.
+    pub(super) pending: Option<i64>,
     under_way: VecDeque<UnderWay>,
     pub(super) limits: Limits,
     /// What the sender knew of the receiver when it sent last.
@@ -170,28 +187,20 @@ const UNDER_WAY: usize = 65_536;
 const STAMPS: usize = 4096;
 
 impl Detail {
-    /// `before` are the round trips seen before there was a detail: a handful, of which only the sum may be known.
-    pub(super) fn new(t: i64, before: &RoundTrips) -> Detail {
+    /// `before` are the round trips seen before there was a detail.
+    pub(super) fn new(t: i64, before: &[i64]) -> Detail {
         let mut rtt = Quantiles::default();
-        if before.count > 0 {
-            rtt.add(before.min_ns);
-        }
-        if before.count > 1 {
-            rtt.add(before.max_ns);
-        }
-        for _ in 2..before.count {
-            let rest = before.sum_ns - before.min_ns - before.max_ns;
-            rtt.add(rest / (before.count as i64 - 2));
-        }
+        before.iter().for_each(|ns| rtt.add(*ns));
         Detail {
             rtt,
             rtt_by_timestamps: Quantiles::default(),
-            rtt_before_ns: (before.count > 0).then_some(before.min_ns),
+            rtt_before_ns: before.iter().min().copied(),
             course: Course::new(t),
             bursts: Bursts::default(),
             bunches: Bunches::default(),
             stamps: VecDeque::new(),
             echoed: None,
+            pending: None,
             under_way: VecDeque::new(),
             limits: Limits::default(),
             known: (0, None),
@@ -222,11 +231,13 @@ impl Detail {
         }
     }
 
+    /// An ACK that echoes a timestamp; returns the round trip, where the timestamp is echoed for the first time.
     #[inline]
-    pub(super) fn echoed(&mut self, t: i64, value: u32) {
+    pub(super) fn echoed(&mut self, t: i64, value: u32) -> Option<i64> {
         if self.echoed == Some(value) {
-            return;
+            return None;
         }
+        let mut rtt = None;
         while let Some((v, sent)) = self.stamps.front().copied() {
             if value.wrapping_sub(v) as i32 > 0 {
                 self.stamps.pop_front();
@@ -235,10 +246,12 @@ impl Detail {
             if v == value {
                 self.stamps.pop_front();
                 self.rtt_by_timestamps.add(t - sent);
+                rtt = Some(t - sent);
             }
             break;
         }
         self.echoed = Some(value);
+        rtt
     }
 
     #[inline]
@@ -249,17 +262,25 @@ impl Detail {
             .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));
     }
 
-    pub(super) fn round_trip(&mut self, t: i64, rtt: i64) {
+    /// A round trip that holds no delay of the receiver's own, and is no sample of its data.
+    pub(super) fn prompt(&mut self, t: i64, rtt: i64) {
+        self.course.at(t).prompt(rtt);
+    }
+
+    /// `prompt`: it holds no delay of the receiver's own.
+    #[inline]
+    pub(super) fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
         self.rtt.add(rtt);
         let bin = self.course.at(t);
-        let one = Bin {
-            rtt_count: 1,
-            rtt_min_ns: rtt,
-            rtt_max_ns: rtt,
-            rtt_sum_ns: rtt,
-            ..Bin::default()
-        };
-        bin.merge(&one);
+        if bin.rtt_count == 0 || rtt < bin.rtt_min_ns {
+            bin.rtt_min_ns = rtt;
+        }
+        bin.rtt_max_ns = bin.rtt_max_ns.max(rtt);
+        bin.rtt_sum_ns = bin.rtt_sum_ns.saturating_add(rtt);
+        bin.rtt_count = bin.rtt_count.saturating_add(1);
+        if prompt {
+            bin.prompt(rtt);
+        }
     }
 
     /// The highest rate acknowledged over `window_ns` or more, bit/s; `None` for less than two such.

@@ -1,6 +1,8 @@
 //! What went wrong in a direction, and why: kept apart, because most directions have none of it.
 
 use super::bursts::BurstKind;
+use super::half::Reordering;
+use super::packet::Packet;
 
 /// Counts of what is rare, retransmissions one by one, breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +32,51 @@ pub struct Events {
     /// Segments acknowledged with doubt which copy was meant; after a loss below them.
     pub acked_ambiguously: u64,
     pub acked_after_loss: u64,
+    /// Packets that were captured before at another place, and at the same place.
+    pub twice_elsewhere: u64,
+    pub twice_here: u64,
+    /// Segments on the wire beyond one a packet: super-segments are cut on their way.
+    pub joined_segments: u64,
     /// All retransmissions by cause, in the order of [`Cause::ALL`], and those that were needless.
     pub by_cause: [u64; 6],
     pub needless: u64,
     /// The first hundred thousand of them.
     pub retransmissions: Vec<Retransmission>,
     pub breaks: Vec<Break>,
+    /// Other packets that tell of trouble, in the order of the capture; the first hundred thousand.
+    pub marks: Vec<Mark>,
+}
+
+/// Events of a direction that are kept one by one, of each kind of list.
+pub(super) const KEPT: usize = 100_000;
+
+/// A packet that tells of trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub t_ns: i64,
+    /// Number of the packet in the capture, from 1.
+    pub frame: u32,
+    pub kind: MarkKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkKind {
+    /// It filled a hole below the highest byte seen.
+    OutOfOrder(Reordering),
+    /// Third duplicate ACK of a row.
+    TripleDuplicate,
+    /// It offers no window.
+    ZeroWindow,
+    /// Asks whether a closed window has opened.
+    WindowProbe,
+    /// Asks whether the other end lives.
+    KeepAlive,
+    /// Acknowledges bytes that the capture does not hold.
+    AckOfUnseen,
+    /// Second answer to one SYN, with another sequence number.
+    OtherSyn,
+    /// The network delivered the packet before it a second time.
+    Doubled,
 }
 
 /// What nothing happened to.
@@ -56,10 +97,14 @@ pub static NOTHING: Events = Events {
     cwr: 0,
     acked_ambiguously: 0,
     acked_after_loss: 0,
+    twice_elsewhere: 0,
+    twice_here: 0,
+    joined_segments: 0,
     by_cause: [0; 6],
     needless: 0,
     retransmissions: Vec::new(),
     breaks: Vec::new(),
+    marks: Vec::new(),
 };
 
 /// Why something was sent again, as far as the capture shows.
@@ -103,8 +148,12 @@ impl Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retransmission {
     pub t_ns: i64,
-    /// When it was sent before; `None` where the capture forgot.
+    /// Number of the packet in the capture, from 1.
+    pub frame: u32,
+    /// When its first byte was sent before; `None` where the capture forgot.
     pub before_ns: Option<i64>,
+    /// The packet that sent it then; 0 where that is not known.
+    pub before_frame: u32,
     /// From the direction's first byte.
     pub position: u64,
     pub bytes: u64,
@@ -129,13 +178,31 @@ pub enum Blame {
 pub struct Break {
     /// Transmissions of the segment, the first one included.
     pub sent_ns: Vec<i64>,
+    /// Their numbers in the capture, from 1.
+    pub frames: Vec<u32>,
     /// The ACK that ended it; `None` where none came.
     pub resumed_ns: Option<i64>,
 }
 
 impl Events {
-    /// What each loss is put down to; what was sent again needlessly was no loss.
-    pub fn losses(&self) -> impl Iterator<Item = Blame> + '_ {
+    /// Nothing is counted in it.
+    pub fn is_quiet(&self) -> bool {
+        *self == NOTHING
+    }
+
+    #[cold]
+    pub(super) fn mark(&mut self, p: &Packet, kind: MarkKind) {
+        if self.marks.len() < KEPT {
+            self.marks.push(Mark {
+                t_ns: p.t,
+                frame: p.frame,
+                kind,
+            });
+        }
+    }
+
+    /// What each loss is put down to, with its bytes; what was sent again needlessly was no loss.
+    pub fn losses(&self) -> impl Iterator<Item = (Blame, u64)> + '_ {
         self.retransmissions
             .iter()
             .filter(|r| !r.needless)
@@ -145,11 +212,12 @@ impl Events {
                         t >= b.sent_ns[0] && b.resumed_ns.is_none_or(|end| t <= end)
                     })
                 };
-                if self.breaks.iter().any(within) {
+                let blame = if self.breaks.iter().any(within) {
                     Blame::Break
                 } else {
                     r.burst.map_or(Blame::Neither, Blame::Burst)
-                }
+                };
+                (blame, r.bytes)
             })
     }
 

@@ -1,14 +1,17 @@
 //! One direction of a connection: what its sender sent, and what came back about it.
 
+mod acked;
+mod again;
 mod cause;
 
-use super::bursts::BurstKind;
+use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
+use super::copies::{Found, Twice};
 use super::count;
 use super::detail::{Detail, UnderWay};
-use super::events::{Events, NOTHING, Retransmission};
+use super::events::{Events, KEPT, MarkKind, NOTHING, Retransmission};
 use super::limits::Moment;
 use super::packet::Packet;
-use super::segments::{Hole, Segment, Segments};
+use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
 use super::watch::{Act, Watch};
 use crate::capture::frame::{Options, flag};
@@ -64,6 +67,17 @@ impl RoundTrips {
         count(&mut self.count, 1);
         self.sum_ns = self.sum_ns.saturating_add(rtt);
     }
+    /// The values, where there are at most three.
+    fn up_to_three(&self) -> Vec<i64> {
+        let middle = self.sum_ns - self.min_ns - self.max_ns;
+        match self.count {
+            1 => vec![self.min_ns],
+            2 => vec![self.min_ns, self.max_ns],
+            3 => vec![self.min_ns, middle, self.max_ns],
+            _ => Vec::new(),
+        }
+    }
+
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
@@ -84,7 +98,17 @@ pub struct Half {
     pub timestamps: bool,
     /// Payload that the other end acknowledged or the sender numbered, but the capture does not hold.
     pub missing_bytes: u64,
+    /// Payload of a full segment on the wire, as far as the capture shows it; 0 where it does not.
+    pub segment_bytes: u32,
     scale: Scale,
+    /// All round trips from the fourth one on until there are details.
+    #[allow(
+        clippy::box_collection,
+        reason = "most directions have none, and eight bytes are enough for that"
+    )]
+    early: Option<Box<Vec<i64>>>,
+    /// Packets that the capture holds twice; `originals` are those of which that can be told.
+    pub(super) twice: Twice,
     events: Option<Box<Events>>,
     detail: Option<Box<Detail>>,
 }
@@ -140,13 +164,14 @@ pub(super) struct State {
     /// After the FIN; 0 before there is one.
     fin: u64,
     /// Highest ACK that this end has sent, to know its repetitions.
-    acked: u64,
+    said: u32,
     segments: Segments,
     /// Latest transmission of anything that was acknowledged.
     last_acked_t: i64,
-    /// When data was last sent, and when an ACK last came.
+    /// When data was last sent, when an ACK last came, and when one last acknowledged something new.
     data_t: i64,
     ack_t: i64,
+    advance_t: i64,
     srtt: i64,
     rttvar: i64,
     repair: Option<Box<Repair>>,
@@ -165,6 +190,10 @@ pub(super) struct State {
     /// The last data sent filled its segment.
     full: bool,
     mss_known: bool,
+    /// Bytes that options take of a full segment.
+    options: u8,
+    /// It has sent an ACK.
+    spoken: bool,
 }
 
 /// What most directions never need: of losses and their repair.
@@ -174,8 +203,13 @@ struct Repair {
     sack_top: u64,
     /// Where the loss was noticed.
     recover: u64,
-    /// When the time-out that is being recovered from came.
+    /// When that was, and when the latest time-out came.
+    noticed_t: i64,
     timeout_t: i64,
+    /// Behind the last byte that was sent into a closed window.
+    probed: u64,
+    /// Sequence number of another SYN-ACK, which the other end may take instead of the first.
+    other_isn: Option<u32>,
     chain: Option<Chain>,
 }
 
@@ -183,22 +217,53 @@ struct Repair {
 static NO_REPAIR: Repair = Repair {
     sack_top: 0,
     recover: 0,
+    noticed_t: 0,
     timeout_t: 0,
+    probed: 0,
+    other_isn: None,
     chain: None,
 };
 
 /// Transmissions of the segment that everything waits for.
 #[derive(Debug, Default)]
 struct Chain {
-    sent: Vec<i64>,
+    sent: Vec<(i64, u32)>,
     at: u64,
 }
 
 impl State {
+    /// Largest payload that no super-segment of offload has: what the other end allowed, whatever the options take.
+    #[inline]
+    fn allowed(&self) -> u32 {
+        self.mss + u32::from(self.options)
+    }
+
     /// Whether packets take hardly any time from here to the sender and back, and far less than to the receiver.
     #[inline]
-    fn is_near(&self, away: i64) -> bool {
-        away <= NEAR_NS && (self.srtt == 0 || 4 * away <= self.srtt)
+    fn is_near(&self, away: Option<i64>) -> bool {
+        match away {
+            Some(away) => away <= NEAR_NS && (self.srtt == 0 || 4 * away <= self.srtt),
+            // Nothing tells how far the sender is; the receiver is not beside the capture.
+            None => self.srtt >= 4 * NEAR_NS,
+        }
+    }
+
+    /// True for an ACK of `newly` bytes, two full segments, which its receiver cannot have held back (RFC 9293 section
+    /// 3.8.6.3).
+    #[inline]
+    fn is_prompt(&self, newly: u64, largest: u32) -> bool {
+        newly >= 2 * u64::from(self.mss.min(largest).max(1))
+    }
+
+    /// True for an ACK of one segment whose receiver did not wait for the next one, which left soon after it, unless
+    /// that one was lost.
+    #[inline]
+    fn is_alone(&self, last: &Segment, newly: u64, largest: u32) -> bool {
+        let full = u64::from(self.mss.min(largest).max(1));
+        newly >= full
+            && self.segments.front().is_some_and(|n| {
+                n.again == 0 && n.end() - n.start >= full && n.t - last.t <= TOGETHER_NS
+            })
     }
 
     fn repair(&self) -> &Repair {
@@ -227,8 +292,16 @@ pub(super) struct Other {
     scale: Scale,
     /// It understands SACK.
     sack: bool,
-    /// Least time from here to this direction's sender and back.
-    away: i64,
+    /// Least time from here to this direction's sender and back; `None` where it was not measured.
+    away: Option<i64>,
+}
+
+/// Payload of the full segments that a packet too large for Ethernet was joined from: what was seen of this direction,
+/// or a usual one (1500 bytes less the headers of IPv4 or IPv6 and TCP, with timestamps and without).
+fn usual_part(payload: u32, seen: u32) -> Option<u32> {
+    let usual = [seen, 1448, 1460, 1428, 1440];
+    let whole = |full: &u32| (1200..=ETHERNET_MSS).contains(full) && payload.is_multiple_of(*full);
+    usual.into_iter().find(whole)
 }
 
 /// Half of the space lies before a number, half after it.
@@ -239,10 +312,13 @@ fn extend(near: u64, seq: u32) -> u64 {
 
 /// Room below the first byte, for data from before it.
 const ORIGIN: u64 = 1 << 40;
-/// Retransmissions kept one by one.
-const KEPT: usize = 100_000;
 /// From so many packets with data on, details are kept.
 const DETAIL_FROM: u64 = 4;
+/// Segments that leave within this time arrive together: far less than an ACK is held back.
+const TOGETHER_NS: i64 = 5_000_000;
+/// Payload of a full segment on Ethernet without options, and on Ethernet with jumbo frames of 9000 bytes.
+const ETHERNET_MSS: u32 = 1460;
+const JUMBO_MSS: u32 = 8960;
 /// A capture is near the sender where its packets take no longer from there and back.
 const NEAR_NS: i64 = 1_000_000;
 
@@ -276,16 +352,57 @@ impl Half {
         if let Some(d) = self.detail.as_ref().filter(|d| d.rtt.count() > 0) {
             return d.rtt.at(p);
         }
-        let r = &self.rtt;
-        let middle = r.sum_ns - r.min_ns - r.max_ns;
-        let sorted: &[i64] = match r.count {
-            1 => &[r.min_ns],
-            2 => &[r.min_ns, r.max_ns],
-            3 => &[r.min_ns, middle, r.max_ns],
-            _ => &[],
-        };
+        let sorted = self.few_round_trips();
         let rank = ((p * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len().max(1));
         sorted.get(rank - 1).map(|v| (*v).max(0) as u64)
+    }
+
+    /// Every round trip while there are no details, in ascending order.
+    fn few_round_trips(&self) -> Vec<i64> {
+        let mut all = match &self.early {
+            Some(early) => Vec::clone(early),
+            None => self.rtt.up_to_three(),
+        };
+        all.sort_unstable();
+        all
+    }
+
+    /// A round trip from data to its ACK.
+    #[inline]
+    fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
+        match &mut self.detail {
+            Some(d) => d.round_trip(t, rtt, prompt),
+            None if self.rtt.count >= 3 => {
+                let three = || Box::new(self.rtt.up_to_three());
+                self.early.get_or_insert_with(three).push(rtt);
+            }
+            None => {}
+        }
+        self.rtt.add(rtt);
+    }
+
+    /// Segments on the wire that so many bytes of payload take.
+    pub fn segments(&self, bytes: u64) -> u64 {
+        match u64::from(self.segment_bytes) {
+            0 => 1,
+            full => bytes.div_ceil(full).max(1),
+        }
+    }
+
+    /// Packets that the capture holds twice because it was taken at two places, or of what a mirror port shows twice;
+    /// and packets that the network itself delivered twice.
+    pub fn held_twice(&self) -> (u64, u64) {
+        let e = self.events();
+        if self.twice.was_mirrored() {
+            (e.twice_elsewhere + e.twice_here, 0)
+        } else {
+            (e.twice_elsewhere, e.twice_here)
+        }
+    }
+
+    /// Packets with payload as they were on the wire: a super-segment of offload counts as those that it is cut into.
+    pub fn wire_packets(&self) -> u64 {
+        self.counts.data_packets + self.events().joined_segments
     }
 }
 
@@ -294,7 +411,7 @@ impl Touch for Side {
         let (h, s) = (&self.half, &self.state);
         let counts = h.counts.packets ^ h.counts.in_flight_max;
         let times = h.rtt.count as i64 ^ h.last_ns.unwrap_or(0) ^ s.ack_t ^ s.srtt;
-        counts ^ s.next ^ s.acked ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
+        counts ^ s.next ^ s.una ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
     }
 }
 
@@ -319,7 +436,7 @@ impl Side {
             mss: self.half.mss,
             scale: self.half.scale,
             sack: self.half.sack_permitted,
-            away: self.half.rtt.min_ns,
+            away: (self.half.rtt.count > 0).then_some(self.half.rtt.min_ns),
         }
     }
 
@@ -333,11 +450,39 @@ impl Side {
     #[inline]
     pub fn is_news(&self, p: &Packet) -> bool {
         let s = &self.state;
-        let (known, said) = match p.occupied {
-            0 => (s.acked, p.ack.wrapping_sub(1)),
-            _ => (s.next, p.seq),
+        let (known, told) = match p.occupied {
+            0 => (s.said, p.ack.wrapping_sub(1)),
+            _ => (s.next as u32, p.seq),
         };
-        !s.started || said.wrapping_sub(known as u32) as i32 >= 0
+        !s.started || told.wrapping_sub(known) as i32 >= 0 && !p.has(flag::RST)
+    }
+
+    /// The least round trip seen, to tell a repair from a copy of the same packet.
+    pub fn least_round_trip(&self) -> Option<i64> {
+        (self.half.rtt.count > 0).then_some(self.half.rtt.min_ns)
+    }
+
+    /// A packet that is there already.
+    #[inline(never)]
+    pub fn came_twice(&mut self, p: &Packet, found: Found) {
+        let mirrored = self.half.twice.mirrored();
+        let e = self.half.events_mut();
+        match found {
+            Found::Elsewhere => e.twice_elsewhere += 1,
+            Found::Here => {
+                e.twice_here += 1;
+                if !mirrored {
+                    e.mark(p, MarkKind::Doubled);
+                }
+            }
+        }
+    }
+
+    /// A packet of several segments.
+    #[inline(never)]
+    fn joined(&mut self, p: &Packet) {
+        let segments = u64::from(p.payload.div_ceil(self.state.mss.max(1)));
+        self.half.events_mut().joined_segments += segments - 1;
     }
 
     /// What every packet says: options, window, flags.
@@ -379,6 +524,9 @@ impl Side {
             e.ece += u64::from(p.has(flag::ECE));
             e.cwr += u64::from(p.has(flag::CWR));
             e.zero_windows += u64::from(closed);
+            if closed {
+                e.mark(p, MarkKind::ZeroWindow);
+            }
         }
         let half = &mut self.half;
         let c = &mut half.counts;
@@ -411,8 +559,15 @@ impl Side {
         }
         let occupied = u64::from(p.occupied);
         if occupied == 0 {
+            if p.seq.wrapping_add(1) == s.next as u32 {
+                self.asks(p, other);
+            }
             return;
         }
+        if p.has(flag::SYN) && self.answers_again(p) {
+            return;
+        }
+        let s = &mut self.state;
         let near = s.is_near(other.away);
         if p.has(flag::SYN) {
             self.half.isn.get_or_insert(p.seq);
@@ -426,11 +581,18 @@ impl Side {
             c.largest = c.largest.max(p.payload);
             // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
             if other.window == Some(0) && !p.has(flag::SYN | flag::FIN) {
-                self.half.events_mut().window_probes += 1;
+                let repair = self.state.repair_mut();
+                repair.probed = repair.probed.max(end);
+                let e = self.half.events_mut();
+                e.window_probes += 1;
+                e.mark(p, MarkKind::WindowProbe);
                 return;
             }
-            if !self.state.mss_known {
+            if !self.state.mss_known && p.payload > self.state.mss {
                 self.learn_mss(p, other.mss);
+            }
+            if p.payload > self.state.allowed() {
+                self.joined(p);
             }
             self.detail_before(p, start, near);
         }
@@ -450,7 +612,12 @@ impl Side {
                 });
             }
             let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
-            s.segments.push(Segment::new(start, end, p.t, burst));
+            let segment = Segment::new(start, end, (p.t, p.frame), burst);
+            s.segments.push(if near && p.payload > s.allowed() {
+                segment.in_super_segment(s.mss)
+            } else {
+                segment
+            });
             s.next = end;
             u64::from(p.payload)
         } else {
@@ -468,20 +635,81 @@ impl Side {
         });
     }
 
+    /// A segment without data just below the next byte: asks whether the window has opened, or whether the other end
+    /// lives.
+    #[inline(never)]
+    fn asks(&mut self, p: &Packet, other: Other) {
+        if self.state.una < self.state.next || p.has(flag::RST) {
+            return;
+        }
+        let e = self.half.events_mut();
+        if other.window == Some(0) {
+            e.window_probes += 1;
+            e.mark(p, MarkKind::WindowProbe);
+        } else {
+            e.keep_alives += 1;
+            e.mark(p, MarkKind::KeepAlive);
+        }
+    }
+
+    /// True for a SYN of another sequence number than the first one's: a second answer to one SYN. Until either is
+    /// acknowledged both may be the one that counts.
+    #[cold]
+    fn answers_again(&mut self, p: &Packet) -> bool {
+        let s = &mut self.state;
+        let isn = *self.half.isn.get_or_insert(p.seq);
+        if isn == p.seq {
+            return false;
+        }
+        if s.una == s.base && s.next == s.base + 1 {
+            s.repair_mut().other_isn = Some(p.seq);
+        }
+        self.half.events_mut().mark(p, MarkKind::OtherSyn);
+        true
+    }
+
+    /// The other end took the second of two SYN-ACKs: all is counted from that one on.
+    #[cold]
+    fn rebase(&mut self, isn: u32) {
+        let s = &mut self.state;
+        let Some(first) = s.segments.front().copied() else {
+            return;
+        };
+        s.segments.pop_front();
+        s.base = ORIGIN + u64::from(isn);
+        (s.next, s.una) = (s.base + 1, s.base);
+        s.segments.push(Segment::new(
+            s.base,
+            s.next,
+            (first.t, first.frame),
+            first.burst,
+        ));
+        self.half.isn = Some(isn);
+        s.repair_mut().other_isn = None;
+    }
+
+    /// The payload of a full segment, and the most that a packet of one segment can have.
     #[inline(never)]
     fn learn_mss(&mut self, p: &Packet, allowed: Option<u16>) {
         let s = &mut self.state;
-        match allowed {
-            Some(mss) => {
-                // RFC 6691 section 2: options count against it.
-                let options = if self.half.timestamps { 12 } else { 0 };
-                s.mss = u32::from(mss).saturating_sub(options).max(1);
-                s.mss_known = true;
-            }
-            // Without the SYN, the largest that is no super-segment of offload.
-            None if p.payload <= 1460 => s.mss = s.mss.max(p.payload),
-            None => s.mss = s.mss.max(536),
+        let stamped = p.timestamps().is_some();
+        if let Some(mss) = allowed {
+            // RFC 6691 section 2: options count against it.
+            let options = if stamped { 12 } else { 0 };
+            s.mss = u32::from(mss).saturating_sub(options).max(1);
+            s.options = options as u8;
+            s.mss_known = true;
+        } else if p.payload <= ETHERNET_MSS {
+            s.mss = s.mss.max(p.payload);
+        } else if let Some(full) = usual_part(p.payload, s.mss) {
+            // Without the SYN: so many whole segments in one packet were joined by offload.
+            s.mss = s.mss.max(full);
+        } else if p.payload <= JUMBO_MSS && !p.has(flag::PSH) {
+            s.mss = s.mss.max(p.payload);
+        } else {
+            s.mss = s.mss.max(ETHERNET_MSS);
         }
+        self.half.segment_bytes = s.mss;
     }
 
     /// The bursts and timestamps of a packet with data, before it counts.
@@ -490,17 +718,36 @@ impl Side {
         let s = &mut self.state;
         // What is not a multiple of the segment and was pushed was all that there was to send.
         let full = s.mss.min(self.half.counts.largest);
+        let joined = p.payload > s.allowed();
         s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
+        if self.half.detail.is_none() && self.half.counts.data_packets > DETAIL_FROM {
+            self.begin_details(p, near);
+        }
+        let s = &self.state;
         if let Some(d) = &mut self.half.detail {
             let since = p.t - s.data_t;
+            let full = u64::from(s.mss);
             d.bursts
-                .sent(p.t, since, start, p.payload, u64::from(s.mss), near);
+                .sent(p.t, since, start, p.payload, full, (near, joined));
             if let Some((value, _)) = p.timestamps() {
                 d.stamped(p.t, value);
             }
-        } else if self.half.counts.data_packets > DETAIL_FROM {
-            self.half.detail = Some(Box::new(Detail::new(p.t, &self.half.rtt)));
         }
+    }
+
+    #[cold]
+    fn begin_details(&mut self, p: &Packet, near: bool) {
+        let before = self.half.few_round_trips();
+        self.half.early = None;
+        let mut detail = Box::new(Detail::new(p.t, &before));
+        let gathered = self.state.segments.gather(p.t, GAP_NS, FIRST_BURST);
+        if let Some((first, bytes)) = gathered {
+            let joined = first.joined != Joined::No;
+            detail
+                .bursts
+                .begin(first.start, first.t, bytes, (near, joined));
+        }
+        self.half.detail = Some(detail);
     }
 
     /// Bytes outstanding after a transmission.
@@ -528,7 +775,7 @@ impl Side {
             };
             if !near {
                 let echo = p.timestamps().map(|x| x.1);
-                let (una, window) = d.known_at(p.t, other.away, echo);
+                let (una, window) = d.known_at(p.t, other.away.unwrap_or(0), echo);
                 (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
             }
             d.limits.at(p.t, now);
@@ -538,319 +785,24 @@ impl Side {
         in_flight
     }
 
-    /// A packet that begins below what was sent already; says how much of its payload is new.
-    #[inline(never)]
-    fn again(&mut self, p: &Packet, span: Range<u64>, near: bool, sack: bool) -> u64 {
-        let (t, start, end) = (p.t, span.start, span.end);
-        let data_start = start + u64::from(p.has(flag::SYN));
-        let data_end = data_start + u64::from(p.payload);
-        let s = &mut self.state;
-        if start < s.base {
-            // From before the capture began.
-            s.segments.add_hole(Hole {
-                start,
-                end: s.base,
-                t,
-                id: p.id,
-                tsval: None,
-            });
-            s.base = start;
-        }
-        let old_next = s.next;
-        let mut fresh = 0;
-        let mut fresh_data = 0;
-        let mut hole = None;
-        if s.segments.has_holes() {
-            let control = |segments: &mut Segments, from, to| {
-                if from < to {
-                    segments.fill(from, to)
-                } else {
-                    (0, None)
-                }
-            };
-            let (a, _) = control(&mut s.segments, start, data_start);
-            let (b, first) = control(&mut s.segments, data_start, data_end);
-            let (c, _) = control(&mut s.segments, data_end, end);
-            fresh = a + b + c;
-            fresh_data = b;
-            hole = first;
-        }
-        let beyond = end.saturating_sub(old_next);
-        fresh += beyond;
-        fresh_data += data_end.saturating_sub(old_next.max(data_start));
-        let counts = &mut self.half.counts;
-        let old = end - start - fresh;
-        let control = p.has(flag::SYN | flag::FIN);
-        let keep_alive = !control && end - start <= 1 && start + 1 == old_next && s.una == s.next;
-        if old > 0 {
-            counts.retransmitted_packets += 1;
-            counts.retransmitted_bytes += old;
-        }
-        if start < s.una {
-            // A copy of acknowledged data: what is acknowledged next may have been set off by it.
-            s.last_acked_t = s.last_acked_t.max(t);
-        }
-        let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
-        let segment = Segment::new(start, end, t, burst);
-        let before = if fresh > 0 && end <= old_next {
-            let e = self.half.events.get_or_insert_default();
-            e.out_of_order += 1;
-            match hole.map_or(Reordering::Unknown, |h| origin(&h, p)) {
-                Reordering::Repair => e.upstream_repairs += 1,
-                Reordering::Reordered => e.reordered += 1,
-                Reordering::Unknown => {}
-            }
-            s.segments.insert(segment);
-            None
-        } else {
-            s.segments.resent(start, end.min(old_next), t)
-        };
-        if end > old_next {
-            s.segments.push(Segment::new(old_next, end, t, burst));
-            s.next = end;
-        }
-        if keep_alive {
-            self.half.events_mut().keep_alives += u64::from(old > 0);
-        } else if old > 0 {
-            let sack = sack && (self.half.sack_permitted || self.half.isn.is_none());
-            self.retransmitted(t, start..end, old, before, near, sack);
-        }
-        fresh_data
-    }
-
-    fn retransmitted(
-        &mut self,
-        t: i64,
-        Range { start, end }: Range<u64>,
-        bytes: u64,
-        before: Option<Segment>,
-        near: bool,
-        sack: bool,
-    ) {
-        let cause = self.cause(t, start..end, before, near, sack);
-        self.chain(t, start, before.map(|s| s.t), cause);
-        let needless = end <= self.state.una;
-        let one = Retransmission {
-            t_ns: t,
-            before_ns: before.map(|s| s.t),
-            position: start - self.state.base,
-            bytes,
-            cause,
-            needless,
-            burst: before.filter(|s| s.again == 0).and_then(|s| self.burst(&s)),
-        };
-        let e = self.half.events_mut();
-        e.by_cause[cause as usize] += 1;
-        e.needless += u64::from(needless);
-        if e.retransmissions.len() < KEPT {
-            e.retransmissions.push(one);
-        }
-    }
-
-    fn burst(&self, s: &Segment) -> Option<BurstKind> {
-        let d = self.half.detail.as_ref()?;
-        d.bursts.of(s.burst, s.start, u64::from(self.state.mss))
-    }
-
-    /// What `from`'s packet says of the data of this direction.
-    #[inline(always)]
-    pub fn acknowledged<W: Watch>(
-        &mut self,
-        p: &Packet,
-        options: &Options,
-        from: &mut Side,
-        watch: &mut W,
-    ) {
-        let t = p.t;
-        let s = &mut self.state;
-        if !s.started {
-            return;
-        }
-        s.ack_t = t;
-        let ack = extend(s.una, p.ack);
-        let pure = p.occupied == 0;
-        count(&mut from.half.counts.pure_acks, u64::from(pure));
-        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, p.timestamps()) {
-            d.echoed(t, echo);
-        }
-        if !options.sack().is_empty() {
-            from.half.events_mut().sack_acks += 1;
-            self.sacked(ack, options, from);
-        }
-        let s = &mut self.state;
-        if ack > s.next {
-            from.half.events_mut().acks_of_unseen += 1;
-            return;
-        }
-        if ack <= s.una {
-            if ack == s.una && pure && s.next > s.una {
-                s.duplicates += 1;
-                if from.state.acked == ack && from.state.previous_window == p.window {
-                    let e = from.half.events_mut();
-                    e.duplicate_acks += 1;
-                    e.triple_duplicate_acks += u64::from(s.duplicates == 3);
-                }
-            }
-            from.state.previous_window = p.window;
-        } else {
-            from.state.acked = ack;
-            from.state.previous_window = p.window;
-            s.duplicates = 0;
-            s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
-            let newly = ack - s.una;
-            s.una = ack;
-            if s.repair.is_some() {
-                self.repaired(t, ack);
-            }
-            self.take_acked(t, ack, watch);
-            if let Some(d) = &mut self.half.detail {
-                d.acknowledged(t, newly, self.state.last_acked_t, self.state.srtt);
-            }
-        }
-        let s = &mut self.state;
-        let away = from.half.rtt.min_ns;
-        if let Some(d) = &mut self.half.detail {
-            let window = from.window().map(u64::from);
-            if !s.is_near(away) {
-                d.set_out(UnderWay {
-                    t,
-                    una: s.una,
-                    window,
-                    stamp: p.timestamps().map(|x| x.0),
-                });
-            } else {
-                let moment = Moment {
-                    outstanding: s.next - s.una,
-                    window,
-                    mss: u64::from(s.mss),
-                    more: s.full,
-                    repairing: s.recovery != Recovery::None,
-                    over: s.fin > 0 && s.una >= s.fin,
-                };
-                d.limits.at(t, moment);
-            }
-        }
-        watch.act(Act::Acknowledged {
-            t,
-            position: s.una.saturating_sub(s.base),
-            window: from.window(),
-        });
-    }
-
-    /// An ACK of something new, after a loss.
-    #[inline(never)]
-    fn repaired(&mut self, t: i64, ack: u64) {
-        let s = &mut self.state;
-        if ack >= s.repair().recover {
-            s.recovery = Recovery::None;
-        }
-        if s.repair().chain.as_ref().is_some_and(|c| ack > c.at) {
-            self.end_chain(Some(t));
-        }
-    }
-
-    #[inline(always)]
-    fn take_acked<W: Watch>(&mut self, t: i64, ack: u64, watch: &mut W) {
-        let s = &mut self.state;
-        let mut latest = s.last_acked_t;
-        while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
-            if front.end() > ack {
-                s.segments.trim_front(ack);
-                break;
-            }
-            s.segments.pop_front();
-            s.last_acked_t = s.last_acked_t.max(front.t);
-            if front.end() == ack {
-                if latest > front.t {
-                    self.half.events.get_or_insert_default().acked_after_loss += 1;
-                } else if front.again > 0 {
-                    self.half.events.get_or_insert_default().acked_ambiguously += 1;
-                } else {
-                    let rtt = t - front.t;
-                    self.half.rtt.add(rtt);
-                    // RFC 6298 section 2.3
-                    if s.srtt == 0 {
-                        (s.srtt, s.rttvar) = (rtt.max(1), rtt / 2);
-                    } else {
-                        s.rttvar += ((s.srtt - rtt).abs() - s.rttvar) / 4;
-                        s.srtt = (s.srtt + (rtt - s.srtt) / 8).max(1);
-                    }
-                    if let Some(d) = &mut self.half.detail {
-                        d.round_trip(t, rtt);
-                    }
-                    watch.act(Act::RoundTrip { sent: front.t, rtt });
-                }
-            } else {
-                count(&mut self.half.counts.acked_cumulatively, 1);
-            }
-            latest = latest.max(front.t);
-        }
-    }
-
-    #[inline(never)]
-    fn sacked(&mut self, ack: u64, options: &Options, from: &mut Side) {
-        let s = &mut self.state;
-        for (i, (left, right)) in options.sack().iter().enumerate() {
-            let (left, right) = (extend(ack, *left), extend(ack, *right));
-            if left >= right || right > s.next {
-                continue;
-            }
-            // RFC 2883 section 4: the first block may lie below the ACK, or within the second.
-            let within_second = i == 0
-                && options
-                    .sack()
-                    .get(1)
-                    .is_some_and(|(l, r)| extend(ack, *l) <= left && right <= extend(ack, *r));
-            if i == 0 && (right <= ack || within_second) {
-                from.half.events_mut().dsacks += 1;
-                let base = s.base;
-                if let Some(e) = &mut self.half.events {
-                    e.had_already(left.saturating_sub(base), right.saturating_sub(base));
-                }
-                continue;
-            }
-            let repair = s.repair_mut();
-            repair.sack_top = repair.sack_top.max(right);
-            s.segments.sack(left, right);
-        }
-    }
-
     /// Closes what is open.
     pub fn finish(mut self) -> Half {
         self.end_chain(None);
+        if self.half.twice.was_mirrored()
+            && let Some(e) = &mut self.half.events
+        {
+            e.marks.retain(|m| m.kind != MarkKind::Doubled);
+        }
         let s = &self.state;
         self.half.missing_bytes = s.segments.missing();
         if let Some(d) = &mut self.half.detail {
             d.finish(u64::from(s.mss));
         }
+
         if let Some(e) = &mut self.half.events {
             e.retransmissions.shrink_to_fit();
+            e.marks.shrink_to_fit();
         }
         self.half
     }
-}
-
-/// Whether what fills a hole was sent after what lies above it (a repair) or before it (overtaken).
-fn origin(hole: &Hole, p: &Packet) -> Reordering {
-    if let (Some(above), Some((this, _))) = (hole.tsval, p.timestamps()) {
-        let ahead = this.wrapping_sub(above) as i32;
-        if ahead > 0 {
-            return Reordering::Repair;
-        }
-        if ahead < 0 {
-            return Reordering::Reordered;
-        }
-    }
-    // Hosts that count their packets leave the order in the identification (RFC 6864 allows it, and
-    // does not ask for it).
-    if hole.id != 0 && p.id != 0 {
-        let ahead = (p.id as u16).wrapping_sub(hole.id as u16) as i16;
-        if (1..=4096).contains(&ahead) {
-            return Reordering::Repair;
-        }
-        if (-4096..0).contains(&ahead) {
-            return Reordering::Reordered;
-        }
-    }
-    Reordering::Unknown
 }

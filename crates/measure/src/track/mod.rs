@@ -6,7 +6,7 @@
 //! **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended to 64 bits.
 
 mod bursts;
-mod copies;
+pub(crate) mod copies;
 mod detail;
 mod events;
 mod half;
@@ -20,7 +20,7 @@ mod watch;
 
 pub use bursts::{BurstKind, Bursts};
 pub use detail::{Bin, Course, Detail};
-pub use events::{Blame, Break, Cause, Events, Retransmission};
+pub use events::{Blame, Break, Cause, Events, Mark, MarkKind, Retransmission};
 pub use half::{Counts, Half, Reordering, RoundTrips};
 pub use limits::Limited;
 pub use quantiles::Quantiles;
@@ -98,6 +98,10 @@ pub struct Connection {
     pub backward: u64,
     /// Captured twice, and left out.
     pub duplicates: u64,
+    /// Delivered twice by the network, and counted once.
+    pub doubled: u64,
+    /// How far its clock ran backward at most, ns.
+    pub backward_most_ns: i64,
     /// Reset by either end.
     pub reset: bool,
 }
@@ -122,7 +126,7 @@ struct Live {
     first_ns: i64,
     last_ns: i64,
     backward: u64,
-    duplicates: u64,
+    backward_most_ns: i64,
     sides: [Side; 2],
 }
 
@@ -143,7 +147,7 @@ impl Live {
             first_ns: p.t,
             last_ns: p.t,
             backward: 0,
-            duplicates: 0,
+            backward_most_ns: 0,
             sides: Default::default(),
         }
     }
@@ -159,6 +163,7 @@ impl Live {
     }
 
     fn end(self, key: &Key) -> Connection {
+        let twice = self.sides.each_ref().map(|s| s.half.held_twice());
         let [there, back] = self.sides;
         let [low, high] = key.ends();
         let (a, b) = if self.swapped {
@@ -174,19 +179,26 @@ impl Live {
             last_ns: self.last_ns,
             halves: [there.finish(), back.finish()],
             backward: self.backward,
-            duplicates: self.duplicates,
+            backward_most_ns: self.backward_most_ns,
+            duplicates: twice[0].0 + twice[1].0,
+            doubled: twice[0].1 + twice[1].1,
             reset: self.reset,
         }
     }
 
-    /// Whether a SYN of this direction begins another connection between the same ports: after the end of
-    /// this one, or while nothing but SYNs of another sequence number were sent.
+    /// True for a SYN that begins another connection between the same ports: after the end of this one, or while
+    /// nothing but SYNs of another sequence number were sent. A further answer to the SYN of this connection does not.
     #[inline(never)]
     fn superseded_by(&self, p: &Packet) -> bool {
         if p.has(flag::RST) {
             return false;
         }
-        let side = &self.sides[usize::from(self.swapped != p.swapped)];
+        let direction = usize::from(self.swapped != p.swapped);
+        let asked = self.sides[1 - direction].initial_seq();
+        if p.has(flag::ACK) && asked.is_some_and(|isn| p.ack == isn.wrapping_add(1)) {
+            return false;
+        }
+        let side = &self.sides[direction];
         match side.initial_seq() {
             Some(initial) => initial != p.seq,
             // Data was seen before any SYN: this one belongs to what comes.
@@ -198,13 +210,14 @@ impl Live {
     fn packet<W: Watch>(
         &mut self,
         p: &mut Packet,
-        ends: u64,
         options: &Options,
         copies: Option<&mut Copies>,
         watch: &mut W,
     ) {
-        if p.t < self.last_ns {
+        let t = p.t;
+        if t < self.last_ns {
             self.backward += 1;
+            self.backward_most_ns = self.backward_most_ns.max(self.last_ns - t);
             p.t = self.last_ns;
         }
         let direction = usize::from(self.swapped != p.swapped);
@@ -214,11 +227,13 @@ impl Live {
         } else {
             (second, first)
         };
-        if let Some(copies) = copies
-            && copies.is_copy(p, ends, sender.is_news(p))
-        {
-            self.duplicates += 1;
-            return;
+        if let Some(copies) = copies {
+            let (news, soonest) = (sender.is_news(p), sender.least_round_trip());
+            let twice = &mut sender.half.twice;
+            if let Some(found) = copies.seen(p, (t, self.number), news, soonest, twice) {
+                sender.came_twice(p, found);
+                return;
+            }
         }
         self.last_ns = p.t;
         let other = receiver.seen_by_other();
@@ -265,6 +280,13 @@ pub struct Totals {
     pub udp_bytes: u64,
     /// Neither TCP nor UDP, or not IP.
     pub other_packets: u64,
+    /// Of those, not IP, or of a link layer that is not read.
+    pub unread_packets: u64,
+    /// Packets of tunnels, whose contents are not read, in the order of [`TUNNELS`].
+    pub tunnelled_packets: [u64; TUNNELS.len()],
+    /// Packets whose time is before that of the packet ahead of them, and by how much at most.
+    pub backward_packets: u64,
+    pub backward_most_ns: i64,
     /// Kept too short to hold the transport header.
     pub cut_packets: u64,
     /// Kept too short to hold all of TCP's options.
@@ -282,10 +304,45 @@ pub struct Totals {
     pub last_ns: Option<i64>,
 }
 
+/// Tunnels by name: IP protocol, or UDP port.
+pub const TUNNELS: [(&str, u16); 11] = [
+    ("IPv4 in IP", 4),
+    ("IPv6 in IP", 41),
+    ("GRE", 47),
+    ("ESP", 50),
+    ("MPLS in IP", 137),
+    ("VXLAN", 4789),
+    ("GTP-U", 2152),
+    ("Geneve", 6081),
+    ("L2TP", 1701),
+    ("ESP in UDP", 4500),
+    ("WireGuard", 51820),
+];
+/// Those of them that are protocols of IP.
+const PROTOCOLS: usize = 5;
+
 impl Totals {
+    fn protocol(&mut self, protocol: u8) {
+        let known = |(_, number): &(&str, u16)| *number == u16::from(protocol);
+        if let Some(i) = TUNNELS[..PROTOCOLS].iter().position(known) {
+            self.tunnelled_packets[i] += 1;
+        }
+    }
+
+    fn ports(&mut self, ports: [u16; 2]) {
+        let known = |(_, number): &(&str, u16)| ports.contains(number);
+        if let Some(i) = TUNNELS[PROTOCOLS..].iter().position(known) {
+            self.tunnelled_packets[PROTOCOLS + i] += 1;
+        }
+    }
+
     /// The first packet's time, or one before the latest.
     #[cold]
     fn earlier(&mut self, t: i64) {
+        if let Some(last) = self.last_ns {
+            self.backward_packets += 1;
+            self.backward_most_ns = self.backward_most_ns.max(last - t);
+        }
         self.first_ns = Some(self.first_ns.map_or(t, |f| f.min(t)));
         self.last_ns = Some(self.last_ns.map_or(t, |l| l.max(t)));
     }
@@ -350,7 +407,7 @@ impl Tracker {
             .totals
             .last_ns
             .is_some_and(|last| (last..=LATEST_NS).contains(&t))
-            && batch.push_plain(t, record, &self.live.seeds);
+            && batch.push_plain((t, self.totals.packets + 1), record, &self.live.seeds);
         if plain {
             let totals = &mut self.totals;
             let bytes = u64::from(record.original_len);
@@ -412,6 +469,7 @@ impl Tracker {
         }
         let Some(frame) = frame else {
             totals.other_packets += 1;
+            totals.unread_packets += 1;
             return;
         };
         match frame.fragment {
@@ -425,7 +483,7 @@ impl Tracker {
                 totals.tcp_bytes += u64::from(wire_len);
                 totals.cut_options_packets += u64::from(tcp.options_cut);
                 let batch = self.batch.as_mut().expect(BATCH_IS_THERE);
-                batch.push(t, frame, tcp, &self.live.seeds);
+                batch.push((t, totals.packets), frame, tcp, &self.live.seeds);
             }
             Transport::Udp {
                 src_port,
@@ -434,9 +492,13 @@ impl Tracker {
             } => {
                 totals.udp_packets += 1;
                 totals.udp_bytes += u64::from(wire_len);
+                totals.ports([*src_port, *dst_port]);
                 self.udp(t, frame, (*src_port, *dst_port), *payload);
             }
-            Transport::Other { .. } => totals.other_packets += 1,
+            Transport::Other { protocol } => {
+                totals.other_packets += 1;
+                totals.protocol(*protocol);
+            }
             Transport::Cut { .. } => totals.cut_packets += 1,
         }
     }
@@ -473,7 +535,7 @@ impl Tracker {
         let i = flow.place as usize;
         let live = &mut self.live[i];
         let copies = self.settings.deduplicate.then_some(&mut self.copies);
-        live.packet(p, flow.hash, options, copies, watch);
+        live.packet(p, options, copies, watch);
         if p.has(flag::FIN | flag::RST) && !live.closing && live.closed() {
             live.closing = true;
             self.closing

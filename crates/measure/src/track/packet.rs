@@ -6,7 +6,7 @@
 //! the batch, so that their ends are hashed and their connection is looked up once, not once a packet.
 
 use super::table::{Key, Seeds};
-use crate::capture::frame::{Frame, Options, Tcp, flag};
+use crate::capture::frame::{Frame, Options, Tcp, flag, interface_place};
 use crate::capture::{LinkType, Record};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +14,10 @@ pub(super) struct Packet {
     pub t: i64,
     pub seq: u32,
     pub ack: u32,
+    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    pub frame: u32,
+    /// Where it was captured: equal packets at two places are one that went from the one to the other.
+    pub place: u32,
     /// Bytes of data on the wire.
     pub payload: u32,
     /// Sequence numbers that it takes: those of its data, SYN and FIN.
@@ -26,13 +30,11 @@ pub(super) struct Packet {
     stamped: bool,
     pub window: u16,
     pub checksum: u16,
-    pub vlan: u16,
     /// One more than the place of its other options in the batch; 0 where it has none.
     options: u16,
     /// Place of its ends in the batch.
     pub flow: u16,
     pub flags: u8,
-    pub ttl: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
     /// It came from the higher end of the key.
@@ -65,6 +67,17 @@ impl Packet {
     pub fn is_marked(&self) -> bool {
         self.traffic_class & 3 == 3
     }
+}
+
+#[inline(always)]
+fn numbered(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(0)
+}
+
+/// Hops left, VLAN (12 bits) and interface (11 bits) in one number.
+#[inline(always)]
+fn place(ttl: u8, vlan: u16, interface: u16) -> u32 {
+    u32::from(interface & 0x7ff) << 20 | u32::from(vlan & 0xfff) << 8 | u32::from(ttl)
 }
 
 /// Sequence numbers that SYN (the second bit) and FIN (the first) take.
@@ -192,7 +205,13 @@ impl Batch {
     }
 
     #[inline(always)]
-    pub fn push(&mut self, t: i64, frame: &Frame<'_>, tcp: &Tcp<'_>, seeds: &Seeds) {
+    pub fn push(
+        &mut self,
+        (t, number): (i64, u64),
+        frame: &Frame<'_>,
+        tcp: &Tcp<'_>,
+        seeds: &Seeds,
+    ) {
         let (key, swapped) = Key::new(&frame.src, tcp.src_port, &frame.dst, tcp.dst_port);
         let (mut stamped, mut stamp, mut echo, mut options) = (false, 0, 0, 0);
         if let Some((value, answer)) = tcp.timestamps_alone() {
@@ -209,6 +228,8 @@ impl Batch {
             t,
             seq: tcp.seq,
             ack: tcp.ack,
+            frame: numbered(number),
+            place: place(frame.ttl, frame.vlan, frame.place),
             payload: tcp.payload,
             // No packet holds 4 GiB.
             occupied: tcp.payload.saturating_add(control(tcp.flags)),
@@ -218,11 +239,9 @@ impl Batch {
             stamped,
             window: tcp.window,
             checksum: tcp.checksum,
-            vlan: frame.vlan,
             options,
             flow,
             flags: tcp.flags,
-            ttl: frame.ttl,
             traffic_class: frame.traffic_class,
             swapped,
         };
@@ -232,7 +251,12 @@ impl Batch {
     /// Takes in what most records are: TCP over IPv4 over Ethernet, whole, and without options or with timestamps
     /// alone. `false` where it is anything else.
     #[inline(always)]
-    pub fn push_plain(&mut self, t: i64, record: &Record<'_>, seeds: &Seeds) -> bool {
+    pub fn push_plain(
+        &mut self,
+        (t, number): (i64, u64),
+        record: &Record<'_>,
+        seeds: &Seeds,
+    ) -> bool {
         let Some(d) = record.data.first_chunk::<54>() else {
             return false;
         };
@@ -266,6 +290,8 @@ impl Batch {
             t,
             seq: four(38),
             ack: four(42),
+            frame: numbered(number),
+            place: place(d[22], 0, interface_place(record.interface)),
             payload,
             occupied: payload + control(d[47]),
             id: u32::from(two(18)),
@@ -274,11 +300,9 @@ impl Batch {
             stamped: header != 20,
             window: two(48),
             checksum: two(50),
-            vlan: 0,
             options: 0,
             flow,
             flags: d[47],
-            ttl: d[22],
             traffic_class: d[15],
             swapped,
         };

@@ -3,8 +3,9 @@
 //! **Method.** Of each direction that carried data, the round trips from the point of capture to the receiver and back,
 //! in bins; what exceeds the base is waiting. The base is the least round trip between the same two hosts within five
 //! minutes, of all their connections, handshakes included: a connection that fills its queue from the first
-//! second to the last has no empty one to show. A bin of fewer than four round trips counts with its least, because
-//! one ACK that its receiver held back (up to 40 ms in Linux, 500 ms by RFC 9293) is no queue.
+//! second to the last has no empty one to show. Only round trips count that hold no delay of the receiver's own (up
+//! to 40 ms in Linux, 500 ms by RFC 9293): of ACKs without data for two full segments, or for one whose successor was
+//! acknowledged apart from it; of blocks that SACK reports for the first time; of timestamps that a repair echoes.
 //!
 //! **Limits.** A round trip says that something waits beyond the capture, on the way there or on the way back;
 //! a direction that carries data at full rate fills its own queue, ACKs alone seldom do.
@@ -43,7 +44,7 @@ impl Steps<'_> {
     fn times(&self) -> impl Iterator<Item = (i64, &Bin)> {
         let bins = self.bins.iter().enumerate();
         bins.map(|(i, b)| (self.begin_ns + i as i64 * self.width_ns, b))
-            .filter(|(_, b)| b.rtt_count > 0)
+            .filter(|(_, b)| b.rtt_count > 0 || b.prompt_count > 0)
     }
 }
 
@@ -81,7 +82,7 @@ pub struct Waits {
     /// Which of the trails, counted from 0.
     pub trail: usize,
     pub base_ns: i64,
-    /// Time and wait of each bin that holds a round trip, ns.
+    /// Time and wait of each bin that tells one, ns.
     pub course: Vec<(i64, i64)>,
     /// Of the bins, so that each stretch of time counts alike.
     pub waits: Quantiles,
@@ -98,7 +99,8 @@ pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> 
     let mut least: BTreeMap<_, i64> = BTreeMap::new();
     for trail in trails.clone().filter(|t| wanted.contains(&t.hosts)) {
         let course = trail.course.iter().flat_map(Steps::times);
-        let course = course.map(|(t, bin)| (t, bin.rtt_min_ns));
+        let timed = course.filter(|(_, bin)| bin.rtt_count > 0);
+        let course = timed.map(|(t, bin)| (t, bin.rtt_min_ns));
         // Outside of it is what came before the details, such as the handshake.
         let outside = trail.outside_ns.map(|rtt| (trail.first_ns, rtt));
         for (t, rtt) in course.chain(outside) {
@@ -125,14 +127,13 @@ pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> 
             waits: Quantiles::default(),
         };
         for (t, bin) in steps.times() {
-            let Some(base) = base(t) else { continue };
-            let rtt = match bin.rtt_count {
-                1..4 => bin.rtt_min_ns,
-                n => bin.rtt_sum_ns / i64::from(n),
+            let (Some(base), Some(rtt)) = (base(t), bin.prompt_ns()) else {
+                continue;
             };
+            let wait = (rtt - base).max(0);
             one.base_ns = one.base_ns.min(base);
-            one.course.push((t, rtt - base));
-            one.waits.add(rtt - base);
+            one.course.push((t, wait));
+            one.waits.add(wait);
         }
         all.push(one);
     }

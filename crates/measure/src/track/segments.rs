@@ -9,25 +9,56 @@ pub struct Segment {
     /// Last transmission.
     pub t: i64,
     bytes: u32,
+    /// Number of the captured packet that sent it last; 0 where it has no number.
+    pub frame: u32,
     /// The burst in which it was sent first.
     pub burst: u32,
     /// How often it was sent again.
-    pub again: u16,
+    pub again: u8,
+    /// Its last byte is not that of what was sent, or a part of that was sent again: an ACK of it is no round trip.
+    pub cut: bool,
     pub sacked: bool,
+    pub joined: Joined,
+}
+
+/// Place within a super-segment of more than two segments that left the sender at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Joined {
+    /// There was none.
+    #[default]
+    No,
+    /// From its first byte on.
+    First,
+    /// In its midst.
+    Inner,
 }
 
 impl Segment {
     /// No segment is longer than what a window's 32 bits can span.
     #[inline]
-    pub fn new(start: u64, end: u64, t: i64, burst: u32) -> Segment {
+    pub fn new(start: u64, end: u64, (t, frame): (i64, u32), burst: u32) -> Segment {
         Segment {
             start,
             t,
             bytes: u32::try_from(end - start).unwrap_or(u32::MAX),
+            frame,
             burst,
             again: 0,
+            cut: false,
             sacked: false,
+            joined: Joined::No,
         }
+    }
+
+    /// A packet that is cut into segments of `mss` on its way.
+    #[cold]
+    pub fn in_super_segment(self, mss: u32) -> Segment {
+        let joined = if self.bytes > 2 * mss {
+            Joined::First
+        } else {
+            Joined::No
+        };
+        Segment { joined, ..self }
     }
 
     #[inline]
@@ -157,6 +188,9 @@ impl Segments {
         let (gone, sacked) = (start - front.start, front.sacked);
         front.bytes -= gone as u32;
         front.start = start;
+        if front.joined == Joined::First {
+            front.joined = Joined::Inner;
+        }
         if sacked {
             self.rare_mut().sacked_bytes -= gone;
         }
@@ -183,9 +217,10 @@ impl Segments {
         holes.insert(at, hole);
     }
 
-    /// Cuts `start..end` out of the holes: the bytes that were missing until now, with the hole that the first of them lay in.
-    pub fn fill(&mut self, start: u64, end: u64) -> (u64, Option<Hole>) {
-        let (mut filled, mut first) = (0, None);
+    /// Cuts `start..end` out of the holes: hands each range that was missing until now to `found`, in order, and
+    /// returns the hole that the first of them lay in.
+    pub fn fill(&mut self, start: u64, end: u64, mut found: impl FnMut(u64, u64)) -> Option<Hole> {
+        let mut first = None;
         let holes = &mut self.rare_mut().holes;
         let mut i = holes.partition_point(|h| h.end <= start);
         while let Some(hole) = holes.get(i).copied() {
@@ -194,7 +229,7 @@ impl Segments {
             }
             first.get_or_insert(hole);
             let (from, to) = (hole.start.max(start), hole.end.min(end));
-            filled += to - from;
+            found(from, to);
             let left = (hole.start < from).then_some(Hole { end: from, ..hole });
             let right = (to < hole.end).then_some(Hole { start: to, ..hole });
             match (left, right) {
@@ -210,14 +245,14 @@ impl Segments {
             }
             i += 1;
         }
-        (filled, first)
+        first
     }
 
     fn index_at(&self, position: u64) -> usize {
         self.waiting().partition_point(|s| s.end() <= position)
     }
 
-    /// Puts what filled a hole in its place; parts that are there already stay.
+    /// Puts what filled a hole in its place, where nothing lies there.
     pub fn insert(&mut self, segment: Segment) {
         let at = self.index_at(segment.start);
         let free = |s: &Segment| s.start >= segment.end();
@@ -227,8 +262,37 @@ impl Segments {
         }
     }
 
-    /// Marks everything in `start..end` as sent again at `t`; says what the first of it was before.
-    pub fn resent(&mut self, start: u64, end: u64, t: i64) -> Option<Segment> {
+    /// Makes a border at `position`: repairs and SACK blocks need not have the borders of what was sent first, which
+    /// may have been a super-segment of offload. `both` pieces are cut, or the one ahead of the border.
+    #[cold]
+    fn split(&mut self, position: u64, both: bool) {
+        let at = self.index_at(position);
+        let Some(whole) = self.waiting_mut().get_mut(at) else {
+            return;
+        };
+        if whole.start >= position {
+            return;
+        }
+        let tail = Segment {
+            start: position,
+            bytes: (whole.end() - position) as u32,
+            joined: match whole.joined {
+                Joined::No => Joined::No,
+                Joined::First | Joined::Inner => Joined::Inner,
+            },
+            cut: whole.cut | both,
+            ..*whole
+        };
+        whole.bytes = (position - whole.start) as u32;
+        whole.cut = true;
+        self.store.extend(self.one.take());
+        self.store.insert(self.head as usize + at + 1, tail);
+    }
+
+    /// Marks the bytes `start..end` as sent again at `t` by packet `frame`; returns what the first of them was before.
+    pub fn resent(&mut self, start: u64, end: u64, (t, frame): (i64, u32)) -> Option<Segment> {
+        self.split(start, true);
+        self.split(end, true);
         let from = self.index_at(start);
         let before = self.waiting().get(from).copied().filter(|s| s.start < end);
         for segment in &mut self.waiting_mut()[from..] {
@@ -237,26 +301,57 @@ impl Segments {
             }
             segment.again = segment.again.saturating_add(1);
             segment.t = t;
+            segment.frame = frame;
         }
         before
     }
 
-    /// Marks what lies wholly in `start..end` as received out of order.
-    pub fn sack(&mut self, start: u64, end: u64) {
+    /// Marks the bytes `start..end` as received out of order; returns the one of them that was sent last, if it was
+    /// sent once and none of the others later.
+    pub fn sack(&mut self, start: u64, end: u64) -> Option<Segment> {
         let from = self.index_at(start);
+        // Most blocks repeat what is known.
+        let news = |s: &Segment| s.start >= end || !s.sacked;
+        let at = from + self.waiting()[from..].iter().position(news)?;
+        if self.waiting()[at].start >= end {
+            return None;
+        }
+        self.split(start, false);
+        self.split(end, false);
         let mut bytes = 0;
-        for segment in &mut self.waiting_mut()[from..] {
-            if segment.end() > end {
+        let mut latest: Option<Segment> = None;
+        for segment in &mut self.waiting_mut()[at..] {
+            if segment.start >= end {
                 break;
             }
-            if segment.start >= start && !segment.sacked {
+            if !segment.sacked && segment.start >= start {
                 segment.sacked = true;
                 bytes += u64::from(segment.bytes);
+                if latest.is_none_or(|l| l.t <= segment.t) {
+                    latest = Some(*segment);
+                }
             }
         }
         if bytes > 0 {
             self.rare_mut().sacked_bytes += bytes;
         }
+        latest.filter(|l| l.again == 0)
+    }
+
+    /// Gives the latest segments, each at most `gap` after the one before and the last of them at `t`, the number of one
+    /// burst; returns the first of them and their bytes.
+    pub fn gather(&mut self, t: i64, gap: i64, burst: u32) -> Option<(Segment, u64)> {
+        let (mut later, mut bytes, mut first) = (t, 0, None);
+        for segment in self.waiting_mut().iter_mut().rev() {
+            if segment.again > 0 || later - segment.t > gap {
+                break;
+            }
+            segment.burst = burst;
+            later = segment.t;
+            bytes += u64::from(segment.bytes);
+            first = Some(*segment);
+        }
+        first.map(|f| (f, bytes))
     }
 
     pub fn missing(&self) -> u64 {

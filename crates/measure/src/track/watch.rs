@@ -19,8 +19,8 @@ pub enum Act {
         position: u64,
         window: Option<u32>,
     },
-    /// Data sent at `sent` was answered after `rtt`.
-    RoundTrip { sent: i64, rtt: i64 },
+    /// Data sent at `sent` was answered after `rtt`; `prompt`: the receiver cannot have held the ACK back.
+    RoundTrip { sent: i64, rtt: i64, prompt: bool },
 }
 
 /// Told in the order of the capture.

@@ -67,6 +67,7 @@ impl Line {
             tracker.record(&Record {
                 t_ns: Some(*t),
                 link: LinkType::ETHERNET,
+                interface: 0,
                 original_len: data.len() as u32,
                 data: &data,
             });
@@ -107,17 +108,18 @@ fn a_burst_is_put_down_to_what_released_it() {
     counts[ACKS] = 1;
     assert_eq!(line.bursts(), counts);
 
-    // Two ACKs of two segments each, and only then four segments: they were gathered.
+    // Two ACKs of two segments each, and only then four segments: gathered for a super-segment that was cut before the
+    // capture, or by a sender that paces.
     line.ack(960 * MS, 12);
     line.ack(970 * MS, 14);
     line.send(975 * MS, 14, 4);
-    counts[OFFLOAD] = 1;
+    counts[BurstKind::Unknown as usize] = 1;
     assert_eq!(line.bursts(), counts);
 
     // A packet of three segments was not yet cut.
     line.ack(1005 * MS, 18);
     line.at(1100 * MS, Tcp::there(19_001, 5001, 3000));
-    counts[OFFLOAD] = 2;
+    counts[OFFLOAD] = 1;
     assert_eq!(line.bursts(), counts);
 }
 
@@ -130,7 +132,11 @@ fn what_is_lost_within_a_burst_is_put_down_to_it_but_not_its_first_segment() {
         line.ack(930 * MS, 6 + lost);
         line.at(1300 * MS, Tcp::there(7001 + 1000 * lost, 5001, 1000));
         line.ack(1330 * MS, 10);
-        line.there().events().losses().collect::<Vec<_>>()
+        line.there()
+            .events()
+            .losses()
+            .map(|l| l.0)
+            .collect::<Vec<_>>()
     };
     assert_eq!(blamed(0), [Blame::Neither]);
     assert_eq!(blamed(2), [Blame::Burst(BurstKind::Application)]);
@@ -263,11 +269,11 @@ fn one_segment_in_flight_is_probed_before_its_time_out() {
 #[test]
 fn what_round_trips_exceed_the_least_by_is_waiting() {
     let mut line = Line::warmed_up();
-    // A queue that grows by 10 ms with each of twenty segments, half a second apart.
+    // A queue that grows by 10 ms with each of twenty pairs of segments, half a second apart.
     for i in 0..20u32 {
         let t = (1000 + 500 * i64::from(i)) * MS;
-        line.send(t, 6 + i, 1);
-        line.ack(t + (30 + 10 * i64::from(i)) * MS, 7 + i);
+        line.send(t, 6 + 2 * i, 2);
+        line.ack(t + (30 + 10 * i64::from(i)) * MS + 10 * US, 8 + 2 * i);
     }
     let traffic = line.track();
     let ways = [0, 1].map(|way| queue::Trail::of(&traffic.connections[0], way));
@@ -277,6 +283,6 @@ fn what_round_trips_exceed_the_least_by_is_waiting() {
     assert_eq!((w.trail, w.base_ns), (0, 30 * MS));
     let most = w.course.iter().map(|(_, wait)| *wait).max();
     assert_eq!(most, Some(190 * MS));
-    // The course begins with the fifth segment; the round trips before it count for the least one only.
-    assert_eq!(w.course.iter().filter(|(_, wait)| *wait == 0).count(), 3);
+    // ACKs of single segments may have been held back: they count for the least round trip only.
+    assert_eq!(w.course.len(), 20);
 }

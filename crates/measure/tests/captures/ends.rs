@@ -18,6 +18,7 @@ fn capture(packets: &[(i64, Vec<u8>)]) -> Capture {
         let record = Record {
             t_ns: Some(*t),
             link: LinkType::ETHERNET,
+            interface: 0,
             original_len: data.len() as u32,
             data,
         };
@@ -94,6 +95,11 @@ fn every_loss_is_named_and_its_repair_is_told_from_it() {
     assert_eq!((flow.up.ambiguous, m.outside), (0, 0));
     let named: BTreeSet<u32> = m.lost.iter().map(|l| (l.seq - 1) / 1000).collect();
     assert_eq!(named, lost);
+    let mut sorted = near.clone();
+    sorted.sort_by_key(|(t, _)| *t);
+    for l in &m.lost {
+        assert_eq!(sorted[l.frame as usize - 1].0, l.t_ns);
+    }
     assert!(
         m.pairs
             .iter()
@@ -362,4 +368,102 @@ fn captures_that_share_nothing_match_nothing() {
     let m = ends(&near, &other);
     assert_eq!((m.pairs.len(), m.lost.len()), (0, 0));
     assert_eq!(ends(&Vec::new(), &near).pairs.len(), 0);
+}
+
+/// A datagram over IPv4 whose payload begins with `words`.
+fn datagram(src: [u8; 4], dst: [u8; 4], ports: (u16, u16), id: u16, words: &[u8]) -> Vec<u8> {
+    let mut p = vec![0x45, 0];
+    p.extend((28 + words.len() as u16).to_be_bytes());
+    p.extend(id.to_be_bytes());
+    p.extend([0, 0, 255, 17, 0, 0]);
+    p.extend(src);
+    p.extend(dst);
+    p.extend(ports.0.to_be_bytes());
+    p.extend(ports.1.to_be_bytes());
+    p.extend((8 + words.len() as u16).to_be_bytes());
+    p.extend([0, 0]);
+    p.extend(words);
+    ethernet(0x0800, &p)
+}
+
+#[test]
+fn what_stays_on_each_link_is_not_matched_with_the_like_on_the_other_and_bends_no_clock() {
+    for seed in 1..=30 {
+        let mut rng = Streams::new(seed).stream("ends/local");
+        let mut between = |low: f64, high: f64| low + (high - low) * uniform(&mut rng);
+        let (near, far) = transfer(300, &BTreeSet::from([17, 90]));
+        let alone = ends(&near, &far);
+        let (mut noisy_near, mut noisy_far) = (near.clone(), far.clone());
+        // The same questions on both links, at any time: of mDNS, SSDP, LLMNR, a search for a server, NetBIOS.
+        let talk: [([u8; 4], u16, &[u8]); 5] = [
+            (
+                [224, 0, 0, 251],
+                5353,
+                b"\0\0\0\0\0\x01\0\0\0\0\0\0\x09_services",
+            ),
+            ([239, 255, 255, 250], 1900, b"M-SEARCH * HTTP/1.1\r\n"),
+            ([224, 0, 0, 252], 5355, b"\x12\x34\0\0\0\x01\0\0\0\0\0\0"),
+            ([255, 255, 255, 255], 67, b"\x01\x01\x06\0\x39\x03\xf3\x26"),
+            ([192, 168, 1, 255], 137, b"\x80\x01\x01\x10\0\x01\0\0"),
+        ];
+        for (to, port, words) in talk {
+            for i in 0..(between(1.0, 20.0) as u16) {
+                let from = |end: u8| {
+                    if port == 67 {
+                        [0; 4]
+                    } else {
+                        [192, 168, end, 10 + i as u8 % 3]
+                    }
+                };
+                let t = T0 + (between(0.0, 299.0) * 1e6) as i64;
+                noisy_near.push((t, datagram(from(1), to, (port, port), i, words)));
+                let t = T0 + OFFSET + (between(0.0, 299.0) * 1e6) as i64;
+                noisy_far.push((t, datagram(from(2), to, (port, port), i, words)));
+            }
+        }
+        let noisy = ends(&noisy_near, &noisy_far);
+        assert_eq!(noisy.flows.len(), 1, "seed {seed}");
+        assert_eq!(noisy.pairs, alone.pairs, "seed {seed}");
+        assert_eq!(noisy.lost, alone.lost, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_translated_flow_whose_times_cannot_be_those_of_the_others_is_another() {
+    let (mut near, mut far) = transfer(100, &BTreeSet::new());
+    // Twenty different questions to the same server, from two hosts of two networks, an hour apart.
+    for i in 0..20u8 {
+        let words = [i, i ^ 0x55, 1, 2, 3, 4, 5, 6, 7, 8];
+        let t = T0 + i64::from(i) * MS;
+        let server = [9, 9, 9, 9];
+        near.push((
+            t,
+            datagram([10, 1, 0, 1], server, (5000, 53), u16::from(i) + 1, &words),
+        ));
+        let late = t + OFFSET + 3_600_000 * MS;
+        far.push((
+            late,
+            datagram([10, 2, 0, 1], server, (6000, 53), u16::from(i) + 1, &words),
+        ));
+    }
+    assert_eq!(ends(&near, &far).flows.len(), 1);
+    // At the right time it is the same flow.
+    for (t, data) in &mut far {
+        *t -= if data[23] == 17 {
+            3_600_000 * MS - BASE
+        } else {
+            0
+        };
+    }
+    assert_eq!(ends(&near, &far).flows.len(), 2);
+}
+
+#[test]
+fn what_the_network_doubles_between_the_ends_at_once_is_no_copy_of_the_capture() {
+    let (near, mut far) = transfer(200, &BTreeSet::new());
+    let again: Packets = far.iter().skip(50).step_by(40).cloned().collect();
+    let doubled = again.iter().filter(|(_, d)| d[26 + 3] == 1).count() as u64;
+    far.extend(again.into_iter().map(|(t, d)| (t + 300, d)));
+    let m = ends(&near, &far);
+    assert_eq!((m.flows[0].up.duplicated, m.far_copies), (doubled, 0));
 }

@@ -266,7 +266,7 @@ proptest! {
     fn no_frame_makes_the_parser_panic(
         link in 0u16..300, data in proptest::collection::vec(any::<u8>(), 0..120), original in 0u32..70_000,
     ) {
-        let record = Record { t_ns: Some(0), link: LinkType(link), original_len: original, data: &data };
+        let record = Record { t_ns: Some(0), link: LinkType(link), interface: 0, original_len: original, data: &data };
         if let Some(Transport::Tcp(tcp)) = frame::parse(&record).map(|f| f.transport) {
             tcp.parse_options();
         }
@@ -277,6 +277,7 @@ fn parsed(link: u16, data: &[u8]) -> Option<(u32, u32)> {
     let record = Record {
         t_ns: Some(0),
         link: LinkType(link),
+        interface: 0,
         original_len: data.len() as u32,
         data,
     };
@@ -337,6 +338,7 @@ fn lengths_come_from_ip_and_not_from_what_was_kept() {
         let r = Record {
             t_ns: None,
             link: LinkType(1),
+            interface: 0,
             original_len: original,
             data,
         };
@@ -375,6 +377,7 @@ fn a_later_fragment_is_told_from_the_first() {
         let r = Record {
             t_ns: None,
             link: LinkType(101),
+            interface: 0,
             original_len: 80,
             data: p,
         };
@@ -415,6 +418,7 @@ fn every_option_that_matters_is_read_and_nonsense_is_left() {
     let r = Record {
         t_ns: None,
         link: LinkType(1),
+        interface: 0,
         original_len: packet.len() as u32,
         data: &packet,
     };
@@ -428,4 +432,51 @@ fn every_option_that_matters_is_read_and_nonsense_is_left() {
     );
     assert_eq!(o.timestamps, Some((9, 8)));
     assert_eq!(o.sack(), [(1, 2)]);
+}
+
+#[test]
+fn remarks_of_a_pcapng_file_are_read_with_the_packets_that_they_stand_beside() {
+    use measure::capture::pcapng::{Interface, Packet, Writer};
+    let mut w = Writer::new(Vec::new(), "test", "on all").unwrap();
+    let interface = Interface {
+        link: LinkType::ETHERNET,
+        name: "eth0",
+        description: "",
+        speed: None,
+        snaplen: 0,
+    };
+    w.interface(&interface).unwrap();
+    for i in 0..5u32 {
+        let text = format!("remark {i}");
+        w.packet(&Packet {
+            interface: 0,
+            t_ns: T0 + i64::from(i),
+            original_len: 61,
+            data: &[7; 61],
+            way: None,
+            comment: (i % 2 == 1).then_some(&*text),
+        })
+        .unwrap();
+    }
+    let file = w.finish().unwrap();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    let mut n = 0;
+    while let Some(r) = reader.next_record().unwrap() {
+        assert_eq!((r.t_ns, r.data), (Some(T0 + n), &[7u8; 61][..]));
+        n += 1;
+    }
+    let said: Vec<_> = reader
+        .comments()
+        .iter()
+        .map(|c| (c.packet, &*c.text))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (None, "on all"),
+            (Some(2), "remark 1"),
+            (Some(4), "remark 3")
+        ]
+    );
+    assert_eq!((n, reader.damage()), (5, &[][..]));
 }

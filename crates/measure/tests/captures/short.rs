@@ -113,6 +113,7 @@ fn windows_are_scaled_where_both_ends_agreed_and_not_told_where_that_is_not_know
             let r = Record {
                 t_ns: Some(T0 + ms * MS),
                 link: LinkType::ETHERNET,
+                interface: 0,
                 original_len: data.len() as u32,
                 data: &data[..data.len().min(snaplen)],
             };
@@ -191,6 +192,7 @@ fn an_end_that_kept_less_is_no_middlebox_that_removes_options() {
             let r = Record {
                 t_ns: Some(T0 + ms * MS),
                 link: LinkType::ETHERNET,
+                interface: 0,
                 original_len: data.len() as u32,
                 data: &data[..data.len().min(snaplen)],
             };

@@ -2,7 +2,9 @@
 
 use crate::packets::{ACK, FIN, MS, RST, SYN, T0, Tcp, pcap};
 use measure::capture::{LinkType, Reader, Record, frame};
-use measure::track::{Act, Cause, Half, Settings, Tracker, Traffic, Watch};
+use measure::track::{
+    Act, BurstKind, Cause, Connection, Half, MarkKind, Settings, Tracker, Traffic, Watch,
+};
 use proptest::prelude::*;
 
 /// Times in milliseconds.
@@ -18,6 +20,7 @@ pub fn feed(tracker: &mut Tracker, t: i64, data: &[u8], snaplen: usize) {
     let record = Record {
         t_ns: Some(t),
         link: LinkType::ETHERNET,
+        interface: 0,
         original_len: data.len() as u32,
         data: &data[..data.len().min(snaplen)],
     };
@@ -377,18 +380,25 @@ pub fn story(fates: &[u8]) -> Vec<(i64, Tcp)> {
 
 /// Everything that is said of a capture, as text.
 fn said(traffic: &Traffic) -> String {
-    traffic
-        .connections
-        .iter()
-        .map(|c| {
-            format!(
-                "{} {} {:?}\n",
-                c.a,
-                c.b,
-                c.halves.each_ref().map(|h| (h.counts, h.rtt, h.events()))
-            )
-        })
-        .collect()
+    framed(traffic, |frame| frame)
+}
+
+/// The same with other numbers of packets.
+fn framed(traffic: &Traffic, number: impl Fn(u32) -> u32) -> String {
+    let events = |h: &Half| {
+        let mut e = h.events().clone();
+        (e.twice_here, e.twice_elsewhere) = (0, 0);
+        for r in &mut e.retransmissions {
+            (r.frame, r.before_frame) = (number(r.frame), number(r.before_frame));
+        }
+        e.marks.iter_mut().for_each(|m| m.frame = number(m.frame));
+        let breaks = e.breaks.iter_mut().flat_map(|b| &mut b.frames);
+        breaks.for_each(|f| *f = number(*f));
+        e
+    };
+    let half = |h: &Half| (h.counts, h.rtt, events(h));
+    let line = |c: &Connection| format!("{} {} {:?}\n", c.a, c.b, c.halves.each_ref().map(half));
+    traffic.connections.iter().map(line).collect()
 }
 
 proptest! {
@@ -396,14 +406,9 @@ proptest! {
     fn every_packet_captured_twice_gives_the_same_report(fates in proptest::collection::vec(0u8..6, 1..40)) {
         let once = story(&fates);
         let twice: Vec<(i64, Tcp)> = once.iter().flat_map(|p| [p.clone(), p.clone()]).collect();
-        // SYNs without identification cannot be told from repeated ones.
-        let named = |v: &[(i64, Tcp)]| -> Vec<(i64, Tcp)> {
-            v.iter().enumerate().map(|(i, (t, p))| {
-                let id = if p.id == 0 { 60_000 + (i as u16) / if v.len() > once.len() { 2 } else { 1 } } else { p.id };
-                (*t, p.clone().id(id))
-            }).collect()
-        };
-        prop_assert_eq!(said(&track(&named(&once))), said(&track(&named(&twice))));
+        let whole = track(&twice);
+        prop_assert_eq!(said(&track(&once)), framed(&whole, |frame| frame.div_ceil(2)));
+        prop_assert_eq!(whole.connections[0].duplicates, once.len() as u64);
     }
 
     #[test]
@@ -463,7 +468,7 @@ proptest! {
         let run = |way: u8| {
             let mut tracker = Tracker::new(Settings { seed, ..Settings::default() });
             for (i, (t, data)) in packets.iter().enumerate() {
-                let r = Record { t_ns: Some(*t), link: LinkType::ETHERNET, original_len: data.len() as u32, data };
+                let r = Record { t_ns: Some(*t), link: LinkType::ETHERNET, interface: 0, original_len: data.len() as u32, data };
                 let frame = frame::parse(&r);
                 match way {
                     0 => tracker.record(&r),
@@ -491,5 +496,108 @@ proptest! {
         prop_assert_eq!(c.data_bytes, c.unique_bytes + c.retransmitted_bytes);
         prop_assert_eq!(c.unique_bytes, 1000 * fates.len() as u64);
         prop_assert_eq!(c.retransmitted_packets, fates.iter().filter(|f| **f == 0).count() as u64);
+    }
+}
+
+#[test]
+fn a_second_answer_to_one_syn_does_not_split_the_connection() {
+    // Which of the two the client takes, and whether the second comes before its ACK or after.
+    for (taken, late) in [(5000, false), (5000, true), (21_000_000, false)] {
+        let mut p = vec![
+            (0, Tcp::there(1000, 0, 0).flags(SYN)),
+            (20, Tcp::back(5000, 1001, 0).flags(SYN | ACK)),
+        ];
+        let other = Tcp::back(21_000_000, 1001, 0).flags(SYN | ACK);
+        p.push((if late { 22 } else { 20 }, other));
+        p.push((21, Tcp::there(1001, taken + 1, 0)));
+        p.push((25, Tcp::there(1001, taken + 1, 100)));
+        p.push((45, Tcp::back(taken + 1, 1101, 206)));
+        p.push((46, Tcp::there(1101, taken + 207, 0)));
+        p.push((50, Tcp::back(taken + 207, 1101, 0).flags(FIN | ACK)));
+        p.sort_by_key(|p| p.0);
+        let traffic = track(&p);
+        assert_eq!(traffic.connections.len(), 1, "{taken} {late}");
+        let back = &traffic.connections[0].halves[1];
+        assert_eq!(
+            (back.counts.unique_bytes, back.missing_bytes),
+            (206, 0),
+            "{taken} {late}"
+        );
+        let marks = back.events().marks.iter();
+        assert_eq!(marks.filter(|m| m.kind == MarkKind::OtherSyn).count(), 1);
+        assert_eq!(traffic.connections[0].halves[0].events().acks_of_unseen, 0);
+    }
+}
+
+#[test]
+fn probes_of_a_closed_window_are_told_with_data_and_without() {
+    // Linux asks with the last byte's number and no data, others send the next byte.
+    for data in [0, 1] {
+        let mut p = opened();
+        p.push((100, Tcp::there(1001, 5001, 1000)));
+        p.push((120, Tcp::back(5001, 2001, 0).window(0)));
+        for i in 0..3 {
+            let t = 320 + 200 * i;
+            p.push((t, Tcp::there(2000 + data, 5001, data as usize)));
+            p.push((t + 20, Tcp::back(5001, 2001, 0).window(0)));
+        }
+        p.push((1000, Tcp::back(5001, 2001 + data, 0)));
+        p.push((1001, Tcp::there(2001 + data, 5001, 1000)));
+        p.push((1021, Tcp::back(5001, 3001 + data, 0)));
+        let traffic = track(&p);
+        let [there, back] = &traffic.connections[0].halves;
+        assert_eq!(there.events().window_probes, 3);
+        assert_eq!(back.events().zero_windows, 4);
+        assert_eq!((back.events().acks_of_unseen, there.missing_bytes), (0, 0));
+        assert_eq!(there.counts.unique_bytes, 2000 + u64::from(data));
+        assert_eq!(there.events().retransmissions, []);
+        let probes = there
+            .events()
+            .marks
+            .iter()
+            .filter(|m| m.kind == MarkKind::WindowProbe);
+        assert_eq!(probes.map(|m| m.frame).collect::<Vec<_>>(), [6, 8, 10]);
+    }
+}
+
+#[test]
+fn few_round_trips_have_their_percentiles_too() {
+    for n in 1..=4u32 {
+        let mut p = opened();
+        for i in 0..n {
+            let t = 100 + 100 * i64::from(i);
+            p.push((t, Tcp::there(1001 + 1000 * i, 5001, 1000)));
+            p.push((t + 30 + i64::from(i), Tcp::back(5001, 2001 + 1000 * i, 0)));
+        }
+        let end = 1001 + 1000 * n;
+        p.push((900, Tcp::there(end, 5001, 0).flags(FIN | ACK)));
+        p.push((950, Tcp::back(5001, end + 1, 0)));
+        let traffic = track(&p);
+        let half = only(&traffic);
+        let mut all: Vec<u64> = (0..u64::from(n)).map(|i| 30 + i).chain([20, 50]).collect();
+        all.sort_unstable();
+        for share in [0.01, 0.5, 0.95, 1.0] {
+            let rank = ((share * all.len() as f64).ceil() as usize).max(1);
+            let want = all[rank - 1] * MS as u64;
+            assert_eq!(half.rtt_at(share), Some(want), "{n} {share}");
+        }
+    }
+}
+
+#[test]
+fn jumbo_frames_without_a_handshake_are_no_offload() {
+    for (size, offload) in [(8948, false), (2896, true), (14_480, true), (1448, false)] {
+        let mut p = Vec::new();
+        for i in 0..40u32 {
+            let (t, seq) = (100 + 30 * i64::from(i), 1001 + 4 * size * i);
+            for k in 0..4 {
+                p.push((t, Tcp::there(seq + k * size, 5001, size as usize)));
+            }
+            p.push((t + 20, Tcp::back(5001, seq + 4 * size, 0)));
+        }
+        let traffic = track(&p);
+        let bursts = only(&traffic).detail().unwrap().bursts.count;
+        let found = bursts[BurstKind::Offload as usize] > 0;
+        assert_eq!(found, offload, "{size}: {bursts:?}");
     }
 }

@@ -46,6 +46,7 @@ fn watch(packets: &[Vec<u8>]) -> Watch {
         let record = Record {
             t_ns: Some(i as i64),
             link: LinkType::RAW,
+            interface: 0,
             original_len: p.len() as u32,
             data: p,
         };

@@ -109,6 +109,7 @@ fn what_is_composed_is_parsed_as_it_was_said() {
         let record = measure::capture::Record {
             t_ns: None,
             link: LinkType::ETHERNET,
+            interface: 0,
             original_len: frame.len() as u32,
             data: &frame,
         };
@@ -182,7 +183,7 @@ fn a_file_gives_back_its_packets_times_and_lengths_and_what_was_cut() {
                 t_ns: packets::T0 + i as i64,
                 original_len: frame.original_len,
                 data: &data,
-                way: Way::Out,
+                way: Some(Way::Out),
                 comment: (i == 1).then_some("dropped"),
             })
             .unwrap();

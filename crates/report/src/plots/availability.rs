@@ -1,10 +1,11 @@
-//! When the line was there, by what a monitor noted of the interface each few seconds; where nothing was noted, the share
-//! of the minutes of each hour in which at least one probe was answered, of those in which any was sent. Up to two months
-//! by day and hour, longer spans by week and day.
+//! Availability by day and hour, up to two months; longer spans by week and day. Where there are probes it is the share of the
+//! time in which probes were due that lies outside outages, as `analysis::holes` finds them. A recording without probes shows
+//! what its host noted of the interface.
 
-use super::material::{Material, Minutes};
+use super::material::{Intervals, Material, Part};
 use super::{calendar, framed};
 use crate::svg::{INNER, LEFT, short};
+use crate::words::nines;
 use base::units::significant;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
@@ -14,22 +15,27 @@ const TOP: f64 = 66.0;
 const MOST_ROWS: i64 = 62;
 
 pub fn draw(m: &Material) -> Markup {
-    let hours = match &m.stability {
-        Some(s) => s.hours.clone(),
-        None => m.availability(),
-    };
-    let all = hours.values().fold(Minutes::default(), |a, b| Minutes {
-        asked: a.asked + b.asked,
-        answered: a.answered + b.answered,
+    let noted = m.stability.as_ref().map(|s| {
+        let hours = s.hours.iter().map(|(at, n)| (*at, part(n)));
+        (s, hours.collect::<BTreeMap<_, _>>())
     });
+    let hours = match &noted {
+        Some((_, hours)) if m.available.is_empty() => hours,
+        _ => &m.available,
+    };
+    let total = |hours: &BTreeMap<(i64, usize), Part>| {
+        let mut all = Part::default();
+        hours.values().for_each(|p| all.add(*p));
+        all
+    };
     let (first, last) = match (hours.keys().next(), hours.keys().last()) {
         (Some(a), Some(b)) => (a.0, b.0),
         _ => (0, 0),
     };
     let (height, cells) = if last - first < MOST_ROWS {
-        by_hour(&hours, first, last)
+        by_hour(hours, first, last)
     } else {
-        by_day(&hours, first, last)
+        by_day(hours, first, last)
     };
     framed(
         m,
@@ -37,12 +43,13 @@ pub fn draw(m: &Material) -> Markup {
         "availability",
         html! {
             text.small x=(LEFT + INNER) y="20" text-anchor="end" {
-                @if let Some(s) = &m.stability {
-                    (share(all)) " of " (all.asked) " intervals of " (significant(s.interval_ns as f64 / 1e9, 3)) " s of " (s.interface)
-                    " were up, with an address and answered; " (all.asked - all.answered) " were not"
-                } @else {
-                    (share(all)) " of " (all.asked) " minutes with probes had an answer; " (all.asked - all.answered) " had none"
-                    @if m.thinned { " (thinned intervals count as a whole)" }
+                @if !m.available.is_empty() {
+                    "Available for " (nines(total(&m.available).share())) " % of the time in which probes were due"
+                }
+                @if let Some((s, hours)) = &noted {
+                    @if !m.available.is_empty() { "; " }
+                    (nines(total(hours).share())) " % of " (total(hours).all) " intervals of " (significant(s.interval_ns as f64 / 1e9, 3)) " s of " (s.interface)
+                    " were up, with an address and answered"
                 }
             }
             (cells)
@@ -50,16 +57,14 @@ pub fn draw(m: &Material) -> Markup {
     )
 }
 
-/// Never rounded up to 100 %.
-fn share(m: Minutes) -> String {
-    if m.asked == m.answered {
-        return "100 %".into();
+fn part(n: &Intervals) -> Part {
+    Part {
+        all: f64::from(n.all),
+        good: f64::from(n.successful),
     }
-    let p = 100.0 * f64::from(m.answered) / f64::from(m.asked.max(1));
-    format!("{} %", significant((p * 1e4).floor() / 1e4, 6))
 }
 
-fn cell(x: f64, y: f64, width: f64, height: f64, minutes: Option<&Minutes>, name: &str) -> Markup {
+fn cell(x: f64, y: f64, width: f64, height: f64, part: Option<&Part>, name: &str) -> Markup {
     let (x, y, w, h) = (
         short(x + 0.5),
         short(y + 0.5),
@@ -67,20 +72,20 @@ fn cell(x: f64, y: f64, width: f64, height: f64, minutes: Option<&Minutes>, name
         short(height - 1.0),
     );
     html! {
-        @match minutes {
+        @match part {
             None => { rect.unknown x=(x) y=(y) width=(w) height=(h) {} }
-            Some(m) => {
+            Some(p) => {
                 // Even one minute of sixty must be seen: half of the colour is for that.
-                @let gone = f64::from(m.asked - m.answered) / f64::from(m.asked.max(1));
+                @let gone = 1.0 - p.share();
                 rect class=(if gone > 0.0 { "out" } else { "sound" }) x=(x) y=(y) width=(w) height=(h) opacity=(if gone > 0.0 { format!("{:.2}", 0.4 + 0.6 * gone) } else { "0.55".into() }) {
-                    title { (name) ": " (share(*m)) " of " (m.asked) }
+                    title { (name) ": " (nines(p.share())) " %" }
                 }
             }
         }
     }
 }
 
-fn by_hour(hours: &BTreeMap<(i64, usize), Minutes>, first: i64, last: i64) -> (f64, Markup) {
+fn by_hour(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (f64, Markup) {
     let days = last - first + 1;
     let row = (420.0 / days as f64).clamp(9.0, 26.0);
     let width = INNER / 24.0;
@@ -102,13 +107,11 @@ fn by_hour(hours: &BTreeMap<(i64, usize), Minutes>, first: i64, last: i64) -> (f
     (TOP + row * days as f64 + 34.0, markup)
 }
 
-fn by_day(hours: &BTreeMap<(i64, usize), Minutes>, first: i64, last: i64) -> (f64, Markup) {
+fn by_day(hours: &BTreeMap<(i64, usize), Part>, first: i64, last: i64) -> (f64, Markup) {
     const ROW: f64 = 24.0;
-    let mut days: BTreeMap<i64, Minutes> = BTreeMap::new();
-    for ((day, _), m) in hours {
-        let sum = days.entry(*day).or_default();
-        sum.asked += m.asked;
-        sum.answered += m.answered;
+    let mut days: BTreeMap<i64, Part> = BTreeMap::new();
+    for ((day, _), part) in hours {
+        days.entry(*day).or_default().add(*part);
     }
     let monday = first - calendar::weekday(first) as i64;
     let weeks = (last - monday) / 7 + 1;
@@ -127,27 +130,4 @@ fn by_day(hours: &BTreeMap<(i64, usize), Minutes>, first: i64, last: i64) -> (f6
         }
     };
     (TOP + 7.0 * ROW + 40.0, markup)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_silent_minute_is_never_rounded_away() {
-        assert_eq!(
-            share(Minutes {
-                asked: 525_600,
-                answered: 525_599
-            }),
-            "99.9998 %"
-        );
-        assert_eq!(
-            share(Minutes {
-                asked: 5,
-                answered: 5
-            }),
-            "100 %"
-        );
-    }
 }

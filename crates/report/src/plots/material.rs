@@ -18,6 +18,7 @@ const COLUMNS: usize = 6_000;
 /// Probes beyond which single ones are not drawn.
 const MOST_POINTS: usize = 12_000;
 const MINUTE_NS: i64 = 60_000_000_000;
+const QUARTER_NS: i64 = 15 * MINUTE_NS;
 
 /// The span to draw.
 #[derive(Clone, Debug)]
@@ -70,14 +71,32 @@ pub struct Stability {
     pub interface: String,
     pub interval_ns: i64,
     /// By day and hour of the zone.
-    pub hours: BTreeMap<(i64, usize), Minutes>,
+    pub hours: BTreeMap<(i64, usize), Intervals>,
 }
 
-/// Whether anything was asked and anything answered, minute by minute; or intervals, and how many were successful.
+/// Intervals of an interface, and how many were successful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Minutes {
-    pub asked: u32,
-    pub answered: u32,
+pub struct Intervals {
+    pub all: u32,
+    pub successful: u32,
+}
+
+/// Time in which something was to be had, and the part of it in which it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    pub all: f64,
+    pub good: f64,
+}
+
+impl Part {
+    pub fn add(&mut self, other: Part) {
+        self.all += other.all;
+        self.good += other.good;
+    }
+
+    pub fn share(&self) -> f64 {
+        self.good / self.all.max(f64::MIN_POSITIVE)
+    }
 }
 
 pub struct Material {
@@ -98,10 +117,8 @@ pub struct Material {
     pub whole: Stretch,
     /// Single probes, while they are few: when, and ms unless lost.
     points: Option<Vec<(i64, Option<f64>)>>,
-    /// Bit 0: asked; bit 1: answered.
-    minutes: BTreeMap<i64, u8>,
-    /// The minute that was marked last: rows come mostly in order.
-    marked: (i64, u8),
+    /// Seconds in which probes were due, and outside outages, by day and hour of the zone.
+    pub available: BTreeMap<(i64, usize), Part>,
     pub stability: Option<Stability>,
     /// Whether part of it is known by the distributions of longer intervals than a minute only.
     pub thinned: bool,
@@ -121,8 +138,7 @@ impl Material {
             days: BTreeMap::new(),
             whole: Stretch::default(),
             points: Some(Vec::new()),
-            minutes: BTreeMap::new(),
-            marked: (i64::MIN, 0),
+            available: BTreeMap::new(),
             stability: None,
             thinned: false,
             scope,
@@ -168,10 +184,6 @@ impl Material {
                 None => stretch.lost += 1,
             }
         }
-        self.mark(
-            sent_ns.div_euclid(MINUTE_NS),
-            if rtt_ns.is_some() { 3 } else { 1 },
-        );
         if let Some(points) = &mut self.points {
             points.push((sent_ns, rtt_ns.map(|ns| ns as f64 / 1e6)));
             if points.len() > MOST_POINTS {
@@ -271,14 +283,6 @@ impl Material {
         }
     }
 
-    fn mark(&mut self, minute: i64, bits: u8) {
-        if self.marked.0 != minute || self.marked.1 & bits != bits {
-            let all = self.minutes.entry(minute).or_default();
-            *all |= bits;
-            self.marked = (minute, *all);
-        }
-    }
-
     /// A row of `distribution`, drawn over the whole of its interval and counted once.
     ///
     /// # Errors
@@ -321,9 +325,6 @@ impl Material {
         self.whole.add(&stretch);
         self.cells
             .interval(row.t_ns, row.interval_ns, &stretch.delays, stretch.lost);
-        let bits = if stretch.delays.is_empty() { 1 } else { 3 };
-        let minutes = begin.div_euclid(MINUTE_NS)..=(end_ns - 1).div_euclid(MINUTE_NS);
-        minutes.for_each(|m| self.mark(m, bits));
         self.thinned |= row.interval_ns > MINUTE_NS;
         self.points = None;
         Ok(())
@@ -342,8 +343,8 @@ impl Material {
             hours: BTreeMap::new(),
         });
         let hour = stability.hours.entry((at.day, at.hour)).or_default();
-        hour.asked += 1;
-        hour.answered += u32::from(successful);
+        hour.all += 1;
+        hour.successful += u32::from(successful);
     }
 
     /// Bytes that passed in an interval that ends at `t_ns`.
@@ -420,17 +421,31 @@ impl Material {
         self.down.iter().chain(&self.up).any(|c| c.seconds > 0.0)
     }
 
-    /// By day and hour of the zone.
-    pub fn availability(&self) -> BTreeMap<(i64, usize), Minutes> {
-        let mut clock = Clock::new(self.scope.zone.clone());
-        let mut hours: BTreeMap<(i64, usize), Minutes> = BTreeMap::new();
-        for (minute, bits) in &self.minutes {
-            let at = clock.local(minute * MINUTE_NS);
-            let hour = hours.entry((at.day, at.hour)).or_default();
-            hour.asked += u32::from(bits & 1);
-            hour.answered += u32::from(bits >> 1);
+    /// Stretches in which probes were due, and those of them without an answer: availability as the analysis has it, of the
+    /// same span, so that the share is the same to the last digit.
+    pub fn holes(&mut self, due: &[(i64, i64)], outages: &[(i64, i64)]) {
+        for (from, to) in due {
+            self.each_hour(*from, *to, |hour, s| {
+                hour.all += s;
+                hour.good += s;
+            });
         }
-        hours
+        for (from, to) in outages {
+            self.each_hour(*from, *to, |hour, s| hour.good -= s);
+        }
+    }
+
+    /// Hands the seconds of a span to `each`, hour by hour of the zone.
+    fn each_hour(&mut self, from_ns: i64, to_ns: i64, each: impl Fn(&mut Part, f64)) {
+        let mut at = from_ns;
+        while at < to_ns {
+            // Zones differ from UTC by whole quarters of an hour.
+            let next = ((at.div_euclid(QUARTER_NS) + 1) * QUARTER_NS).min(to_ns);
+            let local = self.clock.local(at);
+            let hour = self.available.entry((local.day, local.hour)).or_default();
+            each(hour, (next - at) as f64 / 1e9);
+            at = next;
+        }
     }
 }
 
@@ -501,12 +516,6 @@ mod tests {
                 assert!((a - b).abs() <= 0.005 * a, "{a} {b}");
             }
         }
-        // A thinned hour with any answer counts as answered, and says so.
-        let answered = |m: &Material| m.availability().values().map(|h| h.answered).sum::<u32>();
-        assert_eq!(
-            (answered(&single), answered(&thinned)),
-            (800 * 57, 800 * 60)
-        );
         assert!(thinned.thinned && !single.thinned);
     }
 
@@ -569,10 +578,44 @@ mod tests {
         let s = m.stability.as_ref().unwrap();
         assert_eq!((&*s.interface, s.interval_ns), ("wan", 5 * SECOND));
         let hour = s.hours[&(0, 0)];
-        assert_eq!((hour.asked, hour.answered), (720, 708));
+        assert_eq!((hour.all, hour.successful), (720, 708));
         let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
         assert!(
-            picture.contains("98.3333 % of 720 intervals of 5 s of wan"),
+            picture.contains("98.33 % of 720 intervals of 5 s of wan"),
+            "{picture}"
+        );
+        // Where there are probes, they tell what was available; the interface stands beside it.
+        m.holes(
+            &[(0, HOUR), (HOUR + 1800 * SECOND, 3 * HOUR)],
+            &[
+                (500 * SECOND, 515 * SECOND),
+                (2 * HOUR - SECOND, 2 * HOUR + SECOND),
+            ],
+        );
+        assert_eq!(
+            m.available[&(0, 0)],
+            Part {
+                all: 3600.0,
+                good: 3585.0
+            }
+        );
+        assert_eq!(
+            m.available[&(0, 1)],
+            Part {
+                all: 1800.0,
+                good: 1799.0
+            }
+        );
+        assert_eq!(
+            m.available[&(0, 2)],
+            Part {
+                all: 3600.0,
+                good: 3599.0
+            }
+        );
+        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        assert!(
+            picture.contains("Available for 99.81 % of the time") && picture.contains("98.33 %"),
             "{picture}"
         );
     }

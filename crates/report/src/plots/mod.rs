@@ -63,7 +63,7 @@ impl Plot {
                 "there are no probes and no traffic",
             ),
             Plot::Availability => (
-                m.has_delays() || m.stability.is_some(),
+                !m.available.is_empty() || m.stability.is_some(),
                 "there are no probes, and no interface was watched",
             ),
             _ => (m.has_delays(), "there are no probes"),

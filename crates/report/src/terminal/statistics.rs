@@ -182,7 +182,11 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     ));
     if let Some(a) = t.availability.value() {
         page.paragraph(
-            &format!("{} % of the probed time had answers.", words::nines(a)),
+            &format!(
+                "Available for {} % of the time in which probes were due. Time in which the network kept them from leaving \
+                 counts as without an answer; time in which this host did not probe does not count.",
+                words::nines(a)
+            ),
             2,
             None,
         );
@@ -197,7 +201,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     for o in t.outages.iter().take(LISTED) {
         page.item(
             &format!(
-                "outage {}: {} probes lost{}",
+                "outage {}: {} probes lost or kept from leaving{}",
                 span(o.from_ns, o.to_ns),
                 o.lost,
                 if o.ended { "" } else { ", no answer after it" }

@@ -8,6 +8,11 @@ pub use dir::{NOON, Scratch, meta};
 
 /// A row of any table at `t_ns`, told apart by `number`: every column that may be null is null in some rows.
 pub fn row(table: TableId, t_ns: i64, number: i64) -> Row {
+    row_with(table, t_ns, number, None)
+}
+
+/// The same with one of its integers replaced.
+pub fn row_with(table: TableId, t_ns: i64, number: i64, one: Option<(&str, i64)>) -> Row {
     let spec = table.spec();
     let time = spec
         .columns
@@ -20,6 +25,11 @@ pub fn row(table: TableId, t_ns: i64, number: i64) -> Row {
         .position(|c| c.kind == Kind::Int && c.name != spec.time);
     let mut cells = |i: usize| {
         let c = spec.columns[i];
+        if let Some((name, value)) = one
+            && name == c.name
+        {
+            return Cell::Int(value);
+        }
         if i == time {
             return Cell::Int(t_ns);
         }

@@ -1,9 +1,9 @@
 //! How much the queue in front of this line holds, in time and in bytes; and whether a burst allowance stands before it.
 //!
 //! **Method.** Small datagrams at rest give the base delay. Then twice what the line carries is sent until the delay grows no
-//! more and datagrams are lost: the queue is full. Median delay then, less the base, is the queue in ms (as Netalyzr and
-//! BFind take the difference of loaded and idle round trips; here of one direction alone), and times the rate that
-//! comes out its size in bytes. A flood that is not long enough to fill the queue is repeated four times as long. Arrivals
+//! more and datagrams are lost: the queue is full. Median delay then, less the base and what is left of the transmission that a
+//! datagram meets, is the queue in ms (as Netalyzr and BFind take the difference of loaded and idle round trips; here of one
+//! direction alone), and times the rate that comes out its size in bytes. A flood that is not long enough to fill the queue is repeated four times as long. Arrivals
 //! in equal stretches of time show a token bucket as a step down of the rate: what came before the step above the rate
 //! after it is the bucket's size. The queue then has two delays: the same bytes leave at the higher rate first and
 //! at the lower one later.
@@ -14,6 +14,9 @@
 //!
 //! What the sending host's own queue holds is found apart (`own`) and taken off: where that host's interface is the
 //! slowest part, its queue is the one that fills.
+//!
+//! **Limits.** A queue may count bytes or packets: its bytes hold for datagrams of the flood's size, and its packets too. One that
+//! counts bytes may have room for less than one datagram more, by which the interval in bytes is wider.
 //!
 //! **Deviations.** One-way delays in place of round trips. ShaperProbe sends at the capacity, this above it.
 //!
@@ -34,7 +37,10 @@ use base::units::significant;
 use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
 
-const PAYLOAD: u32 = 1024;
+/// Full packets on every link of 1500 bytes, IPv4 and IPv6: a queue that counts packets is told by those that fill links.
+const PAYLOAD: u32 = 1452;
+/// Payload of a small datagram.
+const SMALL: u32 = 50;
 /// Small datagrams before a flood, which say how long an empty queue takes.
 const RESTING: u64 = 20;
 const FIRST_FLOOD: Duration = Duration::from_secs(4);
@@ -71,11 +77,11 @@ pub const SPEC: Spec = Spec {
             Parameter {
                 name: "size",
                 unit: Unit::Bytes,
-                default: Some("1024 B"),
+                default: Some("1452 B"),
                 min: "100 B",
                 max: "65507 B",
-                section: "Netalyzr, section 4.2",
-                doc: "payload of each datagram of the flood",
+                section: "whole in 1500 bytes, IPv4 and IPv6; Netalyzr takes 1024 B",
+                doc: "payload of each datagram of the flood; a queue that counts packets holds less of smaller ones",
             },
             Parameter {
                 name: "hold",
@@ -135,7 +141,7 @@ fn flood(words: &Words, rate: f64, time: Duration) -> Program {
     let payload = words.bytes("size").get() as u32;
     let before = words.duration("before");
     let small = Shot {
-        payload: 50,
+        payload: SMALL,
         gap: Duration::from_nanos(before.as_nanos() / RESTING),
     };
     let steps = vec![
@@ -325,11 +331,7 @@ fn look(train: &Train) -> Option<Seen> {
     let span = (arrived[arrived.len() - 1] - arrived[0]) as f64 * 1e-9;
     let stretches = (arrived.len() / 12).clamp(8, 120);
     let stretch = span / stretches as f64;
-    let mut rates = vec![0.0; stretches];
-    for at in &arrived[1..] {
-        let i = ((at - arrived[0]) as f64 * 1e-9 / stretch) as usize;
-        rates[i.min(stretches - 1)] += packet * 8.0 / stretch;
-    }
+    let rates = rates(&arrived, packet, stretch, stretches);
     let took = (sent[sent.len() - 1] - sent[0]) as f64;
     let overloaded = span * 1e9 > 1.1 * took || arrived.len() < flood.len() * 93 / 100;
     let third = waits.len() / 3;
@@ -361,10 +363,35 @@ fn look(train: &Train) -> Option<Seen> {
     })
 }
 
+/// Rates in equal stretches from the first arrival on, bit/s. What lies between two arrivals counts to both of the stretches
+/// that it lies in: a stretch of a dozen packets would else be off by one of them.
+fn rates(arrived: &[i64], packet: f64, stretch: f64, stretches: usize) -> Vec<f64> {
+    let mut rates = vec![0.0; stretches];
+    let at = |t: i64| (t - arrived[0]) as f64 * 1e-9 / stretch;
+    for two in arrived.windows(2) {
+        let (from, to) = (at(two[0]), at(two[1]));
+        let last = (to as usize).min(stretches - 1);
+        let first = (from as usize).min(last);
+        for (i, rate) in rates.iter_mut().enumerate().take(last + 1).skip(first) {
+            let begin = from.max(i as f64);
+            let end = if i == last { to } else { i as f64 + 1.0 };
+            let share = if to > from {
+                (end - begin) / (to - from)
+            } else {
+                1.0
+            };
+            *rate += share * packet * 8.0 / stretch;
+        }
+    }
+    rates
+}
+
 /// A token bucket: rates before and after the step, bit/s, and its size, bytes.
 struct Bucket {
     peak: f64,
     sustained: f64,
+    /// Of the stretches after the step.
+    settled: Vec<f64>,
     bytes: f64,
     /// When the step was, s since the first arrival.
     at: f64,
@@ -400,6 +427,7 @@ fn bucket(seen: &Seen) -> Option<Bucket> {
     Some(Bucket {
         peak,
         sustained,
+        settled: after.to_vec(),
         // The first datagram of all marked the begin and was not counted.
         bytes: above + seen.packet,
         at: cut as f64 * seen.stretch,
@@ -432,26 +460,39 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     let tail = &seen.waits[seen.waits.len() * 2 / 3..];
     let late: Vec<f64> = tail.iter().map(|w| w.1).collect();
     let rate = match &bucket {
-        Some(b) => Figure::exactly(b.sustained),
+        Some(b) => stats::mean_figure(&b.settled),
         None => {
             let settled = &seen.rates[seen.rates.len() / 4..seen.rates.len() - 1];
             stats::mean_figure(settled)
         }
-    };
+    }
+    .widened(trains::CLOCK);
     let bps = rate.value().unwrap_or(0.0);
-    // A wait includes the datagram's own time on the line, which is no queue, and of the packet being sent when it came half.
-    let own_ms = seen.packet * 8e3 / bps.max(1.0);
-    let queue_ms = stats::quantile_figure(&late, 0.5).map(|ms| (ms - own_ms).max(0.0));
-    let queue_bytes = queue_ms.map(|ms| ms * bps / 8e3);
+    let resting = waits(train);
+    let idle: Vec<f64> = resting.iter().take(RESTING as usize).map(|w| w.1).collect();
+    let quiet = stats::quantile_of_sorted(&stats::sorted(&idle), 0.5).unwrap_or(0.0);
+    let queue_ms = held_ms(train, &seen, &late, bps, quiet);
+    let queue_bytes = match queue_ms.times(&rate).map(|bits| bits / 8e3) {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low,
+            high: high + seen.packet,
+        },
+        unknown => unknown,
+    };
     let at_least = if seen.full { "" } else { "at least " };
     let mut outcome = Outcome {
         says: format!(
-            "The queue {} holds {at_least}{} ms, {at_least}{} kB, in front of {} Mbit/s{}.",
+            "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
             direction(words),
             queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
             queue_bytes
                 .value()
                 .map_or("?".into(), |v| significant(v / 1e3, 3)),
+            queue_bytes
+                .value()
+                .map_or("?".into(), |v| (v / seen.packet).round().to_string()),
+            seen.packet,
             significant(bps / 1e6, 3),
             match &bucket {
                 Some(b) => format!(
@@ -473,7 +514,13 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
                 "queue_bytes",
                 "the same in bytes",
                 Quantity::Size,
-                queue_bytes,
+                queue_bytes.clone(),
+            ),
+            Figured::new(
+                "queue_packets",
+                &format!("the same in packets of {} bytes", seen.packet),
+                Quantity::Count,
+                queue_packets(&queue_bytes, seen.packet),
             ),
             Figured::new(
                 "link_bps",
@@ -485,12 +532,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         plots: vec![delay_plot(train), rate_plot(&seen)],
         ..Outcome::default()
     };
-    let idle: Vec<f64> = {
-        let waits = waits(train);
-        waits.iter().take(RESTING as usize).map(|w| w.1).collect()
-    };
     let loaded = stats::quantile_of_sorted(&stats::sorted(&late), 0.5).unwrap_or(0.0);
-    let quiet = stats::quantile_of_sorted(&stats::sorted(&idle), 0.5).unwrap_or(0.0);
     outcome.evidence.push(format!(
         "median delay at rest {} ms, under the flood {} ms above the least: a difference of {} ms, as Netalyzr and BFind take it",
         significant(quiet, 3),
@@ -558,6 +600,46 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         rows: of_stage(trains, "flood").map(row).collect(),
     });
     outcome
+}
+
+/// Time that the queue holds when it is full, by the waits of the flood's last third. `quiet`: median wait at rest, ms.
+fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, quiet: f64) -> Figure {
+    let time = |bytes: f64| bytes * 8e3 / bps.max(1.0);
+    let own = time(seen.packet);
+    // A full queue takes a datagram after the next transmission has begun: of that there is left what no further arrival
+    // has used up. The datagram's own transmission stands for its place in the queue.
+    let left = own * (1.0 - 0.5 * (bps / sent_bps(train, seen.packet)).min(1.0));
+    // The base delay has the transmission of a small datagram in it, and the waits what delays scatter at rest.
+    let small = time(f64::from(SMALL + train.facts.headers));
+    let clocks = trains::CLOCK * 1e3 * seen.waits.last().map_or(0.0, |w| w.0);
+    match stats::quantile_figure(late, 0.5) {
+        Figure::Is { value, low, high } => Figure::Is {
+            value: (value - left + small - quiet).max(0.0),
+            low: (low - own - quiet - clocks).max(0.0),
+            high: high - left + small + clocks,
+        },
+        unknown => unknown,
+    }
+}
+
+/// Rate of whole IP packets at which the flood left, bit/s.
+fn sent_bps(train: &Train, packet: f64) -> f64 {
+    let flood = train.datagrams().filter(|(due, _)| due.step == 1);
+    let sent: Vec<i64> = flood.filter_map(|(_, f)| f.sent_ns).collect();
+    let span = sent.last().zip(sent.first()).map_or(0, |(b, a)| b - a);
+    (sent.len().saturating_sub(1)) as f64 * packet * 8e9 / span.max(1) as f64
+}
+
+/// A queue holds whole packets: one that has room for less than one more is full.
+fn queue_packets(bytes: &Figure, packet: f64) -> Figure {
+    match bytes {
+        Figure::Is { value, low, high } => Figure::Is {
+            value: (value / packet).round(),
+            low: (low / packet).floor(),
+            high: (high / packet).floor().max((value / packet).round()),
+        },
+        unknown => unknown.clone(),
+    }
 }
 
 /// A flood without the small datagrams before it; what arrived of it without the time in which the queue filled.

@@ -3,7 +3,8 @@
 //! **Method.** Six of them one after the other, for they fail in different ways: pairs back to back and sizes in turn for
 //! what the line carries, trains back to back for what comes out of it, streams that load the line themselves, chirps, and
 //! pairs that look at what comes between them for what is free. Floods and trickles of large and of small packets show the
-//! line under load and at rest. Pairs have the word on the one figure, streams on the other; the others stand beside them.
+//! line under load and at rest. Pairs have the word on the one figure, or trains where these are not slower, streams on the
+//! other; the others stand beside them.
 //!
 //! **Source.** Each method's is in its file; the choice of them is that of document 002, sections 2.1 and 2.3.1.
 //!
@@ -18,7 +19,9 @@ mod streams;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use super::trains::{SCOUT, direction, loss, of_stage, one, received_rate, scout, seconds, waits};
+use super::trains::{
+    CLOCK, SCOUT, direction, loss, of_stage, one, received_rate, scout, seconds, waits,
+};
 use crate::answer::Figure;
 use crate::stats;
 use base::program::{Program, Sending, Shot, Step, Train};
@@ -44,6 +47,8 @@ const MEASURES: usize = 8;
 const ABOVE: f64 = 0.06;
 /// Streams begin with so many at once, so that the queue is not empty: half of what the scout showed to pass.
 const AHEAD: u64 = 6;
+/// A train that is slower than pairs by less than this share met no cross traffic.
+const AGREE: f64 = 0.005;
 /// A method that sends little takes so long.
 const PATIENCE_S: f64 = 20.0;
 
@@ -78,15 +83,43 @@ fn packet_bits(trains: &[Train]) -> f64 {
     f64::from(PAYLOAD + trains.first().map_or(28, |t| t.facts.headers)) * 8.0
 }
 
-/// What the line carries, by the method that found it.
+/// Capacity of the link, by the method that found it.
 fn carries(trains: &[Train]) -> Figure {
     let bits = packet_bits(trains);
-    match pairs::capacity(trains, bits) {
+    let found = match pairs::capacity(trains, bits) {
         Figure::CannotTell { cannot_tell } => match size::capacity(trains) {
             Figure::CannotTell { .. } => Figure::CannotTell { cannot_tell },
             found => found,
         },
         found => found,
+    };
+    at_least_trains(found, &pairs::dispersion(trains, bits)).widened(CLOCK)
+}
+
+/// Nothing makes a long train leave a link faster than the link carries, and on an idle link nothing makes it slower. So a train
+/// that is not slower than `found` allows has the word: stamps that are late by a part of a packet's time bend pairs, and
+/// hardly a train.
+fn at_least_trains(found: Figure, train: &Figure) -> Figure {
+    let (
+        Figure::Is { value, low, .. },
+        Figure::Is {
+            value: by,
+            low: least,
+            high: most,
+        },
+    ) = (&found, train)
+    else {
+        return found;
+    };
+    if *by < (1.0 - AGREE) * low {
+        // Cross traffic came between the packets of the train.
+        return found;
+    }
+    Figure::Is {
+        value: *by,
+        low: *least,
+        // Little cross traffic would make the train slower than the link, by no more than this.
+        high: most.max(*value),
     }
 }
 
@@ -318,6 +351,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         .map_or(Figure::cannot_tell("no stream was sent"), |s| {
             s.figure.clone()
         });
+    let free = free.widened(CLOCK);
     // All of it is free: that is known no better than what all of it is.
     let free = match (&free, &carries) {
         (

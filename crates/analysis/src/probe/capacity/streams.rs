@@ -12,6 +12,9 @@ use base::program::Train;
 
 /// A queue that grows by this share of the time grows; by less than half of it, it does not.
 const GROWS: f64 = 0.02;
+/// Share of the capacity below which a stream cannot tell: a few packets of a thousand, which wait by chance or find a queue
+/// that is just full.
+const RESOLUTION: f64 = 0.005;
 /// Fewer datagrams before the first loss say nothing.
 const FEWEST: usize = 40;
 /// Between these two the search has nothing more to find: shares of the capacity.
@@ -160,6 +163,12 @@ pub fn free(trains: &[Train], line: &Line) -> Figure {
     if all.len() < 3 {
         return Figure::cannot_tell("fewer than three streams arrived");
     }
-    let clamp = |v: f64| v.clamp(0.0, capacity);
-    stats::mean_figure(&all).map(clamp)
+    match stats::mean_figure(&all) {
+        Figure::Is { value, low, high } => Figure::Is {
+            value: value.clamp(0.0, capacity),
+            low: (low - RESOLUTION * capacity).clamp(0.0, capacity),
+            high: (high + RESOLUTION * capacity).clamp(0.0, capacity),
+        },
+        unknown => unknown,
+    }
 }

@@ -132,7 +132,7 @@ fn record(
 fn seal(writer: &mut store::Writer, now_ns: i64) -> anyhow::Result<()> {
     writer.release_days_before(now_ns - GRACE_NS)?;
     if let Some(first) = writer.first_open_day() {
-        store::seal_days(writer.path(), &first)?;
+        store::seal_days(writer.path(), &first, &|| true)?;
     }
     Ok(())
 }
@@ -180,17 +180,16 @@ pub fn captures(scenario: &Scenario, asked: &[String], snaplen: u32) -> anyhow::
 
 /// A new file; a pipe may be there already.
 fn create(path: &Path) -> std::io::Result<File> {
-    let is_file = path.metadata().is_ok_and(|m| m.is_file());
-    match is_file {
-        true => Err(std::io::Error::new(
-            std::io::ErrorKind::AlreadyExists,
-            "it exists already. Choose another name, or remove it first",
-        )),
-        false => OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path),
+    match path.metadata() {
+        Ok(found) if !found.is_file() => OpenOptions::new().write(true).open(path),
+        // A link that leads nowhere exists as well.
+        _ => File::create_new(path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => std::io::Error::new(
+                e.kind(),
+                "it exists already. Choose another name, or remove it first",
+            ),
+            _ => e,
+        }),
     }
 }
 

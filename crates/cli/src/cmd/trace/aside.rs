@@ -132,6 +132,7 @@ fn capture(
                 let record = Record {
                     t_ns: Some(p.t_ns),
                     link,
+                    interface: 0,
                     original_len: p.original_len,
                     data: p.data,
                 };

@@ -1,5 +1,6 @@
 //! Where the rows of a capture go: a recording, CSV, both.
 
+use super::Notes;
 use super::report::Held;
 use super::rows;
 use crate::cmd::usage;
@@ -123,19 +124,23 @@ impl Keep {
     }
 
     /// What the capture held besides connections. Adds to `notes` what could not be kept.
-    pub fn whole(&mut self, traffic: &Traffic, held: &Held, notes: &mut Vec<String>) {
+    pub(super) fn whole(&mut self, traffic: &Traffic, held: &Held, notes: &mut Notes) {
         for c in &traffic.conversations {
             self.push(rows::conversation(c));
         }
         if self.left_out > 0 {
-            notes.push(format!(
+            notes.said.push(format!(
                 "the packets claim more than {MOST_DAYS} days: {} rows of others are not kept",
                 self.left_out
             ));
         }
         let last = self.last_ns;
-        for note in &*notes {
+        for note in &notes.said {
             self.push(rows::event(last, rows::DAMAGE, String::new(), note.clone()));
+        }
+        for c in &notes.comments {
+            let at = c.frame.map_or(String::new(), |f| f.to_string());
+            self.push(rows::event(last, rows::COMMENT, at, c.text.clone()));
         }
         let held = serde_json::to_string(held).expect("counts are plain data");
         self.push(rows::event(last, rows::CAPTURE, String::new(), held));

@@ -131,7 +131,7 @@ impl Copy {
             t_ns: p.t_ns,
             original_len: p.original_len,
             data: p.data,
-            way: if p.outgoing { Way::Out } else { Way::In },
+            way: Some(if p.outgoing { Way::Out } else { Way::In }),
             comment: None,
         });
         self.fault = written.err();
@@ -269,6 +269,7 @@ fn take(
             let record = Record {
                 t_ns: Some(p.t_ns),
                 link,
+                interface: 0,
                 original_len: p.original_len,
                 data: p.data,
             };

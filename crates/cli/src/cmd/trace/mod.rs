@@ -1,7 +1,9 @@
 //! `tailback trace`: what the packets of a capture say.
 
+mod annotate;
 mod aside;
 mod ends;
+mod expert;
 mod input;
 mod keep;
 mod live;
@@ -11,6 +13,7 @@ mod recorded;
 mod report;
 mod rows;
 mod scribe;
+mod single;
 mod text;
 mod traffic;
 mod view;
@@ -22,11 +25,13 @@ pub use traffic::of as traffic_of;
 
 use super::{print, usage};
 use crate::Outcome;
+use expert::{Expert, Experts};
 use keep::Keep;
 use measure::track::{Connection, Settings, Tracker, Traffic};
-use report::{ConnectionReport, Held, Report};
+use report::{Comment, ConnectionReport, Each, Held, Report};
 use scribe::Scribe;
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write as _;
 use std::path::PathBuf;
 use text::{Row, Shown, Sums};
 
@@ -38,6 +43,8 @@ use text::{Row, Shown, Sums};
         A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
         tailback trace home.pcap -o home.rec && tailback report home.rec\n  \
+        tailback trace home.pcap --connection 17\n  \
+        tailback trace home.pcap --annotate remarks.pcapng && wireshark remarks.pcapng\n  \
         tailback trace home.pcap --plots figures --connection '192.0.2.1:40000>198.51.100.7:80'\n  \
         tailback trace --traffic edge.pcap --plots figures\n  \
         tailback trace near.pcap --far far.pcap -o path.rec\n  \
@@ -57,9 +64,12 @@ pub struct Args {
     /// Write plots there as SVG: of one connection; with --traffic or --far, of all packets
     #[arg(long, value_name = "DIRECTORY")]
     plots: Option<PathBuf>,
-    /// Which connection --plots draws: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default: the one with the most data]
-    #[arg(long, value_name = "CONNECTION", requires = "plots", conflicts_with_all = ["traffic", "far"])]
+    /// Show one connection with each of its events, and draw it with --plots: its number, or both ends as they are listed, 'A:PORT>B:PORT' [default of --plots: the one with the most data]
+    #[arg(long, value_name = "CONNECTION", conflicts_with_all = ["traffic", "far"])]
     connection: Option<String>,
+    /// Write a copy as pcapng, with a remark for Wireshark beside each packet that tells of trouble
+    #[arg(long, value_name = "PCAPNG", conflicts_with_all = ["traffic", "far", "live"])]
+    annotate: Option<PathBuf>,
     #[command(flatten)]
     keep: keep::Args,
     #[command(flatten)]
@@ -85,7 +95,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(interface) = args.live.interface() {
         return live(&args, interface);
     }
-    let mut notes = Vec::new();
+    if args.annotate.is_some() && args.files.iter().any(|f| f.as_os_str() == "-") {
+        return Err(usage(
+            "--annotate reads the capture twice: give a file, not standard input",
+        ));
+    }
+    let mut notes = Notes::default();
     let mut tracker = Tracker::new(args.settings());
     let kept = Kept::of(&args)?;
     let (traffic, keep) = if kept.what.asked() {
@@ -110,6 +125,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         (tracker.finish(), None)
     };
     tell(&args, &traffic, notes, keep, true)?;
+    if let Some(to) = &args.annotate {
+        annotate::write(&args.files, &traffic, to)?;
+        eprintln!("{}", to.display());
+    }
     kept.draw(&args)
 }
 
@@ -159,9 +178,9 @@ fn live(args: &Args, interface: &str) -> anyhow::Result<Outcome> {
         true => Some(Keep::create(&kept.what, interface.to_owned(), true)?),
         false => None,
     };
-    let mut notes = Vec::new();
+    let mut notes = Notes::default();
     let settings = args.settings();
-    let seen = live::run(&args.live, settings, open, keep.as_mut(), &mut notes);
+    let seen = live::run(&args.live, settings, open, keep.as_mut(), &mut notes.said);
     let told = tell(args, &seen.traffic, notes, keep, seen.complete);
     seen.copied.and(told)?;
     kept.draw(args)
@@ -171,7 +190,7 @@ fn live(args: &Args, interface: &str) -> anyhow::Result<Outcome> {
 fn tell(
     args: &Args,
     traffic: &Traffic,
-    mut notes: Vec<String>,
+    mut notes: Notes,
     keep: Option<Keep>,
     complete: bool,
 ) -> anyhow::Result<()> {
@@ -182,24 +201,15 @@ fn tell(
         kept = keep.close(complete);
     }
     if args.json {
-        let report = Report {
-            notes,
-            duration_s: held.duration_s(),
-            held,
-            losses: sums(traffic).losses,
-            findings: queues::of_traffic(&traffic.connections),
-            connections: traffic
-                .connections
-                .iter()
-                .map(ConnectionReport::of)
-                .collect(),
-            udp_conversations: traffic
-                .conversations
-                .iter()
-                .map(|c| rows::conversation(c).into())
-                .collect(),
-        };
-        print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+        print_json(|out| json(traffic, notes, held, out))?;
+    } else if let Some(connection) = &args.connection {
+        let begin = traffic.totals.first_ns.unwrap_or(0);
+        let found = single::find(traffic, connection).ok_or_else(|| {
+            usage(format!(
+                "--connection {connection}: no TCP connection has that number or these ends, as they are listed"
+            ))
+        })?;
+        print(&single::text(found, begin))?;
     } else {
         let shown = shown(traffic, notes, args.top);
         print(&text::text(&held, &sums(traffic), &shown))?;
@@ -209,6 +219,58 @@ fn tell(
         eprintln!("{}", path.display());
     }
     Ok(())
+}
+
+/// What a reader of the figures should know of the files, and what somebody remarked in them.
+#[derive(Default)]
+struct Notes {
+    said: Vec<String>,
+    comments: Vec<Comment>,
+}
+
+/// All figures as JSON, connection by connection.
+fn json(
+    traffic: &Traffic,
+    notes: Notes,
+    held: Held,
+    out: &mut dyn std::io::Write,
+) -> serde_json::Result<()> {
+    let report = Report {
+        notes: notes.said,
+        comments: notes.comments,
+        duration_s: held.duration_s(),
+        held,
+        losses: sums(traffic).losses,
+        findings: queues::of_traffic(&traffic.connections),
+        expert: experts(traffic),
+        connections: Each(|| traffic.connections.iter().map(ConnectionReport::of)),
+        udp_conversations: traffic
+            .conversations
+            .iter()
+            .map(|c| rows::conversation(c).into())
+            .collect(),
+    };
+    serde_json::to_writer_pretty(out, &report)
+}
+
+/// Hands standard output to `write`, and ends the line.
+fn print_json(
+    write: impl FnOnce(&mut dyn std::io::Write) -> serde_json::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    write(&mut out).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn experts(traffic: &Traffic) -> Vec<Expert> {
+    let mut experts = Experts::default();
+    traffic
+        .connections
+        .iter()
+        .for_each(|c| experts.connection(c));
+    experts.list()
 }
 
 impl Args {
@@ -233,7 +295,7 @@ fn sums(traffic: &Traffic) -> Sums {
     sums
 }
 
-fn shown(traffic: &Traffic, notes: Vec<String>, top: usize) -> Shown {
+fn shown(traffic: &Traffic, notes: Notes, top: usize) -> Shown {
     let all = || traffic.connections.iter().flat_map(|c| [(c, 0), (c, 1)]);
     let line = |(c, direction): (&Connection, usize)| Row(ConnectionReport::of(c), direction);
     let mut rows: Vec<(&Connection, usize)> = all()
@@ -249,7 +311,9 @@ fn shown(traffic: &Traffic, notes: Vec<String>, top: usize) -> Shown {
     }
     rows.sort_by_key(order);
     Shown {
-        notes,
+        notes: notes.said,
+        comments: notes.comments,
+        expert: experts(traffic),
         rows: rows.into_iter().map(line).collect(),
         broken: all()
             .filter(|(c, d)| !c.halves[*d].events().breaks.is_empty())

@@ -325,7 +325,11 @@ pub fn page(path: &Path, connection: Option<&str>, span: Span) -> anyhow::Result
         findings,
         tables,
         ways,
-        json: serde_json::to_string(&loaded.report())?,
+        json: {
+            let mut json = Vec::new();
+            loaded.json(&mut json, false)?;
+            String::from_utf8(json)?
+        },
     }))
 }
 

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 
+/// Stretches of time from which a claim about 95 % of them can be made.
+const LEAST_STRETCHES: u64 = 20;
 const PACKET_BITS: f64 = 1500.0 * 8.0;
 
 /// One direction's round trips, and the highest rate that it reached.
@@ -59,6 +61,11 @@ fn trail(d: &Recorded) -> Trail<'_> {
                 rtt_min_ns: c.rtt_min_ns.unwrap_or(0),
                 rtt_max_ns: c.rtt_max_ns.unwrap_or(0),
                 rtt_sum_ns: c.rtt_mean_ns.unwrap_or(0).saturating_mul(n),
+                prompt_count: known(c.prompt_samples.unwrap_or(0)) as u32,
+                prompt_sum_ns: c
+                    .prompt_mean_ns
+                    .unwrap_or(0)
+                    .saturating_mul(c.prompt_samples.unwrap_or(0)),
             };
         }
         Steps {
@@ -130,6 +137,10 @@ impl Queue {
     }
 
     fn summed(self, towards: String) -> Option<Waiting> {
+        // Of fewer, a single one decides where 95 % lie.
+        if self.waits.count() < LEAST_STRETCHES {
+            return None;
+        }
         let ms = |p| self.waits.at(p).map(|ns| ns as f64 / 1e6);
         Some(Waiting {
             towards,

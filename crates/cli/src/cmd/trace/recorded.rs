@@ -1,8 +1,11 @@
 //! A recording that `tailback trace` made: the same figures again.
 
-use super::report::{Break, BreakTimes, ConnectionReport, Conversation, Held, Recorded, Report};
+use super::expert::{self, Event, Expert, Experts};
+use super::report::{
+    Break, BreakTimes, Comment, ConnectionReport, Conversation, Each, Held, Recorded, Report,
+};
 use super::text::{self, Row as Line, Shown, Sums};
-use super::{print, queues, rows};
+use super::{print, print_json, queues, rows};
 use crate::Outcome;
 use crate::gather;
 use base::record::{Row, TableId};
@@ -25,6 +28,7 @@ pub(super) struct Loaded {
     /// Both directions of each connection, in the order in which they began.
     pub(super) directions: Vec<Recorded>,
     pub(super) conversations: Vec<Conversation>,
+    pub(super) comments: Vec<Comment>,
 }
 
 pub(super) fn load(path: &Path) -> anyhow::Result<Loaded> {
@@ -33,9 +37,11 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Loaded> {
         notes: Vec::new(),
         directions: Vec::new(),
         conversations: Vec::new(),
+        comments: Vec::new(),
     };
     let mut whole = false;
     let mut breaks: BTreeMap<i64, Vec<Break>> = BTreeMap::new();
+    let mut events: BTreeMap<i64, Vec<Event>> = BTreeMap::new();
     gather::each_row(path, TableId::Event, &mut |row| {
         let Row::Event(e) = row else { return };
         match &*e.kind {
@@ -45,9 +51,21 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Loaded> {
                 }
             }
             rows::DAMAGE => loaded.notes.push(e.detail.to_string()),
+            rows::COMMENT => loaded.comments.push(Comment {
+                frame: e.subject.parse().ok(),
+                text: e.detail.to_string(),
+            }),
+            rows::MARK => {
+                let mark = serde_json::from_str::<rows::MarkRow>(&e.detail);
+                if let (Ok(flow), Ok(m)) = (e.subject.parse::<i64>(), mark) {
+                    let list = events.entry(flow).or_default();
+                    list.extend(Event::of_mark(e.t_ns, m.frame, &m.kind));
+                }
+            }
             rows::FLOW_BREAK => {
                 let times = serde_json::from_str::<BreakTimes>(&e.detail);
-                if let (Ok(flow), Ok(times)) = (e.subject.parse(), times) {
+                if let (Ok(flow), Ok(times)) = (e.subject.parse::<i64>(), times) {
+                    events.entry(flow).or_default().push(Event::broken(&times));
                     breaks.entry(flow).or_default().push(Break::from(&times));
                 }
             }
@@ -58,6 +76,12 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Loaded> {
         let said = "the capture was cut short: connections that were open then are missing";
         loaded.notes.push(said.into());
     }
+    gather::each_row(path, TableId::Retransmission, &mut |row| {
+        if let Row::Retransmission(r) = row {
+            events.entry(r.flow).or_default().push(Event::of_row(&r));
+        }
+    })?;
+    events.values_mut().for_each(|e| expert::in_order(e));
     let mut courses: BTreeMap<i64, Vec<_>> = BTreeMap::new();
     gather::each_row(path, TableId::Course, &mut |row| {
         if let Row::Course(c) = row {
@@ -70,6 +94,7 @@ pub(super) fn load(path: &Path) -> anyhow::Result<Loaded> {
             course.sort_by_key(|c| c.t_ns);
             loaded.directions.push(Recorded {
                 breaks: breaks.remove(&row.flow).unwrap_or_default(),
+                events: events.remove(&row.flow).unwrap_or_default(),
                 course,
                 row,
             });
@@ -130,22 +155,40 @@ impl Loaded {
             rows: self.order().into_iter().take(TOP).map(line).collect(),
             broken: broken.map(line).collect(),
             findings: queues::of_recorded(&self.directions),
+            expert: self.expert(),
+            comments: self.comments.clone(),
         };
         text::text(&self.held, &self.sums(), &shown)
     }
 
-    pub(super) fn report(self) -> Report {
-        Report {
+    fn expert(&self) -> Vec<Expert> {
+        let mut experts = Experts::default();
+        for d in &self.directions {
+            experts.direction(&d.row, &d.events);
+        }
+        experts.list()
+    }
+
+    /// All figures as JSON, written connection by connection.
+    pub(super) fn json(&self, out: impl std::io::Write, pretty: bool) -> serde_json::Result<()> {
+        let all = || {
+            let firsts = (0..self.directions.len()).step_by(2);
+            firsts.map(|i| self.connection(i))
+        };
+        let report = Report {
             duration_s: self.held.duration_s(),
             losses: self.sums().losses,
             findings: queues::of_recorded(&self.directions),
-            connections: (0..self.directions.len())
-                .step_by(2)
-                .map(|i| self.connection(i))
-                .collect(),
-            notes: self.notes,
-            held: self.held,
-            udp_conversations: self.conversations,
+            expert: self.expert(),
+            connections: Each(all),
+            notes: self.notes.clone(),
+            comments: self.comments.clone(),
+            held: self.held.clone(),
+            udp_conversations: self.conversations.clone(),
+        };
+        match pretty {
+            true => serde_json::to_writer_pretty(out, &report),
+            false => serde_json::to_writer(out, &report),
         }
     }
 }
@@ -154,8 +197,7 @@ impl Loaded {
 pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
     let loaded = load(path)?;
     if json {
-        let report = serde_json::to_string_pretty(&loaded.report())?;
-        print(&format!("{report}\n"))?;
+        print_json(|out| loaded.json(out, true))?;
     } else {
         print(&loaded.text())?;
     }

@@ -1,23 +1,52 @@
 //! What `tailback trace --json` prints, and what the table shows a part of.
 
+use super::expert::{self, Event, Expert};
 use super::rows;
 use analysis::answer::Finding;
 use base::record;
-use measure::track::{Blame, BurstKind, Cause, Connection, Half, Totals};
+use measure::track::{Blame, BurstKind, Cause, Connection, Half, TUNNELS, Totals};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What `--json` prints. Times in UNIX ns, sizes in bytes, rates in bit/s; what is not known is null.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct Report<C> {
     pub(super) notes: Vec<String>,
+    /// Remarks that the file itself holds.
+    pub(super) comments: Vec<Comment>,
     pub(super) duration_s: f64,
     #[serde(flatten)]
     pub(super) held: Held,
     pub(super) losses: Losses,
     /// Waiting in queues beyond the point of capture, gravest first.
     pub(super) findings: Vec<Finding>,
-    pub(super) connections: Vec<ConnectionReport>,
+    /// Kinds of trouble, gravest first, with the first packet of each.
+    pub(super) expert: Vec<Expert>,
+    /// Written one by one: all at once would take gigabytes.
+    pub(super) connections: C,
     pub(super) udp_conversations: Vec<Conversation>,
+}
+
+/// A list that is made while it is written.
+pub(super) struct Each<F>(pub(super) F);
+
+impl<F, I> Serialize for Each<F>
+where
+    F: Fn() -> I,
+    I: Iterator,
+    I::Item: Serialize,
+{
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// A remark in a pcapng file.
+#[derive(Clone, Serialize)]
+pub(super) struct Comment {
+    /// The packet that it stands beside, from 1; null for one on the whole file or an interface.
+    pub(super) frame: Option<u64>,
+    pub(super) text: String,
 }
 
 /// What the capture held as a whole; in a recording the event `capture`.
@@ -41,6 +70,20 @@ pub(super) struct Held {
     pub(super) evicted_connections: u64,
     /// Finished connections that are not listed because there were too many.
     pub(super) connections_not_listed: u64,
+    /// Not IP, or of a link layer that is not read.
+    #[serde(default)]
+    pub(super) unread_packets: u64,
+    /// Without a time.
+    #[serde(default)]
+    pub(super) untimed_packets: u64,
+    /// Stamped before the packet ahead of them, and by how much at most.
+    #[serde(default)]
+    pub(super) backward_packets: u64,
+    #[serde(default)]
+    pub(super) backward_most_ms: f64,
+    /// Packets of tunnels by kind; what is inside is not read.
+    #[serde(default)]
+    pub(super) tunnelled_packets: BTreeMap<String, u64>,
 }
 
 impl Held {
@@ -72,6 +115,16 @@ impl From<&Totals> for Held {
             later_fragments: t.later_fragments,
             evicted_connections: t.evicted,
             connections_not_listed: t.not_listed,
+            unread_packets: t.unread_packets,
+            untimed_packets: t.untimed_packets,
+            backward_packets: t.backward_packets,
+            backward_most_ms: t.backward_most_ns as f64 / 1e6,
+            tunnelled_packets: TUNNELS
+                .iter()
+                .zip(t.tunnelled_packets)
+                .filter(|(_, n)| *n > 0)
+                .map(|((name, _), n)| ((*name).to_owned(), n))
+                .collect(),
         }
     }
 }
@@ -82,7 +135,7 @@ pub(super) struct Share {
     pub(super) bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Conversation {
     pub(super) a: String,
     pub(super) b: String,
@@ -102,6 +155,8 @@ pub(super) struct ConnectionReport {
     pub(super) reset: bool,
     /// Captured twice and left out.
     pub(super) copies: u64,
+    /// Delivered twice by the network and counted once.
+    pub(super) doubled: u64,
     /// Packets that the capture holds out of order of time.
     pub(super) backward: u64,
     pub(super) directions: [Direction; 2],
@@ -155,6 +210,8 @@ pub(super) struct Direction {
     pub(super) acks_of_unseen: u64,
     pub(super) losses: Losses,
     pub(super) breaks: Vec<Break>,
+    /// Packets that tell of trouble, in the order of the capture.
+    pub(super) events: Vec<Event>,
     /// Null where fewer than five packets carried data.
     pub(super) detail: Option<DetailReport>,
 }
@@ -162,8 +219,9 @@ pub(super) struct Direction {
 /// What losses are put down to (the thesis's table 6.6.1); see the book's page on traces.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Losses {
+    /// Packets with payload as they were on the wire: a super-segment counts as those that it is cut into.
     pub(super) data_packets: u64,
-    /// Sent again, and not needlessly.
+    /// Of those, sent again, and not needlessly.
     pub(super) lost: u64,
     pub(super) in_breaks: u64,
     pub(super) in_bursts_of_offload: u64,
@@ -178,12 +236,13 @@ impl Losses {
     pub(super) fn of(h: &Half) -> Losses {
         let e = h.events();
         let mut l = Losses {
-            data_packets: h.counts.data_packets,
+            data_packets: h.wire_packets(),
             time_in_breaks_s: seconds(e.time_in_breaks_ns()),
             ..Losses::default()
         };
-        for blame in e.losses() {
-            l.lost += 1;
+        for (blame, bytes) in e.losses() {
+            let packets = h.segments(bytes);
+            l.lost += packets;
             *match blame {
                 Blame::Break => &mut l.in_breaks,
                 Blame::Burst(BurstKind::Offload) => &mut l.in_bursts_of_offload,
@@ -191,7 +250,7 @@ impl Losses {
                 Blame::Burst(BurstKind::Application) => &mut l.in_bursts_of_the_application,
                 Blame::Burst(BurstKind::Unknown) => &mut l.in_bursts_of_unknown_kind,
                 Blame::Neither => &mut l.neither,
-            } += 1;
+            } += packets;
         }
         l
     }
@@ -199,7 +258,7 @@ impl Losses {
     /// As a recording holds them.
     pub(super) fn recorded(r: &record::Connection) -> Losses {
         Losses {
-            data_packets: count(r.data_packets),
+            data_packets: count(r.wire_data_packets.unwrap_or(r.data_packets)),
             lost: count(r.lost_packets),
             in_breaks: count(r.lost_in_breaks_packets),
             in_bursts_of_offload: count(r.lost_in_offload_bursts_packets),
@@ -251,6 +310,8 @@ pub(super) struct DetailReport {
     /// second is null, and in the third, where the handshake was not captured with its options: it says the window's scale.
     pub(super) sender_limited_s: f64,
     pub(super) receiver_limited_s: Option<f64>,
+    /// Where it is null: the time in which the window was closed, which shows on any scale.
+    pub(super) receiver_limited_at_least_s: Option<f64>,
     pub(super) network_limited_s: f64,
     /// Packets closer together than this are one burst.
     pub(super) burst_gap_us: f64,
@@ -328,6 +389,7 @@ impl DetailReport {
             },
             sender_limited_s: spent(r.sender_limited_ns),
             receiver_limited_s: r.receiver_limited_ns.map(seconds),
+            receiver_limited_at_least_s: r.receiver_limited_least_ns.map(seconds),
             network_limited_s: spent(r.network_limited_ns),
             burst_gap_us: r.burst_gap_ns.unwrap_or(0) as f64 / 1e3,
             burst_p50_bytes: r.burst_p50_bytes.map(count),
@@ -353,6 +415,8 @@ pub(super) struct Break {
     pub(super) begin_ns: i64,
     /// Between the transmissions of the segment that was lost again and again.
     pub(super) waits_s: Vec<f64>,
+    /// Numbers of these transmissions in the capture, from 1.
+    pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
 }
 
@@ -361,6 +425,9 @@ pub(super) struct Break {
 pub(super) struct BreakTimes {
     /// Transmissions of the segment, the first one included.
     pub(super) sent_ns: Vec<i64>,
+    /// Their numbers in the capture, from 1.
+    #[serde(default)]
+    pub(super) frames: Vec<u32>,
     pub(super) resumed_ns: Option<i64>,
 }
 
@@ -369,6 +436,7 @@ impl From<&BreakTimes> for Break {
         Break {
             begin_ns: b.sent_ns.first().copied().unwrap_or(0),
             waits_s: b.sent_ns.windows(2).map(|w| seconds(w[1] - w[0])).collect(),
+            frames: b.frames.clone(),
             resumed_ns: b.resumed_ns,
         }
     }
@@ -393,6 +461,7 @@ pub(super) struct Recorded {
     pub(super) row: Box<record::Connection>,
     pub(super) course: Vec<record::Course>,
     pub(super) breaks: Vec<Break>,
+    pub(super) events: Vec<Event>,
 }
 
 impl Recorded {
@@ -402,6 +471,7 @@ impl Recorded {
             row: Box::new(rows::connection(c, direction)),
             course: rows::course(rows::flow(c.number, direction), half).collect(),
             breaks: rows::breaks(half).map(|b| Break::from(&b)).collect(),
+            events: expert::events(half),
         }
     }
 }
@@ -422,6 +492,7 @@ impl ConnectionReport {
             duration_s: seconds(r.last_ns - r.first_ns),
             reset: r.reset,
             copies: count(r.copied_packets),
+            doubled: count(r.doubled_packets.unwrap_or(0)),
             backward: count(r.backward_packets),
             directions: halves.map(Direction::new),
         }
@@ -477,6 +548,7 @@ impl Direction {
             losses: Losses::recorded(r),
             detail: DetailReport::new(r, &half.course),
             breaks: half.breaks,
+            events: half.events,
         }
     }
 }

@@ -115,6 +115,11 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         ack_bunches: d.map(|d| int(d.bunches.rows)),
         peak_bps: d.and_then(|d| d.peak_bps(h.rtt.mean_ns().unwrap_or(0.0) as i64)),
         course_ns: d.map(|d| d.course.begin_ns),
+        wire_data_packets: Some(int(h.wire_packets())),
+        doubled_packets: Some(int(c.doubled)),
+        receiver_limited_least_ns: limited
+            .filter(|_| !c.windows_known())
+            .map(|l| l.receiver_ns),
     }
 }
 
@@ -137,9 +142,11 @@ pub fn course(flow: i64, h: &Half) -> impl Iterator<Item = record::Course> + '_ 
                 rtt_min_ns: timed.then_some(b.rtt_min_ns),
                 rtt_mean_ns: timed.then(|| b.rtt_sum_ns / i64::from(b.rtt_count)),
                 rtt_max_ns: timed.then_some(b.rtt_max_ns),
+                prompt_samples: Some(i64::from(b.prompt_count)),
+                prompt_mean_ns: b.prompt_ns(),
             };
             let happened = b.fresh_bytes | b.again_bytes | b.acked_bytes | b.in_flight_max;
-            (happened > 0 || timed || i == 0).then_some(row)
+            (happened > 0 || timed || b.prompt_count > 0 || i == 0).then_some(row)
         })
     })
 }
@@ -163,6 +170,8 @@ pub fn retransmissions(flow: i64, h: &Half) -> impl Iterator<Item = Retransmissi
                 Cause::Unknown => record::Cause::Unknown,
             },
             needless: r.needless,
+            frame: numbered(r.frame),
+            before_frame: numbered(r.before_frame),
             burst: r.burst.map(|b| match b {
                 BurstKind::Offload => record::Burst::Offload,
                 BurstKind::Acks => record::Burst::Acks,
@@ -172,15 +181,25 @@ pub fn retransmissions(flow: i64, h: &Half) -> impl Iterator<Item = Retransmissi
         })
 }
 
+/// A packet's number, where it has one.
+fn numbered(frame: u32) -> Option<i64> {
+    (frame > 0).then_some(i64::from(frame))
+}
+
 pub fn breaks(h: &Half) -> impl Iterator<Item = BreakTimes> + '_ {
     h.events().breaks.iter().map(|b| BreakTimes {
         sent_ns: b.sent_ns.clone(),
+        frames: b.frames.clone(),
         resumed_ns: b.resumed_ns,
     })
 }
 
 /// Kind of the event of a flow break: its subject is the number of the direction, its detail [`BreakTimes`] as JSON.
 pub const FLOW_BREAK: &str = "flow_break";
+/// Of a packet that tells of trouble: its subject is the number of the direction, its detail [`MarkRow`] as JSON.
+pub const MARK: &str = "mark";
+/// Of a remark in the file: its subject is the packet's number, or empty, its detail the text.
+pub const COMMENT: &str = "comment";
 /// Of the event that says what the capture held as a whole: [`super::report::Held`] as JSON.
 pub const CAPTURE: &str = "capture";
 /// Of an event that says what a reader of the figures should know of the capture.
@@ -193,6 +212,24 @@ pub fn event(t_ns: i64, kind: &str, subject: String, detail: String) -> Event {
         subject: subject.into(),
         detail: detail.into(),
     }
+}
+
+/// A packet that tells of trouble, as the event of a recording holds it.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct MarkRow {
+    pub frame: u32,
+    pub kind: String,
+}
+
+pub fn marks(flow: i64, h: &Half) -> impl Iterator<Item = Event> + '_ {
+    h.events().marks.iter().map(move |m| {
+        let row = MarkRow {
+            frame: m.frame,
+            kind: super::expert::mark_word(m.kind).to_owned(),
+        };
+        let detail = serde_json::to_string(&row).expect("a word and a number are plain data");
+        event(m.t_ns, MARK, flow.to_string(), detail)
+    })
 }
 
 pub fn break_event(flow: i64, b: &BreakTimes) -> Event {

@@ -170,6 +170,7 @@ impl<K: Takes> Watch for Scribe<'_, K> {
             self.keep.push(rows::connection(c, direction));
             rows::course(flow, half).for_each(|r| self.keep.push(r));
             rows::retransmissions(flow, half).for_each(|r| self.keep.push(r));
+            rows::marks(flow, half).for_each(|m| self.keep.push(m));
             for b in rows::breaks(half) {
                 self.keep.push(rows::break_event(flow, &b));
             }

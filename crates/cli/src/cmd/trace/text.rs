@@ -1,6 +1,7 @@
 //! The tables that `tailback trace` shows in a terminal.
 
-use super::report::{ConnectionReport, Direction, Held, Losses, again, seconds};
+use super::expert::Expert;
+use super::report::{Comment, ConnectionReport, Direction, Held, Losses, again, seconds};
 use crate::cmd::counted;
 use analysis::answer::Finding;
 use base::record;
@@ -24,6 +25,10 @@ pub(super) struct Sums {
     reordered: u64,
     out_of_order: u64,
     copies: u64,
+    doubled: u64,
+    zero_windows: u64,
+    window_probes: u64,
+    keep_alives: u64,
     acks_of_unseen: u64,
     pub(super) losses: Losses,
 }
@@ -46,13 +51,14 @@ impl Sums {
     }
 
     pub(super) fn connection(&mut self, c: &Connection) {
-        self.began(c.first_ns, c.duplicates);
+        self.began(c.first_ns, c.duplicates, c.doubled);
         c.halves.iter().for_each(|h| self.half(h));
     }
 
-    fn began(&mut self, first_ns: i64, copies: u64) {
+    fn began(&mut self, first_ns: i64, copies: u64, doubled: u64) {
         self.connections += 1;
         self.copies += copies;
+        self.doubled += doubled;
         self.begin_ns = Some(self.begin_ns.map_or(first_ns, |b| b.min(first_ns)));
     }
 
@@ -66,6 +72,9 @@ impl Sums {
         self.upstream_repairs += e.upstream_repairs;
         self.reordered += e.reordered;
         self.out_of_order += e.out_of_order;
+        self.zero_windows += e.zero_windows;
+        self.window_probes += e.window_probes;
+        self.keep_alives += e.keep_alives;
         self.acks_of_unseen += e.acks_of_unseen;
         self.losses.add(&Losses::of(h));
     }
@@ -74,7 +83,8 @@ impl Sums {
     pub(super) fn recorded(&mut self, r: &record::Connection) {
         let n = |n: i64| u64::try_from(n).unwrap_or(0);
         if r.flow % 2 == 0 {
-            self.began(r.first_ns, n(r.copied_packets));
+            let doubled = n(r.doubled_packets.unwrap_or(0));
+            self.began(r.first_ns, n(r.copied_packets), doubled);
         }
         self.carrying += usize::from(r.data_packets > 0);
         for (sum, (_, again)) in self.by_cause.iter_mut().zip(again(r)) {
@@ -84,6 +94,9 @@ impl Sums {
         self.upstream_repairs += n(r.upstream_repair_packets);
         self.reordered += n(r.reordered_packets);
         self.out_of_order += n(r.out_of_order_packets);
+        self.zero_windows += n(r.zero_windows);
+        self.window_probes += n(r.window_probes);
+        self.keep_alives += n(r.keep_alives);
         self.acks_of_unseen += n(r.acks_of_unseen);
         self.losses.add(&Losses::recorded(r));
     }
@@ -111,7 +124,12 @@ pub(super) struct Shown {
     /// Directions in which something broke off.
     pub(super) broken: Vec<Row>,
     pub(super) findings: Vec<Finding>,
+    pub(super) expert: Vec<Expert>,
+    pub(super) comments: Vec<Comment>,
 }
+
+/// Remarks shown of a file.
+const REMARKS: usize = 20;
 
 pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     let mut out = String::new();
@@ -128,6 +146,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     for note in &shown.notes {
         let _ = writeln!(out, "! {note}");
     }
+    what_was_not_read(&mut out, held);
     for (n, what) in [
         (
             held.cut_packets,
@@ -171,6 +190,8 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
     breaks(&mut out, &shown.broken);
     losses(&mut out, &sums.losses);
     limits(&mut out, &shown.rows);
+    experts(&mut out, &shown.expert);
+    remarks(&mut out, &shown.comments);
     for f in &shown.findings {
         let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
         for e in &f.evidence {
@@ -178,6 +199,104 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
         }
     }
     out
+}
+
+/// Packets that no connection has, and clocks that run backward.
+fn what_was_not_read(out: &mut String, held: &Held) {
+    for (n, what) in [
+        (
+            held.unread_packets,
+            "packets are not IP, or of a link layer that is not read; they are in no connection"
+                .into(),
+        ),
+        (
+            held.untimed_packets,
+            "packets have no time and are in no connection".into(),
+        ),
+        (
+            held.later_fragments,
+            format!(
+                "packets are later fragments and in no connection, {} are first ones: of a fragmented TCP segment only the first counts",
+                held.first_fragments
+            ),
+        ),
+        (
+            held.backward_packets,
+            format!(
+                "packets are stamped before the one ahead of them, by up to {} ms: the capturing clock was set back, or the \
+                 capture is not in order. Within a connection they count at the time of the one ahead",
+                significant(held.backward_most_ms, 3)
+            ),
+        ),
+    ] {
+        if n > 0 {
+            let _ = writeln!(out, "! {n} {what}");
+        }
+    }
+    for (kind, n) in &held.tunnelled_packets {
+        let _ = writeln!(
+            out,
+            "! {n} packets are of a tunnel ({kind}): what is inside is not read"
+        );
+    }
+}
+
+/// Kinds of trouble, gravest first.
+fn experts(out: &mut String, list: &[Expert]) {
+    if list.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nExpert list");
+    let width = list.iter().map(|e| e.says.len()).max().unwrap_or(0);
+    for e in list {
+        let first = e.first_frame.map_or(String::new(), |frame| {
+            format!(
+                ", first in packet {frame} of connection {}",
+                e.first_connection
+            )
+        });
+        let _ = writeln!(
+            out,
+            "  {:<8} {:>7} {:width$} in {}{first}",
+            severity(e.severity),
+            e.count,
+            e.says,
+            counted(
+                e.directions,
+                if e.kind == "reset" {
+                    "connection"
+                } else {
+                    "direction"
+                }
+            ),
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  --connection N shows each with the number of its packet; --annotate writes them for Wireshark"
+    );
+}
+
+/// What somebody remarked in the file.
+fn remarks(out: &mut String, comments: &[Comment]) {
+    for c in comments.iter().take(REMARKS) {
+        let at = match c.frame {
+            Some(frame) => format!("packet {frame}"),
+            None => "the file".into(),
+        };
+        let _ = writeln!(
+            out,
+            "Remark in the file, on {at}: {}",
+            c.text.escape_debug()
+        );
+    }
+    if comments.len() > REMARKS {
+        let _ = writeln!(
+            out,
+            "… and {} remarks more: --json has all",
+            comments.len() - REMARKS
+        );
+    }
 }
 
 fn severity(s: analysis::answer::Severity) -> &'static str {
@@ -213,7 +332,8 @@ fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
     }
     for r in rows {
         let (c, d) = (&r.0, r.direction());
-        let again = 100.0 * d.retransmitted_packets as f64 / d.data_packets as f64;
+        // By bytes: a super-segment is one packet here, and its repairs are several.
+        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
         let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
             (Some(least), Some(median), Some(high)) => {
                 format!("{least:.1}/{median:.1}/{high:.1}")
@@ -273,6 +393,24 @@ fn causes(out: &mut String, s: &Sums) {
             counted(s.copies, "packet")
         );
     }
+    if s.doubled > 0 {
+        let _ = writeln!(
+            out,
+            "Delivered twice by the network and counted once: {}",
+            counted(s.doubled, "packet")
+        );
+    }
+    if s.zero_windows + s.window_probes > 0 {
+        let _ = writeln!(
+            out,
+            "Closed windows: offered by {}, asked about by {}",
+            counted(s.zero_windows, "packet"),
+            counted(s.window_probes, "probe")
+        );
+    }
+    if s.keep_alives > 0 {
+        let _ = writeln!(out, "Keep-alives: {}", counted(s.keep_alives, "packet"));
+    }
     if s.acks_of_unseen > 0 {
         let _ = writeln!(
             out,
@@ -311,7 +449,7 @@ fn losses(out: &mut String, all: &Losses) {
     let of_lost = |n: u64| 100.0 * n as f64 / all.lost as f64;
     let _ = writeln!(
         out,
-        "\nLost: {} of {} data packets ({:.2} %). Put down to",
+        "\nLost: {} of {} data packets on the wire ({:.2} %). Put down to",
         all.lost,
         all.data_packets,
         100.0 * all.lost as f64 / all.data_packets.max(1) as f64
@@ -339,7 +477,9 @@ fn limits(out: &mut String, rows: &[Row]) {
         };
         let parts = [
             d.sender_limited_s,
-            d.receiver_limited_s.unwrap_or(0.0),
+            d.receiver_limited_s
+                .or(d.receiver_limited_at_least_s)
+                .unwrap_or(0.0),
             d.network_limited_s,
         ];
         let all = parts.iter().sum::<f64>().max(1e-9);
@@ -347,7 +487,8 @@ fn limits(out: &mut String, rows: &[Row]) {
         let rest = match d.receiver_limited_s {
             Some(_) => format!("the receiver's window {receiver:.0} %, the network {network:.0} %"),
             None => format!(
-                "the network or the receiver's window, whose scale was not captured, {network:.0} %"
+                "the receiver's closed window {receiver:.0} %, the network or the receiver's open window, whose scale was not \
+                 captured, {network:.0} %"
             ),
         };
         if std::mem::take(&mut first) {
@@ -390,10 +531,10 @@ pub(super) fn words(cause: Cause) -> &'static str {
     }
 }
 
-fn bytes(n: u64) -> String {
+pub(super) fn bytes(n: u64) -> String {
     format!("{:.3}", Bytes::new(n))
 }
 
-fn rate(bps: f64) -> String {
+pub(super) fn rate(bps: f64) -> String {
     format!("{:.3}", BitsPerSec::new(bps.round() as u64))
 }

@@ -145,7 +145,7 @@ pub fn run(
 /// Laws of one capture's arrivals and sizes, for `tailback model`.
 pub fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
     let mut traffic = Traffic::new(None);
-    input::read(path, &mut Vec::new(), |record, frame| {
+    input::read(path, &mut Vec::<String>::new(), |record, frame| {
         if let (Some(t), Some(frame)) = (record.t_ns, frame) {
             traffic.packet(t, frame.ip_len, protocol(frame));
         }

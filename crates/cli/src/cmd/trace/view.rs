@@ -25,6 +25,9 @@ struct Tally {
     rtt_count: u32,
     rtt_sum_ns: i64,
     rtt_min_ns: i64,
+    /// Those of ACKs that their receiver cannot have held back.
+    prompt_count: u32,
+    prompt_sum_ns: i64,
 }
 
 pub struct View {
@@ -96,6 +99,8 @@ impl View {
             rtt_count: 0,
             rtt_sum_ns: 0,
             rtt_min_ns: i64::MAX,
+            prompt_count: 0,
+            prompt_sum_ns: 0,
         });
         match act {
             Act::Sent {
@@ -108,10 +113,14 @@ impl View {
                 tally.again += u64::from(fresh < bytes);
                 tally.in_flight = tally.in_flight.max(in_flight);
             }
-            Act::RoundTrip { rtt, .. } => {
+            Act::RoundTrip { rtt, prompt, .. } => {
                 tally.rtt_count += 1;
                 tally.rtt_sum_ns = tally.rtt_sum_ns.saturating_add(rtt);
                 tally.rtt_min_ns = tally.rtt_min_ns.min(rtt);
+                if prompt {
+                    tally.prompt_count += 1;
+                    tally.prompt_sum_ns = tally.prompt_sum_ns.saturating_add(rtt);
+                }
             }
             Act::Acknowledged { .. } => {}
         }
@@ -185,7 +194,9 @@ impl View {
             let timed = t.rtt_count > 0;
             let least = self.least.get(&(t.from.address, t.to.address));
             let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
-            let queue = least.filter(|_| timed).map(|l| ms(mean - l));
+            let prompt = t.prompt_sum_ns / i64::from(t.prompt_count.max(1));
+            let known = least.filter(|_| t.prompt_count > 0);
+            let queue = known.map(|l| ms((prompt - l).max(0)));
             let _ = writeln!(
                 out,
                 "{number:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
@@ -232,7 +243,11 @@ mod tests {
         view.senders = None;
         view.turn(3, 1);
         view.turn(3, 0);
-        view.act(Act::RoundTrip { sent: 0, rtt });
+        view.act(Act::RoundTrip {
+            sent: 0,
+            rtt,
+            prompt: true,
+        });
         view.passed(1040);
     }
 

@@ -47,6 +47,8 @@ impl Side {
         let quiet = t - s.ack_t.max(s.data_t);
         let at_front = start <= s.una;
         let prompted = near && t - s.ack_t <= PROMPT_NS;
+        // An ACK of something new starts the timer anew (RFC 6298 section 5.3): what follows it at once is no time-out.
+        let released = near && t - s.advance_t <= PROMPT_NS && s.advance_t >= s.repair().timeout_t;
         let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
         let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
         // RFC 8985 section 7.2: the last segment, sent once, when nothing was heard for two round trips (and as long
@@ -66,12 +68,15 @@ impl Side {
             match s.recovery {
                 // The repair itself was lost: only the timer notices.
                 // Without SACK no ACK has the same segment sent a third time (RFC 6582 section 3.2).
-                Recovery::Fast if !sack && at_front && before.is_some_and(|b| b.again > 0) => {
+                Recovery::Fast
+                    if !sack && !released && at_front && before.is_some_and(|b| b.again > 0) =>
+                {
                     self.enter(Recovery::Timeout, t);
                     return Cause::Timeout;
                 }
                 Recovery::Fast
                     if !prompted
+                        && !released
                         && before.is_some_and(|b| b.again > 0)
                         && t - s.data_t >= timeout / 4 * 3 => {}
                 Recovery::Fast => return Cause::Recovery,
@@ -87,7 +92,7 @@ impl Side {
             self.enter(Recovery::Fast, t);
             return Cause::Fast;
         }
-        let mss = u64::from(self.half.counts.largest.max(1));
+        let mss = u64::from(s.mss.min(self.half.counts.largest).max(1));
         if at_front && s.repair().sack_top > s.una + 3 * mss {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
@@ -96,7 +101,7 @@ impl Side {
         if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
             return Cause::TailProbe;
         }
-        if overdue && !(prompted && s.repair().sack_top > end) {
+        if overdue && !released && !(prompted && s.repair().sack_top > end) {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
@@ -104,6 +109,11 @@ impl Side {
         if s.repair().sack_top > end {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
+        }
+        // A partial ACK of a recovery that had ended where the loss was noticed (RFC 6582 section 3.2).
+        if released && s.repair().recover > 0 && before.is_some_and(|b| b.t <= s.repair().noticed_t)
+        {
+            return Cause::Recovery;
         }
         Cause::Unknown
     }
@@ -113,11 +123,20 @@ impl Side {
         s.recovery = recovery;
         let recover = s.next;
         let repair = s.repair_mut();
-        (repair.recover, repair.timeout_t) = (recover, t);
+        (repair.recover, repair.noticed_t) = (recover, t);
+        if recovery == Recovery::Timeout {
+            repair.timeout_t = t;
+        }
     }
 
     /// Keeps the transmissions of the segment that everything waits for.
-    pub(super) fn chain(&mut self, t: i64, start: u64, first: Option<i64>, cause: Cause) {
+    pub(super) fn chain(
+        &mut self,
+        sent: (i64, u32),
+        start: u64,
+        first: Option<(i64, u32)>,
+        cause: Cause,
+    ) {
         if !matches!(cause, Cause::Timeout | Cause::TailProbe) {
             return;
         }
@@ -134,14 +153,15 @@ impl Side {
             sent: first.into_iter().collect(),
             at: start,
         });
-        chain.sent.push(t);
+        chain.sent.push(sent);
     }
 
     pub(super) fn end_chain(&mut self, resumed_ns: Option<i64>) {
         let chain = self.state.repair.as_mut().and_then(|r| r.chain.take());
         if let Some(chain) = chain.filter(|c| c.sent.len() > BREAK_LEAST) {
             self.half.events_mut().breaks.push(Break {
-                sent_ns: chain.sent,
+                sent_ns: chain.sent.iter().map(|s| s.0).collect(),
+                frames: chain.sent.iter().map(|s| s.1).collect(),
                 resumed_ns,
             });
         }

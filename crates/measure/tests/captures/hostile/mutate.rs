@@ -107,6 +107,7 @@ pub fn survive(bytes: &[u8]) {
         // The same bytes as another link layer.
         let other = Record {
             link: LinkType(packets as u16 % 300),
+            interface: 0,
             ..r
         };
         frame::parse(&other);

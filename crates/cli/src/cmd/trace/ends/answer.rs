@@ -109,6 +109,8 @@ pub struct DirectionAnswer {
 pub struct LostAnswer {
     /// On the clock of the end that saw it: near for `up`, far for `down`.
     pub t_ns: i64,
+    /// Its number in the capture that saw it, from 1, as Wireshark counts.
+    pub frame: u32,
     pub way: &'static str,
     /// Number of the flow in `flows`.
     pub flow: u32,
@@ -157,6 +159,7 @@ impl EndsAnswer {
                 .iter()
                 .map(|l| LostAnswer {
                     t_ns: l.t_ns,
+                    frame: l.frame,
                     way: match l.way {
                         Way::Up => "up",
                         Way::Down => "down",

@@ -97,6 +97,8 @@ fn capture(files: &[PathBuf], notes: &mut Vec<String>) -> anyhow::Result<Capture
         input::read(path, notes, |record, frame| {
             if let (Some(t), Some(frame)) = (record.t_ns, frame) {
                 capture.packet(t, frame);
+            } else {
+                capture.pass();
             }
         })?;
     }

@@ -1,0 +1,343 @@
+//! The server's decisions about its open ports, without sockets: what is answered, kept and reported.
+//!
+//! Two bounds hold whatever the client asks for. A source that has not proven that it receives gets no more bytes than
+//! it sent: an answer over UDP is never longer than the datagram before it, and a longer one goes only to an address
+//! whose cookie came back. And nobody reads what others sent: without the token, only the client's own address is
+//! reported, with lengths and no contents; everything else is counted.
+
+use super::listen::{
+    Answer, Arrival, COOKIE_LEN, Knocked, LEAST_DATAGRAM, MARK_LEN, MOST_ARRIVALS, MOST_BYTES,
+    MOST_DATAGRAM, MOST_ORDERS, TOKEN_LEN, Transport, Wanted, datagram, mark,
+};
+use crate::wire::Key;
+use std::net::{IpAddr, SocketAddr};
+
+/// Writes an answer that is neither nothing nor a mark; it may depend on the token alone.
+pub type Author = fn(Answer, &[u8; TOKEN_LEN]) -> Vec<u8>;
+
+/// A datagram to send from one of the ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sending {
+    pub listener: usize,
+    pub to: SocketAddr,
+    pub bytes: Vec<u8>,
+}
+
+/// The ports of one client.
+pub struct Post {
+    token: [u8; TOKEN_LEN],
+    /// The token as text, where what carries it is text.
+    written: Vec<u8>,
+    secret: Key,
+    client: IpAddr,
+    wanted: Vec<Wanted>,
+    author: Author,
+    arrivals: Vec<Arrival>,
+    foreign: u64,
+}
+
+impl Post {
+    /// `secret` makes cookies and is told to nobody; `client` is the address of the connection that asked.
+    pub fn new(
+        token: [u8; TOKEN_LEN],
+        secret: [u8; 16],
+        client: IpAddr,
+        wanted: Vec<Wanted>,
+        author: Author,
+    ) -> Post {
+        let written: String = token.iter().map(|b| format!("{b:02x}")).collect();
+        Post {
+            token,
+            written: written.into_bytes(),
+            secret: Key::new(&secret),
+            client: client.to_canonical(),
+            wanted,
+            author,
+            arrivals: Vec::new(),
+            foreign: 0,
+        }
+    }
+
+    pub fn wanted(&self) -> &[Wanted] {
+        &self.wanted
+    }
+
+    /// What has arrived for this client.
+    pub fn arrivals(&self) -> &[Arrival] {
+        &self.arrivals
+    }
+
+    /// Datagrams and connections of others, of which nothing is kept.
+    pub fn foreign(&self) -> u64 {
+        self.foreign
+    }
+
+    pub fn shows_token(&self, bytes: &[u8]) -> bool {
+        let holds = |part: &[u8]| bytes.windows(part.len()).any(|w| w == part);
+        holds(&self.token) || holds(&self.written)
+    }
+
+    fn cookie(&self, of: SocketAddr) -> [u8; COOKIE_LEN] {
+        let ip = match of.ip().to_canonical() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        self.secret
+            .tag(&[b"listen", &ip.octets(), &of.port().to_be_bytes()])
+    }
+
+    fn keep(&mut self, arrival: Arrival) -> Option<usize> {
+        if self.arrivals.len() >= MOST_ARRIVALS {
+            return None;
+        }
+        self.arrivals.push(arrival);
+        Some(self.arrivals.len() - 1)
+    }
+
+    fn is_own(&self, from: SocketAddr) -> bool {
+        from.ip().to_canonical() == self.client
+    }
+
+    /// Takes a datagram; gives the answer to its source, which is never longer than it.
+    pub fn datagram(&mut self, listener: usize, from: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        let shown = self.shows_token(bytes);
+        if !shown && !self.is_own(from) {
+            self.foreign += 1;
+            return None;
+        }
+        let wanted = self.wanted.get(listener)?;
+        let answer = match wanted.answer {
+            _ if !shown => None,
+            Answer::Nothing => None,
+            Answer::Mark => {
+                let cookie = self.cookie(from);
+                Some(Knocked { from, cookie }.encode(&self.token).to_vec())
+            }
+            other => Some((self.author)(other, &self.token)),
+        };
+        let answer = answer.filter(|a| a.len() <= bytes.len());
+        self.keep(Arrival {
+            listener: listener as u32,
+            from: Some(from),
+            len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            bytes: bytes[..if shown {
+                bytes.len().min(MOST_BYTES)
+            } else {
+                0
+            }]
+                .to_vec(),
+            syn: Vec::new(),
+            answered: answer.is_some(),
+        });
+        answer
+    }
+
+    /// A connection has come to a port: its number among the arrivals, where it has a place there.
+    pub fn call(&mut self, listener: usize, from: SocketAddr, syn: Vec<u8>) -> Option<usize> {
+        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+        if !self.is_own(from) {
+            // It may still show the token: over another family, or through a proxy.
+            self.foreign += 1;
+            return None;
+        }
+        self.keep(Arrival {
+            listener: listener as u32,
+            from: Some(from),
+            syn,
+            ..Arrival::default()
+        })
+    }
+
+    /// The answer to what a connection has said so far; none where it shows no token.
+    pub fn answer_call(
+        &mut self,
+        (listener, arrival): (usize, &mut Option<usize>),
+        from: SocketAddr,
+        said: &[u8],
+        len: u32,
+    ) -> Option<Vec<u8>> {
+        let shown = self.shows_token(said);
+        if shown && arrival.is_none() {
+            self.foreign = self.foreign.saturating_sub(1);
+            *arrival = self.keep(Arrival {
+                listener: listener as u32,
+                from: Some(SocketAddr::new(from.ip().to_canonical(), from.port())),
+                ..Arrival::default()
+            });
+        }
+        let answer = match self.wanted.get(listener)?.answer {
+            _ if !shown => None,
+            Answer::Nothing => None,
+            Answer::Mark => Some(mark(&self.token).to_vec()),
+            other => Some((self.author)(other, &self.token)),
+        };
+        if let Some(kept) = arrival.and_then(|i| self.arrivals.get_mut(i)) {
+            kept.len = len;
+            if shown {
+                kept.bytes = said[..said.len().min(MOST_BYTES)].to_vec();
+            }
+            kept.answered |= answer.is_some();
+        }
+        answer
+    }
+
+    /// What an order makes the server send.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn send(
+        &self,
+        listener: u32,
+        to: SocketAddr,
+        cookie: &[u8; COOKIE_LEN],
+        (number, len): (u32, u32),
+    ) -> Result<Sending, String> {
+        let port = usize::try_from(listener).ok();
+        let port = port.filter(|i| {
+            let wanted = self.wanted.get(*i);
+            wanted.is_some_and(|w| w.transport == Transport::Udp)
+        });
+        let Some(listener) = port else {
+            return Err(format!("no UDP port {listener} is open"));
+        };
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if number >= MOST_ORDERS || !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&len) {
+            return Err(format!(
+                "a datagram has a number below {MOST_ORDERS} and {MARK_LEN} to {MOST_DATAGRAM} bytes, not {number} and {len}"
+            ));
+        }
+        let expected = self.cookie(to);
+        // In constant time: whoever measures refusals learns nothing of it.
+        let differs = expected.iter().zip(cookie).fold(0, |d, (a, b)| d | (a ^ b));
+        if differs != 0 {
+            return Err(format!("{to} has not proven that it receives there"));
+        }
+        Ok(Sending {
+            listener,
+            to,
+            bytes: datagram(&self.token, number, len),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::listen::{KNOCK_LEN, Place, knock};
+    use proptest::prelude::*;
+
+    const TOKEN: [u8; TOKEN_LEN] = *b"\x01tokentk";
+    const CLIENT: [u8; 4] = [192, 0, 2, 1];
+
+    fn author(_: Answer, _: &[u8; TOKEN_LEN]) -> Vec<u8> {
+        vec![b'x'; 300]
+    }
+
+    fn post(answer: Answer) -> Post {
+        let wanted = [Transport::Udp, Transport::Tcp].map(|transport| Wanted {
+            answer,
+            ..Wanted::new(transport, Place::Here, 0)
+        });
+        Post::new(TOKEN, [7; 16], CLIENT.into(), wanted.to_vec(), author)
+    }
+
+    fn answers() -> impl Strategy<Value = Answer> {
+        prop_oneof![
+            Just(Answer::Nothing),
+            Just(Answer::Mark),
+            Just(Answer::Page),
+            Just(Answer::Names),
+        ]
+    }
+
+    proptest! {
+        /// A forged source names a victim: the victim never gets more bytes than the forger spent on it.
+        #[test]
+        fn no_source_gets_more_than_it_sent(
+            answer in answers(),
+            datagrams in prop::collection::vec((0usize..3, any::<[u8; 4]>(), any::<u16>(), 0usize..2000, any::<bool>()), 1..40),
+        ) {
+            let mut post = post(answer);
+            for (listener, ip, port, len, token) in datagrams {
+                let mut bytes = if token { knock(&TOKEN, 0) } else { Vec::new() };
+                bytes.resize(len, b'.');
+                let sent = post.datagram(listener, (ip, port).into(), &bytes).map_or(0, |a| a.len());
+                prop_assert!(sent <= bytes.len(), "{sent} bytes in return for {}", bytes.len());
+            }
+        }
+
+        /// Guessed cookies open nothing; a cookie of one address does not open another.
+        #[test]
+        fn nothing_is_sent_to_whom_has_not_received_a_cookie(
+            cookie: [u8; 16], ip: [u8; 4], port in 1u16.., number: u32, len: u32, listener in 0u32..4,
+        ) {
+            let mut post = post(Answer::Mark);
+            let own = (CLIENT, 40_000).into();
+            let answer = post.datagram(0, own, &knock(&TOKEN, 0)).expect("answered");
+            let known = Knocked::decode(&answer, &TOKEN).expect("readable");
+            prop_assert_eq!(known.from, own);
+            let victim = (ip, port).into();
+            prop_assume!(victim != own);
+            prop_assert!(post.send(listener, victim, &cookie, (number, len)).is_err());
+            prop_assert!(post.send(0, victim, &known.cookie, (1, 100)).is_err());
+            let allowed = post.send(listener, own, &known.cookie, (number, len));
+            if let Ok(sending) = allowed {
+                prop_assert!(listener == 0 && number < MOST_ORDERS);
+                prop_assert_eq!(sending.bytes.len(), len as usize);
+                prop_assert!(sending.bytes.len() <= MOST_DATAGRAM);
+            }
+        }
+
+        /// A secret that another host sends to an open port comes back in no report.
+        #[test]
+        fn what_others_send_is_counted_and_not_returned(
+            datagrams in prop::collection::vec((any::<[u8; 4]>(), any::<u16>(), 0usize..600), 1..40),
+        ) {
+            let mut post = post(Answer::Page);
+            let secret = b"PASSWORD";
+            let mut foreign = 0;
+            for (ip, port, len) in datagrams {
+                let from: SocketAddr = (ip, port).into();
+                let mut bytes = secret.to_vec();
+                bytes.resize(secret.len() + len, b'S');
+                prop_assert!(post.datagram(0, from, &bytes).is_none());
+                let call = &mut post.call(1, from, vec![0x45]);
+                prop_assert!(post.answer_call((1, call), from, &bytes, 0).is_none());
+                foreign += if from.ip() == IpAddr::from(CLIENT) { 0 } else { 2 };
+            }
+            prop_assert_eq!(post.foreign(), foreign);
+            for a in post.arrivals() {
+                prop_assert!(a.bytes.is_empty());
+                prop_assert_eq!(a.from.map(|f| f.ip()), Some(IpAddr::from(CLIENT)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_answer_to_a_knock_tells_its_source_and_fits_into_the_shortest() {
+        for from in ["192.0.2.77:9", "[2001:db8::5]:65535"] {
+            let from: SocketAddr = from.parse().expect("an address");
+            let mut post = post(Answer::Mark);
+            let answer = post.datagram(0, from, &knock(&TOKEN, 0)).expect("answered");
+            assert_eq!(answer.len(), KNOCK_LEN);
+            assert_eq!(Knocked::decode(&answer, &TOKEN).map(|k| k.from), Some(from));
+            assert_eq!(Knocked::decode(&answer, b"another!"), None);
+            let short = &knock(&TOKEN, 0)[..KNOCK_LEN - 1];
+            assert_eq!(post.datagram(0, from, short), None);
+        }
+    }
+
+    #[test]
+    fn an_endless_stream_of_arrivals_is_kept_in_bounded_memory() {
+        let mut post = post(Answer::Nothing);
+        let mut whole = knock(&TOKEN, 0);
+        whole.resize(65_000, 0);
+        for port in 0..5_000 {
+            post.datagram(0, (CLIENT, port).into(), &whole);
+        }
+        assert_eq!(post.arrivals().len(), MOST_ARRIVALS);
+        let kept: usize = post.arrivals().iter().map(|a| a.bytes.len()).sum();
+        assert!(kept <= MOST_ARRIVALS * MOST_BYTES, "{kept}");
+    }
+}

@@ -1,0 +1,236 @@
+//! What an ACK says of the data of the other direction.
+
+use super::*;
+
+impl Side {
+    /// What `from`'s packet says of the data of this direction.
+    #[inline(always)]
+    pub fn acknowledged<W: Watch>(
+        &mut self,
+        p: &Packet,
+        options: &Options,
+        from: &mut Side,
+        watch: &mut W,
+    ) {
+        let t = p.t;
+        let (before, spoken) = (from.state.said, from.state.spoken);
+        if !spoken || p.ack.wrapping_sub(before) as i32 > 0 {
+            (from.state.said, from.state.spoken) = (p.ack, true);
+        }
+        let s = &mut self.state;
+        if !s.started {
+            return;
+        }
+        s.ack_t = t;
+        if s.repair.is_some() {
+            self.settled(p);
+        }
+        let s = &mut self.state;
+        let ack = extend(s.una, p.ack);
+        let pure = p.occupied == 0;
+        count(&mut from.half.counts.pure_acks, u64::from(pure));
+        let mut by_stamp = None;
+        if let (Some(d), Some((_, echo))) = (&mut self.half.detail, p.timestamps()) {
+            by_stamp = d.echoed(t, echo);
+        }
+        let mut by_sack = None;
+        if !options.sack().is_empty() {
+            from.half.events_mut().sack_acks += 1;
+            by_sack = self.sacked(t, ack, options, from);
+        }
+        let s = &mut self.state;
+        if ack > s.next {
+            let e = from.half.events_mut();
+            e.acks_of_unseen += 1;
+            e.mark(p, MarkKind::AckOfUnseen);
+            return;
+        }
+        let samples = self.half.rtt.count;
+        if ack <= s.una {
+            if ack == s.una && pure && s.next > s.una {
+                if let Some(d) = &mut self.half.detail {
+                    // The next one was lost, or overtaken.
+                    d.pending = None;
+                }
+                s.duplicates += 1;
+                if spoken && before == p.ack && from.state.previous_window == p.window {
+                    let e = from.half.events_mut();
+                    e.duplicate_acks += 1;
+                    if s.duplicates == 3 {
+                        e.triple_duplicate_acks += 1;
+                        e.mark(p, MarkKind::TripleDuplicate);
+                    }
+                }
+            }
+            from.state.previous_window = p.window;
+            // Such an ACK tells no round trip by timestamps.
+            by_stamp = None;
+        } else {
+            from.state.previous_window = p.window;
+            s.duplicates = 0;
+            s.ack_of_data |= ack > s.base + u64::from(self.half.isn.is_some());
+            let newly = ack - s.una;
+            s.una = ack;
+            if let Some(d) = &mut self.half.detail
+                && let Some(rtt) = d.pending.take()
+                && by_sack.is_none()
+            {
+                d.prompt(t, rtt);
+            }
+            let repairing = s.recovery != Recovery::None;
+            if s.repair.is_some() {
+                self.repaired(t, ack);
+            }
+            self.take_acked(t, ack, newly, pure, watch);
+            // A gap that was filled is acknowledged at once (RFC 5681 section 4.2).
+            by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
+            self.state.advance_t = t;
+            if let Some(d) = &mut self.half.detail {
+                d.acknowledged(t, newly, self.state.last_acked_t, self.state.srtt);
+            }
+        }
+        if let Some(rtt) = by_sack.or(by_stamp)
+            && self.half.rtt.count == samples
+            && let Some(d) = &mut self.half.detail
+        {
+            d.prompt(t, rtt);
+        }
+        let s = &mut self.state;
+        let away = (from.half.rtt.count > 0).then_some(from.half.rtt.min_ns);
+        if let Some(d) = &mut self.half.detail {
+            let window = from.window().map(u64::from);
+            if !s.is_near(away) {
+                d.set_out(UnderWay {
+                    t,
+                    una: s.una,
+                    window,
+                    stamp: p.timestamps().map(|x| x.0),
+                });
+            } else {
+                let moment = Moment {
+                    outstanding: s.next - s.una,
+                    window,
+                    mss: u64::from(s.mss),
+                    more: s.full,
+                    repairing: s.recovery != Recovery::None,
+                    over: s.fin > 0 && s.una >= s.fin,
+                };
+                d.limits.at(t, moment);
+            }
+        }
+        watch.act(Act::Acknowledged {
+            t,
+            position: s.una.saturating_sub(s.base),
+            window: from.window(),
+        });
+    }
+
+    /// What was open until an ACK came: which of two SYN-ACKs counts, and whether a byte into a closed window was taken.
+    #[inline(never)]
+    fn settled(&mut self, p: &Packet) {
+        let s = &self.state;
+        if let Some(isn) = s.repair().other_isn
+            && s.una == s.base
+            && p.ack == isn.wrapping_add(1)
+        {
+            self.rebase(isn);
+        }
+        let s = &mut self.state;
+        let ack = extend(s.una, p.ack);
+        if ack > s.next && ack <= s.repair().probed {
+            self.half.counts.unique_bytes += ack - s.next;
+            s.next = ack;
+        }
+    }
+
+    /// An ACK of something new, after a loss.
+    #[inline(never)]
+    fn repaired(&mut self, t: i64, ack: u64) {
+        let s = &mut self.state;
+        if ack >= s.repair().recover {
+            s.recovery = Recovery::None;
+        }
+        if s.repair().chain.as_ref().is_some_and(|c| ack > c.at) {
+            self.end_chain(Some(t));
+        }
+    }
+
+    #[inline(always)]
+    fn take_acked<W: Watch>(&mut self, t: i64, ack: u64, newly: u64, pure: bool, watch: &mut W) {
+        let s = &mut self.state;
+        let mut latest = s.last_acked_t;
+        while let Some(front) = s.segments.front().copied().filter(|f| f.start < ack) {
+            if front.end() > ack {
+                s.segments.trim_front(ack);
+                break;
+            }
+            s.segments.pop_front();
+            s.last_acked_t = s.last_acked_t.max(front.t);
+            if front.end() == ack {
+                if latest > front.t {
+                    self.half.events.get_or_insert_default().acked_after_loss += 1;
+                } else if front.again > 0 || front.cut {
+                    self.half.events.get_or_insert_default().acked_ambiguously += 1;
+                } else {
+                    let rtt = t - front.t;
+                    // RFC 6298 section 2.3
+                    if s.srtt == 0 {
+                        (s.srtt, s.rttvar) = (rtt.max(1), rtt / 2);
+                    } else {
+                        s.rttvar += ((s.srtt - rtt).abs() - s.rttvar) / 4;
+                        s.srtt = (s.srtt + (rtt - s.srtt) / 8).max(1);
+                    }
+                    let largest = self.half.counts.largest;
+                    let prompt = pure && s.is_prompt(newly, largest);
+                    self.half.round_trip(t, rtt, prompt);
+                    if pure
+                        && !prompt
+                        && s.is_alone(&front, newly, largest)
+                        && let Some(d) = &mut self.half.detail
+                    {
+                        d.pending = Some(rtt);
+                    }
+                    let sent = front.t;
+                    watch.act(Act::RoundTrip { sent, rtt, prompt });
+                }
+            } else {
+                count(&mut self.half.counts.acked_cumulatively, 1);
+            }
+            latest = latest.max(front.t);
+        }
+    }
+
+    /// Takes in the blocks of a SACK option; returns the round trip of the latest byte that they tell of for the first
+    /// time: what arrives out of order is acknowledged at once (RFC 5681 section 4.2).
+    #[inline(never)]
+    fn sacked(&mut self, t: i64, ack: u64, options: &Options, from: &mut Side) -> Option<i64> {
+        let s = &mut self.state;
+        let mut latest: Option<Segment> = None;
+        for (i, (left, right)) in options.sack().iter().enumerate() {
+            let (left, right) = (extend(ack, *left), extend(ack, *right));
+            if left >= right || right > s.next {
+                continue;
+            }
+            // RFC 2883 section 4: the first block may lie below the ACK, or within the second.
+            let within_second = i == 0
+                && options
+                    .sack()
+                    .get(1)
+                    .is_some_and(|(l, r)| extend(ack, *l) <= left && right <= extend(ack, *r));
+            if i == 0 && (right <= ack || within_second) {
+                from.half.events_mut().dsacks += 1;
+                let base = s.base;
+                if let Some(e) = &mut self.half.events {
+                    e.had_already(left.saturating_sub(base), right.saturating_sub(base));
+                }
+                continue;
+            }
+            let repair = s.repair_mut();
+            repair.sack_top = repair.sack_top.max(right);
+            let found = s.segments.sack(left.max(s.una), right);
+            // RFC 2018 section 4: the first block holds the segment that made the receiver send this.
+            latest = latest.or(found.filter(|_| i == 0));
+        }
+        latest.map(|l| t - l.t)
+    }
+}

@@ -1,0 +1,130 @@
+//! One writer at a time: a lock on a recording that names its owner.
+//!
+//! The lock is `flock(2)` on the file `lock` in the recording's directory, so the death of its owner releases it, however
+//! that came. The file says who the owner is. It is removed when the owner lets go; one that a crash left is taken over.
+
+use crate::StoreError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+
+/// The process that writes to a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    pub pid: u32,
+    pub host: String,
+    /// Time at which it took the lock, UTC, RFC 3339.
+    pub since: String,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pid {
+            0 => f.write_str("another process"),
+            pid => write!(f, "process {pid} on {} since {}", self.host, self.since),
+        }
+    }
+}
+
+/// The right to write to a recording, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    /// Kept open: closing it releases the lock. None where the file system knows no locks.
+    file: Option<File>,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock of the recording in that directory.
+    ///
+    /// # Errors
+    /// `InUse` where another process has it; `Io` or `DiskFull` where its file cannot be written.
+    pub fn take(recording: &Path) -> Result<Lock, StoreError> {
+        let path = recording.join(LOCK);
+        let failed = |e| StoreError::io("lock", &path, 0, e);
+        loop {
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            let mut file = options.open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::InUse {
+                        path: recording.to_owned(),
+                        owner: owner(&mut file),
+                    });
+                }
+                Err(TryLockError::Error(e)) if knows_no_locks(&e) => {
+                    return Ok(Lock { file: None, path });
+                }
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+            // The owner before may have removed the file between our opening and our locking it.
+            if !is_still(&file, &path) {
+                continue;
+            }
+            sign(&mut file).map_err(failed)?;
+            let file = Some(file);
+            return Ok(Lock { file, path });
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // While it is still ours. One that stays is taken over by the next.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Some network file systems refuse every lock: there is nothing to hold then.
+fn knows_no_locks(e: &io::Error) -> bool {
+    const ENOLCK: i32 = 37;
+    e.kind() == io::ErrorKind::Unsupported || e.raw_os_error() == Some(ENOLCK)
+}
+
+fn is_still(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::metadata(path)) else {
+        return false;
+    };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+}
+
+fn owner(file: &mut File) -> Owner {
+    let mut text = String::new();
+    let read = file.read_to_string(&mut text);
+    // An owner that has not signed yet, or cannot be read, is another process.
+    let owner = read.ok().and_then(|_| serde_json::from_str(&text).ok());
+    owner.unwrap_or_default()
+}
+
+fn sign(file: &mut File) -> io::Result<()> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let owner = Owner {
+        pid: std::process::id(),
+        host: host.trim().to_owned(),
+        since: since(file)?,
+    };
+    let text = serde_json::to_string(&owner).map_err(io::Error::other)?;
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(text.as_bytes())?;
+    file.set_len(text.len() as u64)
+}
+
+/// The present, by the clock of the file system: this room has none of its own.
+fn since(file: &mut File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(b" ")?;
+    let modified = file.metadata()?.modified()?;
+    let at = jiff::Timestamp::try_from(modified).map_err(io::Error::other)?;
+    let seconds = jiff::Timestamp::from_second(at.as_second()).map_err(io::Error::other)?;
+    Ok(seconds.to_string())
+}
