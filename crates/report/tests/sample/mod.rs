@@ -439,6 +439,7 @@ impl Line {
             DirectionAnswer {
                 goodput_bps: near(w.rate_bps * 0.95, 0.01),
                 link_rate_bps: near(w.rate_bps, 0.005),
+                rate_varies: None,
                 queue_ms: near(w.queue_ms, 0.025),
                 queue_bytes: near(queue, 0.03),
                 queue_is: if w.kind == Discipline::DropTail {
