@@ -90,6 +90,7 @@ fn word(is: Discipline) -> &'static str {
         Discipline::Aqm => "AQM",
         Discipline::FairQueueing => "fair queueing",
         Discipline::FairQueueingAqm => "fair queueing, AQM",
+        Discipline::Policer => "policer",
         Discipline::CannotTell => "cannot tell",
     }
 }
