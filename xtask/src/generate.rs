@@ -176,6 +176,7 @@ A recording is a directory that any tool of the Arrow ecosystem can open without
 ```
 home.rec/
   meta.json                  how it came about: schema/record.v{FORMAT_VERSION}.json, `meta`
+  lock                       while it is written: process, host and time of its one writer
   delay/2026-11-21.parquet   one directory a table, one file a day (midnight of the host)
 ```
 

@@ -34,6 +34,8 @@ fn a_recording_has_its_shape_while_open_and_when_closed() {
             "delay/2026-11-21.arrows",
             "delay/2026-11-22.arrows",
             "event/2026-11-21.arrows",
+            // Who writes, for as long as it does.
+            "lock",
             "meta.json"
         ]
     );
