@@ -112,7 +112,9 @@ impl Experts {
     pub(super) fn connection(&mut self, c: &Connection) {
         for (i, h) in c.halves.iter().enumerate() {
             // Most directions have nothing to tell.
-            if i > 0 && h.events().is_quiet() {
+            if h.events().is_quiet() {
+                let reset = u64::from(c.reset && i == 0);
+                self.add("reset", reset, i64::from(c.number), None);
                 continue;
             }
             self.direction(&rows::connection(c, i), &events(h));
