@@ -97,7 +97,7 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
         let change = |f: fn(&base::record::Queue) -> i64| {
             let first = within(phase.from_ns).next().map_or(0, |q| f(q));
             within(phase.from_ns)
-                .last()
+                .next_back()
                 .map_or(0, |q| f(q) - first)
                 .max(0) as u64
         };
