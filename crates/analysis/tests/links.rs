@@ -212,11 +212,28 @@ fn tells_the_disciplines_of_a_fast_line_apart() {
 #[test]
 fn finds_three_seconds_of_buffer_before_the_gprs_line() {
     for (name, a) in answers("gprs", &[], &[1]) {
-        drop_tail(&name, &a.up, 65e3, 3000.0);
-        drop_tail(&name, &a.down, 65e3, 3000.0);
+        // Where so few packets pass, the size may be given as a bound; what was seen is nearly all of it.
+        for d in [&a.up, &a.down] {
+            assert_eq!(
+                d.discipline.is,
+                Discipline::DropTail,
+                "{name}: {:?}",
+                d.discipline
+            );
+            near(&name, &d.link_rate_bps, 65e3, 0.05);
+            match d.queue_is {
+                QueueIs::Size => near(&name, &d.queue_ms, 3000.0, 0.10),
+                is => {
+                    assert_eq!(is, QueueIs::AtLeast, "{name}");
+                    let least = d.queue_ms.value().unwrap();
+                    assert!((2400.0..=3000.0).contains(&least), "{name}: {least}");
+                }
+            }
+        }
         near(&name, &a.base_rtt_ms, 303.0, 0.05);
+        // Loaded both ways, acknowledgements wait for seconds behind data, and goodput keeps varying.
         assert!(
-            a.phases.iter().all(|p| p.stable),
+            a.phases.iter().all(|p| p.stable || p.name == "both"),
             "{name}: {:?}",
             a.phases.iter().map(|p| &p.stability).collect::<Vec<_>>()
         );
