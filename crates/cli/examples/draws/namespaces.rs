@@ -105,7 +105,10 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
             Direction::Up => &draw.link.up,
             Direction::Down => &draw.link.down,
         };
-        let class = crate::truth::class(spec).0;
+        let (class, limit) = crate::truth::class(spec);
+        // A law whose own limit was met dropped as a plain queue does.
+        let most = within(phase.from_ns).map(|q| q.backlog_packets).max();
+        let met = most.unwrap_or(0) as f64 * 1500.0 >= 0.95 * limit;
         let drops = change(|q| q.drops);
         let shared = matches!(class, Class::DropTail | Class::Aqm);
         let plain = spec.jitter.is_none() && spec.reorder.is_none();
@@ -122,7 +125,11 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
             from_s: seconds(phase.from_ns),
             warm_s: seconds(warm),
             to_s: seconds(phase.to_ns),
-            dropped_full: if class == Class::DropTail { drops } else { 0 },
+            dropped_full: if class == Class::DropTail || (met && class == Class::Aqm) {
+                drops
+            } else {
+                0
+            },
             dropped_by_law: if matches!(class, Class::Aqm | Class::FairAqm) {
                 drops
             } else {
