@@ -2,7 +2,7 @@
 //!
 //! **Method.** The halves of the idle phase and the tail of each drain between phases are quiet windows. The lowest delay
 //! of each is a knot. Where the knots differ by more than the idle delay scatters, the base drifts: waits are taken above
-//! the line between the knots, and half the range of the knots is their uncertainty.
+//! the line between the knots, and the range of the knots is their uncertainty.
 //!
 //! **Source.** RFC 7679 section 3.7 (what a one-way delay is compared with); RFC 6817 section 4.2 (base delay by minima of
 //! intervals).
@@ -178,7 +178,7 @@ impl Baseline {
         self.at(t_ns, |k| k.rtt_ms)
     }
 
-    /// Uncertainty of the waits in `direction`, ms: half of the range over which its base moved in the run, for between two
+    /// Uncertainty of the waits in `direction`, ms: the range over which its base moved in the run, for between two
     /// quiet windows it may have taken any way.
     pub fn doubt_ms(&self, direction: Direction) -> f64 {
         let values = self.knots.iter().map(|k| match direction {
@@ -188,7 +188,7 @@ impl Baseline {
         let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| {
             (a.min(v), b.max(v))
         });
-        (most - least).max(0.0) / 2.0
+        (most - least).max(0.0)
     }
 
     /// Lowest and highest base round trip of the run relative to the idle phase's, ms, where it drifts.

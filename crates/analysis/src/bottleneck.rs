@@ -74,7 +74,7 @@ pub struct Bottleneck {
     pub noise: Noise,
     /// Share of probes among the packets of the load.
     pub small_share: f64,
-    /// Half of how far the base of this direction moved over the phase, ms.
+    /// How far the base of this direction moved over the run, ms.
     pub base_doubt_ms: f64,
     /// Full payload segment with its headers, bytes.
     pub packet_bytes: f64,
@@ -218,6 +218,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             waits: &waits,
             probe_bps: probe_rate(scene, phase),
             noise_ms: noise.most_ms,
+            lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
             lost_share: lost as f64 / (sent as f64).max(1.0),
         };
         let others = scene.others(phase, direction, load.packet_ms());
@@ -537,7 +538,7 @@ impl Bottleneck {
             .windows(3)
             .map(|w| w[0].min(w[1]).min(w[2]))
             .reduce(f64::max)?;
-        Some((held - self.noise.most_ms - self.packet_ms - 2.0 * self.base_doubt_ms).max(0.0))
+        Some((held - self.noise.most_ms - self.packet_ms - self.base_doubt_ms).max(0.0))
     }
 
     /// The highest level of `series` that is no single outlier.

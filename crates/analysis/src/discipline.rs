@@ -293,6 +293,16 @@ fn behaviour(b: &Bottleneck, apart: bool, evidence: &mut Vec<String>) -> Behavio
     let said = format!(
         "the load met congestion {n} times, {at_ceiling} of them at the ceiling of {top:.1} ms (median level {median:.1} ms; 95 % of the steady waits below {p95:.1} ms)"
     );
+    // Few losses may lie at one level by chance: a flood has to fill the queue no further.
+    let further = b
+        .overload
+        .as_ref()
+        .map(|o| o.reached_ms > 1.2 * top + 2.0 * b.packet_ms);
+    let few = n < 5 && further.is_none();
+    if n >= 2 && at_ceiling * 10 >= n * 8 && p95 >= 0.7 * top && (few || further == Some(true)) {
+        evidence.push(format!("{said}: too few losses to be sure of a ceiling"));
+        return Behaviour::Unclear;
+    }
     if n >= 2 && at_ceiling * 10 >= n * 8 && p95 >= 0.7 * top {
         // The sawtooth of one flow in a short queue turns at one level whatever turns it.
         let long = |ms: f64, packets: f64| top >= ms.max(packets * b.packet_ms);

@@ -91,14 +91,19 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     }
 }
 
-/// Bytes by which the windows of uploads grew within `range`: they passed the interface and are not acknowledged yet.
-fn in_flight_growth(rec: &Recording, range: &Range<i64>) -> f64 {
-    let mut flows: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-    for f in phases::flows(rec, Direction::Up, range.clone()) {
-        if let Some(cwnd) = f.cwnd_bytes {
-            let (first, most) = flows.entry(f.flow).or_insert((cwnd, cwnd));
-            *most = (*most).max(cwnd);
-            *first = (*first).min(cwnd);
+/// Bytes of loads that may have passed the interface within `range` and are not counted as carried: those by which the
+/// windows of uploads grew, and those of downloads that wait behind a hole.
+fn uncounted(rec: &Recording, range: &Range<i64>) -> f64 {
+    let mut flows: BTreeMap<(i64, bool), (i64, i64)> = BTreeMap::new();
+    for direction in [Direction::Up, Direction::Down] {
+        for f in phases::flows(rec, direction, range.clone()) {
+            if let Some(cwnd) = f.cwnd_bytes {
+                let least = if direction == Direction::Up { cwnd } else { 0 };
+                let seen = flows
+                    .entry((f.flow, direction == Direction::Up))
+                    .or_insert((least, cwnd));
+                *seen = (seen.0.min(least), seen.1.max(cwnd));
+            }
         }
     }
     flows
@@ -173,7 +178,7 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
         + own(Direction::Down)
         + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER) * 2.0;
     let others = bytes / seconds - own;
-    let growth = in_flight_growth(rec, &range) / seconds.max(1e-3);
+    let growth = uncounted(rec, &range) / seconds.max(1e-3);
     Some(if others > 0.1 * own + growth + 1_000.0 {
         others * 8.0
     } else {

@@ -132,7 +132,7 @@ pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'
 }
 
 /// Time that the hosts take at least and that no stamp shows, ms.
-const HOST_MS: f64 = 0.02;
+const HOST_MS: f64 = 0.03;
 
 /// The smallest round trip of the idle phase, or of what came `before`, or of all where that is too little.
 pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {

@@ -133,6 +133,8 @@ fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
     }
 }
 
+/// Time of a packet from which a smoothed round trip tells no wait, ms.
+const SLOW_MS: f64 = 15.0;
 /// Relative error of a level that no repetition shows.
 const EXACT: f64 = 0.003;
 
@@ -170,10 +172,16 @@ fn ceiling(b: &Bottleneck) -> Figure {
 
 /// Wait of the load's own packets, 95 % point. Delayed acknowledgements lengthen it by up to a packet's time a flow.
 fn in_flow(b: &Bottleneck) -> Figure {
+    if b.packet_ms > SLOW_MS {
+        return Figure::cannot_tell(format!(
+            "one packet takes {:.0} ms, and the load's round trips are no finer than that a flow",
+            b.packet_ms
+        ));
+    }
     let delayed = b.flows as f64 * b.packet_ms;
     match stats::quantile_figure(&b.steady(&b.in_flow), 0.95) {
         Figure::Is { value, low, high } => Figure::Is {
-            value: (value - delayed / 2.0).max(0.0),
+            value,
             low: (low - delayed).max(0.0),
             high,
         },

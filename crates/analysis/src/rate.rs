@@ -207,6 +207,8 @@ pub struct Load<'a> {
     pub probe_bps: f64,
     /// Wait of a probe at rest, 95 % point, ms.
     pub noise_ms: f64,
+    /// Base round trip, ns: deliveries are known that much later than the queue that they passed.
+    pub lag_ns: i64,
     /// Share of probes that the link lost without load: behind the bottleneck it loses as much of the load.
     pub lost_share: f64,
 }
@@ -274,7 +276,10 @@ impl Load<'_> {
             .iter()
             .filter_map(|(from, to, bps)| {
                 let rate = bps * self.factor() + self.probe_bps;
-                Some((stood(self.waits, *from, *to, least)?, rate))
+                Some((
+                    stood(self.waits, from.saturating_sub(self.lag_ns), *to, least)?,
+                    rate,
+                ))
             })
             .collect();
         let full = stood.iter().filter(|s| s.0).map(|s| s.1).collect();
@@ -517,6 +522,7 @@ mod tests {
             waits,
             probe_bps: 8e3,
             noise_ms: 0.0,
+            lag_ns: 0,
             lost_share: 0.0,
         };
         let r = link_rate(&load(&waits), None, None, &Others::default())

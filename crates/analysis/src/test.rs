@@ -249,6 +249,15 @@ impl Context<'_> {
             },
             other => other,
         };
+        if let Some(v) = added
+            .value()
+            .filter(|v| b.base_doubt_ms > (0.25 * v).max(2.0) && *v < grade::WORST_MS)
+        {
+            return Figure::cannot_tell(format!(
+                "the base delay itself moved by {:.1} ms during the test, and the delay under load was {v:.1} ms above it",
+                b.base_doubt_ms
+            ));
+        }
         match (b.filled(kind), added.value()) {
             (Err(why), Some(v)) if v < grade::WORST_MS => Figure::cannot_tell(why),
             _ => added,
