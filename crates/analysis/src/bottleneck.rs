@@ -74,7 +74,7 @@ pub struct Bottleneck {
     pub noise: Noise,
     /// Share of probes among the packets of the load.
     pub small_share: f64,
-    /// How far the base of this direction moved over the run, ms.
+    /// Range over which the base of this direction moved in the run, ms.
     pub base_doubt_ms: f64,
     /// Full payload segment with its headers, bytes.
     pub packet_bytes: f64,

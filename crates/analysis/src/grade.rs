@@ -17,7 +17,7 @@ const STEPS: [(f64, &str); 5] = [
     (200.0, "C"),
     (400.0, "D"),
 ];
-/// From here on the letter is the last one.
+/// Delay from which the letter is the last one, ms.
 pub const WORST_MS: f64 = 400.0;
 const SCALE: &str = "DSLReports thresholds (5 A+, 30 A, 60 B, 200 C, 400 D, above F; ms), applied to the 95 % point of the delay added in the worst direction";
 

@@ -97,7 +97,7 @@ fn lost(rows: &[&Flow]) -> bool {
         .any(|(flow, n)| n > *first.entry(flow).or_insert(n))
 }
 
-/// This host's processors, where all of them were busy in most samples of the phase.
+/// Limit by this host's processors: all of them busy in most samples of the phase.
 fn processor(rec: &Recording, phase: &Phase) -> Option<HeldBack> {
     let samples: Vec<f64> = rec
         .host

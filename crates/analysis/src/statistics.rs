@@ -94,7 +94,7 @@ pub struct Summary {
     pub invalid: u64,
     /// Slots in which nothing was sent, whatever kept it from leaving.
     pub not_sent: u64,
-    /// Those of them that the network kept from leaving: they count as not answered in reliability and availability.
+    /// Probes that the network kept from leaving: they count as not answered in reliability and availability.
     #[serde(default)]
     pub cut_off: u64,
     /// lost / sent × 100.

@@ -13,7 +13,7 @@
 use crate::Bytes;
 use crate::words::{Entry, Parameter, Unit, worded};
 
-/// How a frame is divided before it is sent.
+/// Division of a frame before it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cells {
     /// Frames are sent whole.

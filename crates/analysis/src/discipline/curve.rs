@@ -145,7 +145,7 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
     )
 }
 
-/// What the time in which the delay stood up tells besides the discipline.
+/// Levels and rate of the time in which the delay stood up.
 pub(crate) struct Levels {
     pub base_ms: Figure,
     /// Rate of the busiest interface in that time.

@@ -533,7 +533,7 @@ mod tests {
         }
     }
 
-    /// On private links datagrams read 12 % low, and nothing was said.
+    /// Users saw datagrams 12 % low on private links, and no doubt beside them.
     #[test]
     fn datagrams_that_bring_less_than_tcp_are_a_bound_and_say_why() {
         use Direction::{Down, Up};

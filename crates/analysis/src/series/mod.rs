@@ -50,7 +50,7 @@ pub struct Counts {
     pub duplicates: u64,
     pub invalid: u64,
     pub not_sent: u64,
-    /// Those of them that the network kept from leaving.
+    /// Probes that the network kept from leaving.
     pub cut_off: u64,
 }
 

@@ -10,7 +10,7 @@ use sim::craft::Hosts;
 struct Drawn {
     up: String,
     rate: f64,
-    /// What the queue holds of full packets, bytes.
+    /// Capacity of the queue in full packets, bytes.
     bytes: f64,
     counts_packets: bool,
     hosts: Hosts,
@@ -48,7 +48,7 @@ fn draw(seed: u64) -> Drawn {
     }
 }
 
-/// Of figures and their truths: how many are further off than allowed, and how many intervals hold the truth.
+/// Counts of figures that are further off than allowed, and of intervals that hold the truth.
 #[derive(Default)]
 struct Score {
     told: usize,

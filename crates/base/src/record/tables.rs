@@ -462,7 +462,7 @@ tables! {
         rtt_mean_ns: Option<i64>,
         /// The largest.
         rtt_max_ns: Option<i64>,
-        /// Of its round trips: those of ACKs that their receiver cannot have held back; with those that SACK and the echoes
+        /// Round trips of ACKs that their receiver cannot have held back; with those that SACK and the echoes
         /// of repairs tell.
         prompt_samples: Option<i64>,
         /// Their mean.
@@ -638,6 +638,8 @@ mod tests {
             "dsacks",
             "keep_alives",
             "acks_of_unseen",
+            "frame",
+            "before_frame",
         ];
         let counted = [
             "_samples", "_acks", "_bursts", "_bunches", "_windows", "_probes",

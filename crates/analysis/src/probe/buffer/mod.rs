@@ -390,7 +390,7 @@ fn rates(arrived: &[i64], packet: f64, stretch: f64, stretches: usize) -> Vec<f6
 struct Bucket {
     peak: f64,
     sustained: f64,
-    /// Of the stretches after the step.
+    /// Figures of the stretches after the step.
     settled: Vec<f64>,
     bytes: f64,
     /// When the step was, s since the first arrival.
