@@ -131,6 +131,7 @@ const TITLES: &[(u32, &str)] = &[
         "Forward RTO-Recovery (F-RTO): An Algorithm for Detecting Spurious Retransmission Timeouts with TCP",
     ),
     (6298, "Computing TCP's Retransmission Timer"),
+    (6349, "Framework for TCP Throughput Testing"),
     (
         6582,
         "The NewReno Modification to TCP's Fast Recovery Algorithm",

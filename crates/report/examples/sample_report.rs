@@ -86,6 +86,8 @@ fn fortnight() -> Material {
             Some(up),
         );
     }
+    let at = |day: i64, hour: i64| begin + (day * 24 + hour) * 3_600 * SECOND;
+    m.holes(&[(begin, at(14, 0))], &[(at(4, 16), at(4, 19))]);
     m
 }
 
