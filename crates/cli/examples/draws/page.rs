@@ -189,7 +189,7 @@ impl<'a> Report<'a> {
 
     /// The page of the book.
     pub fn page(&self) -> String {
-        let mut text = INTRODUCTION.replace("SEED", &self.seed.to_string());
+        let mut text = INTRODUCTION.replace("=SEED", &format!("={}", self.seed));
         let host = live::host::facts(None);
         let processor = host.facts.get("processor").map_or("", String::as_str);
         let _ = writeln!(
