@@ -112,6 +112,9 @@ mod tests {
             .flat_map(|r| &r.judged)
             .filter(|j| j.verdict == Verdict::Wrong)
             .collect();
-        assert!(total.wrong * 8 <= total.right, "{total:?}: {wrong:#?}");
+        assert!(
+            total.wrong * 50 <= total.right + total.wrong,
+            "{total:?}: {wrong:#?}"
+        );
     }
 }
