@@ -74,9 +74,6 @@ pub(crate) fn mean_interval(m: &Moments, independent: f64) -> Figure {
 }
 
 /// 97.5 % point of Student's t distribution with `degrees` of freedom, which need not be whole; at least half of one.
-///
-/// # Panics
-/// Never: the degrees are bounded before they reach `statrs`.
 pub fn student_t95(degrees: f64) -> f64 {
     if degrees.is_nan() || degrees > 1e6 {
         return super::Z95;

@@ -6,7 +6,7 @@ use base::{BitsPerSec, Bytes, Duration};
 use link::{DirectionSpec, LinkSpec, RateSpec};
 use sim::bufferbloat::{Cross, Hosts, Limits};
 
-/// What is special about a link or its hosts.
+/// Speciality of a link or its hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     Clean,
@@ -98,7 +98,7 @@ pub struct Draw {
     pub seed: u64,
 }
 
-/// Where a link is run, which limits what is drawn.
+/// Place in which a link is run; it limits the draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Virtual,
@@ -331,7 +331,7 @@ fn special(c: &mut Chance, draw: &mut Draw) {
     }
 }
 
-/// What happens on the line, and how its rate behaves.
+/// Impairments of the link and behaviour of its rate.
 fn impair(c: &mut Chance, family: Family, d: &mut DirectionSpec, rate: f64, rtt_ms: f64) {
     let parsed = "a value that was drawn within its range";
     match family {

@@ -39,7 +39,7 @@ pub const FIGURES: &[&str] = &[
     "advice",
 ];
 
-/// Where a truth may lie.
+/// Range in which a truth may lie.
 #[derive(Clone, Copy)]
 struct Range {
     low: f64,

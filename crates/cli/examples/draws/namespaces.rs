@@ -68,7 +68,7 @@ fn run(draw: &Draw, dir: &Path) -> anyhow::Result<(Answer, Recording)> {
     Ok((answer, store::read(dir.join("test.rec"))?))
 }
 
-/// What the emulator's samples of its queues say, for directions whose probes share the load's queue.
+/// Waits in the emulator's samples of its queues, for directions whose probes share the load's queue.
 fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
     let saw = |direction: Direction| {
         let mut rows: Vec<_> = (rec.queue.iter())

@@ -47,9 +47,9 @@ pub struct DirectionTruth {
     pub rate_low: f64,
     pub rate_high: f64,
     pub class: Class,
-    /// What the queue holds of full packets; none for a law that drops before.
+    /// Capacity of the queue in full packets; none for a law that drops before.
     pub queue_bytes: Option<f64>,
-    /// What it can hold at all, of packets of any size.
+    /// Capacity of the queue in packets of any size.
     pub limit_bytes: f64,
     pub saw: Saw,
 }
@@ -83,7 +83,7 @@ pub struct Truth {
     pub cross_here: bool,
 }
 
-/// What was observed of a test beside its answer. Arrays are by direction: up, down.
+/// Observations of a test beside its answer. Arrays are by direction: up, down.
 pub struct Observed {
     pub saws: [Saw; 2],
     /// Smallest passage of probes in the idle phase, both directions together; ms.

@@ -175,7 +175,7 @@ pub(super) struct Event {
     pub(super) t_ns: i64,
     pub(super) severity: Severity,
     pub(super) kind: &'static str,
-    /// Of a retransmission: where it begins in the direction, how much of it was seen before, when and in which packet.
+    /// Position of a retransmission: where it begins in the direction, how much of it was seen before, when and in which packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) position: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,7 +215,7 @@ impl Event {
         Event::plain(m.frame, m.t_ns, mark_word(m.kind))
     }
 
-    /// As a recording holds it; `None` for a kind that this version does not know.
+    /// Form in which a recording holds it; `None` for a kind that this version does not know.
     pub(super) fn of_mark(t_ns: i64, frame: u32, kind: &str) -> Option<Event> {
         let known = KINDS.iter().find(|k| k.0 == kind)?;
         Some(Event::plain(frame, t_ns, known.0))
@@ -252,7 +252,7 @@ impl Event {
         Event::plain(frame, b.sent_ns.first().copied().unwrap_or(0), "flow_break")
     }
 
-    /// In words, for somebody who looks at the packet.
+    /// Sentence for somebody who looks at the packet.
     pub(super) fn says(&self) -> String {
         let what = match self.kind {
             "flow_break" => "last packet before a flow break",

@@ -221,7 +221,7 @@ fn tell(
     Ok(())
 }
 
-/// What a reader of the figures should know of the files, and what somebody remarked in them.
+/// Notes on the files that a reader of the figures needs, and remarks found in them.
 #[derive(Default)]
 struct Notes {
     said: Vec<String>,
