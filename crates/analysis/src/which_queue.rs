@@ -86,3 +86,53 @@ fn from_probes(rec: &Recording) -> WhichQueue {
         factor_too_large: size.2,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::record::{Delay, Traffic};
+
+    /// A minute of probes over a base of 20 ms, ten a second; from 20 to 50 s they wait 50 ms more while the interface sends
+    /// 1 Mbit/s.
+    fn monitored() -> Recording {
+        let mut rec = Recording::default();
+        for i in 0..600i64 {
+            let loaded = (200..500).contains(&i);
+            let rtt = 20_000_000 + if loaded { 50_000_000 } else { 0 };
+            rec.delay.push(Delay {
+                rtt_ns: Some(rtt),
+                status: base::record::Status::Ok,
+                ..Delay::unanswered(i * 100_000_000, i, "udp".into())
+            });
+            rec.traffic.push(Traffic {
+                t_ns: (i + 1) * 100_000_000,
+                interface: "wan".into(),
+                interval_ns: 100_000_000,
+                rx_bytes: Some(0),
+                tx_bytes: Some(if loaded { 12_500 } else { 0 }),
+            });
+        }
+        rec
+    }
+
+    #[test]
+    fn probes_and_counters_bound_the_buffer_from_below() {
+        let found = which_queue(&monitored());
+        assert_eq!(found.queue_is, QueueIs::AtLeast);
+        assert_eq!(found.discipline.is, Discipline::CannotTell);
+        // 50 ms at 1 Mbit/s are 6250 bytes; 20 ms are 2500.
+        assert!((found.queue_ms.value().unwrap() - 50.0).abs() < 1e-6);
+        assert!((found.queue_bytes.value().unwrap() - 6250.0).abs() < 1.0);
+        assert!((found.bdp_bytes.value().unwrap() - 2500.0).abs() < 1.0);
+        assert!((found.factor_too_large.value().unwrap() - 2.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_recording_without_a_standing_delay_tells_nothing() {
+        let mut rec = monitored();
+        rec.delay.truncate(150);
+        let found = which_queue(&rec);
+        assert_eq!(found.queue_ms.value(), None);
+        assert_eq!(found.factor_too_large.value(), None);
+    }
+}
