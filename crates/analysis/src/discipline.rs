@@ -359,7 +359,7 @@ fn beside_the_flood(
     );
     // Probes are sparse: they see the ceiling at some of the losses, and less at others.
     let upper = stats::quantile_of_sorted(levels, 0.75)?;
-    let near = upper >= 0.8 * reached || reached - upper <= b.packet_ms;
+    let near = upper >= 0.7 * reached || reached - upper <= 1.5 * b.packet_ms;
     let half = median >= 0.5 * reached || reached - median <= 2.0 * b.packet_ms;
     if flat && levels.len() >= 2 && near && half {
         evidence.push(format!("{said}: losses only when the queue is full"));

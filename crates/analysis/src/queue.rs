@@ -40,16 +40,12 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
             None if b.small_share > MOST_SMALL => (at_least(b), QueueIs::AtLeast),
             None => (ceiling(b), QueueIs::Size),
         },
-        Discipline::Policer => (
-            Figure::cannot_tell("a policer drops what exceeds its rate and queues nothing"),
-            QueueIs::Controlled,
-        ),
         // Each flow has a queue of its own, whose limit shows only where a flood was cut off at it.
         Discipline::FairQueueing => match plateau {
             Some(level) => (level, QueueIs::Size),
             None => (at_least(b), QueueIs::AtLeast),
         },
-        Discipline::Aqm => (
+        Discipline::Aqm | Discipline::Policer => (
             stats::quantile_figure(&b.steady(&b.waits), 0.95),
             QueueIs::Controlled,
         ),
