@@ -1,7 +1,7 @@
 //! Overload trains: datagrams sent faster than the link carries them, to settle what a TCP load leaves open.
 //!
-//! **Method.** A TCP load proves a link's rate only while a queue stands. Where none stood, or the discipline is open, a
-//! flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
+//! **Method.** A TCP load proves a link's rate only while a queue stands, and only its share where others use the link too. So
+//! a flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
 //! sent; a second flood at 1.4 to 12 times that rate confirms it over a longer time. Small datagrams on a socket of their own
 //! run beside each flood. The flood's arrivals give the rate, its delays the ceiling of the queue, and the difference
 //! between both streams' delays shows whether flows are kept apart.

@@ -661,4 +661,61 @@ mod tests {
             assert_eq!(header_bytes(mss), headers, "{mss}");
         }
     }
+
+    fn is(value: f64, share: f64) -> Figure {
+        Figure::Is {
+            value,
+            low: value * (1.0 - share),
+            high: value * (1.0 + share),
+        }
+    }
+
+    #[test]
+    fn a_flood_that_gets_more_than_the_load_did_shows_others() {
+        // 19 % of 44.4 Mbit/s are others': a flood at three times the rate gets 42 Mbit/s, TCP 36.
+        assert!(disagree(&is(36e6, 0.01), &is(42e6, 0.01)).is_some());
+        assert!(disagree(&is(36e6, 0.01), &is(37e6, 0.01)).is_none());
+        // What is not known to a sixth does not disagree.
+        assert!(disagree(&is(36e6, 0.2), &is(42e6, 0.01)).is_none());
+    }
+
+    #[test]
+    fn a_neighbour_that_moves_is_believed_unless_this_direction_kept_still() {
+        let seen = |own, neighbour| Steadiness { own, neighbour };
+        assert_eq!(seen(None, Some(0.25)).suspect(), Some(0.25));
+        assert_eq!(seen(Some(0.08), Some(0.25)).suspect(), Some(0.25));
+        assert_eq!(seen(Some(0.01), Some(0.25)).suspect(), None);
+        assert_eq!(seen(None, Some(0.05)).suspect(), None);
+        assert!(seen(Some(0.25), None).varies() && !seen(Some(0.08), None).varies());
+    }
+
+    #[test]
+    fn one_stall_moves_no_rate_and_two_levels_do() {
+        let of = |rates: &[f64]| {
+            let mut total = 0.0;
+            let mut grid = vec![(0.0, 0.0)];
+            for i in 0..rates.len() * 10 {
+                total += rates[i / 10] / 80.0;
+                grid.push(((i + 1) as f64 / 10.0, total));
+            }
+            let carried = Carried {
+                from_ns: 0,
+                grid,
+                flows: 1,
+                smooth: true,
+            };
+            let waits: Vec<(i64, f64)> = (0..rates.len() as i64 * 100)
+                .map(|i| (i * 10_000_000, 50.0))
+                .collect();
+            moves(&carried, &waits, 1.0).unwrap()
+        };
+        let mut rates = [10e6; 14];
+        assert!(of(&rates) < 0.001);
+        (rates[6], rates[7]) = (1e6, 19e6);
+        assert!(of(&rates) < 0.01, "{}", of(&rates));
+        rates = [
+            10e6, 10e6, 10e6, 10e6, 10e6, 10e6, 10e6, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6,
+        ];
+        assert!(of(&rates) > STEADY, "{}", of(&rates));
+    }
 }
