@@ -109,7 +109,7 @@ pub struct Overload {
     pub plateau_ms: Option<Figure>,
     /// Share of small packets among those that arrived of the longest overloaded flood.
     pub small_share: f64,
-    /// Longest wait that nine successive datagrams exceeded, ms.
+    /// Longest wait that nine successive datagrams exceeded, of a long flood those of its second half, ms.
     pub reached_ms: f64,
     /// True if small datagrams passed the flood in a queue of their own.
     pub apart: Option<bool>,
@@ -357,17 +357,14 @@ impl Flood<'_> {
 
     /// True if the excess was lost although nothing waited.
     fn polices(&self, waits: &[(i64, f64)], packet_ms: f64, noise: Noise) -> bool {
-        let Some(first_lost) = self.first_lost() else {
+        if self.first_lost().is_none() {
             return false;
-        };
-        let at: Vec<f64> = waits
-            .iter()
-            .filter(|w| w.0 >= first_lost)
-            .map(|w| w.1)
-            .collect();
+        }
+        // The first half may pass a faster line as a burst and wait there.
+        let at: Vec<f64> = waits[waits.len() / 2..].iter().map(|w| w.1).collect();
         let q = |p| stats::quantile_of_sorted(&stats::sorted(&at), p).unwrap_or(f64::INFINITY);
         let lost = self.train.lost() as f64 / self.train.sent().max(1) as f64;
-        at.len() >= 100
+        at.len() >= 50
             && lost > 0.1
             && q(0.5) < 0.7 * packet_ms + noise.usual_ms + 0.1
             && q(0.9) < 1.2 * packet_ms + noise.most_ms + 0.2
@@ -511,14 +508,22 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
     let rate_bps = last.rate(packet_ms).map(|bps| bps + beside_bps);
     let (flood, beside) = last.waits();
     let lost = last.train.lost() as f64 / last.train.sent().max(1) as f64;
-    let reached_ms = (reached(&flood) - noise.usual_ms).max(0.0);
+    // The first half may pass a policer as a burst, and wait for the line behind it.
+    let late = if flood.len() >= 100 {
+        flood.len() / 2
+    } else {
+        0
+    };
+    let reached_ms = (reached(&flood[late..]) - noise.usual_ms).max(0.0);
     let polices = last.polices(&flood, packet_ms, noise);
     let small_share = last.small_share(scene);
     let plateau_ms = plateau(last, &flood, packet_ms, noise, small_share);
 
     let side_by_side_ms = side_by_side(&flood, &beside, packet_ms, reached_ms);
     let apart = side_by_side_ms.and_then(|(load, small)| {
-        if small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
+        // A short queue that bursts fill and empty again looks like two.
+        let long = load >= FEW_PACKETS * packet_ms;
+        if long && small <= 0.4 * load && small <= 1.6 * packet_ms + 1.5 {
             Some(true)
         } else if small >= 0.6 * load {
             Some(false)
