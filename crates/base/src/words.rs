@@ -53,6 +53,8 @@ pub struct Parameter {
     /// Where the default comes from.
     pub section: &'static str,
     pub doc: &'static str,
+    /// True if it must be given where it has no default.
+    pub required: bool,
 }
 
 /// One thing that can be named.
@@ -231,6 +233,17 @@ impl Words {
         let at = self.entry.parameters.iter().position(|p| p.name == key);
         self.values[at.unwrap_or_else(|| panic!("{} has no parameter {key}", self.entry.name))]
             .clone()
+    }
+
+    /// One parameter with its value, by its place.
+    pub(crate) fn nth(&self, at: usize) -> (&'static Parameter, Option<&Value>) {
+        (&self.entry.parameters[at], self.values[at].as_ref())
+    }
+
+    /// The first parameter that must be given and was not.
+    pub fn missing(&self) -> Option<&'static Parameter> {
+        let unset = |(p, v): &(&Parameter, Option<&Value>)| p.required && v.is_none();
+        self.all().find(unset).map(|(p, _)| p)
     }
 
     /// Every parameter with its value.
@@ -675,6 +688,7 @@ mod tests {
                     max: "10",
                     section: "",
                     doc: "",
+                    required: false,
                 },
                 Parameter {
                     name: "mode",
@@ -684,6 +698,7 @@ mod tests {
                     max: "classic",
                     section: "",
                     doc: "",
+                    required: false,
                 },
             ],
         };

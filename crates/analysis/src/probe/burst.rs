@@ -47,6 +47,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: PENG,
                 doc: "which way to send",
+                required: false,
             },
             Parameter {
                 name: "size",
@@ -56,6 +57,7 @@ pub const SPEC: Spec = Spec {
                 max: "65507 B",
                 section: PENG,
                 doc: "payload of each datagram; 1452, 1000, 500 and 50 bytes in turn",
+                required: false,
             },
             Parameter {
                 name: "most",
@@ -65,6 +67,7 @@ pub const SPEC: Spec = Spec {
                 max: "16384",
                 section: "",
                 doc: "longest burst that is tried",
+                required: false,
             },
             Parameter {
                 name: "repeats",
@@ -74,6 +77,7 @@ pub const SPEC: Spec = Spec {
                 max: "100",
                 section: "",
                 doc: "how often the last burst that passes, and the first that does not, are tried",
+                required: false,
             },
             Parameter {
                 name: "rest",
@@ -83,6 +87,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: PENG,
                 doc: "silence between bursts, once the queue is empty; the document waits 5 s",
+                required: false,
             },
         ],
     },

@@ -28,6 +28,7 @@ pub const SPEC: Spec = Spec {
             max: "",
             section: "",
             doc: "which way to send",
+            required: false,
         }],
     },
     takes: "about six minutes, as much as the line carries in that time",

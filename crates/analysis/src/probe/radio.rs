@@ -55,6 +55,7 @@ const fn parameter(
         max: bounds.1,
         section: "",
         doc,
+        required: false,
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) const fn parameter(
         max: bounds.1,
         section,
         doc,
+        required: false,
     }
 }
 

@@ -31,6 +31,7 @@ pub const SPEC: Spec = Spec {
                 max: "100000",
                 section: "Peng 2012, section 2.3.1",
                 doc: "packets",
+                required: false,
             },
             Parameter {
                 name: "interval",
@@ -40,6 +41,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: "",
                 doc: "from one packet to the next",
+                required: false,
             },
         ],
     },

@@ -72,6 +72,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: PENG,
                 doc: "which way to send",
+                required: false,
             },
             Parameter {
                 name: "step",
@@ -81,6 +82,7 @@ pub const SPEC: Spec = Spec {
                 max: "500 B",
                 section: PENG,
                 doc: "send every size from 50 bytes on in such steps (the document: 10 bytes) instead of searching",
+                required: false,
             },
             Parameter {
                 name: "to",
@@ -90,6 +92,7 @@ pub const SPEC: Spec = Spec {
                 max: "60000 B",
                 section: PENG,
                 doc: "largest payload",
+                required: false,
             },
             Parameter {
                 name: "rate",
@@ -99,6 +102,7 @@ pub const SPEC: Spec = Spec {
                 max: "10 Gbit/s",
                 section: PENG,
                 doc: "payload rate of every size; half as much again as the line carries",
+                required: false,
             },
             Parameter {
                 name: "hold",
@@ -108,6 +112,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: PENG,
                 doc: "how long each size is sent",
+                required: false,
             },
         ],
     },

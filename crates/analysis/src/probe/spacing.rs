@@ -42,6 +42,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: PENG,
                 doc: "which way to send",
+                required: false,
             },
             Parameter {
                 name: "a",
@@ -51,6 +52,7 @@ pub const SPEC: Spec = Spec {
                 max: "65507 B",
                 section: PENG,
                 doc: "payload of the first of each two",
+                required: false,
             },
             Parameter {
                 name: "b",
@@ -60,6 +62,7 @@ pub const SPEC: Spec = Spec {
                 max: "65507 B",
                 section: PENG,
                 doc: "payload of the second",
+                required: false,
             },
             Parameter {
                 name: "count",
@@ -69,6 +72,7 @@ pub const SPEC: Spec = Spec {
                 max: "100000",
                 section: PENG,
                 doc: "of each, at each rate; the document sends 10000",
+                required: false,
             },
             Parameter {
                 name: "rest",
@@ -78,6 +82,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: "",
                 doc: "silence between trains, once the queue is empty",
+                required: false,
             },
         ],
     },

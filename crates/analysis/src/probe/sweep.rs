@@ -46,6 +46,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: PENG,
                 doc: "which way to send",
+                required: false,
             },
             Parameter {
                 name: "size",
@@ -55,6 +56,7 @@ pub const SPEC: Spec = Spec {
                 max: "65507 B",
                 section: PENG,
                 doc: "payload of each datagram",
+                required: false,
             },
             Parameter {
                 name: "mode",
@@ -64,6 +66,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: PENG,
                 doc: "search near the rate that an overload shows, or every step",
+                required: false,
             },
             Parameter {
                 name: "step",
@@ -73,6 +76,7 @@ pub const SPEC: Spec = Spec {
                 max: "1 Gbit/s",
                 section: PENG,
                 doc: "from one rate to the next; 25 kbit/s, or a hundredth of the rate where that is more",
+                required: false,
             },
             Parameter {
                 name: "hold",
@@ -82,6 +86,7 @@ pub const SPEC: Spec = Spec {
                 max: "120 s",
                 section: PENG,
                 doc: "how long each rate is sent; 10 s in full mode, and in fast mode as long as a quarter of a step needs to show",
+                required: false,
             },
             Parameter {
                 name: "rest",
@@ -91,6 +96,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: PENG,
                 doc: "silence before each; 5 s in full mode, 2 s in fast mode",
+                required: false,
             },
             Parameter {
                 name: "from",
@@ -100,6 +106,7 @@ pub const SPEC: Spec = Spec {
                 max: "10 Gbit/s",
                 section: "",
                 doc: "first rate in full mode; four fifths of what the overload shows",
+                required: false,
             },
             Parameter {
                 name: "to",
@@ -109,6 +116,7 @@ pub const SPEC: Spec = Spec {
                 max: "10 Gbit/s",
                 section: "",
                 doc: "last rate in full mode; the third in a row that does not pass",
+                required: false,
             },
         ],
     },

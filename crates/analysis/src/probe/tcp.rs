@@ -44,6 +44,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: "",
                 doc: "which controller; all of the three that the sender's kernel has",
+                required: false,
             },
             Parameter {
                 name: "direction",
@@ -53,6 +54,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: CHANDELE,
                 doc: "who sends: this host, the server, or both in turn, which wants --budget 110MB or less than three repeats",
+                required: false,
             },
             Parameter {
                 name: "window",
@@ -62,6 +64,7 @@ pub const SPEC: Spec = Spec {
                 max: "1000",
                 section: CHANDELE,
                 doc: "initial windows to try, such as 3; 4; 10; 30 packets: on an emulated line (--link); the system's one",
+                required: false,
             },
             Parameter {
                 name: "offload",
@@ -71,6 +74,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: CHANDELE,
                 doc: "with and without segmentation offload: on an emulated line; as the system has it",
+                required: false,
             },
             Parameter {
                 name: "size",
@@ -80,6 +84,7 @@ pub const SPEC: Spec = Spec {
                 max: "1 GB",
                 section: CHANDELE,
                 doc: "what to transfer",
+                required: false,
             },
             Parameter {
                 name: "repeats",
@@ -89,6 +94,7 @@ pub const SPEC: Spec = Spec {
                 max: "100",
                 section: "",
                 doc: "transfers of each kind",
+                required: false,
             },
         ],
     },

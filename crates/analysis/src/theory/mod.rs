@@ -173,6 +173,7 @@ const fn parameter(
         max: range.1,
         section,
         doc,
+        required: false,
     }
 }
 

@@ -601,7 +601,12 @@ impl Side {
             s.next = end;
             u64::from(p.payload)
         } else {
-            self.again(p, start..end, near, other.half.sack_permitted || self.half.isn.is_none())
+            self.again(
+                p,
+                start..end,
+                near,
+                other.half.sack_permitted || self.half.isn.is_none(),
+            )
         };
         count(&mut self.half.counts.unique_bytes, fresh);
         self.state.data_t = p.t;

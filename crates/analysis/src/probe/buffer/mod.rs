@@ -73,6 +73,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: "",
                 doc: "which way to send",
+                required: false,
             },
             Parameter {
                 name: "size",
@@ -82,6 +83,7 @@ pub const SPEC: Spec = Spec {
                 max: "65507 B",
                 section: "whole in 1500 bytes, IPv4 and IPv6; Netalyzr takes 1024 B",
                 doc: "payload of each datagram of the flood; a queue that counts packets holds less of smaller ones",
+                required: false,
             },
             Parameter {
                 name: "hold",
@@ -91,6 +93,7 @@ pub const SPEC: Spec = Spec {
                 max: "100 s",
                 section: "",
                 doc: "how long to flood; 4 s, and longer until the queue is full",
+                required: false,
             },
             Parameter {
                 name: "before",
@@ -100,6 +103,7 @@ pub const SPEC: Spec = Spec {
                 max: "60 s",
                 section: "",
                 doc: "small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood",
+                required: false,
             },
             Parameter {
                 name: "own",
@@ -109,6 +113,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: "document 002, table 3.1.3",
                 doc: "first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one",
+                required: false,
             },
             Parameter {
                 name: "within",
@@ -118,6 +123,7 @@ pub const SPEC: Spec = Spec {
                 max: "1000 s",
                 section: "",
                 doc: "floods end within so long, draining included; what that does not fill is told as \"at least\"",
+                required: false,
             },
             Parameter {
                 name: "most",
@@ -127,6 +133,7 @@ pub const SPEC: Spec = Spec {
                 max: "100 GB",
                 section: "",
                 doc: "send at most so much in all",
+                required: false,
             },
         ],
     },

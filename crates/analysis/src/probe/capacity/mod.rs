@@ -70,6 +70,7 @@ pub const SPEC: Spec = Spec {
             max: "",
             section: "",
             doc: "which way to send",
+            required: false,
         }],
     },
     takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",

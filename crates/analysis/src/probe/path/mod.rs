@@ -48,6 +48,7 @@ const fn parameter(
         max: bounds.1,
         section: "",
         doc,
+        required: false,
     }
 }
 
@@ -111,6 +112,7 @@ pub const SPEC: Spec = Spec {
                 max: "",
                 section: "document 002, tables 6.4.1 and 6.4.2",
                 doc: "ping these hosts too, once a round: how much of the way to each is the gateway's",
+                required: false,
             },
         ],
     },
