@@ -4,7 +4,7 @@ mod traffic;
 
 use super::{print, stdout_style, usage, write_file};
 use crate::Outcome;
-use analysis::theory::{MODELS, Measure, Model, OPTIONAL, Output, parse};
+use analysis::theory::{MODELS, Measure, Model, Output, parse};
 use base::units::significant;
 use base::words::{Value, Words};
 use base::{BitsPerSec, Bytes, Duration};
@@ -108,7 +108,7 @@ fn explained(model: &Model) -> Result<String, std::fmt::Error> {
     for p in e.parameters {
         let default = match p.default {
             Some(default) => format!("[{default}]"),
-            None if p.doc.starts_with(OPTIONAL) => String::new(),
+            None if !p.required => String::new(),
             None => "needed".into(),
         };
         let lead = format!("  {:12} {default:14} ", p.name);
