@@ -5,6 +5,7 @@
 //! struct of them: no parameter is looked up by its name.
 
 use crate::program::Program;
+use crate::record::Direction;
 use crate::words::{Entry, Unit, Value, Words, WordsError};
 use crate::{BitsPerSec, Bytes, Duration};
 use std::sync::Arc;
@@ -131,6 +132,16 @@ impl Field for bool {
     fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Switch(v) => Some(*v),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Direction {
+    const UNIT: Unit = Unit::Choice(&[Direction::Up.word(), Direction::Down.word()]);
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Choice(word) => Direction::ALL.iter().copied().find(|d| d.word() == *word),
             _ => None,
         }
     }
