@@ -199,7 +199,11 @@ fn drawing(model: &Model, given: &[String], plot: &str, show: &[String]) -> anyh
         let text = format!("{}:{}", model.entry.name, parts.join(","));
         Ok(parse(&text).map_err(|e| usage(e.to_string()))?.1)
     };
-    let (from, to) = (read(low)?.get(key), read(high)?.get(key));
+    let value = |words: Words| {
+        let named = words.all().find(|(p, _)| p.name == key);
+        named.and_then(|(_, value)| value.cloned())
+    };
+    let (from, to) = (value(read(low)?), value(read(high)?));
     let axis = Axis::of(from.ok_or_else(shape)?, to.ok_or_else(shape)?).ok_or_else(|| {
         usage(format!(
             "--plot {plot}: {key} is not a quantity that can be drawn along"
