@@ -11,17 +11,19 @@
 //! on from one packet to the next, so that up to one byte a packet is counted too much.
 
 use crate::Bytes;
-use crate::words::{Entry, Parameter, Unit, worded};
+use crate::spec::{Params as _, choices, params};
+use crate::words::{Entry, worded};
 
-/// Division of a frame before it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cells {
-    /// Frames are sent whole.
-    None,
-    /// Cells with 48 bytes of payload and 5 of header; the last one is padded.
-    Atm,
-    /// One more byte for each 64, or part of them.
-    Ptm,
+choices! {
+    /// Division of a frame before it is sent.
+    pub enum Cells {
+        /// Frames are sent whole.
+        None = "none",
+        /// Cells with 48 bytes of payload and 5 of header; the last one is padded.
+        Atm = "atm",
+        /// One more byte for each 64, or part of them.
+        Ptm = "ptm",
+    }
 }
 
 /// The law by which packets become frames.
@@ -54,29 +56,14 @@ impl Framing {
     }
 }
 
-const fn bytes(
-    name: &'static str,
-    default: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Bytes,
-        default: Some(default),
-        min: "0",
-        max: "256",
-        section,
-        doc,
+params! {
+    /// Framing that has a name.
+    #[derive(Clone, Copy, Debug)]
+    struct Tagged {
+        /// further bytes in each frame, such as a VLAN tag or the Ethernet FCS that a bridged ATM link preserves
+        extra: Bytes = "0 B" ["0".."256"], "4 B for each IEEE 802.1Q tag";
     }
 }
-
-const EXTRA: Parameter = bytes(
-    "extra",
-    "0 B",
-    "4 B for each IEEE 802.1Q tag",
-    "further bytes in each frame, such as a VLAN tag or the Ethernet FCS that a bridged ATM link preserves",
-);
 
 struct Named {
     framing: Framing,
@@ -87,7 +74,7 @@ macro_rules! named {
     ($($name:literal $overhead:literal $least:literal $cells:ident $summary:literal),+ $(,)?) => {
         static NAMED: &[Named] = &[$(Named {
             framing: Framing { overhead: Bytes::new($overhead), least: Bytes::new($least), cells: Cells::$cells },
-            entry: Entry { name: $name, summary: $summary, sources: &[], parameters: &[EXTRA] },
+            entry: Entry { name: $name, summary: $summary, ..Tagged::ENTRY },
         }),+];
     };
 }
@@ -108,38 +95,21 @@ named! {
     "pppoe-ptm" 30 0 Ptm "VDSL2: PPPoE on Ethernet in PTM, 64/65 octets",
 }
 
-static EXPLICIT: Entry = Entry {
-    name: "bytes",
-    summary: "framing given in figures",
-    sources: &[],
-    parameters: &[
-        bytes(
-            "overhead",
-            "0 B",
-            "none: there is no usual one",
-            "bytes added to each packet",
-        ),
-        bytes(
-            "least",
-            "0 B",
-            "none: there is no usual one",
-            "smallest frame; shorter ones are padded",
-        ),
-        Parameter {
-            name: "cells",
-            unit: Unit::Choice(&["none", "atm", "ptm"]),
-            default: Some("none"),
-            min: "none",
-            max: "ptm",
-            section: "most links send frames whole",
-            doc: "how frames are divided: not at all, 48 bytes in cells of 53, or 64 octets in 65",
-        },
-    ],
-};
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Explicit for "bytes": "framing given in figures", [] {
+        /// bytes added to each packet
+        overhead: Bytes = "0 B" ["0".."256"], "none: there is no usual one";
+        /// smallest frame; shorter ones are padded
+        least: Bytes = "0 B" ["0".."256"], "none: there is no usual one";
+        /// how frames are divided: not at all, 48 bytes in cells of 53, or 64 octets in 65
+        cells: Cells = "none", "most links send frames whole";
+    }
+}
 
 /// Every framing that can be named.
 pub fn framings() -> impl Iterator<Item = &'static Entry> + Clone {
-    NAMED.iter().map(|n| &n.entry).chain([&EXPLICIT])
+    NAMED.iter().map(|n| &n.entry).chain([&Explicit::ENTRY])
 }
 
 worded! {
@@ -153,18 +123,21 @@ impl FramingSpec {
         let words = self.words();
         match NAMED.iter().find(|n| n.entry.name == words.entry().name) {
             Some(named) => Framing {
-                overhead: named.framing.overhead + words.bytes("extra"),
+                overhead: named.framing.overhead + words.read::<Tagged>().extra,
                 ..named.framing
             },
-            None => Framing {
-                overhead: words.bytes("overhead"),
-                least: words.bytes("least"),
-                cells: match words.choice("cells") {
-                    "atm" => Cells::Atm,
-                    "ptm" => Cells::Ptm,
-                    _ => Cells::None,
-                },
-            },
+            None => {
+                let Explicit {
+                    overhead,
+                    least,
+                    cells,
+                } = words.read();
+                Framing {
+                    overhead,
+                    least,
+                    cells,
+                }
+            }
         }
     }
 }

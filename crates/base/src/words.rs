@@ -53,6 +53,8 @@ pub struct Parameter {
     /// Where the default comes from.
     pub section: &'static str,
     pub doc: &'static str,
+    /// True if it must be given where it has no default.
+    pub required: bool,
 }
 
 /// One thing that can be named.
@@ -226,102 +228,21 @@ impl Words {
         self.entry
     }
 
-    /// The value of a parameter of this entry.
-    pub fn get(&self, key: &str) -> Option<Value> {
-        let at = self.entry.parameters.iter().position(|p| p.name == key);
-        self.values[at.unwrap_or_else(|| panic!("{} has no parameter {key}", self.entry.name))]
-            .clone()
+    /// One parameter with its value, by its place.
+    pub(crate) fn nth(&self, at: usize) -> (&'static Parameter, Option<&Value>) {
+        (&self.entry.parameters[at], self.values[at].as_ref())
+    }
+
+    /// The first parameter that must be given and was not.
+    pub fn missing(&self) -> Option<&'static Parameter> {
+        let unset = |(p, v): &(&Parameter, Option<&Value>)| p.required && v.is_none();
+        self.all().find(unset).map(|(p, _)| p)
     }
 
     /// Every parameter with its value.
     pub fn all(&self) -> impl Iterator<Item = (&'static Parameter, Option<&Value>)> {
         let values = self.values.iter().map(Option::as_ref);
         self.entry.parameters.iter().zip(values)
-    }
-
-    pub fn duration(&self, key: &str) -> Duration {
-        self.duration_if_set(key)
-            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
-    }
-    pub fn duration_if_set(&self, key: &str) -> Option<Duration> {
-        self.get(key).map(|v| match v {
-            Value::Duration(d) => d,
-            other => panic!("{}: {key} is {other:?}, not a duration", self.entry.name),
-        })
-    }
-    pub fn bytes(&self, key: &str) -> Bytes {
-        self.bytes_if_set(key)
-            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
-    }
-    pub fn count(&self, key: &str) -> u64 {
-        self.count_if_set(key)
-            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
-    }
-    pub fn rate(&self, key: &str) -> BitsPerSec {
-        match self.get(key) {
-            Some(Value::Rate(r)) => r,
-            other => panic!("{}: {key} is {other:?}, not a rate", self.entry.name),
-        }
-    }
-    pub fn real(&self, key: &str) -> f64 {
-        match self.get(key) {
-            Some(Value::Real(r)) => r,
-            other => panic!("{}: {key} is {other:?}, not a number", self.entry.name),
-        }
-    }
-    pub fn switch(&self, key: &str) -> bool {
-        match self.get(key) {
-            Some(Value::Switch(b)) => b,
-            other => panic!("{}: {key} is {other:?}, not a switch", self.entry.name),
-        }
-    }
-    pub fn choice(&self, key: &str) -> &'static str {
-        match self.get(key) {
-            Some(Value::Choice(c)) => c,
-            other => panic!("{}: {key} is {other:?}, not a choice", self.entry.name),
-        }
-    }
-    /// An address or a name, where it is set.
-    pub fn text_if_set(&self, key: &str) -> Option<Arc<str>> {
-        self.get(key).map(|v| match v {
-            Value::Text(t) => t,
-            other => panic!("{}: {key} is {other:?}, not a text", self.entry.name),
-        })
-    }
-    pub fn text(&self, key: &str) -> Arc<str> {
-        self.text_if_set(key)
-            .unwrap_or_else(|| panic!("{}: {key} is not set", self.entry.name))
-    }
-    /// Where it is set.
-    pub fn program_if_set(&self, key: &str) -> Option<Program> {
-        let text = self.text_if_set(key)?.replace('+', ",");
-        Some(text.parse().expect("it was read before"))
-    }
-    /// The members of a list; none where it is not set.
-    pub fn list_if_set(&self, key: &str) -> Arc<[Value]> {
-        match self.get(key) {
-            None => Arc::default(),
-            Some(Value::List(list)) => list,
-            other => panic!("{}: {key} is {other:?}, not a list", self.entry.name),
-        }
-    }
-    pub fn list(&self, key: &str) -> Arc<[Value]> {
-        match self.get(key) {
-            Some(Value::List(list)) => list,
-            other => panic!("{}: {key} is {other:?}, not a list", self.entry.name),
-        }
-    }
-    pub fn bytes_if_set(&self, key: &str) -> Option<Bytes> {
-        self.get(key).map(|v| match v {
-            Value::Bytes(b) => b,
-            other => panic!("{}: {key} is {other:?}, not a size", self.entry.name),
-        })
-    }
-    pub fn count_if_set(&self, key: &str) -> Option<u64> {
-        self.get(key).map(|v| match v {
-            Value::Count(n) => n,
-            other => panic!("{}: {key} is {other:?}, not a count", self.entry.name),
-        })
     }
 }
 
@@ -610,6 +531,7 @@ pub use worded;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{Params as _, choices, params};
 
     #[test]
     fn the_nearest_word_is_found_for_slips_and_not_for_nonsense() {
@@ -662,37 +584,22 @@ mod tests {
 
     #[test]
     fn a_choice_and_a_plain_number_read_and_print() {
-        const ENTRY: Entry = Entry {
-            name: "thing",
-            summary: "",
-            sources: &[],
-            parameters: &[
-                Parameter {
-                    name: "gain",
-                    unit: Unit::Number,
-                    default: Some("2.5"),
-                    min: "-1",
-                    max: "10",
-                    section: "",
-                    doc: "",
-                },
-                Parameter {
-                    name: "mode",
-                    unit: Unit::Choice(&["off", "classic"]),
-                    default: Some("off"),
-                    min: "off",
-                    max: "classic",
-                    section: "",
-                    doc: "",
-                },
-            ],
-        };
-        let read = |text| Words::parse("thing", [&ENTRY].into_iter(), text);
+        choices! {
+            enum Mode { Off = "off", Classic = "classic" }
+        }
+        params! {
+            #[derive(Debug, PartialEq)]
+            struct Thing for "thing": "", [] {
+                /// gain
+                gain: f64 = "2.5" ["-1".."10"];
+                /// mode
+                mode: Mode = "off";
+            }
+        }
+        let read = |text| Words::parse("thing", [&Thing::ENTRY].into_iter(), text);
         let words = read("thing:mode=classic,gain=-0.5").unwrap();
-        assert_eq!(
-            (words.real("gain"), words.choice("mode")),
-            (-0.5, "classic")
-        );
+        let (gain, mode) = (-0.5, Mode::Classic);
+        assert_eq!(words.read::<Thing>(), Thing { gain, mode });
         assert_eq!(words.to_string(), "thing:gain=-0.5,mode=classic");
         assert_eq!(read("thing:mode=off").unwrap().to_string(), "thing");
         assert!(

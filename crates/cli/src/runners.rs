@@ -10,10 +10,11 @@ mod page;
 mod ports;
 mod throughput;
 
-use analysis::probe::ProbeSpec;
+use analysis::probe::tcp::{Control, Offload};
+use analysis::probe::{ProbeSpec, rtt};
 use base::program::{Sending, Train};
-use base::record::{Direction, Row};
-use base::words::{Value, Words};
+use base::record::Row;
+use base::words::Words;
 use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::craft::{self, CraftError, Progress};
@@ -25,6 +26,7 @@ use live::tcp;
 use measure::wire::Key;
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// What a runner is given. It runs in the network namespace that it shall measure from.
@@ -132,7 +134,7 @@ impl Run<'_> {
 
 /// So many packets on a flow of their own.
 fn rtt(run: Run) -> anyhow::Result<()> {
-    let (interval, count) = (run.words.duration("interval"), run.words.count("count"));
+    let rtt::Params { interval, count } = run.words.read();
     let plan = ProbePlan {
         interval,
         shortest_interval: interval,
@@ -170,23 +172,17 @@ fn rtt(run: Run) -> anyhow::Result<()> {
 
 /// The hops of the way, at rest and under load.
 fn path(run: Run) -> anyhow::Result<()> {
-    let words = run.words;
-    let directions = match words.choice("load") {
-        "up" => vec![Direction::Up],
-        "down" => vec![Direction::Down],
-        "none" => Vec::new(),
-        _ => vec![Direction::Up, Direction::Down],
-    };
+    let params: analysis::probe::path::Params = run.words.read();
     let plan = path::Plan {
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
-        idle: words.duration("idle"),
-        load: words.duration("hold"),
-        directions,
-        interval: words.duration("interval"),
-        hops: words.count("hops") as usize,
-        flows: words.count("flows") as u32,
-        landmarks: landmarks(words)?,
+        idle: params.idle,
+        load: params.hold,
+        directions: params.load.directions().to_vec(),
+        interval: params.interval,
+        hops: params.hops,
+        flows: params.flows,
+        landmarks: landmarks(&params.landmarks)?,
     };
     run.errand(Duration::ZERO, |errand| {
         path::run(&plan, errand).map_err(plain)
@@ -194,8 +190,7 @@ fn path(run: Run) -> anyhow::Result<()> {
 }
 
 /// Other hosts to be asked, by their names.
-fn landmarks(words: &Words) -> anyhow::Result<Vec<(String, IpAddr)>> {
-    let names = words.list_if_set("landmarks");
+fn landmarks(names: &[Arc<str>]) -> anyhow::Result<Vec<(String, IpAddr)>> {
     names
         .iter()
         .map(|v| {
@@ -208,44 +203,28 @@ fn landmarks(words: &Words) -> anyhow::Result<Vec<(String, IpAddr)>> {
 
 /// Transfers by each controller, one after the other.
 fn tcp(run: Run) -> anyhow::Result<()> {
-    let words = run.words;
-    let controls = match words.choice("control") {
-        "all" => ["cubic", "reno", "bbr"].map(String::from).to_vec(),
-        one => vec![one.to_string()],
+    let params: analysis::probe::tcp::Params = run.words.read();
+    let controls = match params.control {
+        Control::All => ["cubic", "reno", "bbr"].map(String::from).to_vec(),
+        one => vec![one.word().to_string()],
     };
-    let list = |key| words.get(key).map(|_| words.list(key).to_vec());
-    let windows = match list("window") {
-        None => vec![None],
-        Some(all) => all
-            .iter()
-            .map(|v| match v {
-                Value::Count(n) => Some(*n as u32),
-                _ => None,
-            })
-            .collect(),
+    let windows = match params.window.as_slice() {
+        [] => vec![None],
+        all => all.iter().copied().map(Some).collect(),
     };
-    let sizes = words.list("size");
-    let sizes = sizes.iter().filter_map(|v| match v {
-        Value::Bytes(b) => Some(*b),
-        _ => None,
-    });
     let plan = tcp::Plan {
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
         controls,
         windows,
-        offload: match words.choice("offload") {
-            "both" => vec![Some(true), Some(false)],
-            _ => vec![None],
+        offload: match params.offload {
+            Offload::Both => vec![Some(true), Some(false)],
+            Offload::System => vec![None],
         },
-        sizes: sizes.collect(),
-        repeats: words.count("repeats"),
+        sizes: params.size,
+        repeats: params.repeats,
         far: run.far,
-        directions: match words.choice("direction") {
-            "up" => vec![Direction::Up],
-            "down" => vec![Direction::Down],
-            _ => vec![Direction::Up, Direction::Down],
-        },
+        directions: params.direction.directions().to_vec(),
     };
     run.errand(Duration::ZERO, |errand| {
         tcp::run(&plan, errand).map_err(plain)

@@ -18,31 +18,24 @@ use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, 
 use crate::filter::WindowedMax;
 use crate::window::Rounds;
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Gain of pacing and window while starting. Section 4.2.1: 2/ln 2 = 2.885.
-    pub high_gain: f64,
-    /// Window in units of the path's capacity. Section 4.2.3: 2.
-    pub cwnd_gain: f64,
-    /// Round trips over which the most delivered is kept. Section 4.1.1: 10.
-    pub bandwidth_rounds: u64,
-    /// Time over which the least round trip is kept. Section 4.1.2: 10 s.
-    pub min_rtt_window: Duration,
-    /// How long inflight stays low to measure it anew. Section 4.3.5: 200 ms.
-    pub probe_rtt: Duration,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            high_gain: 2.885,
-            cwnd_gain: 2.0,
-            bandwidth_rounds: 10,
-            min_rtt_window: Duration::from_secs(10),
-            probe_rtt: Duration::from_millis(200),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "bbr1": "models rate and round trip of the path, version 1; does not mind losses", [
+        "draft-cardwell-iccrg-bbr-congestion-control-00, BBR Congestion Control",
+    ] {
+        /// gain while starting
+        high_gain: f64 = "2.885" ["1.1".."10"], "the draft, section 4.2.1";
+        /// window in units of the path's capacity
+        cwnd_gain: f64 = "2" ["1".."10"], "the draft, section 4.2.3";
+        /// round trips over which the most delivered is kept
+        bandwidth_rounds: u64 = "10" ["1".."1000000"], "the draft, section 4.1.1";
+        /// time over which the least round trip is kept
+        min_rtt_window: Duration = "10 s" ["1 us".."1000 s"], "the draft, section 4.1.2";
+        /// how long inflight stays low to measure it
+        probe_rtt: Duration = "200 ms" ["1 us".."1000 s"], "the draft, section 4.3.5";
     }
 }
 

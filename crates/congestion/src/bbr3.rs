@@ -22,40 +22,30 @@ use crate::controller::{
 };
 use crate::filter::WindowedMax;
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Gain of pacing while starting. Section 2.4: 4 ln 2 = 2.77.
-    pub startup_gain: f64,
-    /// Gain of pacing while draining. Section 2.4: 0.5.
-    pub drain_gain: f64,
-    /// Window in units of the path's capacity. Section 2.5: 2.
-    pub cwnd_gain: f64,
-    /// Part that may be lost in a round trip of probing. Section 2.7: 2 %.
-    pub loss_threshold: f64,
-    /// Part that is kept in a round trip with losses. Section 2.7: 0.7.
-    pub beta: f64,
-    /// Part of the long-term bound that is left to others. Section 2.7: 0.15.
-    pub headroom: f64,
-    /// Time over which the least round trip is kept. Section 2.13.1: 10 s.
-    pub min_rtt_window: Duration,
-    /// How long inflight stays low to measure it anew. Section 2.13.2: 200 ms.
-    pub probe_rtt: Duration,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            startup_gain: 2.77,
-            drain_gain: 0.5,
-            cwnd_gain: 2.0,
-            loss_threshold: 0.02,
-            beta: 0.7,
-            headroom: 0.15,
-            min_rtt_window: Duration::from_secs(10),
-            probe_rtt: Duration::from_millis(200),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "bbr3": "models rate, round trip and losses of the path, version 3", [
+        "draft-ietf-ccwg-bbr-04, BBR Congestion Control",
+    ] {
+        /// gain of pacing while starting
+        startup_gain: f64 = "2.77" ["1.1".."10"], "the draft, section 2.4";
+        /// gain of pacing while draining
+        drain_gain: f64 as Probability = "0.5" ["0.01".."0.99"], "the draft, section 2.4";
+        /// window in units of the path's capacity
+        cwnd_gain: f64 = "2" ["1".."10"], "the draft, section 2.5";
+        /// part that may be lost in a round trip of probing
+        loss_threshold: f64 as Probability = "0.02" ["0.0001".."0.99"], "the draft, section 2.7";
+        /// part kept in a round trip with losses
+        beta: f64 as Probability = "0.7" ["0.01".."0.99"], "the draft, section 2.7";
+        /// part of the bound left to others
+        headroom: f64 as Probability = "0.15" ["0.01".."0.99"], "the draft, section 2.7";
+        /// time over which the least round trip is kept
+        min_rtt_window: Duration = "10 s" ["1 us".."1000 s"], "the draft, section 2.13";
+        /// how long inflight stays low to measure it
+        probe_rtt: Duration = "200 ms" ["1 us".."1000 s"], "the draft, section 2.13";
     }
 }
 

@@ -15,34 +15,26 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Part of the window that is kept on a loss. Linux: 819/1024.
-    pub beta: f64,
-    /// S_max: most segments that a round trip may add. Linux: 16.
-    pub max_increment: f64,
-    /// Windows of fewer segments behave as Reno's. Section III: 14.
-    pub low_window: f64,
-    /// Round trips that the search takes for its last few segments. Linux: 20/4.
-    pub smooth: f64,
-    /// Give way to newcomers when a loss is met earlier than the last time. Section III.C.
-    pub fast_convergence: bool,
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            beta: 0.8,
-            max_increment: 16.0,
-            low_window: 14.0,
-            smooth: 5.0,
-            fast_convergence: true,
-            abc: 2,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "bic": "searches by halves for the window at which congestion was met", [
+        "L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control (BIC) for Fast Long-Distance Networks, INFOCOM 2004",
+    ] {
+        /// part kept on a loss
+        beta: f64 as Probability = "0.8" ["0.01".."0.99"], "Linux";
+        /// most segments that a round trip may add
+        max_increment: f64 = "16" ["1".."1000"], "Linux; S_max of section III";
+        /// windows of fewer segments are Reno's
+        low_window: f64 = "14" ["0".."100000"], "section III";
+        /// round trips for a segment near the old window
+        smooth: f64 = "5" ["1".."1000"], "Linux: 20/4";
+        /// give way when a loss comes earlier than before
+        fast_convergence: bool = "true", "section III.C";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 

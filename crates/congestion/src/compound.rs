@@ -14,37 +14,28 @@
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::math::power_three_quarters;
 use crate::window::{Rounds, Window};
+use base::spec::params;
 use base::{Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Growth of the delay window: alpha · win^(3/4) a round trip. Section III: 1/8.
-    pub alpha: f64,
-    /// Part of the whole window that a loss takes. Section III: 1/2.
-    pub beta: f64,
-    /// Segments queued beyond which the delay window gives way. Section III: 30.
-    pub gamma: f64,
-    /// How fast it gives way. Section III: 1.
-    pub zeta: f64,
-    /// Windows of fewer segments are Reno's. The draft, section 3.1: 38.
-    pub low_window: f64,
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-    /// Counts in whole segments, as Linux does.
-    pub whole: bool,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            alpha: 0.125,
-            beta: 0.5,
-            gamma: 30.0,
-            zeta: 1.0,
-            low_window: 38.0,
-            abc: 2,
-            whole: false,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "compound": "Reno's window and one that grows fast while there is no queue", [
+        "K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance Networks, INFOCOM 2006",
+    ] {
+        /// growth of the delay window
+        alpha: f64 = "0.125" ["0.001".."10"], "section III";
+        /// part of the window that a loss takes
+        beta: f64 as Probability = "0.5" ["0.01".."0.99"], "section III";
+        /// segments queued at which it gives way
+        gamma: f64 = "30" ["0.1".."100000"], "section III";
+        /// how fast it gives way
+        zeta: f64 = "1" ["0.01".."100"], "section III";
+        /// windows of fewer segments are Reno's
+        low_window: f64 = "38" ["0".."100000"], "draft-sridharan-tcpm-ctcp-02";
+        /// whole segments: halves rounded down, slow start while the window equals ssthresh
+        whole: bool = "false", "Linux";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 

@@ -20,46 +20,40 @@ use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setu
 use crate::hystart::{Hystart, Mode};
 use crate::math::cube_root;
 use crate::window::Window;
+use base::spec::{choices, params};
 use base::{Bytes, Duration, Time};
 
+choices! {
 /// Whose CUBIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    Rfc9438,
+    Rfc9438 = "rfc9438",
     /// The Reno-friendly window goes on growing by 3(1−β)/(1+β) where section 4.3 makes it 1 once the old
     /// window is back; the curve is looked up the least round trip ahead, not the smoothed one (section
     /// 4.2), so that in a deep queue the window lags behind it.
-    Linux,
+    Linux = "linux",
+}
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    pub variant: Variant,
-    /// Steepness of the curve, segments per second cubed. Section 5.1: 0.4.
-    pub c: f64,
-    /// Part of the flight that is kept on congestion. Section 4.6: 0.7.
-    pub beta: f64,
-    /// Give way to newcomers when congestion is met earlier than the last time. Section 4.7.
-    pub fast_convergence: bool,
-    /// Never grow slower than Reno would. Section 4.3.
-    pub reno_friendly: bool,
-    /// How slow start ends. Section 4.10: HyStart++.
-    pub hystart: Mode,
-    /// Most segments that an ACK may add in slow start. RFC 9406 section 4.3, without pacing: 8.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            variant: Variant::Rfc9438,
-            c: 0.4,
-            beta: 0.7,
-            fast_convergence: true,
-            reno_friendly: true,
-            hystart: Mode::PlusPlus,
-            abc: 8,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "cubic": "grows along a cubic curve of the time since the last congestion; the Internet's default", [
+        "RFC 9438, CUBIC for Fast and Long-Distance Networks",
+        "RFC 9406, HyStart++: Modified Slow Start for TCP",
+    ] {
+        /// linux: never as fast as Reno again, and the curve is looked up the least round trip ahead
+        variant: Variant = "rfc9438", "RFC 9438 sections 4.2 and 4.3; Linux";
+        /// steepness of the curve, segments/s³
+        c: f64 = "0.4" ["0.001".."100"], "RFC 9438 section 5.1";
+        /// part kept on congestion
+        beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
+        /// give way when congestion comes earlier than before
+        fast_convergence: bool = "true", "RFC 9438 section 4.7";
+        /// never grow slower than Reno
+        reno_friendly: bool = "true", "RFC 9438 section 4.3";
+        /// how slow start ends before a loss: plusplus (RFC 9406), classic (Linux), off
+        hystart: Mode = "plusplus", "RFC 9438 section 4.10";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "8" ["1".."1000000"], "RFC 9406 section 4.3";
     }
 }
 

@@ -14,25 +14,20 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, EcnUse, Sent, Setup};
 use crate::window::{Rounds, Window};
+use base::spec::params;
 use base::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Weight of the newest round trip in alpha. Section 4.2: 1/16.
-    pub g: f64,
-    /// Alpha of a new connection. Section 4.2: 1, to be careful.
-    pub alpha: f64,
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            g: 1.0 / 16.0,
-            alpha: 1.0,
-            abc: 2,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "dctcp": "reduces by half of the part that is marked; for data centres", [
+        "RFC 8257, Data Center TCP (DCTCP): TCP Congestion Control for Data Centers",
+    ] {
+        /// weight of the newest round trip
+        g: f64 as Probability = "0.0625" ["0.01".."0.99"], "RFC 8257 section 4.2";
+        /// part marked that a new connection assumes
+        alpha: f64 as Probability = "1" ["0".."1"], "RFC 8257 section 4.2";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 

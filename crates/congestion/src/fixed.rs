@@ -13,20 +13,16 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// The window, or the most it may grow to. Jacobson's were the receiver's: 16 KB of 512-byte
-    /// segments; 64 KiB is the most that a receiver can offer without window scaling.
-    pub window: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            window: Bytes::new(65_535),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "none": "a fixed window, full from the first segment on; repairs by time-out alone", [
+        "V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 3",
+    ] {
+        /// the window, or the most that it may grow to
+        window: Bytes = "65535 B" ["1 B".."100 GB"], "RFC 9293 section 3.1";
     }
 }
 

@@ -16,29 +16,18 @@
 
 use crate::controller::Ack;
 use crate::window::{Rounds, Window};
+use base::spec::choices;
 use base::{Duration, Time};
 
-/// Which rule ends slow start before a loss does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// None: only congestion does.
-    Off,
-    /// RFC 9406.
-    PlusPlus,
-    /// As in Linux.
-    Classic,
-}
-
-impl Mode {
-    pub const NAMES: &'static [&'static str] = &["plusplus", "classic", "off"];
-
-    pub fn named(name: &str) -> Option<Mode> {
-        match name {
-            "off" => Some(Mode::Off),
-            "plusplus" => Some(Mode::PlusPlus),
-            "classic" => Some(Mode::Classic),
-            _ => None,
-        }
+choices! {
+    /// The rule that ends slow start before a loss does.
+    pub enum Mode {
+        /// RFC 9406.
+        PlusPlus = "plusplus",
+        /// As in Linux.
+        Classic = "classic",
+        /// None: only congestion does.
+        Off = "off",
     }
 }
 
@@ -273,11 +262,5 @@ mod tests {
         assert_eq!(left, Some(3));
         // 51 ms after the first of 80 ACKs, 52 of them have come.
         assert_eq!(windows[3], 80 + 52);
-    }
-
-    #[test]
-    fn every_name_names_a_mode() {
-        assert!(Mode::NAMES.iter().all(|n| Mode::named(n).is_some()));
-        assert_eq!(Mode::named("on"), None);
     }
 }

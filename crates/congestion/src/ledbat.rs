@@ -13,28 +13,22 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Queueing delay aimed at. Section 2.5: at most 100 ms.
-    pub target: Duration,
-    /// Segments a round trip that an empty queue adds. Section 2.5: at most 1.
-    pub gain: f64,
-    /// Segments by which the window may exceed what is in flight. Section 2.5: 1.
-    pub allowed_increase: u64,
-    /// Least window in segments, also of a new connection. Section 2.5: 2.
-    pub min_window: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(100),
-            gain: 1.0,
-            allowed_increase: 1,
-            min_window: 2,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "ledbat": "background: gives way to anybody else, by one-way delay", [
+        "RFC 6817, Low Extra Delay Background Transport (LEDBAT)",
+    ] {
+        /// queueing delay aimed at
+        target: Duration = "100 ms" ["1 us".."1000 s"], "RFC 6817 section 2.5";
+        /// segments a round trip that an empty queue adds
+        gain: f64 = "1" ["0.001".."1"], "RFC 6817 section 2.5";
+        /// segments beyond what is in flight
+        allowed_increase: u64 = "1" ["1".."1000000"], "RFC 6817 section 2.5";
+        /// least window in segments
+        min_window: u64 = "2" ["1".."1000000"], "RFC 6817 section 2.5";
     }
 }
 

@@ -16,31 +16,25 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, EcnUse, Sent, Setup};
 use crate::window::{Rounds, Window, window_rate};
+use base::spec::params;
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Weight of the newest sample in alpha. The draft: 1/16.
-    pub g: f64,
-    /// Alpha of a new connection. The draft: 1.
-    pub alpha: f64,
-    /// Round trip as short as which it never behaves. The draft: 25 ms.
-    pub virtual_rtt: Duration,
-    /// Round trips after slow start from which on it does so. The Linux code: 500.
-    pub transition: u64,
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            g: 1.0 / 16.0,
-            alpha: 1.0,
-            virtual_rtt: Duration::from_millis(25),
-            transition: 500,
-            abc: 2,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "prague": "DCTCP for the Internet: the sender of L4S", [
+        "draft-briscoe-iccrg-prague-congestion-control-04, Prague Congestion Control",
+        "RFC 9331, The Explicit Congestion Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S)",
+    ] {
+        /// weight of the newest sample
+        g: f64 as Probability = "0.0625" ["0.01".."0.99"], "the draft";
+        /// part marked that a new connection assumes
+        alpha: f64 as Probability = "1" ["0".."1"], "RFC 8257 section 4.2";
+        /// round trip as short as which it never behaves
+        virtual_rtt: Duration = "25 ms" ["1 us".."1000 s"], "the draft";
+        /// round trips until it does so
+        transition: u64 = "500" ["0".."1000000"], "the Linux code";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 

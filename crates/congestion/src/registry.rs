@@ -10,12 +10,9 @@ use crate::{
 };
 use base::rng::Rng;
 use base::rng::Streams;
+use base::spec::Params as _;
 use base::words::{Entry, Words, worded};
 use base::{BitsPerSec, Bytes, Time};
-
-mod table;
-
-pub use table::CONTROLLERS;
 
 /// One controller: what it is called, what it can be told, and how it is made.
 pub struct Spec {
@@ -37,6 +34,106 @@ impl Made<'_> {
             .stream(&format!("congestion/{}/{what}", self.name))
     }
 }
+
+/// Every controller, in the order of help.
+pub const CONTROLLERS: &[Spec] = &[
+    Spec {
+        entry: fixed::Params::ENTRY,
+        build: |w, m| AnyController::FixedWindow(fixed::FixedWindow::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: Entry {
+            name: "no_avoidance",
+            summary: "slow start up to a window and after each time-out, no congestion avoidance",
+            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 8"],
+            ..fixed::Params::ENTRY
+        },
+        build: |w, m| AnyController::NoAvoidance(fixed::NoAvoidance::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: Entry {
+            name: "no_slow_start",
+            summary: "congestion avoidance from a full window on, no slow start",
+            sources: &["V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988"],
+            ..fixed::Params::ENTRY
+        },
+        build: |w, m| AnyController::NoSlowStart(fixed::NoSlowStart::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: tahoe::Params::ENTRY,
+        build: |w, m| AnyController::Tahoe(tahoe::Tahoe::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: reno::Params::ENTRY,
+        build: |w, m| AnyController::Reno(reno::Reno::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: Entry {
+            name: "newreno",
+            summary: "Reno whose recovery lasts until all that was outstanding is acknowledged, without SACK too",
+            sources: &[
+                "RFC 6582, The NewReno Modification to TCP's Fast Recovery Algorithm",
+                "RFC 5681, TCP Congestion Control",
+            ],
+            ..reno::Params::ENTRY
+        },
+        build: |w, m| AnyController::NewReno(newreno::NewReno::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: bic::Params::ENTRY,
+        build: |w, m| AnyController::Bic(bic::Bic::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: cubic::Params::ENTRY,
+        build: |w, m| AnyController::Cubic(Box::new(cubic::Cubic::new(&w.read(), m.setup))),
+    },
+    Spec {
+        entry: compound::Params::ENTRY,
+        build: |w, m| AnyController::Compound(compound::Compound::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: vegas::Params::ENTRY,
+        build: |w, m| AnyController::Vegas(vegas::Vegas::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: westwood::Params::ENTRY,
+        build: |w, m| AnyController::Westwood(westwood::Westwood::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: dctcp::Params::ENTRY,
+        build: |w, m| AnyController::Dctcp(dctcp::Dctcp::new(&w.read(), m.setup)),
+    },
+    Spec {
+        entry: prague::Params::ENTRY,
+        build: |w, m| AnyController::Prague(Box::new(prague::Prague::new(&w.read(), m.setup))),
+    },
+    Spec {
+        entry: ledbat::Params::ENTRY,
+        build: |w, m| AnyController::Ledbat(Box::new(ledbat::Ledbat::new(&w.read(), m.setup))),
+    },
+    Spec {
+        entry: bbr1::Params::ENTRY,
+        build: |w, m| {
+            AnyController::Bbr1(Box::new(bbr1::Bbr1::new(
+                &w.read(),
+                m.setup,
+                m.now,
+                m.rng("bbr1"),
+            )))
+        },
+    },
+    Spec {
+        entry: bbr3::Params::ENTRY,
+        build: |w, m| {
+            AnyController::Bbr3(Box::new(bbr3::Bbr3::new(
+                &w.read(),
+                m.setup,
+                m.now,
+                m.rng("bbr3"),
+            )))
+        },
+    },
+];
 
 worded! {
     /// A controller with its parameters, written as `cubic:hystart=off`.
@@ -155,39 +252,11 @@ impl Controller for AnyController {
 
 #[cfg(test)]
 mod tests {
-    use super::table::*;
     use super::*;
 
     fn read(text: &str) -> Result<ControllerSpec, String> {
         text.parse()
             .map_err(|e: base::words::WordsError| e.to_string())
-    }
-
-    #[test]
-    fn the_table_states_the_defaults_that_the_controllers_have() {
-        let words = |name: &str| read(name).unwrap().words().clone();
-        for name in ["none", "no_avoidance", "no_slow_start"] {
-            assert_eq!(fixed_params(&words(name)), fixed::Params::default());
-        }
-        assert_eq!(tahoe_params(&words("tahoe")), tahoe::Params::default());
-        assert_eq!(reno_params(&words("reno")), reno::Params::default());
-        assert_eq!(reno_params(&words("newreno")), reno::Params::default());
-        assert_eq!(bic_params(&words("bic")), bic::Params::default());
-        assert_eq!(cubic_params(&words("cubic")), cubic::Params::default());
-        assert_eq!(
-            compound_params(&words("compound")),
-            compound::Params::default()
-        );
-        assert_eq!(vegas_params(&words("vegas")), vegas::Params::default());
-        assert_eq!(
-            westwood_params(&words("westwood")),
-            westwood::Params::default()
-        );
-        assert_eq!(dctcp_params(&words("dctcp")), dctcp::Params::default());
-        assert_eq!(prague_params(&words("prague")), prague::Params::default());
-        assert_eq!(ledbat_params(&words("ledbat")), ledbat::Params::default());
-        assert_eq!(bbr1_params(&words("bbr1")), bbr1::Params::default());
-        assert_eq!(bbr3_params(&words("bbr3")), bbr3::Params::default());
     }
 
     #[test]

@@ -19,28 +19,23 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-    /// Counts in whole segments, as Linux does.
-    pub whole: bool,
-    /// Part of the flight that is kept on a loss. RFC 5681 equation 4: 1/2.
-    pub beta: f64,
-    /// Part that is kept on a mark. RFC 3168 section 6.1.2: as on a loss; RFC 8511 section 3: 0.8.
-    pub beta_ecn: f64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            abc: 2,
-            whole: false,
-            beta: 0.5,
-            beta_ecn: 0.5,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "reno": "half the window on a loss, a segment a round trip; without SACK recovery ends at the first new ACK", [
+        "RFC 5681, TCP Congestion Control",
+        "RFC 2001, TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery Algorithms",
+    ] {
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
+        /// whole segments: halves rounded down, slow start while the window equals ssthresh
+        whole: bool = "false", "Linux";
+        /// part kept on a loss
+        beta: f64 as Probability = "0.5" ["0.01".."0.99"], "RFC 5681 equation 4";
+        /// part kept on a mark; 0.8 is RFC 8511's
+        beta_ecn: f64 as Probability = "0.5" ["0.01".."0.99"], "RFC 3168 section 6.1.2";
     }
 }
 

@@ -13,17 +13,16 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Most segments that an ACK may add in slow start. The paper: 1.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params { abc: 1 }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "tahoe": "one segment and slow start after any loss", [
+        "V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988",
+    ] {
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "1" ["1".."1000000"], "the paper";
     }
 }
 

@@ -14,28 +14,22 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::window::{Rounds, Window};
+use base::spec::params;
 use base::{Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Segments in the queue below which the window grows. Section 3.2 and Linux: 2.
-    pub alpha: f64,
-    /// Segments in the queue above which it shrinks. Section 3.2 and Linux: 4.
-    pub beta: f64,
-    /// Segments in the queue that end slow start. Section 3.3: 1.
-    pub gamma: f64,
-    /// Part of the flight that is kept on a loss. The authors' code: 3/4.
-    pub kept: f64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            alpha: 2.0,
-            beta: 4.0,
-            gamma: 1.0,
-            kept: 0.75,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "vegas": "keeps two to four segments in the bottleneck's queue, by comparing round trips", [
+        "L. Brakmo, L. Peterson, TCP Vegas: End to End Congestion Avoidance on a Global Internet, IEEE JSAC 13(8), 1995",
+    ] {
+        /// segments queued below which it grows
+        alpha: f64 = "2" ["0.1".."100000"], "section 3.2, Linux";
+        /// segments queued above which it shrinks
+        beta: f64 = "4" ["0.1".."100000"], "section 3.2, Linux";
+        /// segments queued that end slow start
+        gamma: f64 = "1" ["0.1".."100000"], "section 3.3";
+        /// part kept on a loss
+        kept: f64 as Probability = "0.75" ["0.01".."0.99"], "the authors' code";
     }
 }
 

@@ -13,25 +13,20 @@
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Sent, Setup};
 use crate::window::Window;
+use base::spec::params;
 use base::{Bytes, Duration, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Weight of the old estimate. Section 2: 7/8.
-    pub smoothing: f64,
-    /// Least time that a sample covers. Linux: 50 ms.
-    pub least_sample: Duration,
-    /// Most segments that an ACK may add in slow start. RFC 3465 section 2.3: 2.
-    pub abc: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            smoothing: 0.875,
-            least_sample: Duration::from_millis(50),
-            abc: 2,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "westwood": "Westwood+: after a loss, what the path delivered times its least round trip", [
+        "L. Grieco, S. Mascolo, Performance Evaluation and Comparison of Westwood+, New Reno, and Vegas TCP Congestion Control, ACM CCR 34(2), 2004",
+    ] {
+        /// weight of the old estimate
+        smoothing: f64 as Probability = "0.875" ["0.01".."0.99"], "section 2";
+        /// least time that a sample covers
+        least_sample: Duration = "50 ms" ["1 us".."1000 s"], "Linux";
+        /// most segments that an ACK may add in slow start
+        abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 

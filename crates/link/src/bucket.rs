@@ -9,41 +9,29 @@
 //! **Units**: tokens in billionths of a bit, so that rate times nanoseconds is exact. A policer counts IP packets; a
 //! shaper counts what the transmitter sends, framing included.
 
-use crate::words::{Entry, Parameter, Unit, worded};
+use crate::words::{Entry, Words, worded};
+use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-const RATE: Parameter = Parameter {
-    name: "rate",
-    unit: Unit::Rate,
-    default: Some("10 Mbit/s"),
-    min: "1 bit/s",
-    max: "100000 Gbit/s",
-    section: "none: there is no usual one",
-    doc: "rate at which the bucket fills",
-};
+const NO_USUAL: &str = "none: there is no usual one";
 
-const BURST: Parameter = Parameter {
-    name: "burst",
-    unit: Unit::Bytes,
-    default: Some("15000 B"),
-    min: "1 B",
-    max: "1 GB",
-    section: "none: there is no usual one",
-    doc: "size of the bucket, which is full at the start",
-};
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct TokenBucket for "token_bucket": "packets that find too few tokens are dropped before the queue; nothing waits", [
+        "RFC 2697, A Single Rate Three Color Marker, section 3",
+    ] {
+        /// rate at which the bucket fills
+        rate: BitsPerSec = "10 Mbit/s" ["1 bit/s".."100000 Gbit/s"], NO_USUAL;
+        /// size of the bucket, which is full at the start
+        burst: Bytes = "15000 B" ["1 B".."1 GB"], NO_USUAL;
+    }
+}
 
-pub const POLICERS: &[Entry] = &[Entry {
-    name: "token_bucket",
-    summary: "packets that find too few tokens are dropped before the queue; nothing waits",
-    sources: &["RFC 2697, A Single Rate Three Color Marker, section 3"],
-    parameters: &[RATE, BURST],
-}];
+pub const POLICERS: &[Entry] = &[TokenBucket::ENTRY];
 
 pub const SHAPERS: &[Entry] = &[Entry {
-    name: "token_bucket",
     summary: "bursts leave at the link's rate, the rest at the bucket's; packets wait in the queue",
-    sources: &["RFC 2697, A Single Rate Three Color Marker, section 3"],
-    parameters: &[RATE, BURST],
+    ..TokenBucket::ENTRY
 }];
 
 worded! {
@@ -80,12 +68,9 @@ impl Bucket {
         }
     }
 
-    pub(crate) fn of_policer(spec: &PolicerSpec) -> Bucket {
-        Bucket::new(spec.words().rate("rate"), spec.words().bytes("burst"))
-    }
-
-    pub(crate) fn of_shaper(spec: &ShaperSpec) -> Bucket {
-        Bucket::new(spec.words().rate("rate"), spec.words().bytes("burst"))
+    pub(crate) fn of(words: &Words) -> Bucket {
+        let TokenBucket { rate, burst } = words.read();
+        Bucket::new(rate, burst)
     }
 
     /// The time at which a packet of `len` may leave, not before the bucket's instant.

@@ -2,74 +2,52 @@
 //! change of route, with a satellite, or on a loaded path beyond the bottleneck. It is added to the propagation delay.
 
 use crate::impair::standard_normal;
-use crate::words::{Entry, Parameter, Unit, worded};
+use crate::words::{Entry, worded};
 use base::rng::{Rng, Streams};
+use base::spec::{Params as _, params};
 use base::{Duration, Time};
+use std::ops::Range;
 
-const fn span(
-    name: &'static str,
-    default: &'static str,
-    min: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Duration,
-        default: Some(default),
-        min,
-        max: "24 h",
-        section: "none: there is no usual one",
-        doc,
+const NO_USUAL: &str = "none: there is no usual one";
+const SPANS: Range<&str> = "0".."24 h";
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct RampParams for "ramp": "added delay that changes at an even pace from one value to another; at once where over is 0 s", [] {
+        /// added delay before the change
+        from: Duration = "0 s" [SPANS], NO_USUAL;
+        /// added delay after the change
+        to: Duration = "20 ms" [SPANS], NO_USUAL;
+        /// start of the change, from the start of the run
+        start: Duration = "0 s" [SPANS], NO_USUAL;
+        /// length of the change
+        over: Duration = "30 s" [SPANS], NO_USUAL;
     }
 }
 
-pub const DRIFTS: &[Entry] = &[
-    Entry {
-        name: "ramp",
-        summary: "added delay that changes at an even pace from one value to another; at once where over is 0 s",
-        sources: &[],
-        parameters: &[
-            span("from", "0 s", "0", "added delay before the change"),
-            span("to", "20 ms", "0", "added delay after the change"),
-            span(
-                "start",
-                "0 s",
-                "0",
-                "start of the change, from the start of the run",
-            ),
-            span("over", "30 s", "0", "length of the change"),
-        ],
-    },
-    Entry {
-        name: "wave",
-        summary: "added delay that rises and falls as a sine, from 0 at the start of the run",
-        sources: &[],
-        parameters: &[
-            span("height", "20 ms", "0", "largest added delay"),
-            span(
-                "period",
-                "60 s",
-                "1 ms",
-                "time from one smallest delay to the next",
-            ),
-        ],
-    },
-    Entry {
-        name: "walk",
-        summary: "added delay that takes normally distributed steps up and down, reflected at 0 and most",
-        sources: &[],
-        parameters: &[
-            span("sd", "1 ms", "0", "standard deviation of a step"),
-            span(
-                "step",
-                "1 s",
-                "1 ms",
-                "time between steps; the delay changes evenly from one to the next",
-            ),
-            span("most", "50 ms", "0", "largest added delay"),
-        ],
-    },
-];
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct WaveParams for "wave": "added delay that rises and falls as a sine, from 0 at the start of the run", [] {
+        /// largest added delay
+        height: Duration = "20 ms" [SPANS], NO_USUAL;
+        /// time from one smallest delay to the next
+        period: Duration = "60 s" ["1 ms".."24 h"], NO_USUAL;
+    }
+}
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct WalkParams for "walk": "added delay that takes normally distributed steps up and down, reflected at 0 and most", [] {
+        /// standard deviation of a step
+        sd: Duration = "1 ms" [SPANS], NO_USUAL;
+        /// time between steps; the delay changes evenly from one to the next
+        step: Duration = "1 s" ["1 ms".."24 h"], NO_USUAL;
+        /// largest added delay
+        most: Duration = "50 ms" [SPANS], NO_USUAL;
+    }
+}
+
+pub const DRIFTS: &[Entry] = &[RampParams::ENTRY, WaveParams::ENTRY, WalkParams::ENTRY];
 
 worded! {
     /// Drift of the base delay, written as `ramp:to=25ms,over=60s`.
@@ -108,23 +86,30 @@ pub(crate) struct Walk {
 impl Drift {
     pub(crate) fn new(spec: &DriftSpec, streams: &Streams, name: &str) -> Drift {
         let w = spec.words();
-        let ns = |key| w.duration(key).as_nanos();
+        let ns = |d: Duration| d.as_nanos();
         match w.entry().name {
-            "ramp" => Drift::Ramp {
-                from: ns("from") as f64,
-                to: ns("to") as f64,
-                start: ns("start"),
-                over: ns("over"),
-            },
-            "wave" => Drift::Wave {
-                height: ns("height") as f64,
-                period: ns("period"),
-            },
+            "ramp" => {
+                let p: RampParams = w.read();
+                Drift::Ramp {
+                    from: ns(p.from) as f64,
+                    to: ns(p.to) as f64,
+                    start: ns(p.start),
+                    over: ns(p.over),
+                }
+            }
+            "wave" => {
+                let p: WaveParams = w.read();
+                Drift::Wave {
+                    height: ns(p.height) as f64,
+                    period: ns(p.period),
+                }
+            }
             _ => {
+                let p: WalkParams = w.read();
                 let mut walk = Walk {
-                    sd: ns("sd") as f64,
-                    step: ns("step"),
-                    most: ns("most") as f64,
+                    sd: ns(p.sd) as f64,
+                    step: ns(p.step),
+                    most: ns(p.most) as f64,
                     number: 0,
                     begin: 0.0,
                     end: 0.0,

@@ -1,158 +1,109 @@
 //! What happens to a packet on the line after it has left the queue: it is lost, delayed a little more
 //! or less, overtaken, or doubled. Each consumer of chance has its own random stream.
 
-use crate::words::{Entry, Parameter, Unit, worded};
+use crate::words::{Entry, worded};
 use base::rng::{Rng, Streams, uniform};
+use base::spec::{Params as _, params};
 use base::{Duration, Time};
+use std::ops::Range;
 
-const fn probability(
-    name: &'static str,
-    default: Option<&'static str>,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Probability,
-        default,
-        min: "0",
-        max: "1",
-        section: "none: there is no usual one",
-        doc,
+const NO_USUAL: &str = "none: there is no usual one";
+const SPANS: Range<&str> = "0".."1 h";
+const SHARES: Range<&str> = "0".."1";
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Uniform for "uniform": "added delay, any from 0 to width alike", [] {
+        /// largest added delay
+        width: Duration = "1 ms" [SPANS], NO_USUAL;
+        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        overtake: bool = "false", "most access links deliver in order";
     }
 }
 
-const fn span(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Duration,
-        default: Some(default),
-        min: "0",
-        max: "1 h",
-        section: "none: there is no usual one",
-        doc,
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Normal for "normal": "added delay, normally distributed; what would be negative is 0", [
+        "Box and Muller, A Note on the Generation of Random Normal Deviates, 1958",
+    ] {
+        /// mean of the normal distribution, before negative values become 0
+        mean: Duration = "0 s" [SPANS], NO_USUAL;
+        /// its standard deviation
+        sd: Duration = "1 ms" [SPANS], NO_USUAL;
+        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        overtake: bool = "false", "most access links deliver in order";
     }
 }
 
-const OVERTAKE: Parameter = Parameter {
-    name: "overtake",
-    unit: Unit::Switch,
-    default: Some("false"),
-    min: "false",
-    max: "true",
-    section: "most access links deliver in order",
-    doc: "whether a packet may overtake one that is delayed more; if not, it waits for that one",
-};
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Weibull for "weibull": "added delay by a Weibull law: mostly little and now and then much where shape is below 1", [
+        "Weibull, A Statistical Distribution Function of Wide Applicability, Journal of Applied Mechanics 18, 1951",
+        "Weigle, DelayBox: Per-Flow Delay and Loss for ns-2, 2003",
+    ] {
+        /// shape k of the law, whose share above x is exp(-(x/scale)^k)
+        shape: f64 = "1" ["0.1".."100"], "1 is the exponential law";
+        /// scale of the law: 63.2 % of packets are delayed by less
+        scale: Duration = "1 ms" [SPANS], NO_USUAL;
+        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        overtake: bool = "false", "most access links deliver in order";
+    }
+}
 
-pub const JITTERS: &[Entry] = &[
-    Entry {
-        name: "uniform",
-        summary: "added delay, any from 0 to width alike",
-        sources: &[],
-        parameters: &[span("width", "1 ms", "largest added delay"), OVERTAKE],
-    },
-    Entry {
-        name: "normal",
-        summary: "added delay, normally distributed; what would be negative is 0",
-        sources: &["Box and Muller, A Note on the Generation of Random Normal Deviates, 1958"],
-        parameters: &[
-            span(
-                "mean",
-                "0 s",
-                "mean of the normal distribution, before negative values become 0",
-            ),
-            span("sd", "1 ms", "its standard deviation"),
-            OVERTAKE,
-        ],
-    },
-    Entry {
-        name: "weibull",
-        summary: "added delay by a Weibull law: mostly little and now and then much where shape is below 1",
-        sources: &[
-            "Weibull, A Statistical Distribution Function of Wide Applicability, Journal of Applied Mechanics 18, 1951",
-            "Weigle, DelayBox: Per-Flow Delay and Loss for ns-2, 2003",
-        ],
-        parameters: &[
-            Parameter {
-                name: "shape",
-                unit: Unit::Number,
-                default: Some("1"),
-                min: "0.1",
-                max: "100",
-                section: "1 is the exponential law",
-                doc: "shape k of the law, whose share above x is exp(-(x/scale)^k)",
-            },
-            span(
-                "scale",
-                "1 ms",
-                "scale of the law: 63.2 % of packets are delayed by less",
-            ),
-            OVERTAKE,
-        ],
-    },
-];
+pub const JITTERS: &[Entry] = &[Uniform::ENTRY, Normal::ENTRY, Weibull::ENTRY];
 
-pub const LOSSES: &[Entry] = &[
-    Entry {
-        name: "random",
-        summary: "each packet alike, independent of the others",
-        sources: &[],
-        parameters: &[probability(
-            "probability",
-            Some("0.01"),
-            "share of packets lost",
-        )],
-    },
-    Entry {
-        name: "gilbert_elliott",
-        summary: "bursts: a good and a bad state that alternate, with a loss probability each",
-        sources: &[
-            "Gilbert, Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960",
-            "Elliott, Estimates of Error Rates for Codes on Burst-Noise Channels, Bell System Technical Journal 42, 1963",
-        ],
-        parameters: &[
-            probability(
-                "p",
-                Some("0.01"),
-                "chance at each packet to go from good to bad",
-            ),
-            probability(
-                "r",
-                Some("0.25"),
-                "chance at each packet to go from bad to good",
-            ),
-            probability("good", Some("0"), "share lost in the good state"),
-            probability("bad", Some("1"), "share lost in the bad state"),
-        ],
-    },
-];
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Random for "random": "each packet alike, independent of the others", [] {
+        /// share of packets lost
+        probability: f64 as Probability = "0.01" [SHARES], NO_USUAL;
+    }
+}
 
-pub const REORDERS: &[Entry] = &[Entry {
-    name: "late",
-    summary: "some packets are held back and overtaken by those behind them",
-    sources: &[],
-    parameters: &[
-        probability("probability", Some("0.01"), "share of packets held back"),
-        span("delay", "5 ms", "how much longer they take"),
-    ],
-}];
+params! {
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct GilbertElliott for "gilbert_elliott": "bursts: a good and a bad state that alternate, with a loss probability each", [
+        "Gilbert, Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960",
+        "Elliott, Estimates of Error Rates for Codes on Burst-Noise Channels, Bell System Technical Journal 42, 1963",
+    ] {
+        /// chance at each packet to go from good to bad
+        p: f64 as Probability = "0.01" [SHARES], NO_USUAL;
+        /// chance at each packet to go from bad to good
+        r: f64 as Probability = "0.25" [SHARES], NO_USUAL;
+        /// share lost in the good state
+        good: f64 as Probability = "0" [SHARES], NO_USUAL;
+        /// share lost in the bad state
+        bad: f64 as Probability = "1" [SHARES], NO_USUAL;
+    }
+}
 
-pub const SLEEPS: &[Entry] = &[Entry {
-    name: "radio",
-    summary: "a radio that sleeps when nothing has been sent for a while, and wakes up for the next packet",
-    sources: &["Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010"],
-    parameters: &[
-        span(
-            "idle",
-            "10 s",
-            "how long nothing was sent when it goes to sleep",
-        ),
-        span(
-            "wake",
-            "1.6 s",
-            "how long it takes to wake up; packets wait in the queue meanwhile",
-        ),
-    ],
-}];
+pub const LOSSES: &[Entry] = &[Random::ENTRY, GilbertElliott::ENTRY];
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Late for "late": "some packets are held back and overtaken by those behind them", [] {
+        /// share of packets held back
+        probability: f64 as Probability = "0.01" [SHARES], NO_USUAL;
+        /// how much longer they take
+        delay: Duration = "5 ms" [SPANS], NO_USUAL;
+    }
+}
+
+pub const REORDERS: &[Entry] = &[Late::ENTRY];
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Radio for "radio": "a radio that sleeps when nothing has been sent for a while, and wakes up for the next packet", [
+        "Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",
+    ] {
+        /// how long nothing was sent when it goes to sleep
+        idle: Duration = "10 s" [SPANS], NO_USUAL;
+        /// how long it takes to wake up; packets wait in the queue meanwhile
+        wake: Duration = "1.6 s" [SPANS], NO_USUAL;
+    }
+}
+
+pub const SLEEPS: &[Entry] = &[Radio::ENTRY];
 
 worded! {
     /// Jitter, written as `normal:sd=2ms`.
@@ -189,23 +140,27 @@ enum JitterLaw {
 impl Jitter {
     pub(crate) fn new(spec: &JitterSpec, streams: &Streams, name: &str) -> Jitter {
         let w = spec.words();
-        let ns = |key| w.duration(key).as_nanos() as f64;
-        let law = match w.entry().name {
-            "uniform" => JitterLaw::Uniform {
-                width_ns: ns("width"),
-            },
-            "normal" => JitterLaw::Normal {
-                mean_ns: ns("mean"),
-                sd_ns: ns("sd"),
-            },
-            _ => JitterLaw::Weibull {
-                shape: w.real("shape"),
-                scale_ns: ns("scale"),
-            },
+        let ns = |d: Duration| d.as_nanos() as f64;
+        let (law, may_overtake) = match w.entry().name {
+            "uniform" => {
+                let p: Uniform = w.read();
+                let width_ns = ns(p.width);
+                (JitterLaw::Uniform { width_ns }, p.overtake)
+            }
+            "normal" => {
+                let p: Normal = w.read();
+                let (mean_ns, sd_ns) = (ns(p.mean), ns(p.sd));
+                (JitterLaw::Normal { mean_ns, sd_ns }, p.overtake)
+            }
+            _ => {
+                let p: Weibull = w.read();
+                let (shape, scale_ns) = (p.shape, ns(p.scale));
+                (JitterLaw::Weibull { shape, scale_ns }, p.overtake)
+            }
         };
         Jitter {
             law,
-            may_overtake: w.switch("overtake"),
+            may_overtake,
             rng: streams.stream(&format!("link/{name}/jitter")),
         }
     }
@@ -247,9 +202,10 @@ pub(crate) struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(spec: &SleepSpec) -> Sleep {
+        let Radio { idle, wake } = spec.words().read();
         Sleep {
-            idle: spec.words().duration("idle"),
-            wake: spec.words().duration("wake"),
+            idle,
+            wake,
             last: None,
         }
     }
@@ -275,10 +231,7 @@ pub(crate) enum Loss {
         rng: Rng,
     },
     GilbertElliott {
-        p: f64,
-        r: f64,
-        good: f64,
-        bad: f64,
+        law: GilbertElliott,
         is_bad: bool,
         state: Rng,
         drop: Rng,
@@ -290,14 +243,11 @@ impl Loss {
         let w = spec.words();
         match w.entry().name {
             "random" => Loss::Random {
-                probability: w.real("probability"),
+                probability: w.read::<Random>().probability,
                 rng: streams.stream(&format!("link/{name}/loss")),
             },
             _ => Loss::GilbertElliott {
-                p: w.real("p"),
-                r: w.real("r"),
-                good: w.real("good"),
-                bad: w.real("bad"),
+                law: w.read(),
                 is_bad: false,
                 state: streams.stream(&format!("link/{name}/loss/state")),
                 drop: streams.stream(&format!("link/{name}/loss")),
@@ -310,17 +260,14 @@ impl Loss {
         match self {
             Loss::Random { probability, rng } => uniform(rng) < *probability,
             Loss::GilbertElliott {
-                p,
-                r,
-                good,
-                bad,
+                law,
                 is_bad,
                 state,
                 drop,
             } => {
-                let change = if *is_bad { *r } else { *p };
+                let change = if *is_bad { law.r } else { law.p };
                 *is_bad ^= uniform(state) < change;
-                uniform(drop) < if *is_bad { *bad } else { *good }
+                uniform(drop) < if *is_bad { law.bad } else { law.good }
             }
         }
     }
@@ -336,10 +283,10 @@ pub(crate) struct Reorder {
 
 impl Reorder {
     pub(crate) fn new(spec: &ReorderSpec, streams: &Streams, name: &str) -> Reorder {
-        let w = spec.words();
+        let Late { probability, delay } = spec.words().read();
         Reorder {
-            probability: w.real("probability"),
-            delay: w.duration("delay"),
+            probability,
+            delay,
             rng: streams.stream(&format!("link/{name}/reorder")),
         }
     }

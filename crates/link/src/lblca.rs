@@ -10,64 +10,39 @@
 //!   own and one above subtracts it, which brings the buffer to its middle in large steps. `law=steer` does the same
 //!   smoothly: the next router's rate, and what is missing to the middle.
 
-use base::words::{Entry, Parameter, Unit, worded};
+use base::spec::{Params as _, choices, params};
+use base::words::worded;
 
-static ENTRY: Entry = Entry {
-    name: "lblca",
-    summary: "Link-by-link congestion avoidance: the rate of a port from its own and the next buffer",
-    sources: &["003 6.1.1, (6.1)-(6.6), algorithm 2"],
-    parameters: &[
-        Parameter {
-            name: "lower",
-            unit: Unit::Probability,
-            default: Some("0.1"),
-            min: "0",
-            max: "0.49",
-            section: "algorithm 2; 0.2 in 6.2.1",
-            doc: "at or below this share of its own buffer a port sends at the least rate",
-        },
-        Parameter {
-            name: "upper",
-            unit: Unit::Probability,
-            default: Some("0.9"),
-            min: "0.51",
-            max: "1",
-            section: "algorithm 2; 0.8 in 6.2.1",
-            doc: "at or above this share of the next buffer a port sends at the least rate",
-        },
-        Parameter {
-            name: "least",
-            unit: Unit::Probability,
-            default: Some("0.05"),
-            min: "0",
-            max: "1",
-            section: "6.1.1",
-            doc: "the least rate, δ, over the mean rate of arrivals",
-        },
-        Parameter {
-            name: "law",
-            unit: Unit::Choice(&["printed", "steer"]),
-            default: Some("printed"),
-            min: "printed",
-            max: "steer",
-            section: "(6.5)",
-            doc: "how a port corrects its rate between the set-points",
-        },
-        Parameter {
-            name: "floor",
-            unit: Unit::Choice(&["least", "printed"]),
-            default: Some("least"),
-            min: "least",
-            max: "printed",
-            section: "(6.6)",
-            doc: "what the least rate limits: `least` from below, `printed` from above",
-        },
-    ],
-};
+choices! {
+    /// How a port corrects its rate.
+    pub enum Correction { Printed = "printed", Steer = "steer" }
+}
+choices! {
+    /// What the least rate limits.
+    pub enum Floor { Least = "least", Printed = "printed" }
+}
+
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct LblcaParams for "lblca": "Link-by-link congestion avoidance: the rate of a port from its own and the next buffer", [
+        "003 6.1.1, (6.1)-(6.6), algorithm 2",
+    ] {
+        /// at or below this share of its own buffer a port sends at the least rate
+        lower: f64 as Probability = "0.1" ["0".."0.49"], "algorithm 2; 0.2 in 6.2.1";
+        /// at or above this share of the next buffer a port sends at the least rate
+        upper: f64 as Probability = "0.9" ["0.51".."1"], "algorithm 2; 0.8 in 6.2.1";
+        /// the least rate, δ, over the mean rate of arrivals
+        least: f64 as Probability = "0.05" ["0".."1"], "6.1.1";
+        /// how a port corrects its rate between the set-points
+        law: Correction = "printed", "(6.5)";
+        /// what the least rate limits: `least` from below, `printed` from above
+        floor: Floor = "least", "(6.6)";
+    }
+}
 
 worded!(
     /// The law with its parameters, such as `lblca:lower=0.2,upper=0.8`.
-    Lblca, "law", [&ENTRY].into_iter()
+    Lblca, "law", [&LblcaParams::ENTRY].into_iter()
 );
 
 impl Default for Lblca {
@@ -118,14 +93,14 @@ pub struct Port {
 impl Port {
     /// A port that sends at the mean rate of arrivals `mean` until it hears otherwise. Rates are in units of size for each unit of time.
     pub fn new(law: &Lblca, mean: f64, capacity: f64, interval: f64) -> Port {
-        let words = law.words();
+        let params: LblcaParams = law.words().read();
         Port {
-            lower: words.real("lower"),
-            upper: words.real("upper"),
-            steers: words.choice("law") == "steer",
-            held_down: words.choice("floor") == "printed",
+            lower: params.lower,
+            upper: params.upper,
+            steers: params.law == Correction::Steer,
+            held_down: params.floor == Floor::Printed,
             rate: mean,
-            least: words.real("least") * mean,
+            least: params.least * mean,
             capacity,
             interval,
         }

@@ -77,7 +77,7 @@ impl LinkParams {
     /// Rate in IP packets of that size that can pass for long: of the transmitter at its mean rate, the shaper and
     /// the policer the slowest. A discipline that shapes by itself is not asked.
     pub fn ip_rate(&self, size: Bytes) -> BitsPerSec {
-        let bucket = |words: &base::words::Words| words.rate("rate");
+        let bucket = |words: &base::words::Words| words.read::<crate::bucket::TokenBucket>().rate;
         let shaped = self.shaper.as_ref().map(|s| bucket(s.words()));
         let sent = self.rate.mean().min(shaped.unwrap_or(self.rate.mean()));
         let wire = self.framing.wire(size).get().max(1);
@@ -246,8 +246,8 @@ impl Link {
             qdisc,
             serializer: Serializer::new(params.rate.clone()),
             framing: params.framing,
-            policer: params.policer.as_ref().map(Bucket::of_policer),
-            shaper: params.shaper.as_ref().map(Bucket::of_shaper),
+            policer: params.policer.as_ref().map(|p| Bucket::of(p.words())),
+            shaper: params.shaper.as_ref().map(|s| Bucket::of(s.words())),
             delay: params.delay,
             drift: params.drift.as_ref().map(|s| Drift::new(s, streams, name)),
             jitter: params

@@ -437,7 +437,10 @@ impl DirectionSpec {
                 value: self.mtu,
             });
         }
-        let burst = self.policer.as_ref().map(|p| p.words().bytes("burst"));
+        let burst = self
+            .policer
+            .as_ref()
+            .map(|p| p.words().read::<crate::bucket::TokenBucket>().burst);
         if let Some(burst) = burst.filter(|burst| *burst < self.mtu) {
             return Err(SpecError::Burst {
                 direction: direction(),

@@ -3,7 +3,8 @@
 
 use base::rng::Streams;
 use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
-use link::qdisc::registry::{AnyQdisc, Limits, QDISCS, QdiscSpec};
+use link::qdisc::Limits;
+use link::qdisc::registry::{AnyQdisc, QDISCS, QdiscSpec};
 use link::qdisc::{Backlog, Fate, Fates, Qdisc, Reason};
 use link::{Delivery, DirectionSpec, Express, Link};
 use proptest::prelude::*;

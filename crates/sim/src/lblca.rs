@@ -267,8 +267,8 @@ impl Network {
 impl Plan {
     /// The least factor at which every buffer stays between the set-points.
     fn smallest(&self) -> Option<f64> {
-        let words = self.law.words();
-        let within = words.real("lower")..=words.real("upper");
+        let law: link::lblca::LblcaParams = self.law.words().read();
+        let within = law.lower..=law.upper;
         let tried = (1..=(LARGEST / FINEST) as u32).map(|i| f64::from(i) * FINEST);
         tried.into_iter().find(|factor| {
             let mut fits = true;

@@ -329,7 +329,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
         if edge.watched {
             network.watch(link);
             let mean = params.rate.mean_between(scenario.warmup, scenario.duration);
-            let shaped = params.shaper.as_ref().map(|s| s.words().rate("rate"));
+            let shaped = params
+                .shaper
+                .as_ref()
+                .map(|s| s.words().read::<link::TokenBucket>().rate);
             let mean = shaped.map_or(mean, |rate| rate.min(mean));
             // Nothing is divided by the zero of an outage that lasts.
             let mean = mean.max(BitsPerSec::new(1));

@@ -640,7 +640,7 @@ const PROBE: &str = "probe";
 fn facts(scenario: &Scenario, rows: &mut Rows) {
     let mut events: Vec<(Duration, &str, &str, String)> = Vec::new();
     for flow in scenario.flows.iter().filter(|f| f.kind() == PROBE) {
-        let size = flow.source.bytes("size").get();
+        let size = crate::source::registry::probe_size(&flow.source).get();
         let name = if flow.name.is_empty() {
             "udp"
         } else {

@@ -1,69 +1,59 @@
 //! Who is connected to whom: a graph of nodes and one-way links, four usual shapes of it, and the
 //! routes through it.
 
-use base::words::{Entry, Parameter, Unit, worded};
+use base::Duration;
+use base::spec::{Params as _, params};
+use base::words::{Entry, worded};
 use link::DirectionSpec;
 use std::collections::{BTreeMap, VecDeque};
 
-const fn count(
-    name: &'static str,
-    default: &'static str,
-    max: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit: Unit::Count,
-        default: Some(default),
-        min: "1",
-        max,
-        section: "none: there is no usual one",
-        doc,
+const NO_USUAL: &str = "none: there is no usual one";
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Dumbbell for "dumbbell": "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers", [] {
+        /// hosts on each side
+        pairs: u64 = "1" ["1".."100000"], NO_USUAL;
+        /// each host on the right is so much further away than the one before
+        step: Duration = "0 s" ["0 s".."10 s"], NO_USUAL;
     }
 }
 
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct ParkingLot for "parking_lot": "a row of links; s0 to d0 crosses all of them, s1 to d1 the first, s2 to d2 the second, …", [] {
+        /// links in the row
+        hops: usize = "2" ["1".."1000"], NO_USUAL;
+    }
+}
+
+params! {
+    #[derive(Clone, Copy, Debug)]
+    struct Linear for "linear": "a row of links from s0 to d0 without access links", [] {
+        /// links in the row
+        hops: usize = "1" ["1".."1000"], NO_USUAL;
+    }
+}
+
+const fn plain(name: &'static str, summary: &'static str) -> Entry {
+    Entry {
+        name,
+        summary,
+        sources: &[],
+        parameters: &[],
+    }
+}
+
+/// Every shape, in the order of help.
 pub const TOPOLOGIES: &[Entry] = &[
-    Entry {
-        name: "dumbbell",
-        summary: "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers",
-        sources: &[],
-        parameters: &[
-            count("pairs", "1", "100000", "hosts on each side"),
-            Parameter {
-                name: "step",
-                unit: Unit::Duration,
-                default: Some("0 s"),
-                min: "0 s",
-                max: "10 s",
-                section: "none: there is no usual one",
-                doc: "each host on the right is so much further away than the one before",
-            },
-        ],
-    },
-    Entry {
-        name: "parking_lot",
-        summary: "a row of links; s0 to d0 crosses all of them, s1 to d1 the first, s2 to d2 the second, …",
-        sources: &[],
-        parameters: &[count("hops", "2", "1000", "links in the row")],
-    },
-    Entry {
-        name: "linear",
-        summary: "a row of links from s0 to d0 without access links",
-        sources: &[],
-        parameters: &[count("hops", "1", "1000", "links in the row")],
-    },
-    Entry {
-        name: "cross",
-        summary: "four arms at one router: s0 to d0 and s1 to d1 meet there; a link leads to each host",
-        sources: &[],
-        parameters: &[],
-    },
-    Entry {
-        name: "graph",
-        summary: "what the scenario's [[edge]] tables say",
-        sources: &[],
-        parameters: &[],
-    },
+    Dumbbell::ENTRY,
+    ParkingLot::ENTRY,
+    Linear::ENTRY,
+    plain(
+        "cross",
+        "four arms at one router: s0 to d0 and s1 to d1 meet there; a link leads to each host",
+    ),
+    plain("graph", "what the scenario's [[edge]] tables say"),
 ];
 
 worded! {
@@ -152,16 +142,17 @@ impl Graph {
                 let right = g.add_node("right".into());
                 g.add(left, right, "link".into(), parts.link, true);
                 g.add(right, left, "reverse".into(), parts.reverse, false);
-                for i in 0..words.count("pairs") {
+                let Dumbbell { pairs, step } = words.read();
+                for i in 0..pairs {
                     let far = DirectionSpec {
-                        delay: parts.access.delay + words.duration("step") * i,
+                        delay: parts.access.delay + step * i,
                         ..parts.access.clone()
                     };
                     g.add_pair(i, (left, parts.access), (right, &far));
                 }
             }
             "parking_lot" => {
-                let hops = words.count("hops") as usize;
+                let hops = words.read::<ParkingLot>().hops;
                 let routers: Vec<usize> = (0..=hops).map(|i| g.add_node(format!("r{i}"))).collect();
                 for i in 0..hops {
                     let (a, b) = (routers[i], routers[i + 1]);
@@ -175,7 +166,7 @@ impl Graph {
                 }
             }
             "linear" => {
-                let hops = words.count("hops") as usize;
+                let hops = words.read::<Linear>().hops;
                 let mut at = g.add_node("s0".into());
                 let first = at;
                 for i in 0..hops {

@@ -17,11 +17,13 @@
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use super::trains::{self, SCOUT, direction, of_stage, received_rate};
+use super::trains::{self, SCOUT, of_stage, received_rate};
 use crate::answer::Figure;
 use base::program::{Program, Sending, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+use base::{Bytes, Duration};
 use std::collections::BTreeMap;
 
 const PENG: &str = "Peng 2012, chapter 5";
@@ -31,65 +33,28 @@ const SIZES: [u32; 4] = [1452, 1000, 500, 50];
 const MOST_TRIALS: usize = 40;
 const FIRST: u64 = 8;
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// which way to send
+        direction: Direction = "up", PENG;
+        /// payload of each datagram; 1452, 1000, 500 and 50 bytes in turn
+        size: Option<Bytes> ["20 B".."65507 B"], PENG;
+        /// longest burst that is tried
+        most: u64 as Packets = "1024" ["8".."16384"];
+        /// how often the last burst that passes, and the first that does not, are tried
+        repeats: usize = "3" ["1".."100"];
+        /// silence between bursts, once the queue is empty; the document waits 5 s
+        rest: Duration = "500 ms" ["0 s".."60 s"], PENG;
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "burst",
-        summary: "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-        ],
-        parameters: &[
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: PENG,
-                doc: "which way to send",
-            },
-            Parameter {
-                name: "size",
-                unit: Unit::Bytes,
-                default: None,
-                min: "20 B",
-                max: "65507 B",
-                section: PENG,
-                doc: "payload of each datagram; 1452, 1000, 500 and 50 bytes in turn",
-            },
-            Parameter {
-                name: "most",
-                unit: Unit::Packets,
-                default: Some("1024"),
-                min: "8",
-                max: "16384",
-                section: "",
-                doc: "longest burst that is tried",
-            },
-            Parameter {
-                name: "repeats",
-                unit: Unit::Count,
-                default: Some("3"),
-                min: "1",
-                max: "100",
-                section: "",
-                doc: "how often the last burst that passes, and the first that does not, are tried",
-            },
-            Parameter {
-                name: "rest",
-                unit: Unit::Duration,
-                default: Some("500 ms"),
-                min: "0 s",
-                max: "60 s",
-                section: PENG,
-                doc: "silence between bursts, once the queue is empty; the document waits 5 s",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "about a minute and a few hundred datagrams of each size",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// One burst: how many, and what was lost first.
@@ -149,8 +114,8 @@ fn standing(trials: &[Trial]) -> Standing {
 }
 
 /// The length of the next burst of one size; none when it is settled.
-fn next_count(words: &Words, trials: &[Trial]) -> Option<u64> {
-    let (most, repeats) = (words.count("most"), words.count("repeats") as usize);
+fn next_count(params: &Params, trials: &[Trial]) -> Option<u64> {
+    let (most, repeats) = (params.most, params.repeats as usize);
     let s = standing(trials);
     if trials.len() >= MOST_TRIALS {
         return None;
@@ -190,25 +155,25 @@ fn next_count(words: &Words, trials: &[Trial]) -> Option<u64> {
     (s.tried_losing < repeats).then_some(loses)
 }
 
-fn sizes(words: &Words) -> Vec<u32> {
-    match words.bytes_if_set("size") {
+fn sizes(params: &Params) -> Vec<u32> {
+    match params.size {
         Some(size) => vec![size.get() as u32],
         None => SIZES.to_vec(),
     }
 }
 
-fn sending(words: &Words, stage: String, programs: Vec<Program>) -> Sending {
+fn sending(params: &Params, stage: String, programs: Vec<Program>) -> Sending {
     Sending {
         stage,
-        direction: direction(words),
+        direction: params.direction,
         programs,
-        rest: words.duration("rest"),
+        rest: params.rest,
     }
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let sizes = sizes(words);
-    let way = direction(words);
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let sizes = sizes(params);
+    let way = params.direction;
     let scouts = of_stage(trains, SCOUT).next();
     let Some(scout) = scouts else {
         return Some(trains::scout(way, sizes[0]));
@@ -217,10 +182,10 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
         return None;
     }
     for size in &sizes {
-        if let Some(count) = next_count(words, &trials(trains, *size)) {
+        if let Some(count) = next_count(params, &trials(trains, *size)) {
             let program = Program::of(Step::burst(count, *size));
             return Some(sending(
-                words,
+                params,
                 format!("burst {size} {count}"),
                 vec![program],
             ));
@@ -231,13 +196,17 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
     s.loses?;
     if of_stage(trains, "tail").next().is_none() && s.passes > 0 {
         let program = Program::of(Step::burst(2 * s.passes, size));
-        return Some(sending(words, "tail".into(), vec![program]));
+        return Some(sending(params, "tail".into(), vec![program]));
     }
     // Half each: as many as one alone, and one more each.
     for (stage, each) in [("two", s.passes / 2), ("two-more", s.passes / 2 + 1)] {
         if of_stage(trains, stage).next().is_none() && each > 0 {
             let program = Program::of(Step::burst(each, size));
-            return Some(sending(words, stage.into(), vec![program.clone(), program]));
+            return Some(sending(
+                params,
+                stage.into(),
+                vec![program.clone(), program],
+            ));
         }
     }
     None
@@ -333,9 +302,9 @@ fn counted(all: &[Found]) -> Counted {
     }
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let headers = trains.first().map_or(28, |t| t.facts.headers);
-    let sizes = sizes(words);
+    let sizes = sizes(params);
     let all: Vec<Found> = sizes
         .iter()
         .filter_map(|size| found(trains, *size, headers))
@@ -392,9 +361,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     let mut outcome = Outcome {
         says: format!(
             "A burst of {} datagrams of {} bytes passes {} without loss into an empty queue, and one more is lost; {what}.",
-            first.passes,
-            first.size,
-            direction(words),
+            first.passes, first.size, params.direction,
         ),
         figures: vec![
             Figured::new(

@@ -15,79 +15,44 @@
 
 use super::alert::{Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::passive::{Waiting, finding};
 use crate::stats;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
 use base::record::{Connection, Recording};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
 use std::collections::BTreeMap;
 
 const DOCUMENT: &str = "document 001, section 6.3.3";
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "collapse": "How long do an upload's own packets take during minutes of load, alone and beside a second upload?", ["document 001, section 6.3.3", "RFC 6298"] {
+        /// how many; from the second on a second upload joins
+        rounds: u32 = "3" ["1".."20"], DOCUMENT;
+        /// how long each of them is; shorter where the budget would not be enough
+        duration: Duration = "300 s" ["3 s".."3600 s"], DOCUMENT;
+        /// from a round's beginning to that of the second upload, and from its end to the round's; a sixth of the round
+        lead: Option<Duration> ["0 s".."1800 s"], DOCUMENT;
+        /// of the first upload
+        flows: u32 = "1" ["1".."64"], DOCUMENT;
+        /// flows of the second upload
+        second: u32 = "1" ["1".."64"], DOCUMENT;
+        /// from one round to the next
+        rest: Duration = "10 s" ["0 s".."3600 s"];
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "collapse",
-        summary: "How long do an upload's own packets take during minutes of load, alone and beside a second upload?",
-        sources: &["document 001, section 6.3.3", "RFC 6298"],
-        parameters: &[
-            parameter(
-                "rounds",
-                Unit::Count,
-                Some("3"),
-                ("1", "20"),
-                DOCUMENT,
-                "how many; from the second on a second upload joins",
-            ),
-            parameter(
-                "duration",
-                Unit::Duration,
-                Some("300 s"),
-                ("3 s", "3600 s"),
-                DOCUMENT,
-                "how long each of them is; shorter where the budget would not be enough",
-            ),
-            parameter(
-                "lead",
-                Unit::Duration,
-                None,
-                ("0 s", "1800 s"),
-                DOCUMENT,
-                "from a round's beginning to that of the second upload, and from its end to the round's; a sixth of the round",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                Some("1"),
-                ("1", "64"),
-                DOCUMENT,
-                "of the first upload",
-            ),
-            parameter(
-                "second",
-                Unit::Count,
-                Some("1"),
-                ("1", "64"),
-                DOCUMENT,
-                "flows of the second upload",
-            ),
-            parameter(
-                "rest",
-                Unit::Duration,
-                Some("10 s"),
-                ("0 s", "3600 s"),
-                "",
-                "from one round to the next",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",
     beside_others: false,
     how: How::Own,
-    answer,
+    answer: |w, recording| answer(&w.read(), recording),
 };
 
 /// Of one full packet.
@@ -144,7 +109,7 @@ impl Seen {
     }
 }
 
-fn answer(words: &Words, recording: &Recording) -> Outcome {
+fn answer(params: &Params, recording: &Recording) -> Outcome {
     let notes: Vec<CollapseNote> = CollapseNote::all_of(recording).map(|n| n.1).collect();
     let rounds: Vec<Seen> = notes
         .iter()
@@ -164,7 +129,7 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
     let of = |beside: bool| -> Vec<f64> { rounds.iter().flat_map(|r| r.part(beside)).collect() };
     let (alone, beside) = (of(false), of(true));
     figures(&rounds, base_ms, &alone, &beside, &mut outcome);
-    outcome.says = says(words, base_ms, &alone, &beside);
+    outcome.says = says(params, base_ms, &alone, &beside);
     if let Some(base_ms) = base_ms {
         queue(&rounds, base_ms, &mut outcome);
     }
@@ -272,7 +237,7 @@ fn ms(v: f64) -> String {
     format!("{} ms", significant(v, 3))
 }
 
-fn says(words: &Words, base_ms: Option<f64>, alone: &[f64], beside: &[f64]) -> String {
+fn says(params: &Params, base_ms: Option<f64>, alone: &[f64], beside: &[f64]) -> String {
     let empty = base_ms.map_or(String::new(), |b| {
         format!(" instead of {} on the empty line", ms(b))
     });
@@ -290,7 +255,7 @@ fn says(words: &Words, base_ms: Option<f64>, alone: &[f64], beside: &[f64]) -> S
             ms(b),
             ms(most)
         ),
-        _ if words.count("rounds") < 2 => format!("{first}."),
+        _ if params.rounds < 2 => format!("{first}."),
         _ => format!("{first}; no round with a second upload came so far."),
     }
 }

@@ -9,36 +9,30 @@ use super::answer::{Figured, Outcome};
 use super::registry::{How, ProbeSpec, Spec};
 use crate::answer::Figure;
 use base::program::{Sending, Train};
+use base::record::Direction;
 use base::record::Recording;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// which way to send
+        direction: Direction = "up";
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "envelope",
-        summary: "Within which size, spacing, burst and rate is an application safe on this line?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-        ],
-        parameters: &[Parameter {
-            name: "direction",
-            unit: Unit::Choice(&["up", "down"]),
-            default: Some("up"),
-            min: "",
-            max: "",
-            section: "",
-            doc: "which way to send",
-        }],
-    },
+    entry: Params::ENTRY,
     takes: "about six minutes, as much as the line carries in that time",
     beside_others: false,
-    how: How::Crafted(next),
-    answer,
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), recording),
 };
 
 /// The kinds it is made of, in their order.
-fn parts(words: &Words) -> Vec<ProbeSpec> {
-    let direction = words.choice("direction");
+fn parts(params: &Params) -> Vec<ProbeSpec> {
+    let direction = params.direction;
     ["sweep", "burst", "sizes", "spacing"]
         .iter()
         .map(|kind| {
@@ -49,12 +43,12 @@ fn parts(words: &Words) -> Vec<ProbeSpec> {
         .collect()
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    parts(words).iter().find_map(|part| part.next(trains))
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    parts(params).iter().find_map(|part| part.next(trains))
 }
 
-fn answer(words: &Words, recording: &Recording) -> Outcome {
-    let parts: Vec<(&str, Outcome)> = parts(words)
+fn answer(params: &Params, recording: &Recording) -> Outcome {
+    let parts: Vec<(&str, Outcome)> = parts(params)
         .iter()
         .map(|p| {
             let kind = p.kind();
@@ -107,7 +101,7 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
     let mut outcome = Outcome {
         says: format!(
             "Safe {}: up to {} Mbit/s, {} bytes a datagram, bursts of at most {}, evenly spaced.",
-            words.choice("direction"),
+            params.direction,
             number(rate, 1e6),
             number(best, 1.0),
             number(burst, 1.0)

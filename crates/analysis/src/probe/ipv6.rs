@@ -10,47 +10,31 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};
 use base::record::{Direction, Recording, Status};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
+use base::words::Words;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["document 002, section 6.9.2", "RFC 8200", "RFC 8201"] {
+        /// connections and datagrams of each version
+        count: u32 = "20" ["3".."1000"];
+        /// from one pair to the next
+        interval: Duration = "50 ms" ["0 ms".."10 s"];
+        /// fewer, but five of each version, where they take so long together
+        within: Duration = "60 s" ["0 s".."600 s"];
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "ipv6",
-        summary: "Is the server reached over IPv6 as well as over IPv4, and which is faster?",
-        sources: &["document 002, section 6.9.2", "RFC 8200", "RFC 8201"],
-        parameters: &[
-            parameter(
-                "count",
-                Unit::Count,
-                Some("20"),
-                ("3", "1000"),
-                "",
-                "connections and datagrams of each version",
-            ),
-            parameter(
-                "interval",
-                Unit::Duration,
-                Some("50 ms"),
-                ("0 ms", "10 s"),
-                "",
-                "from one pair to the next",
-            ),
-            parameter(
-                "within",
-                Unit::Duration,
-                Some("60 s"),
-                ("0 s", "600 s"),
-                "",
-                "fewer, but five of each version, where they take so long together",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "four seconds and some for answers that never come, 150 kB",
     beside_others: false,
     how: How::Own,

@@ -11,48 +11,29 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, NONE, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
 use base::noted::Noted;
 use base::noted::middlebox::{BoxNote, Message, Syn};
 use base::record::{Direction, Recording};
-use base::words::{Entry, Unit, Words};
+use base::spec::{Params as _, params};
+use base::words::Words;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["document 002, tables 3.1.1 and section 6.9.1",
+            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
+        /// fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way
+        eicar: bool = "false", "document 002, section 6.9.1";
+        /// TCP port that boxes for the web watch
+        http: u16 = "80" ["1".."65535"], "document 002, table 3.1.1";
+        /// UDP port that boxes for names watch
+        dns: u16 = "53" ["1".."65535"], "document 002, table 3.1.1";
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "middlebox",
-        summary: "Do boxes on the way read, change or block what passes?",
-        sources: &[
-            "document 002, tables 3.1.1 and section 6.9.1",
-            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
-        ],
-        parameters: &[
-            parameter(
-                "eicar",
-                Unit::Switch,
-                Some("false"),
-                NONE,
-                "document 002, section 6.9.1",
-                "fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way",
-            ),
-            parameter(
-                "http",
-                Unit::Count,
-                Some("80"),
-                ("1", "65535"),
-                "document 002, table 3.1.1",
-                "TCP port that boxes for the web watch",
-            ),
-            parameter(
-                "dns",
-                Unit::Count,
-                Some("53"),
-                ("1", "65535"),
-                "document 002, table 3.1.1",
-                "UDP port that boxes for names watch",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,

@@ -13,114 +13,55 @@
 //! **Units.** ms; ratios in per cent, as in the document's tables.
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, NONE, Spec, parameter};
+use super::registry::{How, Spec};
+use super::trains::Ends;
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
 use base::record::{Recording, Status};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 const DOCUMENT: &str = "document 001, section 6.3.4";
 
-pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "page",
-        summary: "How long do pages take to load in a browser, idle and under load, and how many connections do they open?",
-        sources: &[
-            "document 001, section 6.3.4",
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["document 001, section 6.3.4",
             "document 002, table 3.1.1",
-            "W3C, Navigation Timing Level 2",
-        ],
-        parameters: &[
-            parameter(
-                "url",
-                Unit::List(&Unit::Url),
-                None,
-                NONE,
-                "",
-                "pages to load, such as https://www.example.org/; several are parted by semicolons; a comma is written %2C",
-            ),
-            parameter(
-                "iterations",
-                Unit::Count,
-                Some("5"),
-                ("1", "100"),
-                DOCUMENT,
-                "how many rounds",
-            ),
-            parameter(
-                "loads",
-                Unit::Count,
-                Some("10"),
-                ("1", "1000"),
-                DOCUMENT,
-                "loads of each page in each of them",
-            ),
-            parameter(
-                "loaded",
-                Unit::List(&Unit::Count),
-                Some("2"),
-                ("0", "100"),
-                DOCUMENT,
-                "which iterations have a load beside them; 0 for none",
-            ),
-            parameter(
-                "direction",
-                Unit::Choice(&["up", "down", "both"]),
-                Some("up"),
-                NONE,
-                DOCUMENT,
-                "which way the load goes",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                Some("1"),
-                ("1", "64"),
-                DOCUMENT,
-                "how many flows the load has",
-            ),
-            parameter(
-                "settle",
-                Unit::Duration,
-                Some("30 s"),
-                ("0 s", "3600 s"),
-                DOCUMENT,
-                "how long the load runs before the first page, and how long the line rests between iterations",
-            ),
-            parameter(
-                "patience",
-                Unit::Duration,
-                Some("180 s"),
-                ("1 s", "3600 s"),
-                "",
-                "a page that takes longer counts as failed",
-            ),
-            parameter(
-                "browser",
-                Unit::Text,
-                None,
-                NONE,
-                "",
-                "path of a Chromium or Chrome; the first of chromium, google-chrome and the like in PATH",
-            ),
-            parameter(
-                "trust",
-                Unit::List(&Unit::Text),
-                None,
-                NONE,
-                "",
-                "accept certificates with these keys although nobody vouches for them, for sites of your own: SHA-256 of the public key, base64",
-            ),
-        ],
-    },
+            "W3C, Navigation Timing Level 2",] {
+        /// pages to load, such as https://www.example.org/; several are parted by semicolons; a comma is written %2C
+        url: Vec<Arc<str>> as List(Url);
+        /// how many rounds
+        iterations: u32 = "5" ["1".."100"], DOCUMENT;
+        /// loads of each page in each of them
+        loads: u32 = "10" ["1".."1000"], DOCUMENT;
+        /// which iterations have a load beside them; 0 for none
+        loaded: Vec<u64> = "2" ["0".."100"], DOCUMENT;
+        /// which way the load goes
+        direction: Ends = "up", DOCUMENT;
+        /// how many flows the load has
+        flows: u32 = "1" ["1".."64"], DOCUMENT;
+        /// how long the load runs before the first page, and how long the line rests between iterations
+        settle: Duration = "30 s" ["0 s".."3600 s"], DOCUMENT;
+        /// a page that takes longer counts as failed
+        patience: Duration = "180 s" ["1 s".."3600 s"];
+        /// path of a Chromium or Chrome; the first of chromium, google-chrome and the like in PATH
+        browser: Option<Arc<str>>;
+        /// accept certificates with these keys although nobody vouches for them, for sites of your own: SHA-256 of the public key, base64
+        trust: Vec<Arc<str>>;
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
     takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",
     beside_others: false,
     how: How::Own,
-    answer,
+    answer: |w, recording| answer(&w.read(), recording),
 };
 
 /// Beyond this ratio of loaded to idle a person sees the load. Documents: 10 to 15 times (Gettys), here 1.4 to 25.
@@ -227,7 +168,7 @@ fn seconds(ms: f64) -> String {
     }
 }
 
-fn answer(words: &Words, recording: &Recording) -> Outcome {
+fn answer(params: &Params, recording: &Recording) -> Outcome {
     let notes: Vec<(&str, PageNote)> = PageNote::all_of(recording).collect();
     let mut by_url: BTreeMap<&str, Vec<&PageLoad>> = BTreeMap::new();
     let mut order = Vec::new();
@@ -250,7 +191,7 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
     if sites.is_empty() {
         return Outcome::cannot_tell("no page was loaded");
     }
-    let iterations = words.count("iterations") as u32;
+    let iterations = params.iterations as u32;
     let mut outcome = Outcome {
         tables: tables(&sites, iterations),
         plots: plots(&sites, iterations),

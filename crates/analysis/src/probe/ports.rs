@@ -10,52 +10,30 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::ports::{Back, PortNote};
 use base::record::Recording;
-use base::words::{Entry, Unit, Words};
+use base::spec::{Params as _, params};
+use base::words::Words;
 
-const PORT: (&str, &str) = ("1", "65535");
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the way to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "RFC 9293",] {
+        /// TCP ports, 256 at most
+        tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "document 001, table 4";
+        /// UDP ports, 256 at most
+        udp: Vec<u16> = "53; 123; 161; 443; 500; 1194; 3478; 4500; 5060; 51820" ["1".."65535"];
+        /// what brings nothing for so long is blocked silently; a lost SYN is sent again after 1 and 3 s
+        patience: Duration = "4 s" ["200 ms".."60 s"], "RFC 6298";
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "ports",
-        summary: "Which TCP and UDP ports are blocked on the way to the server, and how?",
-        sources: &[
-            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
-            "RFC 9293",
-        ],
-        parameters: &[
-            parameter(
-                "tcp",
-                Unit::List(&Unit::Count),
-                Some(
-                    "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080",
-                ),
-                PORT,
-                "document 001, table 4",
-                "TCP ports, 256 at most",
-            ),
-            parameter(
-                "udp",
-                Unit::List(&Unit::Count),
-                Some("53; 123; 161; 443; 500; 1194; 3478; 4500; 5060; 51820"),
-                PORT,
-                "",
-                "UDP ports, 256 at most",
-            ),
-            parameter(
-                "patience",
-                Unit::Duration,
-                Some("4 s"),
-                ("200 ms", "60 s"),
-                "RFC 6298",
-                "what brings nothing for so long is blocked silently; a lost SYN is sent again after 1 and 3 s",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "eight seconds at most, 40 kB",
     // What others' queues delay beyond the patience would be taken for blocked.
     beside_others: false,

@@ -17,13 +17,14 @@
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use super::trains::{direction, of_stage, seconds};
+use super::trains::{of_stage, seconds};
 use crate::answer::Figure;
 use crate::stats;
 use base::Duration;
 use base::program::{Program, Sending, Shot, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 
 /// Name of the stage; its argument is the silence in ms.
 const STAGE: &str = "silence";
@@ -40,60 +41,25 @@ const MOST: usize = 40;
 /// Of one silence: lost ones are tried again, but not for ever.
 const TRIES: usize = 3;
 
-const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: &'static str,
-    bounds: (&'static str, &'static str),
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default: Some(default),
-        min: bounds.0,
-        max: bounds.1,
-        section: "",
-        doc,
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "radio": "After how much silence does this line's radio sleep, and how long does it take to wake up?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+            "F. Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",] {
+        /// which way the datagram goes that wakes the radio
+        direction: Direction = "up";
+        /// longest silence to try
+        longest: Duration = "60 s" ["1 s".."1800 s"];
+        /// how exactly to find when it sleeps
+        step: Duration = "1 s" ["50 ms".."60 s"];
     }
 }
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "radio",
-        summary: "After how much silence does this line's radio sleep, and how long does it take to wake up?",
-        sources: &[
-            "A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
-            "F. Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",
-        ],
-        parameters: &[
-            parameter(
-                "direction",
-                Unit::Choice(&["up", "down"]),
-                "up",
-                ("", ""),
-                "which way the datagram goes that wakes the radio",
-            ),
-            parameter(
-                "longest",
-                Unit::Duration,
-                "60 s",
-                ("1 s", "1800 s"),
-                "longest silence to try",
-            ),
-            parameter(
-                "step",
-                Unit::Duration,
-                "1 s",
-                ("50 ms", "60 s"),
-                "how exactly to find when it sleeps",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "three minutes where nothing sleeps, five to nine where something does; 40 kB",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// A silence and what waking took after it, ms.
@@ -193,9 +159,9 @@ impl Known {
     }
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let longest = words.duration("longest").as_secs_f64();
-    let step = words.duration("step").as_secs_f64();
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let longest = params.longest.as_secs_f64();
+    let step = params.step.as_secs_f64();
     let tried: Vec<f64> = of_stage(trains, STAGE).filter_map(silence_of).collect();
     let sending = |silence_s: f64| {
         let shots = || {
@@ -211,7 +177,7 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
         ];
         Some(Sending {
             stage: format!("{STAGE} {}", silence.as_nanos() / 1_000_000),
-            direction: direction(words),
+            direction: params.direction,
             programs: vec![Program::new(steps).expect("two short steps")],
             rest: Duration::ZERO,
         })
@@ -258,14 +224,14 @@ fn rounded(s: f64) -> f64 {
     (s * 1e3).round() * 1e-3
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let known = Known::of(trains);
     let Some((longest, _)) = known.by_silence.last() else {
         return Outcome::cannot_tell("no datagram came after a silence");
     };
     let jumps = known.jumps();
     let largest = jumps.iter().max_by(|a, b| a.by_ms.total_cmp(&b.by_ms));
-    let way = words.choice("direction");
+    let way = params.direction;
     let mut out = Outcome::default();
     match largest {
         None => {

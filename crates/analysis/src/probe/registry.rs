@@ -7,7 +7,7 @@ use super::{
 };
 use base::program::{Sending, Train};
 use base::record::Recording;
-use base::words::{Entry, Parameter, Unit, Words, worded};
+use base::words::{Entry, Words, worded};
 
 /// How a kind gets its rows.
 #[derive(Clone, Copy)]
@@ -53,29 +53,6 @@ pub const PROBES: &[Spec] = &[
     collapse::SPEC,
     check::SPEC,
 ];
-
-/// A parameter in one line; `bounds` are empty where its unit has none.
-pub(super) const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: Option<&'static str>,
-    bounds: (&'static str, &'static str),
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default,
-        min: bounds.0,
-        max: bounds.1,
-        section,
-        doc,
-    }
-}
-
-/// Bounds of a unit that has none.
-pub(super) const NONE: (&str, &str) = ("", "");
 
 worded! {
     /// A kind with its parameters, written as `sweep:size=1000,mode=full`.

@@ -11,38 +11,24 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
 use super::registry::{How, Spec};
 use crate::stats;
+use base::Duration;
 use base::record::{Delay, Recording, Status};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+use base::words::Words;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// packets
+        count: u64 = "50" ["2".."100000"], "Peng 2012, section 2.3.1";
+        /// from one packet to the next
+        interval: Duration = "100 ms" ["1 ms".."60 s"];
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "rtt",
-        summary: "How long does a small packet take there and back on this line at rest?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-        ],
-        parameters: &[
-            Parameter {
-                name: "count",
-                unit: Unit::Count,
-                default: Some("50"),
-                min: "2",
-                max: "100000",
-                section: "Peng 2012, section 2.3.1",
-                doc: "packets",
-            },
-            Parameter {
-                name: "interval",
-                unit: Unit::Duration,
-                default: Some("100 ms"),
-                min: "1 ms",
-                max: "60 s",
-                section: "",
-                doc: "from one packet to the next",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "five seconds, 8 kB",
     beside_others: true,
     how: How::Own,

@@ -23,11 +23,13 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::sweep;
-use super::trains::{direction, of_stage, one, rate_if_set, seconds, waits};
+use super::trains::{of_stage, one, seconds, waits};
 use crate::answer::Figure;
+use base::Bytes;
 use base::program::{Due, Fate, Fragments, Marking, Program, Sending, Shot, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
 
 const PENG: &str = "Peng 2012, section 3.4";
@@ -55,66 +57,29 @@ const GRID: [u32; 16] = [
     50, 100, 200, 350, 500, 700, 900, 1100, 1300, 1400, 1500, 1700, 2100, 2500, 2850, 2950,
 ];
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+            "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",] {
+        /// which way to send
+        direction: Direction = "up", PENG;
+        /// send every size from 50 bytes on in such steps (the document: 10 bytes) instead of searching
+        step: Option<Bytes> ["1 B".."500 B"], PENG;
+        /// largest payload
+        to: Bytes = "3000 B" ["100 B".."60000 B"], PENG;
+        /// payload rate of every size; half as much again as the line carries
+        rate: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"], PENG;
+        /// how long each size is sent
+        hold: Duration = "2 s" ["200 ms".."60 s"], PENG;
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "sizes",
-        summary: "Which size of datagram gets most through this line, and from which size on are they cut?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-            "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",
-        ],
-        parameters: &[
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: PENG,
-                doc: "which way to send",
-            },
-            Parameter {
-                name: "step",
-                unit: Unit::Bytes,
-                default: None,
-                min: "1 B",
-                max: "500 B",
-                section: PENG,
-                doc: "send every size from 50 bytes on in such steps (the document: 10 bytes) instead of searching",
-            },
-            Parameter {
-                name: "to",
-                unit: Unit::Bytes,
-                default: Some("3000 B"),
-                min: "100 B",
-                max: "60000 B",
-                section: PENG,
-                doc: "largest payload",
-            },
-            Parameter {
-                name: "rate",
-                unit: Unit::Rate,
-                default: None,
-                min: "1 kbit/s",
-                max: "10 Gbit/s",
-                section: PENG,
-                doc: "payload rate of every size; half as much again as the line carries",
-            },
-            Parameter {
-                name: "hold",
-                unit: Unit::Duration,
-                default: Some("2 s"),
-                min: "200 ms",
-                max: "60 s",
-                section: PENG,
-                doc: "how long each size is sent",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "four to five minutes, half of it waiting; 20 MB over 2 Mbit/s",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// What a train of whole probes said: whether so much passes in one piece.
@@ -264,14 +229,14 @@ fn last_of(count: u32, longest: u32, headers: u32) -> u32 {
     (count - 1) * each + if v6 { each } else { room } - 8
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let way = direction(words);
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let way = params.direction;
     let plateau = match sweep::overload(way, PLAIN, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         Ok(_) => return None,
         Err(sending) => return sending,
     };
-    let to = words.bytes("to").get() as u32;
+    let to = params.to.get() as u32;
     let rest = Duration::from_millis(500);
     let headers = trains.first().map_or(28, |t| t.facts.headers);
     let longest = match whole(trains, to) {
@@ -285,13 +250,13 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             return Some(one("mtu", way, Duration::ZERO, step));
         }
     };
-    let target = rate_if_set(words, "rate").map_or(OVERLOAD * plateau, |r| r.get() as f64);
+    let target = params.rate.map_or(OVERLOAD * plateau, |r| r.get() as f64);
     let hold = |stage: &str, payload: u32, rate: f64| {
         let lasts = |count: f64| seconds((f64::from(payload) * 8.0 * count / rate).min(LONGEST_S));
         let time = if payload > longest {
             lasts(CUT)
         } else {
-            words.duration("hold").max(lasts(ENOUGH))
+            params.hold.max(lasts(ENOUGH))
         };
         let step = restless(payload, rate, time);
         let lacking = step.count() * u64::from(pieces(payload, longest, headers) - 1);
@@ -316,7 +281,7 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
         }
     };
     let held = held(trains);
-    let sizes = grid(words, to, &edges);
+    let sizes = grid(params, to, &edges);
     if let Some(size) = sizes.iter().find(|s| !held.iter().any(|h| h.size == **s)) {
         return hold("size", *size, target);
     }
@@ -365,8 +330,8 @@ fn until_room(trains: &[Train], more: u64, longest: u32) -> Duration {
 }
 
 /// The sizes to hold, and both sides of each edge.
-fn grid(words: &Words, to: u32, edges: &[Edge]) -> Vec<u32> {
-    let mut sizes: Vec<u32> = match words.bytes_if_set("step") {
+fn grid(params: &Params, to: u32, edges: &[Edge]) -> Vec<u32> {
+    let mut sizes: Vec<u32> = match params.step {
         Some(step) => (50..=to).step_by(step.get() as usize).collect(),
         None => GRID.into_iter().filter(|s| *s <= to).collect(),
     };
@@ -431,13 +396,13 @@ fn on_the_line(payload: u32, longest: u32, headers: u32) -> u32 {
     payload + 8 + more * (ip + extension)
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
-    let way = direction(words);
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let way = params.direction;
     let Ok(plateau) = sweep::overload(way, PLAIN, trains) else {
         return Outcome::cannot_tell("the run ended before the line's rate was seen");
     };
     let headers = trains.first().map_or(28, |t| t.facts.headers);
-    let to = words.bytes("to").get() as u32;
+    let to = params.to.get() as u32;
     let held = held(trains);
     let (Ok(longest), Some(best)) = (
         whole(trains, to),

@@ -14,82 +14,47 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::sweep;
-use super::trains::{direction, of_stage, one, received_rate};
+use super::trains::{of_stage, one, received_rate};
 use crate::answer::Figure;
 use crate::stats;
+use base::Bytes;
 use base::Duration;
 use base::program::{Sending, Shot, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 
 const PENG: &str = "Peng 2012, section 4.3";
 /// The document's rates over what its line carries: 3.2 to 1.8 Mbit/s over 1.97.
 const FACTORS: [f64; 8] = [1.624, 1.523, 1.421, 1.320, 1.218, 1.117, 1.015, 0.914];
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "spacing": "Does it matter on this line whether datagrams come in pairs or evenly spaced?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// which way to send
+        direction: Direction = "up", PENG;
+        /// payload of the first of each two
+        a: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
+        /// payload of the second
+        b: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
+        /// of each, at each rate; the document sends 10000
+        count: u64 as Packets = "500" ["20".."100000"], PENG;
+        /// silence between trains, once the queue is empty
+        rest: Duration = "1 s" ["0 s".."60 s"];
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "spacing",
-        summary: "Does it matter on this line whether datagrams come in pairs or evenly spaced?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-        ],
-        parameters: &[
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: PENG,
-                doc: "which way to send",
-            },
-            Parameter {
-                name: "a",
-                unit: Unit::Bytes,
-                default: Some("1452 B"),
-                min: "20 B",
-                max: "65507 B",
-                section: PENG,
-                doc: "payload of the first of each two",
-            },
-            Parameter {
-                name: "b",
-                unit: Unit::Bytes,
-                default: Some("1452 B"),
-                min: "20 B",
-                max: "65507 B",
-                section: PENG,
-                doc: "payload of the second",
-            },
-            Parameter {
-                name: "count",
-                unit: Unit::Packets,
-                default: Some("500"),
-                min: "20",
-                max: "100000",
-                section: PENG,
-                doc: "of each, at each rate; the document sends 10000",
-            },
-            Parameter {
-                name: "rest",
-                unit: Unit::Duration,
-                default: Some("1 s"),
-                min: "0 s",
-                max: "60 s",
-                section: "",
-                doc: "silence between trains, once the queue is empty",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "about two minutes on a line of 2 Mbit/s, and 24 MB with datagrams of 1452 bytes",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// Pattern I or II at a payload rate.
-fn pattern(words: &Words, pairs: bool, rate: f64) -> Step {
-    let (a, b) = (words.bytes("a").get() as u32, words.bytes("b").get() as u32);
+fn pattern(params: &Params, pairs: bool, rate: f64) -> Step {
+    let (a, b) = (params.a.get() as u32, params.b.get() as u32);
     let cycle = f64::from(a + b) * 8.0 / rate;
     let gap = |s: f64| Duration::from_secs_f64(s);
     let gaps = if pairs {
@@ -98,7 +63,7 @@ fn pattern(words: &Words, pairs: bool, rate: f64) -> Step {
         (gap(cycle / 2.0), gap(cycle / 2.0))
     };
     Step::new(
-        words.count("count"),
+        params.count,
         vec![
             Shot {
                 payload: a,
@@ -112,9 +77,9 @@ fn pattern(words: &Words, pairs: bool, rate: f64) -> Step {
     )
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let larger = words.bytes("a").max(words.bytes("b")).get() as u32;
-    let plateau = match sweep::overload(direction(words), larger, trains) {
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let larger = params.a.max(params.b).get() as u32;
+    let plateau = match sweep::overload(params.direction, larger, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         Ok(_) => return None,
         Err(sending) => return sending,
@@ -123,8 +88,8 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
         for (name, pairs) in [("I", true), ("II", false)] {
             let stage = format!("{name} {i}");
             if !trains.iter().any(|t| t.facts.stage == stage) {
-                let step = pattern(words, pairs, factor * plateau);
-                return Some(one(stage, direction(words), words.duration("rest"), step));
+                let step = pattern(params, pairs, factor * plateau);
+                return Some(one(stage, params.direction, params.rest, step));
             }
         }
     }
@@ -162,9 +127,9 @@ fn counts(train: &Train, targeted: f64) -> Counts {
     }
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
-    let larger = words.bytes("a").max(words.bytes("b")).get() as u32;
-    let Ok(plateau) = sweep::overload(direction(words), larger, trains) else {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let larger = params.a.max(params.b).get() as u32;
+    let Ok(plateau) = sweep::overload(params.direction, larger, trains) else {
         return Outcome::cannot_tell("the run ended before the line's rate was seen");
     };
     let all = |name: &str| -> Vec<Counts> {
@@ -224,7 +189,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         ],
         evidence: vec![format!(
             "shares are of the second half of each train, when the queue has filled; the tables count all {} of each",
-            words.count("count")
+            params.count
         )],
         advice: if matters {
             vec!["Space datagrams evenly: what is sent in pairs loses its second half first, and a datagram that is cut into two fragments is such a pair.".into()]
@@ -232,23 +197,23 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
             Vec::new()
         },
         tables: vec![
-            table(words, "Pattern I: B right behind A", &pairs),
-            table(words, "Pattern II: evenly spaced", &even),
+            table(params, "Pattern I: B right behind A", &pairs),
+            table(params, "Pattern II: evenly spaced", &even),
         ],
         plots: vec![plot(&pairs, &even)],
         ..Outcome::default()
     }
 }
 
-fn table(words: &Words, title: &str, rows: &[Counts]) -> Table {
+fn table(params: &Params, title: &str, rows: &[Counts]) -> Table {
     let mbit = |r: f64| significant(r / 1e6, 3);
     let of = |n: (u64, u64)| format!("{} of {}", n.1, n.0);
     Table {
         title: title.into(),
         columns: vec![
             "targeted, Mbit/s".into(),
-            format!("A ({}) arrived", words.bytes("a")),
-            format!("B ({}) arrived", words.bytes("b")),
+            format!("A ({}) arrived", params.a),
+            format!("B ({}) arrived", params.b),
             "achieved, Mbit/s".into(),
         ],
         rows: rows

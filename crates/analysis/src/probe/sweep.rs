@@ -18,104 +18,52 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{
-    self, SCOUT, direction, growth, loss, of_stage, one, overloads, rate_if_set, received_rate,
-    received_rate_figure, seconds, sent_rate,
+    self, SCOUT, growth, loss, of_stage, one, overloads, received_rate, received_rate_figure,
+    seconds, sent_rate,
 };
 use crate::answer::Figure;
+use base::Bytes;
 use base::program::{Sending, Step, Train};
 use base::record::Direction;
+use base::spec::{Params as _, choices, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
 
 const PENG: &str = "Peng 2012, section 2.3.2";
 
+choices! {
+    /// Way to search.
+    pub enum Mode { Fast = "fast", Full = "full" }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// which way to send
+        direction: Direction = "up", PENG;
+        /// payload of each datagram
+        size: Bytes = "1452 B" ["20 B".."65507 B"], PENG;
+        /// search near the rate that an overload shows, or every step
+        mode: Mode = "fast", PENG;
+        /// from one rate to the next; 25 kbit/s, or a hundredth of the rate where that is more
+        step: Option<BitsPerSec> ["1 kbit/s".."1 Gbit/s"], PENG;
+        /// how long each rate is sent; 10 s in full mode, and in fast mode as long as a quarter of a step needs to show
+        hold: Option<Duration> ["500 ms".."120 s"], PENG;
+        /// silence before each; 5 s in full mode, 2 s in fast mode
+        rest: Option<Duration> ["0 s".."60 s"], PENG;
+        /// first rate in full mode; four fifths of what the overload shows
+        from: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"];
+        /// last rate in full mode; the third in a row that does not pass
+        to: Option<BitsPerSec> ["1 kbit/s".."10 Gbit/s"];
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "sweep",
-        summary: "What is the highest rate of datagrams that this line carries without loss?",
-        sources: &[
-            "G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
-        ],
-        parameters: &[
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: PENG,
-                doc: "which way to send",
-            },
-            Parameter {
-                name: "size",
-                unit: Unit::Bytes,
-                default: Some("1452 B"),
-                min: "20 B",
-                max: "65507 B",
-                section: PENG,
-                doc: "payload of each datagram",
-            },
-            Parameter {
-                name: "mode",
-                unit: Unit::Choice(&["fast", "full"]),
-                default: Some("fast"),
-                min: "",
-                max: "",
-                section: PENG,
-                doc: "search near the rate that an overload shows, or every step",
-            },
-            Parameter {
-                name: "step",
-                unit: Unit::Rate,
-                default: None,
-                min: "1 kbit/s",
-                max: "1 Gbit/s",
-                section: PENG,
-                doc: "from one rate to the next; 25 kbit/s, or a hundredth of the rate where that is more",
-            },
-            Parameter {
-                name: "hold",
-                unit: Unit::Duration,
-                default: None,
-                min: "500 ms",
-                max: "120 s",
-                section: PENG,
-                doc: "how long each rate is sent; 10 s in full mode, and in fast mode as long as a quarter of a step needs to show",
-            },
-            Parameter {
-                name: "rest",
-                unit: Unit::Duration,
-                default: None,
-                min: "0 s",
-                max: "60 s",
-                section: PENG,
-                doc: "silence before each; 5 s in full mode, 2 s in fast mode",
-            },
-            Parameter {
-                name: "from",
-                unit: Unit::Rate,
-                default: None,
-                min: "1 kbit/s",
-                max: "10 Gbit/s",
-                section: "",
-                doc: "first rate in full mode; four fifths of what the overload shows",
-            },
-            Parameter {
-                name: "to",
-                unit: Unit::Rate,
-                default: None,
-                min: "1 kbit/s",
-                max: "10 Gbit/s",
-                section: "",
-                doc: "last rate in full mode; the third in a row that does not pass",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// An overload lasts until its second half is long enough to measure.
@@ -160,13 +108,14 @@ pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, O
     Err(Some(one("overload", way, Duration::from_secs(1), step)))
 }
 
-fn found(words: &Words, plateau: f64) -> Found {
-    let step =
-        rate_if_set(words, "step").map_or((plateau / 100.0).max(25_000.0), |r| r.get() as f64);
+fn found(params: &Params, plateau: f64) -> Found {
+    let step = params
+        .step
+        .map_or((plateau / 100.0).max(25_000.0), |r| r.get() as f64);
     Found {
         plateau,
         // A slow line has fewer than four such steps in all.
-        step: if rate_if_set(words, "step").is_none() {
+        step: if params.step.is_none() {
             step.min(plateau / 20.0)
         } else {
             step
@@ -174,10 +123,10 @@ fn found(words: &Words, plateau: f64) -> Found {
     }
 }
 
-fn hold(words: &Words, found: &Found, rate: f64) -> Sending {
-    let payload = words.bytes("size").get() as u32;
-    let full = words.choice("mode") == "full";
-    let time = trains::duration_if_set(words, "hold").unwrap_or_else(|| {
+fn hold(params: &Params, found: &Found, rate: f64) -> Sending {
+    let payload = params.size.get() as u32;
+    let full = params.mode == Mode::Full;
+    let time = params.hold.unwrap_or_else(|| {
         if full {
             return Duration::from_secs(10);
         }
@@ -185,14 +134,12 @@ fn hold(words: &Words, found: &Found, rate: f64) -> Sending {
         let needed = 3.0 * f64::from(payload) * 8.0 / (found.step / 4.0);
         seconds(needed.clamp(2.0, 20.0))
     });
-    let rest = trains::duration_if_set(words, "rest").unwrap_or(Duration::from_secs(if full {
-        5
-    } else {
-        2
-    }));
+    let rest = params
+        .rest
+        .unwrap_or(Duration::from_secs(if full { 5 } else { 2 }));
     let name = format!("hold {}", rate.round());
     let step = Step::steady(payload, BitsPerSec::new(rate.round() as u64), time);
-    one(name, direction(words), rest, step)
+    one(name, params.direction, rest, step)
 }
 
 /// One rate that was held.
@@ -216,31 +163,31 @@ fn held<'a>(trains: &'a [Train], plateau: f64) -> Vec<Held<'a>> {
         .collect()
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let plateau = match overload(direction(words), words.bytes("size").get() as u32, trains) {
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let plateau = match overload(params.direction, params.size.get() as u32, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         Ok(_) => return None,
         Err(sending) => return sending,
     };
-    let found = found(words, plateau);
+    let found = found(params, plateau);
     let held = held(trains, plateau);
-    let rate = if words.choice("mode") == "full" {
-        next_step(words, &found, &held)?
+    let rate = if params.mode == Mode::Full {
+        next_step(params, &found, &held)?
     } else {
         next_guess(&found, &held)?
     };
-    Some(hold(words, &found, rate))
+    Some(hold(params, &found, rate))
 }
 
-fn next_step(words: &Words, found: &Found, held: &[Held]) -> Option<f64> {
+fn next_step(params: &Params, found: &Found, held: &[Held]) -> Option<f64> {
     let Some(last) = held.last() else {
-        return Some(rate_if_set(words, "from").map_or_else(
+        return Some(params.from.map_or_else(
             || (0.8 * found.plateau / found.step).floor().max(1.0) * found.step,
             |r| r.get() as f64,
         ));
     };
     let next = last.rate + found.step;
-    let end = match rate_if_set(words, "to") {
+    let end = match params.to {
         Some(to) => next > to.get() as f64 + 0.5,
         None => held.iter().rev().take_while(|h| !h.passes).count() >= 3,
     };
@@ -270,15 +217,15 @@ fn next_guess(found: &Found, held: &[Held]) -> Option<f64> {
     (next >= 1 && held.len() < MOST_HOLDS).then_some(next as f64 * found.step)
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
-    let plateau = match overload(direction(words), words.bytes("size").get() as u32, trains) {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let plateau = match overload(params.direction, params.size.get() as u32, trains) {
         Ok(plateau) if plateau > 0.0 => plateau,
         _ if of_stage(trains, SCOUT).any(|t| t.lost() == t.sent()) => {
             return Outcome::cannot_tell("not one datagram of the first train arrived");
         }
         _ => return Outcome::cannot_tell("the run ended before the line's rate was seen"),
     };
-    let found = found(words, plateau);
+    let found = found(params, plateau);
     let held = held(trains, plateau);
     let flood = of_stage(trains, "overload").last();
     let plateau_figure = flood.map_or(Figure::cannot_tell("it was not overloaded"), |t| {
@@ -314,7 +261,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
             }
         }
     };
-    let size = words.bytes("size").get() as f64;
+    let size = params.size.get() as f64;
     let headers = trains.first().map_or(28.0, |t| f64::from(t.facts.headers));
     let whole = |f: &Figure| f.map(|r| r * (size + headers) / size);
     let rates: Vec<f64> = held.iter().map(|h| h.rate).collect();
@@ -322,7 +269,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
         Figure::Is { value, .. } => format!(
             "{} Mbit/s of datagrams with {size} bytes pass {} without loss; {} Mbit/s is what comes out when more is sent.",
             significant(value / 1e6, 4),
-            direction(words),
+            params.direction,
             significant(plateau / 1e6, 4),
         ),
         Figure::CannotTell { .. } => format!(

@@ -15,11 +15,13 @@
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
+use super::trains::Ends;
 use crate::answer::Figure;
 use crate::stats;
 use base::record::{Delay, Direction, Recording, Status};
+use base::spec::{Params as _, choices, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+use base::words::Words;
 use base::{BitsPerSec, Bytes};
 use serde::Deserialize;
 
@@ -27,71 +29,37 @@ const CHANDELE: &str = "Chandele 2012, section 5.1";
 /// A transfer in which nothing is acknowledged for longer than this has a break, s.
 const BREAK_S: f64 = 1.0;
 
+choices! {
+    /// Controllers to try.
+    pub enum Control { All = "all", Cubic = "cubic", Reno = "reno", Bbr = "bbr" }
+}
+
+choices! {
+    /// Segmentation offload.
+    pub enum Offload { System = "system", Both = "both" }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "tcp": "How do TCP's controllers, initial windows and offload fare on this line?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+            "RFC 6928, Increasing TCP's Initial Window",] {
+        /// which controller; all of the three that the sender's kernel has
+        control: Control = "all";
+        /// who sends: this host, the server, or both in turn, which wants --budget 110MB or less than three repeats
+        direction: Ends = "up", CHANDELE;
+        /// initial windows to try, such as 3; 4; 10; 30 packets: on an emulated line (--link); the system's one
+        window: Vec<u32> ["1".."1000"], CHANDELE;
+        /// with and without segmentation offload: on an emulated line; as the system has it
+        offload: Offload = "system", CHANDELE;
+        /// what to transfer
+        size: Vec<Bytes> = "80 kB; 400 kB; 5 MB" ["1 kB".."1 GB"], CHANDELE;
+        /// transfers of each kind
+        repeats: u64 = "3" ["1".."100"];
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "tcp",
-        summary: "How do TCP's controllers, initial windows and offload fare on this line?",
-        sources: &[
-            "A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
-            "RFC 6928, Increasing TCP's Initial Window",
-        ],
-        parameters: &[
-            Parameter {
-                name: "control",
-                unit: Unit::Choice(&["all", "cubic", "reno", "bbr"]),
-                default: Some("all"),
-                min: "",
-                max: "",
-                section: "",
-                doc: "which controller; all of the three that the sender's kernel has",
-            },
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down", "both"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: CHANDELE,
-                doc: "who sends: this host, the server, or both in turn, which wants --budget 110MB or less than three repeats",
-            },
-            Parameter {
-                name: "window",
-                unit: Unit::List(&Unit::Count),
-                default: None,
-                min: "1",
-                max: "1000",
-                section: CHANDELE,
-                doc: "initial windows to try, such as 3; 4; 10; 30 packets: on an emulated line (--link); the system's one",
-            },
-            Parameter {
-                name: "offload",
-                unit: Unit::Choice(&["system", "both"]),
-                default: Some("system"),
-                min: "",
-                max: "",
-                section: CHANDELE,
-                doc: "with and without segmentation offload: on an emulated line; as the system has it",
-            },
-            Parameter {
-                name: "size",
-                unit: Unit::List(&Unit::Bytes),
-                default: Some("80 kB; 400 kB; 5 MB"),
-                min: "1 kB",
-                max: "1 GB",
-                section: CHANDELE,
-                doc: "what to transfer",
-            },
-            Parameter {
-                name: "repeats",
-                unit: Unit::Count,
-                default: Some("3"),
-                min: "1",
-                max: "100",
-                section: "",
-                doc: "transfers of each kind",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",
     beside_others: false,
     how: How::Own,

@@ -13,15 +13,18 @@
 //! **Units.** bit/s of whole IP packets, unless payload is said; ms.
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, NONE, Spec, parameter};
+use super::registry::{How, Spec};
+use super::trains::Ways;
 use crate::answer::{Delays, Figure};
 use crate::{phases, rate, stats};
 use base::BitsPerSec;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::throughput::{Method, Step, ThroughputNote};
 use base::record::{Direction, Recording};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
+use base::words::Words;
 use std::ops::Range;
 
 const DOCUMENT: &str = "document 000, section 3.5.1";
@@ -34,54 +37,24 @@ const SHORT: f64 = 0.02;
 /// Stretches of a step of which the picture has one point each, s.
 const POINT_S: f64 = 0.5;
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["document 000, section 3.5.1", "RFC 3148", "RFC 3393"] {
+        /// which way to fill
+        direction: Ways = "both";
+        /// connections of the first method
+        flows: u32 = "3" ["2".."64"], DOCUMENT;
+        /// from the beginning of a step to what counts of it
+        warm_up: Duration = "5 s" ["0 s".."60 s"], DOCUMENT;
+        /// what counts of a step; less where the budget ends
+        hold: Duration = "10 s" ["1 s".."600 s"];
+        /// at rest before the first step
+        idle: Duration = "10 s" ["1 s".."600 s"];
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "throughput",
-        summary: "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?",
-        sources: &["document 000, section 3.5.1", "RFC 3148", "RFC 3393"],
-        parameters: &[
-            parameter(
-                "direction",
-                Unit::Choice(&["both", "up", "down"]),
-                Some("both"),
-                NONE,
-                "",
-                "which way to fill",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                Some("3"),
-                ("2", "64"),
-                DOCUMENT,
-                "connections of the first method",
-            ),
-            parameter(
-                "warm_up",
-                Unit::Duration,
-                Some("5 s"),
-                ("0 s", "60 s"),
-                DOCUMENT,
-                "from the beginning of a step to what counts of it",
-            ),
-            parameter(
-                "hold",
-                Unit::Duration,
-                Some("10 s"),
-                ("1 s", "600 s"),
-                "",
-                "what counts of a step; less where the budget ends",
-            ),
-            parameter(
-                "idle",
-                Unit::Duration,
-                Some("10 s"),
-                ("1 s", "600 s"),
-                "",
-                "at rest before the first step",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "two minutes, or what the budget allows; all that the line carries in them",
     beside_others: false,
     how: How::Own,

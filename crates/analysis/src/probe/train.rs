@@ -10,110 +10,60 @@
 //! **Units.** Rates are of payload, bit/s; ms.
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, NONE, Spec, parameter};
+use super::registry::{How, Spec};
+use super::trains::Ways;
 use super::trains::{SCOUT, of_stage, received_rate_figure, scout, sent_rate, waits};
 use crate::answer::Figure;
 use crate::stats;
+use base::Bytes;
 use base::program::{LARGEST_PAYLOAD, LONGEST, MOST_DATAGRAMS, Program, Sending, Step, Train};
 use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
 use base::{BitsPerSec, Duration};
 
 const CHANDELE: &str = "document 002, section 3.4 (g)";
 
-pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "train",
-        summary: "What becomes of these datagrams: so many, so large, so fast?",
-        sources: &[
-            "A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "train": "What becomes of these datagrams: so many, so large, so fast?", ["A. R. Chandele, Network Measurement in 2G/3G Cellular Network, Indian Institute of Technology Delhi 2012",
             "RFC 3393",
-            "RFC 4737",
-        ],
-        parameters: &[
-            parameter(
-                "direction",
-                Unit::Choice(&["both", "up", "down"]),
-                Some("both"),
-                NONE,
-                CHANDELE,
-                "which way to send; both is one after the other",
-            ),
-            parameter(
-                "count",
-                Unit::Packets,
-                Some("1000"),
-                ("2", "1000000"),
-                CHANDELE,
-                "datagrams",
-            ),
-            parameter(
-                "size",
-                Unit::Bytes,
-                Some("1000 B"),
-                ("20 B", "65507 B"),
-                CHANDELE,
-                "payload of each",
-            ),
-            parameter(
-                "rate",
-                Unit::Rate,
-                Some("100 kbit/s"),
-                ("1 bit/s", "100 Gbit/s"),
-                CHANDELE,
-                "of payload; they are evenly spaced",
-            ),
-            parameter(
-                "send",
-                Unit::Program,
-                None,
-                NONE,
-                "",
-                "any datagrams in place of these: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df",
-            ),
-            parameter(
-                "repeats",
-                Unit::Count,
-                Some("1"),
-                ("1", "1000"),
-                "",
-                "how often, each way",
-            ),
-            parameter(
-                "rest",
-                Unit::Duration,
-                Some("1 s"),
-                ("0 s", "3600 s"),
-                "",
-                "silence before each, once the queue is empty",
-            ),
-        ],
-    },
-    takes: "as long as the datagrams take, 80 s each way unless told otherwise",
-    beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
-};
-
-fn ways(words: &Words) -> &'static [Direction] {
-    match words.choice("direction") {
-        "up" => &[Direction::Up],
-        "down" => &[Direction::Down],
-        _ => &[Direction::Up, Direction::Down],
+            "RFC 4737",] {
+        /// which way to send; both is one after the other
+        direction: Ways = "both", CHANDELE;
+        /// datagrams
+        count: u64 as Packets = "1000" ["2".."1000000"], CHANDELE;
+        /// payload of each
+        size: Bytes = "1000 B" ["20 B".."65507 B"], CHANDELE;
+        /// of payload; they are evenly spaced
+        rate: BitsPerSec = "100 kbit/s" ["1 bit/s".."100 Gbit/s"], CHANDELE;
+        /// any datagrams in place of these: 9 x 1452+726@7 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df
+        send: Option<Program>;
+        /// how often, each way
+        repeats: u64 = "1" ["1".."1000"];
+        /// silence before each, once the queue is empty
+        rest: Duration = "1 s" ["0 s".."3600 s"];
     }
 }
 
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
+    takes: "as long as the datagrams take, 80 s each way unless told otherwise",
+    beside_others: false,
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
+};
+
 /// As told; of what does not fit into one program, as many as do.
-fn program(words: &Words) -> Program {
-    if let Some(program) = words.program_if_set("send") {
-        return program;
+fn program(params: &Params) -> Program {
+    if let Some(program) = &params.send {
+        return program.clone();
     }
-    let size = (words.bytes("size").get() as u32).min(LARGEST_PAYLOAD);
-    let mut step = Step::steady(size, words.rate("rate"), Duration::from_secs(1));
+    let size = (params.size.get() as u32).min(LARGEST_PAYLOAD);
+    let mut step = Step::steady(size, params.rate, Duration::from_secs(1));
     let gap = step.shots[0].gap.as_nanos().max(1);
-    step.times = words
-        .count("count")
+    step.times = params
+        .count
         .clamp(2, MOST_DATAGRAMS)
         .min(LONGEST.as_nanos() / gap)
         .max(1);
@@ -124,23 +74,23 @@ fn stage(direction: Direction, number: u64) -> String {
     format!("{} {number}", direction.word())
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     let sent = |name: &str| trains.iter().any(|t| t.facts.stage == name);
-    for &direction in ways(words) {
-        for number in 1..=words.count("repeats") {
+    for &direction in params.direction.directions() {
+        for number in 1..=params.repeats {
             let stage = stage(direction, number);
             if sent(&stage) {
                 continue;
             }
             if !sent(SCOUT) {
                 // Shows that the way is open before much is sent.
-                return Some(scout(direction, program(words).largest_payload()));
+                return Some(scout(direction, program(params).largest_payload()));
             }
             return Some(Sending {
                 stage,
                 direction,
-                programs: vec![program(words)],
-                rest: words.duration("rest"),
+                programs: vec![program(params)],
+                rest: params.rest,
             });
         }
     }
@@ -236,8 +186,10 @@ impl Way<'_> {
     }
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
-    let ways: Vec<Way> = ways(words)
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let ways: Vec<Way> = params
+        .direction
+        .directions()
         .iter()
         .map(|&direction| Way {
             direction,
@@ -257,15 +209,15 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     for w in &ways {
         figures(w, &mut out);
     }
-    let asked = words.count("count");
-    let fits = program(words).count();
-    if words.get("send").is_none() && fits < asked {
+    let asked = params.count;
+    let fits = program(params).count();
+    if params.send.is_none() && fits < asked {
         out.doubts.push(format!(
             "of {asked} datagrams at that rate {fits} take an hour, which is the longest of one train"
         ));
     }
-    if words.get("send").is_none() {
-        let rate = words.rate("rate").get() as f64;
+    if params.send.is_none() {
+        let rate = params.rate.get() as f64;
         for w in &ways {
             let left = w.trains.iter().filter_map(|t| sent_rate(t));
             let slowest = left.fold(f64::INFINITY, f64::min);

@@ -2,10 +2,10 @@
 
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
 use base::program::{Fate, Program, Sending, Step, Train};
 use base::record::Direction;
-use base::words::{Value, Words};
-use base::{BitsPerSec, Duration};
+use base::spec::choices;
 
 /// Datagrams of the first, careful look at a line.
 const SCOUTS: u64 = 12;
@@ -15,25 +15,33 @@ pub const CLOCK: f64 = 1e-4;
 
 pub const SCOUT: &str = "scout";
 
-/// `up` or `down`, as the parameter `direction` says.
-pub fn direction(words: &Words) -> Direction {
-    match words.choice("direction") {
-        "down" => Direction::Down,
-        _ => Direction::Up,
+choices! {
+    /// Directions, one after the other.
+    pub enum Ways { Both = "both", Up = "up", Down = "down" }
+}
+
+choices! {
+    /// The same, up unless told otherwise.
+    pub enum Ends { Up = "up", Down = "down", Both = "both" }
+}
+
+impl Ways {
+    pub fn directions(self) -> &'static [Direction] {
+        match self {
+            Ways::Both => &[Direction::Up, Direction::Down],
+            Ways::Up => &[Direction::Up],
+            Ways::Down => &[Direction::Down],
+        }
     }
 }
 
-pub fn rate_if_set(words: &Words, key: &str) -> Option<BitsPerSec> {
-    match words.get(key) {
-        Some(Value::Rate(r)) => Some(r),
-        _ => None,
-    }
-}
-
-pub fn duration_if_set(words: &Words, key: &str) -> Option<Duration> {
-    match words.get(key) {
-        Some(Value::Duration(d)) => Some(d),
-        _ => None,
+impl Ends {
+    pub fn directions(self) -> &'static [Direction] {
+        match self {
+            Ends::Up => Ways::Up.directions(),
+            Ends::Down => Ways::Down.directions(),
+            Ends::Both => Ways::Both.directions(),
+        }
     }
 }
 

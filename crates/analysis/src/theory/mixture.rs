@@ -10,8 +10,9 @@
 //!
 //! **Units.** Rates in datagrams in a unit of time, sizes in bytes.
 
-use super::{Example, Measure, Model, OutOfModel, SHARES, output, parameter, seconds};
-use base::words::{Entry, Parameter, Unit, Value, Words};
+use super::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use base::spec::{Params as _, choices, params};
+use base::{BitsPerSec, Duration};
 use statrs::function::gamma::ln_gamma;
 
 /// A Weibull variable, S(x) = exp(−(x/scale)^shape), or a fixed value.
@@ -114,30 +115,27 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    pub fn of(w: &Words) -> Mixture {
-        let weibull = |what: &str| Variable::Weibull {
-            shape: w.real(&format!("{what}_shape")),
-            scale: w.real(&format!("{what}_scale")),
+    pub fn of(given: &MixtureParams) -> Mixture {
+        let weibull = |shape, scale| Variable::Weibull { shape, scale };
+        let size = |shape, scale, fixed| match given.sizes {
+            Sizes::Fixed => Variable::Fixed(fixed),
+            Sizes::Random => weibull(shape, scale),
         };
-        let fixed = w.choice("sizes") == "fixed";
-        let size = |what: &str, value| match fixed {
-            true => Variable::Fixed(value),
-            false => weibull(what),
-        };
+        let g = given;
         let mut mixture = Mixture {
-            share: w.real("share"),
+            share: g.share,
             tcp: Stream {
-                rate: weibull("tcp_rate"),
-                size: size("tcp_size", FIXED_BYTES.0),
+                rate: weibull(g.tcp_rate_shape, g.tcp_rate_scale),
+                size: size(g.tcp_size_shape, g.tcp_size_scale, FIXED_BYTES.0),
             },
             udp: Stream {
-                rate: weibull("udp_rate"),
-                size: size("udp_size", FIXED_BYTES.1),
+                rate: weibull(g.udp_rate_shape, g.udp_rate_scale),
+                size: size(g.udp_size_shape, g.udp_size_scale, FIXED_BYTES.1),
             },
-            served: w.real("served"),
+            served: g.served,
         };
-        if let Some(Value::Rate(rate)) = w.get("rate") {
-            let bytes = rate.get() as f64 / 8.0 * seconds(w, "unit");
+        if let Some(rate) = g.rate {
+            let bytes = rate.get() as f64 / 8.0 * seconds(g.unit);
             mixture.served = bytes / mixture.mean_size();
         }
         mixture
@@ -179,100 +177,46 @@ impl Mixture {
 /// 003, 4.1: of TCP and of UDP.
 const FIXED_BYTES: (f64, f64) = (1500.0, 210.0);
 
-const fn table(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    parameter(
-        name,
-        Unit::Number,
-        Some(default),
-        ("0.000001", "1000000000"),
-        "003 table 3.1",
-        doc,
-    )
-}
-const fn shape(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    parameter(
-        name,
-        Unit::Number,
-        Some(default),
-        ("0.2", "20"),
-        "003 table 3.1",
-        doc,
-    )
+choices! {
+    /// Sizes of datagrams.
+    pub(super) enum Sizes { Random = "random", Fixed = "fixed" }
 }
 
-pub(super) const SHARE: Parameter = parameter(
-    "share",
-    Unit::Probability,
-    Some("0.92"),
-    SHARES,
-    "003 3.1",
-    "TCP's part α of the traffic",
-);
-pub(super) const SERVED: Parameter = parameter(
-    "served",
-    Unit::Number,
-    Some("10"),
-    ("0.000001", "1000000000"),
-    "none: 003 prints none",
-    "datagrams that the link serves in a unit of time, θ",
-);
-pub(super) const RATE: Parameter = parameter(
-    "rate",
-    Unit::Rate,
-    None,
-    super::RATES,
-    "",
-    "if given, rate of the link, from which θ follows: `served` does not count then",
-);
-pub(super) const SIZES: Parameter = parameter(
-    "sizes",
-    Unit::Choice(&["random", "fixed"]),
-    Some("random"),
-    ("random", "fixed"),
-    "003 4.1",
-    "Weibull, or 1500 bytes of TCP and 210 of UDP",
-);
-pub(super) const TICK: Parameter = parameter(
-    "unit",
-    Unit::Duration,
-    Some("1ms"),
-    super::TIMES,
-    "none: 003 prints none",
-    "the unit of time in which datagrams are counted",
-);
-/// What table 3.1 has of TCP and UDP.
-pub(super) const TABLE: [Parameter; 8] = [
-    shape("tcp_rate_shape", "1.34266", "of TCP's arrival rate, β"),
-    table(
-        "tcp_rate_scale",
-        "10.8176",
-        "its scale η, in datagrams in a unit of time",
-    ),
-    shape("tcp_size_shape", "0.811221", "of the size of a TCP segment"),
-    table("tcp_size_scale", "712.344", "its scale, in bytes"),
-    shape("udp_rate_shape", "1.29519", "of UDP's arrival rate"),
-    table(
-        "udp_rate_scale",
-        "2.72557",
-        "its scale, in datagrams in a unit of time",
-    ),
-    shape("udp_size_shape", "1.10141", "of the size of a UDP datagram"),
-    table("udp_size_scale", "826.505", "its scale, in bytes"),
-];
+params! {
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["003 3.2, (3.4), (3.5), (4.10)",
+            "Kingman 1962, for W′ = max(W + A − S, 0)",] {
+        /// TCP's part α of the traffic
+        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+        /// datagrams that the link serves in a unit of time, θ
+        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
+        /// if given, rate of the link, from which θ follows: `served` does not count then
+        rate: Option<BitsPerSec> [RATES];
+        /// Weibull, or 1500 bytes of TCP and 210 of UDP
+        sizes: Sizes = "random", "003 4.1";
+        /// the unit of time in which datagrams are counted
+        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
+        /// of TCP's arrival rate, β
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
+        /// its scale η, in datagrams in a unit of time
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of the size of a TCP segment
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in bytes
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of UDP's arrival rate
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in datagrams in a unit of time
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of the size of a UDP datagram
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in bytes
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+    }
+}
 
 pub static MIXTURE: Model = Model {
-    entry: Entry {
-        name: "mixture",
-        summary: "TCP and UDP at one link: load, spread, and a bound of the mean delay",
-        sources: &[
-            "003 3.2, (3.4), (3.5), (4.10)",
-            "Kingman 1962, for W′ = max(W + A − S, 0)",
-        ],
-        parameters: &[
-            SHARE, SERVED, RATE, SIZES, TICK, TABLE[0], TABLE[1], TABLE[2], TABLE[3], TABLE[4],
-            TABLE[5], TABLE[6], TABLE[7],
-        ],
-    },
+    entry: MixtureParams::ENTRY,
     formula: "A = α·C·P + (1−α)·B·D;  S = θ·(α·C + (1−α)·B);  E[CP] = E[C]·E[P], Var[CP] = E[C²]·E[P²] − E[CP]², E[Xⁿ] = ηⁿ·Γ(1 + n/β);  delay ≤ unit·(Var A + Var S)/(2·E[S]²·(1−ρ)), ρ = E[A]/E[S]",
     limits: "ρ < 1, units of time that are independent of each other. (4.10) as printed multiplies a rate by squared bytes, so its units do not cancel; here the spread is taken relative to what is served. Real traffic depends on what was before (see the Hurst parameter of `tailback trace --traffic`) and waits longer.",
     outputs: &[
@@ -304,7 +248,8 @@ pub static MIXTURE: Model = Model {
         ],
     },
     compute: |w| {
-        let mixture = Mixture::of(w);
+        let given: MixtureParams = w.read();
+        let mixture = Mixture::of(&given);
         let ((arrivals, spread), (service, unsteady)) = (mixture.arrivals(), mixture.service());
         let load = arrivals / service;
         if load >= 1.0 {
@@ -317,7 +262,7 @@ pub static MIXTURE: Model = Model {
             Some(spread.sqrt()),
             Some(service),
             Some(unsteady.sqrt()),
-            Some(seconds(w, "unit") * delay),
+            Some(seconds(given.unit) * delay),
         ])
     },
 };
@@ -423,7 +368,7 @@ pub(super) mod tests {
         ] {
             let text = format!("mixture:share={share},served=16{shapes}");
             let (_, words) = super::super::parse(&text).unwrap();
-            let m = Mixture::of(&words);
+            let m = Mixture::of(&words.read());
             let n = 1_000_000;
             let (mut a, mut aa, mut s, mut ss) = (0.0, 0.0, 0.0, 0.0);
             for _ in 0..n {
@@ -462,7 +407,7 @@ pub(super) mod tests {
             "mixture:share=0.7,served=40,tcp_size_shape=0.5,tcp_size_scale=1500",
         ] {
             let (_, words) = super::super::parse(text).unwrap();
-            let m = Mixture::of(&words);
+            let m = Mixture::of(&words.read());
             let mut rng = Streams::new(2).stream("bound");
             let (mut queue, mut sum, n) = (0.0f64, 0.0, 300_000);
             for _ in 0..n {

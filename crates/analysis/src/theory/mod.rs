@@ -9,8 +9,10 @@ mod sizing;
 mod tagged;
 mod tcp;
 
-use base::words::{Entry, Parameter, Unit, Words, WordsError};
+use base::words::{Entry, Words, WordsError};
+use base::{BitsPerSec, Bytes, Duration};
 pub use mixture::weibull_scale;
+use std::ops::Range;
 
 /// What a figure of a model is measured in. Times are in seconds, sizes in bytes, rates in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,16 +128,14 @@ impl Model {
     /// # Errors
     /// Parameters without a default that were not given; parameters that the formula does not cover.
     pub fn evaluate(&self, words: &Words) -> Result<Vec<Option<f64>>, ModelError> {
-        for p in self.entry.parameters {
-            if p.default.is_none() && words.get(p.name).is_none() && !p.doc.starts_with(OPTIONAL) {
-                return Err(WordsError::Missing {
-                    kind: "model",
-                    name: self.entry.name,
-                    key: p.name,
-                    example: example_of(self.example.given, p.name),
-                }
-                .into());
+        if let Some(p) = words.missing() {
+            return Err(WordsError::Missing {
+                kind: "model",
+                name: self.entry.name,
+                key: p.name,
+                example: example_of(self.example.given, p.name),
             }
+            .into());
         }
         let values = (self.compute)(words).map_err(|why| ModelError::OutOfModel {
             model: self.entry.name,
@@ -146,9 +146,6 @@ impl Model {
     }
 }
 
-/// How the doc of a parameter begins that may be left out although it has no default.
-pub const OPTIONAL: &str = "if given, ";
-
 fn example_of(given: &'static str, key: &str) -> &'static str {
     given
         .split(',')
@@ -157,49 +154,30 @@ fn example_of(given: &'static str, key: &str) -> &'static str {
         .map_or("…", |(_, value)| value)
 }
 
-const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: Option<&'static str>,
-    range: (&'static str, &'static str),
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default,
-        min: range.0,
-        max: range.1,
-        section,
-        doc,
-    }
-}
-
 const fn output(name: &'static str, measure: Measure, doc: &'static str) -> Output {
     Output { name, measure, doc }
 }
 
 /// Widest ranges in which the arithmetic is safe and a link could be.
-const RATES: (&str, &str) = ("1 bit/s", "100000 Gbit/s");
-const TIMES: (&str, &str) = ("1us", "1h");
-const SIZES: (&str, &str) = ("1B", "1000GB");
-const PACKETS: (&str, &str) = ("1B", "65535B");
-const SHARES: (&str, &str) = ("0", "1");
+const RATES: Range<&str> = "1 bit/s".."100000 Gbit/s";
+const TIMES: Range<&str> = "1us".."1h";
+const SIZES: Range<&str> = "1B".."1000GB";
+const PACKETS: Range<&str> = "1B".."65535B";
+const SHARES: Range<&str> = "0".."1";
 
-/// Seconds of a parameter.
-fn seconds(words: &Words, key: &str) -> f64 {
-    words.duration(key).as_secs_f64()
+/// Seconds as a number.
+fn seconds(duration: Duration) -> f64 {
+    duration.as_secs_f64()
 }
 
-/// Bits per second of a parameter.
-fn bps(words: &Words, key: &str) -> f64 {
-    words.rate(key).get() as f64
+/// Bits per second as a number.
+fn bps(rate: BitsPerSec) -> f64 {
+    rate.get() as f64
 }
 
-/// Bytes of a parameter.
-fn bytes(words: &Words, key: &str) -> f64 {
-    words.bytes(key).get() as f64
+/// Bytes as a number.
+fn bytes(bytes: Bytes) -> f64 {
+    bytes.get() as f64
 }
 
 #[cfg(test)]

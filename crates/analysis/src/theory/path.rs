@@ -1,70 +1,53 @@
 //! What a path delivers in time.
 
 use super::{
-    Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output,
-    parameter, seconds,
+    Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output, seconds,
 };
-use base::words::{Entry, Unit, Words};
+use base::spec::{Params as _, choices, params};
+use base::words::Words;
+use base::{BitsPerSec, Bytes, Duration};
 use statrs::distribution::{ContinuousCDF, Exp, Gamma, LogNormal, Normal, Weibull};
 use statrs::function::gamma::ln_gamma;
 
+choices! {
+    /// Distribution of a delay.
+    pub(super) enum Law {
+        Normal = "normal",
+        Lognormal = "lognormal",
+        Exponential = "exponential",
+        Gamma = "gamma",
+        Weibull = "weibull",
+    }
+}
+
+choices! {
+    /// Version of IP.
+    pub(super) enum Ip { V4 = "v4", V6 = "v6" }
+}
+
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["000 (25)-(27)"] {
+        /// one way through the idle path, as measured
+        idle: Duration [TIMES];
+        /// rate of the sender's access link
+        rate: BitsPerSec [RATES];
+        /// its buffer
+        buffer: Bytes [SIZES];
+        /// if given, rate of the receiver's access link
+        far_rate: Option<BitsPerSec> [RATES];
+        /// if given, the buffer in front of that
+        far_buffer: Option<Bytes> [SIZES];
+        /// probability that a packet is lost
+        loss: f64 as Probability [SHARES];
+        /// when it must have arrived
+        required: Duration [TIMES];
+    }
+}
+
 pub static DELIVERY: Model = Model {
-    entry: Entry {
-        name: "delivery",
-        summary: "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time",
-        sources: &["000 (25)-(27)"],
-        parameters: &[
-            parameter(
-                "idle",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "one way through the idle path, as measured",
-            ),
-            parameter(
-                "rate",
-                Unit::Rate,
-                None,
-                RATES,
-                "",
-                "rate of the sender's access link",
-            ),
-            parameter("buffer", Unit::Bytes, None, SIZES, "", "its buffer"),
-            parameter(
-                "far_rate",
-                Unit::Rate,
-                None,
-                RATES,
-                "",
-                "if given, rate of the receiver's access link",
-            ),
-            parameter(
-                "far_buffer",
-                Unit::Bytes,
-                None,
-                SIZES,
-                "",
-                "if given, the buffer in front of that",
-            ),
-            parameter(
-                "loss",
-                Unit::Probability,
-                None,
-                SHARES,
-                "",
-                "probability that a packet is lost",
-            ),
-            parameter(
-                "required",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "when it must have arrived",
-            ),
-        ],
-    },
+    entry: DeliveryParams::ENTRY,
     formula: "longest = idle + Σ 8·buffer/rate;  tries = ⌊required/longest⌋;  delivered = 1 − loss^tries",
     limits: "Losses are independent of each other, every other link is free of queues, and the sender repeats a packet when `longest` has passed. Two corrections to 000: (27) adds transmission and processing that the measured `idle` holds already; (26) counts n = ⌊required/longest⌋ + 1 and begins at i = 0, two tries more than end in time. With them it is `as_printed`.",
     outputs: &[
@@ -92,20 +75,21 @@ pub static DELIVERY: Model = Model {
         ],
     },
     compute: |w| {
+        let given: DeliveryParams = w.read();
         let queue = |rate: f64, buffer: f64| buffer * 8.0 / rate;
-        let far = match (w.get("far_rate").is_some(), w.bytes_if_set("far_buffer")) {
-            (true, Some(buffer)) => queue(bps(w, "far_rate"), buffer.get() as f64),
-            (false, None) => 0.0,
+        let far = match (given.far_rate, given.far_buffer) {
+            (Some(rate), Some(buffer)) => queue(bps(rate), bytes(buffer)),
+            (None, None) => 0.0,
             _ => {
                 return Err(OutOfModel(
                     "far_rate and far_buffer belong together: give both or none".into(),
                 ));
             }
         };
-        let longest = seconds(w, "idle") + queue(bps(w, "rate"), bytes(w, "buffer")) + far;
-        let loss = w.real("loss");
+        let longest = seconds(given.idle) + queue(bps(given.rate), bytes(given.buffer)) + far;
+        let loss = given.loss;
         // A nanosecond of rounding must not cost a try that fits exactly.
-        let tries = (seconds(w, "required") / longest + 1e-9).floor();
+        let tries = (seconds(given.required) / longest + 1e-9).floor();
         Ok(vec![
             Some(longest),
             Some(tries),
@@ -115,62 +99,27 @@ pub static DELIVERY: Model = Model {
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["000 (1)"] {
+        /// distribution of what is above the base
+        kind: Law = "lognormal";
+        /// delay that every packet has
+        base: Duration = "0ms" ["0ms".."1h"];
+        /// mean of what is above it
+        mean: Duration [TIMES];
+        /// if given, its standard deviation; the exponential has its mean for it
+        sd: Option<Duration> [TIMES];
+        /// probability that a packet is lost
+        loss: f64 as Probability = "0" [SHARES];
+        /// when it must have arrived
+        limit: Duration [TIMES];
+    }
+}
+
 pub static RELIABILITY: Model = Model {
-    entry: Entry {
-        name: "reliability",
-        summary: "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted",
-        sources: &["000 (1)"],
-        parameters: &[
-            parameter(
-                "kind",
-                Unit::Choice(&["normal", "lognormal", "exponential", "gamma", "weibull"]),
-                Some("lognormal"),
-                ("normal", "weibull"),
-                "",
-                "distribution of what is above the base",
-            ),
-            parameter(
-                "base",
-                Unit::Duration,
-                Some("0ms"),
-                ("0ms", "1h"),
-                "",
-                "delay that every packet has",
-            ),
-            parameter(
-                "mean",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "mean of what is above it",
-            ),
-            parameter(
-                "sd",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "if given, its standard deviation; the exponential has its mean for it",
-            ),
-            parameter(
-                "loss",
-                Unit::Probability,
-                Some("0"),
-                SHARES,
-                "",
-                "probability that a packet is lost",
-            ),
-            parameter(
-                "limit",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "when it must have arrived",
-            ),
-        ],
-    },
+    entry: ReliabilityParams::ENTRY,
     formula: "R = (1 − loss)·F(limit − base), F matched to mean and deviation",
     limits: "Real delay has several humps and long tails: use a recording (`tailback analyse`) where there is one. The figure is for packets taken at random over the whole time; while the link is loaded it is another one.",
     outputs: &[
@@ -191,12 +140,14 @@ pub static RELIABILITY: Model = Model {
 };
 
 fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
-    let kind = w.choice("kind");
-    let mean = seconds(w, "mean");
-    let sd = w.get("sd").map(|_| seconds(w, "sd"));
+    let given: ReliabilityParams = w.read();
+    let kind = given.kind;
+    let word = kind.word();
+    let mean = seconds(given.mean);
+    let sd = given.sd.map(seconds);
     let sd = match (kind, sd) {
-        ("exponential", None) => mean,
-        ("exponential", Some(sd)) if (sd - mean).abs() > 1e-9 => {
+        (Law::Exponential, None) => mean,
+        (Law::Exponential, Some(sd)) if (sd - mean).abs() > 1e-9 => {
             return Err(OutOfModel(
                 "the exponential distribution has its mean for standard deviation: leave sd out, or take gamma or weibull"
                     .into(),
@@ -205,21 +156,21 @@ fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
         (_, Some(sd)) => sd,
         (_, None) => {
             return Err(OutOfModel(format!(
-                "kind={kind} needs sd, for example sd=10ms"
+                "kind={word} needs sd, for example sd=10ms"
             )));
         }
     };
-    let above = seconds(w, "limit") - seconds(w, "base");
-    let bad = |e: &dyn std::fmt::Display| OutOfModel(format!("mean and sd fit no {kind}: {e}"));
+    let above = seconds(given.limit) - seconds(given.base);
+    let bad = |e: &dyn std::fmt::Display| OutOfModel(format!("mean and sd fit no {word}: {e}"));
     let (within, shape) = match kind {
-        "normal" => (Normal::new(mean, sd).map_err(|e| bad(&e))?.cdf(above), None),
-        "exponential" => (Exp::new(1.0 / mean).map_err(|e| bad(&e))?.cdf(above), None),
-        "gamma" => {
+        Law::Normal => (Normal::new(mean, sd).map_err(|e| bad(&e))?.cdf(above), None),
+        Law::Exponential => (Exp::new(1.0 / mean).map_err(|e| bad(&e))?.cdf(above), None),
+        Law::Gamma => {
             let shape = (mean / sd).powi(2);
             let gamma = Gamma::new(shape, shape / mean).map_err(|e| bad(&e))?;
             (gamma.cdf(above), Some(shape))
         }
-        "lognormal" => {
+        Law::Lognormal => {
             let variance = (sd / mean).powi(2).ln_1p();
             let normal = LogNormal::new(mean.ln() - variance / 2.0, variance.sqrt());
             (
@@ -227,7 +178,7 @@ fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
                 Some(variance.sqrt()),
             )
         }
-        _ => {
+        Law::Weibull => {
             let shape = weibull_shape(sd / mean)
                 .ok_or_else(|| bad(&"sd over mean must be from 0.01 to 1000"))?;
             let scale = mean / ln_gamma(1.0 + 1.0 / shape).exp();
@@ -235,12 +186,12 @@ fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
             (weibull.cdf(above), Some(shape))
         }
     };
-    let within = if above <= 0.0 && kind != "normal" {
+    let within = if above <= 0.0 && kind != Law::Normal {
         0.0
     } else {
         within
     };
-    let reliability = (1.0 - w.real("loss")) * within;
+    let reliability = (1.0 - given.loss) * within;
     Ok(vec![
         Some(reliability),
         (reliability < 1.0).then(|| -(1.0 - reliability).log10()),
@@ -269,38 +220,21 @@ fn weibull_shape(cv: f64) -> Option<f64> {
     Some(high)
 }
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["000 2.3.3, 6.4"] {
+        /// availability of one
+        first: f64 as Probability [SHARES];
+        /// availability of the other
+        second: f64 as Probability [SHARES];
+        /// share of the better one's outages in which the other fails from the same cause: one duct, one power supply
+        common: f64 as Probability = "0" [SHARES];
+    }
+}
+
 pub static REDUNDANCY: Model = Model {
-    entry: Entry {
-        name: "redundancy",
-        summary: "Availability of two links together, either of which is enough",
-        sources: &["000 2.3.3, 6.4"],
-        parameters: &[
-            parameter(
-                "first",
-                Unit::Probability,
-                None,
-                SHARES,
-                "",
-                "availability of one",
-            ),
-            parameter(
-                "second",
-                Unit::Probability,
-                None,
-                SHARES,
-                "",
-                "availability of the other",
-            ),
-            parameter(
-                "common",
-                Unit::Probability,
-                Some("0"),
-                SHARES,
-                "",
-                "share of the better one's outages in which the other fails from the same cause: one duct, one power supply",
-            ),
-        ],
-    },
+    entry: RedundancyParams::ENTRY,
     formula: "down = common·u + (1 − common)·u·v, u the smaller and v the larger unavailability",
     limits: "Apart from the common cause they fail independently, and changing over takes no time.",
     outputs: &[
@@ -322,8 +256,9 @@ pub static REDUNDANCY: Model = Model {
         ],
     },
     compute: |w| {
-        let (a, b) = (1.0 - w.real("first"), 1.0 - w.real("second"));
-        let common = w.real("common");
+        let given: RedundancyParams = w.read();
+        let (a, b) = (1.0 - given.first, 1.0 - given.second);
+        let common = given.common;
         let down = common * a.min(b) + (1.0 - common) * a * b;
         Ok(vec![
             Some(1.0 - down),
@@ -333,47 +268,25 @@ pub static REDUNDANCY: Model = Model {
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["004 3.5", "RFC 791", "RFC 8200 section 4.5"] {
+        /// rate that is sent
+        offered: BitsPerSec [RATES];
+        /// rate that the link carries, counted in the same way
+        capacity: BitsPerSec [RATES];
+        /// payload of a datagram
+        datagram: Bytes ["1B".."65507B"];
+        /// largest IP packet of the link
+        mtu: Bytes = "1500B" ["68B".."65535B"], "Ethernet";
+        /// version of IP
+        ip: Ip = "v4";
+    }
+}
+
 pub static FRAGMENTS: Model = Model {
-    entry: Entry {
-        name: "fragments",
-        summary: "Throughput of fragmented datagrams beyond the capacity: every fragment must get through",
-        sources: &["004 3.5", "RFC 791", "RFC 8200 section 4.5"],
-        parameters: &[
-            parameter("offered", Unit::Rate, None, RATES, "", "rate that is sent"),
-            parameter(
-                "capacity",
-                Unit::Rate,
-                None,
-                RATES,
-                "",
-                "rate that the link carries, counted in the same way",
-            ),
-            parameter(
-                "datagram",
-                Unit::Bytes,
-                None,
-                ("1B", "65507B"),
-                "",
-                "payload of a datagram",
-            ),
-            parameter(
-                "mtu",
-                Unit::Bytes,
-                Some("1500B"),
-                ("68B", "65535B"),
-                "Ethernet",
-                "largest IP packet of the link",
-            ),
-            parameter(
-                "ip",
-                Unit::Choice(&["v4", "v6"]),
-                Some("v4"),
-                ("v4", "v6"),
-                "",
-                "version of IP",
-            ),
-        ],
-    },
+    entry: FragmentsParams::ENTRY,
     formula: "k = ⌈(datagram + 8)/⌊(mtu − headers)/8⌋·8⌉, 1 where it fits whole;  beyond the capacity throughput = b·(B/b)ᵏ, for two fragments B²/b",
     limits: "Fragments are dropped independently of each other. A drop-tail queue on which they arrive back to back drops the second more often than the first, and then less is lost than this says.",
     outputs: &[
@@ -391,10 +304,11 @@ pub static FRAGMENTS: Model = Model {
         gives: &[("fragments", 2.0), ("delivered", 0.25), ("throughput", 1e6)],
     },
     compute: |w| {
-        let (offered, capacity) = (bps(w, "offered"), bps(w, "capacity"));
-        let v6 = w.choice("ip") == "v6";
+        let given: FragmentsParams = w.read();
+        let (offered, capacity) = (bps(given.offered), bps(given.capacity));
+        let v6 = given.ip == Ip::V6;
         let (header, fragment_header) = if v6 { (40, 8) } else { (20, 0) };
-        let (udp, mtu) = (w.bytes("datagram").get() + 8, w.bytes("mtu").get());
+        let (udp, mtu) = (given.datagram.get() + 8, given.mtu.get());
         if v6 && mtu < 1280 {
             return Err(OutOfModel(format!(
                 "mtu={mtu}B: IPv6 asks for at least 1280 (RFC 8200 section 5)"

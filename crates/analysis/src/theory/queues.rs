@@ -1,28 +1,10 @@
 //! Single queues in equilibrium: what waits, and how long.
 
 use super::{
-    Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, parameter,
-    seconds,
+    Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, seconds,
 };
-use base::words::{Entry, Parameter, Unit, Words};
-
-const RATE: Parameter = parameter("rate", Unit::Rate, None, RATES, "", "rate of the link");
-const OFFERED: Parameter = parameter(
-    "offered",
-    Unit::Rate,
-    None,
-    RATES,
-    "",
-    "mean rate that is offered to it",
-);
-const PACKET: Parameter = parameter(
-    "packet",
-    Unit::Bytes,
-    Some("1500B"),
-    PACKETS,
-    "Ethernet",
-    "mean size of a packet",
-);
+use base::spec::{Params as _, params};
+use base::{BitsPerSec, Bytes, Duration};
 
 /// What every queue here is made of: the load, and the mean time that one packet takes on the link.
 struct Load {
@@ -30,15 +12,15 @@ struct Load {
     service: f64,
 }
 
-fn load(w: &Words) -> Load {
+fn load(rate: BitsPerSec, offered: BitsPerSec, packet: Bytes) -> Load {
     Load {
-        rho: bps(w, "offered") / bps(w, "rate"),
-        service: bytes(w, "packet") * 8.0 / bps(w, "rate"),
+        rho: bps(offered) / bps(rate),
+        service: bytes(packet) * 8.0 / bps(rate),
     }
 }
 
-fn stable(w: &Words) -> Result<Load, OutOfModel> {
-    let load = load(w);
+fn stable(rate: BitsPerSec, offered: BitsPerSec, packet: Bytes) -> Result<Load, OutOfModel> {
+    let load = load(rate, offered, packet);
     if load.rho < 1.0 {
         return Ok(load);
     }
@@ -75,31 +57,21 @@ const MEANS: [super::Output; 4] = [
     ),
 ];
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "000 (17), (18)"] {
+        /// what passes, on average
+        rate: BitsPerSec [RATES];
+        /// what a packet spends there, on average
+        delay: Duration [TIMES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+    }
+}
+
 pub static LITTLE: Model = Model {
-    entry: Entry {
-        name: "little",
-        summary: "Little's law: how much stands in a queue whose packets take this long",
-        sources: &["Little 1961", "000 (17), (18)"],
-        parameters: &[
-            parameter(
-                "rate",
-                Unit::Rate,
-                None,
-                RATES,
-                "",
-                "what passes, on average",
-            ),
-            parameter(
-                "delay",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "what a packet spends there, on average",
-            ),
-            PACKET,
-        ],
-    },
+    entry: LittleParams::ENTRY,
     formula: "L = λ·W",
     limits: "Averages over a time in which nothing remains or goes missing; whatever the distributions.",
     outputs: &[
@@ -112,18 +84,27 @@ pub static LITTLE: Model = Model {
         gives: &[("size", 76_500.0), ("packets", 51.0)],
     },
     compute: |w| {
-        let size = bps(w, "rate") * seconds(w, "delay") / 8.0;
-        Ok(vec![Some(size), Some(size / bytes(w, "packet"))])
+        let given: LittleParams = w.read();
+        let size = bps(given.rate) * seconds(given.delay) / 8.0;
+        Ok(vec![Some(size), Some(size / bytes(given.packet))])
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "003 (3.2), (3.3)"] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean rate that is offered to it
+        offered: BitsPerSec [RATES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+    }
+}
+
 pub static MM1: Model = Model {
-    entry: Entry {
-        name: "mm1",
-        summary: "M/M/1: Poisson arrivals, exponential sizes, a buffer without end",
-        sources: &["Kleinrock, Queueing Systems I, 3.2", "003 (3.2), (3.3)"],
-        parameters: &[RATE, OFFERED, PACKET],
-    },
+    entry: Mm1Params::ENTRY,
     formula: "ρ = λ/μ;  wait = ρ/(μ(1−ρ));  sojourn T = 1/(μ(1−ρ)), exponential, so its quantile p is −T·ln(1−p)",
     limits: "ρ < 1. Traffic of few TCP flows is not Poisson: they fill whatever buffer there is.",
     outputs: &[
@@ -146,7 +127,8 @@ pub static MM1: Model = Model {
         ],
     },
     compute: |w| {
-        let load = stable(w)?;
+        let given: Mm1Params = w.read();
+        let load = stable(given.rate, given.offered, given.packet)?;
         let sojourn = load.service / (1.0 - load.rho);
         let mut values = means(&load, sojourn - load.service);
         values.extend([0.95, 0.99].map(|p: f64| Some(-sojourn * (1.0 - p).ln())));
@@ -154,25 +136,23 @@ pub static MM1: Model = Model {
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Mm1kParams for "mm1k": "M/M/1/K: the same with room for K packets, and what is lost", ["Kleinrock, Queueing Systems I, 3.6"] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean rate that is offered to it
+        offered: BitsPerSec [RATES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+        /// packets that fit, with the one on the link
+        room: u64 as Packets ["1".."1000000"];
+    }
+}
+
 pub static MM1K: Model = Model {
-    entry: Entry {
-        name: "mm1k",
-        summary: "M/M/1/K: the same with room for K packets, and what is lost",
-        sources: &["Kleinrock, Queueing Systems I, 3.6"],
-        parameters: &[
-            RATE,
-            OFFERED,
-            PACKET,
-            parameter(
-                "room",
-                Unit::Packets,
-                None,
-                ("1", "1000000"),
-                "",
-                "packets that fit, with the one on the link",
-            ),
-        ],
-    },
+    entry: Mm1kParams::ENTRY,
     formula: "loss = (1−ρ)ρᴷ/(1−ρᴷ⁺¹), at ρ = 1: 1/(K+1);  N = Σ n·ρⁿ/Σ ρⁿ, n = 0…K;  sojourn = N/(λ(1−loss))",
     limits: "Poisson arrivals that do not answer to loss, exponential sizes, room counted in packets.",
     outputs: &[
@@ -197,8 +177,9 @@ pub static MM1K: Model = Model {
         ],
     },
     compute: |w| {
-        let load = load(w);
-        let room = w.count("room");
+        let given: Mm1kParams = w.read();
+        let load = load(given.rate, given.offered, given.packet);
+        let room = given.room;
         // Weights relative to the largest, so that no power of a large load overflows.
         let (mut total, mut number, mut full) = (0.0, 0.0, 0.0);
         for n in 0..=room {
@@ -208,7 +189,7 @@ pub static MM1K: Model = Model {
             number += n as f64 * full;
         }
         let (loss, number) = (full / total, number / total);
-        let carried = bps(w, "offered") * (1.0 - loss);
+        let carried = bps(given.offered) * (1.0 - loss);
         Ok(vec![
             Some(load.rho),
             Some(loss),
@@ -219,13 +200,21 @@ pub static MM1K: Model = Model {
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Md1Params for "md1": "M/D/1: Poisson arrivals, packets of one size", ["Kleinrock, Queueing Systems I, 5.6"] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean rate that is offered to it
+        offered: BitsPerSec [RATES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+    }
+}
+
 pub static MD1: Model = Model {
-    entry: Entry {
-        name: "md1",
-        summary: "M/D/1: Poisson arrivals, packets of one size",
-        sources: &["Kleinrock, Queueing Systems I, 5.6"],
-        parameters: &[RATE, OFFERED, PACKET],
-    },
+    entry: Md1Params::ENTRY,
     formula: "wait = ρ/(2μ(1−ρ))",
     limits: "ρ < 1; half of what M/M/1 waits. Many independent voice flows come near to it.",
     outputs: &MEANS,
@@ -234,28 +223,29 @@ pub static MD1: Model = Model {
         by_hand: "service 1 ms, ρ = 0.8: 0.8 ms/(2·0.2) = 2 ms; sojourn 3 ms; packets 0.8·3 = 2.4.",
         gives: &[("wait", 2e-3), ("sojourn", 3e-3), ("packets", 2.4)],
     },
-    compute: |w| pollaczek(&stable(w)?, 0.0),
+    compute: |w| {
+        let given: Md1Params = w.read();
+        pollaczek(&stable(given.rate, given.offered, given.packet)?, 0.0)
+    },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Mg1Params for "mg1": "M/G/1: Poisson arrivals, sizes of any distribution", ["Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6"] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean rate that is offered to it
+        offered: BitsPerSec [RATES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+        /// squared coefficient of variation of the sizes: variance over squared mean (0 fixed, 1 exponential)
+        scv: f64 ["0".."1000000"];
+    }
+}
+
 pub static MG1: Model = Model {
-    entry: Entry {
-        name: "mg1",
-        summary: "M/G/1: Poisson arrivals, sizes of any distribution",
-        sources: &["Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6"],
-        parameters: &[
-            RATE,
-            OFFERED,
-            PACKET,
-            parameter(
-                "scv",
-                Unit::Number,
-                None,
-                ("0", "1000000"),
-                "",
-                "squared coefficient of variation of the sizes: variance over squared mean (0 fixed, 1 exponential)",
-            ),
-        ],
-    },
+    entry: Mg1Params::ENTRY,
     formula: "wait = ρ(1+c²)/(2μ(1−ρ))",
     limits: "ρ < 1, finite variance: Pareto sizes of index 2 or less have none, and then the mean does not settle.",
     outputs: &MEANS,
@@ -264,7 +254,10 @@ pub static MG1: Model = Model {
         by_hand: "service 1 ms, ρ = 0.5: 0.5 ms·4/(2·0.5) = 2 ms.",
         gives: &[("wait", 2e-3), ("sojourn", 3e-3), ("packets", 1.5)],
     },
-    compute: |w| pollaczek(&stable(w)?, w.real("scv")),
+    compute: |w| {
+        let given: Mg1Params = w.read();
+        pollaczek(&stable(given.rate, given.offered, given.packet)?, given.scv)
+    },
 };
 
 fn pollaczek(load: &Load, scv: f64) -> Result<Vec<Option<f64>>, OutOfModel> {
@@ -272,38 +265,28 @@ fn pollaczek(load: &Load, scv: f64) -> Result<Vec<Option<f64>>, OutOfModel> {
     Ok(means(load, wait))
 }
 
-pub static GG1: Model = Model {
-    entry: Entry {
-        name: "gg1",
-        summary: "G/G/1: bounds and an approximation for any independent arrivals and sizes",
-        sources: &[
-            "Kingman 1962",
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Gg1Params for "gg1": "G/G/1: bounds and an approximation for any independent arrivals and sizes", ["Kingman 1962",
             "Marshall 1968",
             "Krämer and Langenbach-Belz 1976",
-            "003 (4.10)",
-        ],
-        parameters: &[
-            RATE,
-            OFFERED,
-            PACKET,
-            parameter(
-                "arrivals",
-                Unit::Number,
-                None,
-                ("0", "1000000"),
-                "",
-                "squared coefficient of variation of the times between arrivals",
-            ),
-            parameter(
-                "sizes",
-                Unit::Number,
-                None,
-                ("0", "1000000"),
-                "",
-                "squared coefficient of variation of the sizes",
-            ),
-        ],
-    },
+            "003 (4.10)",] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean rate that is offered to it
+        offered: BitsPerSec [RATES];
+        /// mean size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+        /// squared coefficient of variation of the times between arrivals
+        arrivals: f64 ["0".."1000000"];
+        /// squared coefficient of variation of the sizes
+        sizes: f64 ["0".."1000000"];
+    }
+}
+
+pub static GG1: Model = Model {
+    entry: Gg1Params::ENTRY,
     formula: "wait ≤ λ(σₐ² + σₛ²)/(2(1−ρ));  wait ≥ (λ²σₛ² + ρ(ρ−2))/(2λ(1−ρ));  between them ρ(cₐ²+cₛ²)/(2μ(1−ρ))·g",
     limits: "ρ < 1; times between arrivals and sizes independent of each other and of their past, which self-similar traffic is not. σₐ and σₛ are of *times* between arrivals and of service; where 003 puts deviations of byte rates into its (4.10) the units do not come out as a time.",
     outputs: &[
@@ -326,8 +309,9 @@ pub static GG1: Model = Model {
         gives: &[("at_most", 3.125e-3), ("about", 2e-3), ("at_least", 0.0)],
     },
     compute: |w| {
-        let Load { rho, service } = stable(w)?;
-        let (arrivals, sizes) = (w.real("arrivals"), w.real("sizes"));
+        let given: Gg1Params = w.read();
+        let Load { rho, service } = stable(given.rate, given.offered, given.packet)?;
+        let (arrivals, sizes) = (given.arrivals, given.sizes);
         let between = service / rho;
         let spread = arrivals * between * between + sizes * service * service;
         let most = spread / (2.0 * between * (1.0 - rho));

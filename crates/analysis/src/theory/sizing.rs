@@ -1,56 +1,32 @@
 //! How large a buffer should be, and what delay that means.
 
 use super::{
-    Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output,
-    parameter, seconds,
+    Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
 };
 use crate::stats::normal_cdf;
-use base::words::{Entry, Unit, Words};
+use base::spec::{Params as _, params};
+use base::words::Words;
+use base::{BitsPerSec, Bytes, Duration};
+
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct BdpParams for "bdp": "Bandwidth-delay product: what one flow needs in flight, and in the buffer, to fill the link", ["Villamizar and Song 1994",
+            "000 (6), (7), (12)",
+            "how many times too large: 000 6.1.1",] {
+        /// rate of the bottleneck
+        rate: BitsPerSec [RATES];
+        /// round trip of the idle path
+        rtt: Duration [TIMES];
+        /// size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+        /// if given, how many times the product it is and what delay it adds
+        buffer: Option<Bytes> [SIZES];
+    }
+}
 
 pub static BDP: Model = Model {
-    entry: Entry {
-        name: "bdp",
-        summary: "Bandwidth-delay product: what one flow needs in flight, and in the buffer, to fill the link",
-        sources: &[
-            "Villamizar and Song 1994",
-            "000 (6), (7), (12)",
-            "how many times too large: 000 6.1.1",
-        ],
-        parameters: &[
-            parameter(
-                "rate",
-                Unit::Rate,
-                None,
-                RATES,
-                "",
-                "rate of the bottleneck",
-            ),
-            parameter(
-                "rtt",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "round trip of the idle path",
-            ),
-            parameter(
-                "packet",
-                Unit::Bytes,
-                Some("1500B"),
-                PACKETS,
-                "Ethernet",
-                "size of a packet",
-            ),
-            parameter(
-                "buffer",
-                Unit::Bytes,
-                None,
-                SIZES,
-                "",
-                "if given, how many times the product it is and what delay it adds",
-            ),
-        ],
-    },
+    entry: BdpParams::ENTRY,
     formula: "BDP = rate · rtt / 8;  delay of a full buffer = 8 · buffer / rate;  factor = buffer / BDP",
     limits: "One long flow of a TCP that halves its window on loss (CUBIC, which keeps 0.7, needs 0.43 of it). Shared by n flows that are not in step, less is enough: see `sizing`.",
     outputs: &[
@@ -79,88 +55,47 @@ pub static BDP: Model = Model {
         ],
     },
     compute: |w| {
-        let bdp = bps(w, "rate") * seconds(w, "rtt") / 8.0;
-        let buffer = w.bytes_if_set("buffer").map(|b| b.get() as f64);
+        let given: BdpParams = w.read();
+        let bdp = bps(given.rate) * seconds(given.rtt) / 8.0;
+        let buffer = given.buffer.map(|b| b.get() as f64);
         Ok(vec![
             Some(bdp),
             Some(bdp * 8.0),
-            Some(bdp / bytes(w, "packet")),
-            buffer.map(|b| b * 8.0 / bps(w, "rate")),
+            Some(bdp / bytes(given.packet)),
+            buffer.map(|b| b * 8.0 / bps(given.rate)),
             buffer.map(|b| b / bdp),
         ])
     },
 };
 
-pub static SIZING: Model = Model {
-    entry: Entry {
-        name: "sizing",
-        summary: "The rules for buffer sizes beside each other, each with the delay that a full buffer adds",
-        sources: &[
-            "000 (7), (10)-(13), (22)-(24)",
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct SizingParams for "sizing": "The rules for buffer sizes beside each other, each with the delay that a full buffer adds", ["000 (7), (10)-(13), (22)-(24)",
             "Appenzeller, Keslassy and McKeown 2004",
             "Enachescu et al. 2006, theorem 1",
-            "Beheshti et al.: 20 packets",
-        ],
-        parameters: &[
-            parameter("rate", Unit::Rate, None, RATES, "", "rate of the link"),
-            parameter(
-                "rtt",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "mean round trip of the flows",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                Some("1"),
-                ("1", "1000000000"),
-                "",
-                "long flows at a time",
-            ),
-            parameter(
-                "delay",
-                Unit::Duration,
-                Some("20ms"),
-                TIMES,
-                "PIE 2013: 20 ms",
-                "most delay that is wanted; with an AQM its target",
-            ),
-            parameter(
-                "packet",
-                Unit::Bytes,
-                Some("1500B"),
-                PACKETS,
-                "Ethernet",
-                "size of a packet",
-            ),
-            parameter(
-                "window",
-                Unit::Count,
-                Some("64"),
-                ("2", "1000000000"),
-                "64 kB",
-                "largest window of a flow in packets, for the rule of tiny buffers",
-            ),
-            parameter(
-                "load",
-                Unit::Probability,
-                Some("0.75"),
-                ("0.01", "0.99"),
-                "",
-                "offered load, for the rule of tiny buffers",
-            ),
-            parameter(
-                "utilisation",
-                Unit::Probability,
-                Some("0.9"),
-                ("0.01", "0.999999"),
-                "",
-                "of that load what must be carried, for the rule of tiny buffers",
-            ),
-        ],
-    },
+            "Beheshti et al.: 20 packets",] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean round trip of the flows
+        rtt: Duration [TIMES];
+        /// long flows at a time
+        flows: u64 = "1" ["1".."1000000000"];
+        /// most delay that is wanted; with an AQM its target
+        delay: Duration = "20ms" [TIMES], "PIE 2013: 20 ms";
+        /// size of a packet
+        packet: Bytes = "1500B" [PACKETS], "Ethernet";
+        /// largest window of a flow in packets, for the rule of tiny buffers
+        window: u64 = "64" ["2".."1000000000"], "64 kB";
+        /// offered load, for the rule of tiny buffers
+        load: f64 as Probability = "0.75" ["0.01".."0.99"];
+        /// of that load what must be carried, for the rule of tiny buffers
+        utilisation: f64 as Probability = "0.9" ["0.01".."0.999999"];
+    }
+}
+
+pub static SIZING: Model = Model {
+    entry: SizingParams::ENTRY,
     formula: "product: rtt·C;  small: rtt·C/√n, delay rtt/√n (22);  delay rule: D·C (23), (24);  tiny: log(W²/(2(1−θ))) / log(1/ρ) packets;  20 packets",
     limits: "small: more than about 500 flows that are not in step; fewer count as one. tiny and 20 packets: paced senders, or access links much slower than this one, and some of the rate given up. delay rule: says nothing about how full the link is; with an AQM it is the target, not a limit, and bursts may pass it.",
     outputs: &[
@@ -191,22 +126,23 @@ pub static SIZING: Model = Model {
         ],
     },
     compute: |w| {
-        let rate = bps(w, "rate");
+        let given: SizingParams = w.read();
+        let rate = bps(given.rate);
         let delay = |size: f64| Some(size * 8.0 / rate);
-        let packet = bytes(w, "packet");
-        let product = rate * seconds(w, "rtt") / 8.0;
-        let small = product / (w.count("flows") as f64).sqrt();
-        let window = w.count("window") as f64;
-        let lost = 2.0 * (1.0 - w.real("utilisation"));
+        let packet = bytes(given.packet);
+        let product = rate * seconds(given.rtt) / 8.0;
+        let small = product / (given.flows as f64).sqrt();
+        let window = given.window as f64;
+        let lost = 2.0 * (1.0 - given.utilisation);
         // A logarithm below one packet means that one is enough.
-        let tiny = ((window * window / lost).ln() / (1.0 / w.real("load")).ln()).max(1.0) * packet;
+        let tiny = ((window * window / lost).ln() / (1.0 / given.load).ln()).max(1.0) * packet;
         let twenty = 20.0 * packet;
         Ok(vec![
             Some(product),
             delay(product),
             Some(small),
             delay(small),
-            Some(rate * seconds(w, "delay") / 8.0),
+            Some(rate * seconds(given.delay) / 8.0),
             Some(tiny),
             delay(tiny),
             Some(twenty),
@@ -215,35 +151,24 @@ pub static SIZING: Model = Model {
     },
 };
 
+params! {
+    required;
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct OccupancyParams for "occupancy": "How full a buffer is that many long TCP flows share: near normal", ["Appenzeller, Keslassy and McKeown 2004, section 3",
+            "000 (14), (15)",] {
+        /// rate of the link
+        rate: BitsPerSec [RATES];
+        /// mean round trip of the flows without the queue
+        rtt: Duration [TIMES];
+        /// long flows at a time
+        flows: u64 ["1".."1000000000"];
+        /// size of the buffer
+        buffer: Bytes [SIZES];
+    }
+}
+
 pub static OCCUPANCY: Model = Model {
-    entry: Entry {
-        name: "occupancy",
-        summary: "How full a buffer is that many long TCP flows share: near normal",
-        sources: &[
-            "Appenzeller, Keslassy and McKeown 2004, section 3",
-            "000 (14), (15)",
-        ],
-        parameters: &[
-            parameter("rate", Unit::Rate, None, RATES, "", "rate of the link"),
-            parameter(
-                "rtt",
-                Unit::Duration,
-                None,
-                TIMES,
-                "",
-                "mean round trip of the flows without the queue",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                None,
-                ("1", "1000000000"),
-                "",
-                "long flows at a time",
-            ),
-            parameter("buffer", Unit::Bytes, None, SIZES, "", "size of the buffer"),
-        ],
-    },
+    entry: OccupancyParams::ENTRY,
     formula: "Q = ΣWᵢ − rtt·C, normal with mean B/2 and σ = (rtt·C + B) / (3√3·√n), cut at 0 and B; the link is full at least erf(3√3·B·√n / (2√2·(rtt·C + B))) of the time",
     limits: "Windows are sawteeth between 2/3 and 4/3 of their mean and independent of each other (more than about 500 flows, different round trips). Few flows fall into step, and the queue then swings over the whole buffer.",
     outputs: &[
@@ -279,10 +204,11 @@ pub static OCCUPANCY: Model = Model {
 };
 
 fn occupancy(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
-    let rate = bps(w, "rate");
-    let buffer = bytes(w, "buffer");
-    let product = rate * seconds(w, "rtt") / 8.0;
-    let sd = (product + buffer) / (3.0 * 3f64.sqrt() * (w.count("flows") as f64).sqrt());
+    let given: OccupancyParams = w.read();
+    let rate = bps(given.rate);
+    let buffer = bytes(given.buffer);
+    let product = rate * seconds(given.rtt) / 8.0;
+    let sd = (product + buffer) / (3.0 * 3f64.sqrt() * (given.flows as f64).sqrt());
     let mean = buffer / 2.0;
     // Of the normal what lies within the buffer; what lies outside stands at its two ends.
     let z = mean / sd;

@@ -19,9 +19,10 @@
 //!
 //! **Units.** Work in cells, a few to a datagram of mean size; what falls between two cells is parted so that its mean stays.
 
-use super::mixture::{Mixture, RATE, SERVED, SHARE, SIZES, TABLE, TICK};
-use super::{Example, Measure, Model, OutOfModel, output, parameter, seconds};
-use base::words::{Entry, Parameter, Unit, Words};
+use super::mixture::{Mixture, MixtureParams, Sizes};
+use super::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use base::spec::{Params as _, params};
+use base::{BitsPerSec, Duration};
 use statrs::function::gamma::{gamma_ur, ln_gamma};
 use std::cmp::Ordering;
 
@@ -34,49 +35,48 @@ const NEGLIGIBLE: f64 = 1e-10;
 /// Peak jitter is what one in so many exceeds.
 const PEAK: f64 = 1000.0;
 
-const GAP_SHAPE: Parameter = parameter(
-    "gap_shape",
-    Unit::Number,
-    Some("0.52512"),
-    ("0.2", "20"),
-    "003 table 3.1",
-    "of the gaps between the tagged flow's datagrams",
-);
-const GAP_SCALE: Parameter = parameter(
-    "gap_scale",
-    Unit::Number,
-    Some("1.50925"),
-    ("0.01", "1000"),
-    "003 table 3.1",
-    "their scale, in slots",
-);
-const BUFFER: Parameter = parameter(
-    "buffer",
-    Unit::Packets,
-    Some("50"),
-    ("2", "200"),
-    "ns-2's default",
-    "datagrams of mean size that fit",
-);
-const NUMBER: Parameter = parameter(
-    "number",
-    Unit::Count,
-    Some("20"),
-    ("1", "100000"),
-    "003 figure 4.3",
-    "which datagram of the flow, n, counted from an empty queue",
-);
+params! {
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct TaggedParams for "tagged": "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution", ["003 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"] {
+        /// TCP's part α of the traffic
+        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+        /// datagrams of mean size that fit
+        buffer: usize as Packets = "50" ["2".."200"], "ns-2's default";
+        /// which datagram of the flow, n, counted from an empty queue
+        number: u64 = "20" ["1".."100000"], "003 figure 4.3";
+        /// of the gaps between the tagged flow's datagrams
+        gap_shape: f64 = "0.52512" ["0.2".."20"], "003 table 3.1";
+        /// their scale, in slots
+        gap_scale: f64 = "1.50925" ["0.01".."1000"], "003 table 3.1";
+        /// datagrams that the link serves in a unit of time, θ
+        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
+        /// if given, rate of the link, from which θ follows: `served` does not count then
+        rate: Option<BitsPerSec> [RATES];
+        /// Weibull, or 1500 bytes of TCP and 210 of UDP
+        sizes: Sizes = "random", "003 4.1";
+        /// the unit of time in which datagrams are counted
+        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
+        /// of TCP's arrival rate, β
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
+        /// its scale η, in datagrams in a unit of time
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of the size of a TCP segment
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in bytes
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of UDP's arrival rate
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in datagrams in a unit of time
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
+        /// of the size of a UDP datagram
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
+        /// its scale, in bytes
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+    }
+}
 
 pub static TAGGED: Model = Model {
-    entry: Entry {
-        name: "tagged",
-        summary: "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution",
-        sources: &["003 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"],
-        parameters: &[
-            SHARE, BUFFER, NUMBER, GAP_SHAPE, GAP_SCALE, SERVED, RATE, SIZES, TICK, TABLE[0],
-            TABLE[1], TABLE[2], TABLE[3], TABLE[4], TABLE[5], TABLE[6], TABLE[7],
-        ],
-    },
+    entry: TaggedParams::ENTRY,
     formula: "a slot = unit/θ: L ← max(min(L + W, I) − 1, 0), law of L + W = q ⊗ w;  gap of k slots: f(k) = e^(−((k−1)/η)^β) − e^(−(k/η)^β);  q of the next datagram = Σ f(k)·q_k;  delay = (L + W) slots;  jitter = delay of the next − its own, by their joint law",
     limits: "Background work is independent from slot to slot, a datagram of the flow has the mean size, and the buffer holds work. (4.12) and (4.15)-(4.16) as printed add densities where convolutions belong; (4.11) takes a density for a probability.",
     outputs: &[
@@ -109,9 +109,10 @@ pub static TAGGED: Model = Model {
         gives: &[("delay", 0.5e-3), ("load", 0.595_16)],
     },
     compute: |w| {
-        let law = Tagged::of(w)?;
-        let slot = seconds(w, "unit") / law.served;
-        let number = w.count("number");
+        let given: TaggedParams = w.read();
+        let law = Tagged::of(&given)?;
+        let slot = seconds(given.unit) / law.served;
+        let number = given.number;
         let first = law.at(number);
         let steady = law.steady();
         let (delay, _) = law.delay(&first);
@@ -127,6 +128,18 @@ pub static TAGGED: Model = Model {
         ])
     },
 };
+
+macro_rules! background {
+    ($given:ident: $($field:ident),+) => { MixtureParams { $($field: $given.$field),+ } };
+}
+
+impl TaggedParams {
+    /// The background alone.
+    fn background(&self) -> MixtureParams {
+        background!(self: share, served, rate, sizes, unit, tcp_rate_shape, tcp_rate_scale,
+            tcp_size_shape, tcp_size_scale, udp_rate_shape, udp_rate_scale, udp_size_shape, udp_size_scale)
+    }
+}
 
 /// In slots: the sum of the shares beyond 0, 1, 2, …, and from where they change slowly their integral.
 fn mean_gap(shape: f64, scale: f64) -> f64 {
@@ -155,12 +168,12 @@ struct Tagged {
 }
 
 impl Tagged {
-    fn of(w: &Words) -> Result<Tagged, OutOfModel> {
-        let mixture = Mixture::of(w);
-        let buffer = w.count("buffer") as usize;
+    fn of(given: &TaggedParams) -> Result<Tagged, OutOfModel> {
+        let mixture = Mixture::of(&given.background());
+        let buffer = given.buffer;
         let datagram = (CELLS / buffer).max(1);
         let cells = buffer * datagram;
-        let (shape, scale) = (w.real("gap_shape"), w.real("gap_scale"));
+        let (shape, scale) = (given.gap_shape, given.gap_scale);
         let beyond = |k: usize| (-(k as f64 / scale).powf(shape)).exp();
         let mean = mean_gap(shape, scale);
         let work = work(&mixture, datagram, cells);
@@ -420,18 +433,19 @@ mod tests {
     use base::rng::Streams;
 
     fn tagged(text: &str) -> Tagged {
-        Tagged::of(&crate::theory::parse(text).unwrap().1).unwrap()
+        Tagged::of(&crate::theory::parse(text).unwrap().1.read()).unwrap()
     }
 
     /// Mean delay and loss, mean jitter and what one in 1000 exceeds, in slots: each random number drawn, nothing in cells.
     fn simulated(text: &str, arrivals: usize) -> [f64; 4] {
         let words = crate::theory::parse(text).unwrap().1;
-        let m = Mixture::of(&words);
+        let given: TaggedParams = words.read();
+        let m = Mixture::of(&given.background());
         let gap = crate::theory::mixture::Variable::Weibull {
-            shape: words.real("gap_shape"),
-            scale: words.real("gap_scale"),
+            shape: given.gap_shape,
+            scale: given.gap_scale,
         };
-        let buffer = words.count("buffer") as f64;
+        let buffer = given.buffer as f64;
         let mut rng = Streams::new(3).stream("tagged");
         let (mut queue, mut left) = (0.0f64, 0u64);
         let (mut delays, mut lost, mut seen, mut differences) = (0.0, 0.0, 0, Vec::new());
@@ -516,7 +530,7 @@ mod tests {
             if shape >= 1.0 {
                 let words = crate::theory::parse(&text).unwrap().1;
                 let cells: f64 = law.work.iter().enumerate().map(|(i, p)| i as f64 * p).sum();
-                let mean = Mixture::of(&words).load();
+                let mean = Mixture::of(&words.read::<TaggedParams>().background()).load();
                 let got = cells / law.datagram as f64;
                 assert!((got / mean - 1.0).abs() < 2e-3, "{shape}: {got} {mean}");
             }

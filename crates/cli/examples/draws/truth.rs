@@ -4,6 +4,8 @@ use crate::family::Draw;
 use base::record::Direction;
 use link::DirectionSpec;
 use link::qdisc::Reason;
+use link::qdisc::prio::{self, Rest};
+use link::qdisc::{drr, tbf};
 use link::rate::Rate;
 use sim::bufferbloat::{Seen, Who};
 
@@ -237,7 +239,7 @@ fn rates(spec: &DirectionSpec, saw: &Saw) -> (f64, f64, f64) {
     };
     let full = base::Bytes::new(1500);
     let framed = 1500.0 / params.framing.wire(full).get() as f64;
-    let rate = |words: &base::words::Words| words.rate("rate").get() as f64;
+    let rate = |words: &base::words::Words| words.read::<link::TokenBucket>().rate.get() as f64;
     let shaped = params
         .shaper
         .as_ref()
@@ -266,7 +268,7 @@ fn rates(spec: &DirectionSpec, saw: &Saw) -> (f64, f64, f64) {
 }
 
 fn token_rate(spec: &DirectionSpec) -> Option<f64> {
-    (spec.queue.name() == "tbf").then(|| spec.queue.words().rate("rate").get() as f64)
+    (spec.queue.name() == "tbf").then(|| spec.queue.words().read::<tbf::Params>().rate.get() as f64)
 }
 
 /// The kind of a queue that unmarked packets of several flows meet, and how many bytes of full packets it holds.
@@ -280,9 +282,9 @@ pub fn class(spec: &DirectionSpec) -> (Class, f64) {
         (b, p) => b.or(p).unwrap_or(f64::INFINITY),
     };
     // The classes of prio and drr are told apart by DSCP, which nobody here sets: all wait in the rest.
-    let rest = |w: &base::words::Words| match w.choice("rest") {
-        "fifo" => Class::DropTail,
-        "fq_codel" => Class::FairAqm,
+    let rest = |rest: Rest| match rest {
+        Rest::Fifo => Class::DropTail,
+        Rest::FqCodel => Class::FairAqm,
         _ => Class::Aqm,
     };
     match name {
@@ -291,14 +293,18 @@ pub fn class(spec: &DirectionSpec) -> (Class, f64) {
             let depth = spec
                 .policer
                 .as_ref()
-                .map(|p| p.words().bytes("burst").get());
+                .map(|p| p.words().read::<link::TokenBucket>().burst.get());
             (Class::Policer, limit.min(depth.unwrap_or(0) as f64))
         }
         "fifo" | "tbf" => (Class::DropTail, limit),
         "fq_codel" | "fq_pie" | "cake" => (Class::FairAqm, limit),
-        "prio" | "drr" => {
-            let words = spec.queue.words();
-            (rest(words), words.count("limit") as f64 * 1500.0)
+        "prio" => {
+            let p: prio::Params = spec.queue.words().read();
+            (rest(p.rest), p.limit as f64 * 1500.0)
+        }
+        "drr" => {
+            let p: drr::Params = spec.queue.words().read();
+            (rest(p.rest), p.limit as f64 * 1500.0)
         }
         _ => (Class::Aqm, limit),
     }

@@ -4,7 +4,7 @@ mod traffic;
 
 use super::{print, stdout_style, usage, write_file};
 use crate::Outcome;
-use analysis::theory::{MODELS, Measure, Model, OPTIONAL, Output, parse};
+use analysis::theory::{MODELS, Measure, Model, Output, parse};
 use base::units::significant;
 use base::words::{Value, Words};
 use base::{BitsPerSec, Bytes, Duration};
@@ -108,7 +108,7 @@ fn explained(model: &Model) -> Result<String, std::fmt::Error> {
     for p in e.parameters {
         let default = match p.default {
             Some(default) => format!("[{default}]"),
-            None if p.doc.starts_with(OPTIONAL) => String::new(),
+            None if !p.required => String::new(),
             None => "needed".into(),
         };
         let lead = format!("  {:12} {default:14} ", p.name);
@@ -199,7 +199,11 @@ fn drawing(model: &Model, given: &[String], plot: &str, show: &[String]) -> anyh
         let text = format!("{}:{}", model.entry.name, parts.join(","));
         Ok(parse(&text).map_err(|e| usage(e.to_string()))?.1)
     };
-    let (from, to) = (read(low)?.get(key), read(high)?.get(key));
+    let value = |words: Words| {
+        let named = words.all().find(|(p, _)| p.name == key);
+        named.and_then(|(_, value)| value.cloned())
+    };
+    let (from, to) = (value(read(low)?), value(read(high)?));
     let axis = Axis::of(from.ok_or_else(shape)?, to.ok_or_else(shape)?).ok_or_else(|| {
         usage(format!(
             "--plot {plot}: {key} is not a quantity that can be drawn along"

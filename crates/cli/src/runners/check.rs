@@ -2,6 +2,7 @@
 
 use super::{Run, carry_out};
 use analysis::probe::check::{self, Step};
+use analysis::probe::dns;
 use anyhow::Context;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
@@ -27,7 +28,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     // Where nobody is there at all, that is the answer, and not a list of it.
     peer.connect(None)?;
     let began = run.clock.now();
-    let whole = run.words.duration("within");
+    let params: check::Params = run.words.read();
+    let whole = params.within;
     let mut sent = Bytes::ZERO;
     let mut failures: Vec<anyhow::Error> = Vec::new();
     let mut done = 0;
@@ -35,7 +37,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         let left = whole.saturating_sub(run.clock.now() - began);
         let spent = sent + run.tally.bytes();
         let budget = Bytes::new(run.plan.budget.get().saturating_sub(spent.get()));
-        let Some(step) = check::next(run.words, done, left, budget) else {
+        let Some(step) = check::next(&params, done, left, budget) else {
             break;
         };
         let plan = craft::Plan {
@@ -112,8 +114,13 @@ pub fn run(run: Run) -> anyhow::Result<()> {
 
 /// Why a step would find what is no fault.
 fn cannot(step: &Step, own_namespace: bool) -> Option<&'static str> {
-    let in_use =
-        step.probe.kind().entry.name == "dns" && step.probe.words().get("resolvers").is_none();
+    let in_use = step.probe.kind().entry.name == "dns"
+        && step
+            .probe
+            .words()
+            .read::<dns::Params>()
+            .resolvers
+            .is_empty();
     (in_use && own_namespace)
         .then_some("both ends are on this machine, and no resolver is beyond the emulated line")
 }

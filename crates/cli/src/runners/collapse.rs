@@ -2,6 +2,7 @@
 
 use super::Run;
 use crate::cmd::trace::Aside;
+use analysis::probe::collapse::Params;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
@@ -12,23 +13,23 @@ use live::traffic::interface_towards;
 const FILE: &str = "capture/collapse.pcapng";
 
 pub fn run(run: Run) -> anyhow::Result<()> {
-    let words = run.words;
-    let duration = words.duration("duration");
-    let lead = words.duration_if_set("lead").unwrap_or(duration / 6);
+    let params: Params = run.words.read();
+    let duration = params.duration;
+    let lead = params.lead.unwrap_or(duration / 6);
     anyhow::ensure!(
-        words.count("rounds") < 2 || lead + lead < duration,
+        params.rounds < 2 || lead + lead < duration,
         "with lead={lead} no time of a round of {duration} is left for the second upload: make it less than {}",
         duration / 2
     );
     let plan = Plan {
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
-        rounds: words.count("rounds") as u32,
+        rounds: params.rounds,
         duration,
         lead,
-        flows: words.count("flows") as u32,
-        second_flows: words.count("second") as u32,
-        rest: words.duration("rest"),
+        flows: params.flows,
+        second_flows: params.second,
+        rest: params.rest,
     };
     let interface = match &run.plan.interface {
         Some(name) => name.clone(),

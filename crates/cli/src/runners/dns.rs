@@ -1,20 +1,21 @@
 //! Lookups at every resolver, and the line's own round trip meanwhile.
 
 use super::Run;
+use analysis::probe::dns::Params;
 use anyhow::Context;
 use base::noted::dns::Origin;
-use base::words::{Value, Words};
 use base::{Bytes, Duration};
 use live::craft::CraftError;
 use live::dns::{self, DnsError, PUBLIC, Plan, Resolver};
 use live::probe::{ProbePlan, Prober};
 use measure::wire::Key;
+use std::sync::Arc;
 
 /// How often the line's own round trip is measured.
 const BASE_EVERY: Duration = Duration::from_millis(100);
 
 pub fn run(run: Run) -> anyhow::Result<()> {
-    let plan = plan(run.words)?;
+    let plan = plan(&run.words.read())?;
     let probes = ProbePlan {
         interval: BASE_EVERY,
         shortest_interval: BASE_EVERY,
@@ -37,16 +38,12 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     result
 }
 
-fn plan(words: &Words) -> anyhow::Result<Plan> {
-    let named = |key: &str, origin: Origin| -> Vec<Resolver> {
-        let texts = words.list_if_set(key);
-        let text = |v: &Value| v.to_string();
-        texts
-            .iter()
-            .filter_map(|v| Resolver::named(&text(v), origin))
-            .collect()
+fn plan(params: &Params) -> anyhow::Result<Plan> {
+    let named = |texts: &[Arc<str>], origin: Origin| -> Vec<Resolver> {
+        let texts = texts.iter();
+        texts.filter_map(|t| Resolver::named(t, origin)).collect()
     };
-    let mut resolvers = named("resolvers", Origin::Given);
+    let mut resolvers = named(&params.resolvers, Origin::Given);
     if resolvers.is_empty() {
         resolvers = dns::in_use().context(
             "cannot read /etc/resolv.conf, where this host's resolvers stand: name them with dns:resolvers=ADDRESS;ADDRESS",
@@ -56,8 +53,8 @@ fn plan(words: &Words) -> anyhow::Result<Plan> {
         !resolvers.is_empty(),
         "/etc/resolv.conf names no resolver: give one with dns:resolvers=ADDRESS"
     );
-    resolvers.extend(named("others", Origin::Alternative));
-    if words.switch("public") {
+    resolvers.extend(named(&params.others, Origin::Alternative));
+    if params.public {
         let known = PUBLIC.iter().map(|(address, _)| *address);
         resolvers.extend(known.filter_map(|a| Resolver::named(a, Origin::Alternative)));
     }
@@ -68,21 +65,20 @@ fn plan(words: &Words) -> anyhow::Result<Plan> {
             once.push(r);
         }
     }
-    let name = |key| words.text(key).to_string();
-    let mut roots = named("rootservers", Origin::Given);
-    if roots.is_empty() && words.switch("roots") {
+    let mut roots = named(&params.rootservers, Origin::Given);
+    if roots.is_empty() && params.roots {
         roots = dns::root_servers();
     }
     Ok(Plan {
         resolvers: once,
-        zone: name("zone"),
-        count: words.count("count") as u32,
-        interval: words.duration("interval"),
-        patience: words.duration("patience"),
-        signed: words
-            .switch("dnssec")
-            .then(|| (name("signed"), name("bogus"))),
-        types: words.switch("types"),
+        zone: params.zone.to_string(),
+        count: params.count,
+        interval: params.interval,
+        patience: params.patience,
+        signed: params
+            .dnssec
+            .then(|| (params.signed.to_string(), params.bogus.to_string())),
+        types: params.types,
         roots,
     })
 }

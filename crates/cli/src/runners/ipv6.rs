@@ -1,13 +1,19 @@
 //! Both versions of IP to the same server.
 
 use super::Run;
+use analysis::probe::ipv6::Params;
 use live::ipv6::{self, Plan};
 
 pub fn run(run: Run) -> anyhow::Result<()> {
+    let Params {
+        count,
+        interval,
+        within,
+    } = run.words.read();
     let plan = Plan {
-        count: run.words.count("count") as u32,
-        interval: run.words.duration("interval"),
-        within: run.words.duration("within"),
+        count,
+        interval,
+        within,
     };
     run.afford("ipv6", plan.cost())?;
     let whole = plan.interval * u64::from(plan.count);

@@ -1,15 +1,16 @@
 //! Boxes on the way that read, change or block.
 
 use super::Run;
+use analysis::probe::middlebox::Params;
 use base::Duration;
 use live::middlebox::{self, Plan};
 
 pub fn run(run: Run) -> anyhow::Result<()> {
-    let port = |key: &str| run.words.count(key) as u16;
+    let Params { eicar, http, dns } = run.words.read();
     let plan = Plan {
-        eicar: run.words.switch("eicar"),
-        http_port: port("http"),
-        dns_port: port("dns"),
+        eicar,
+        http_port: http,
+        dns_port: dns,
     };
     run.afford("middlebox", plan.cost())?;
     if plan.eicar {

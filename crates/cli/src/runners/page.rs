@@ -1,12 +1,12 @@
 //! Pages in a browser, on the idle line and beside a load.
 
 use super::Run;
+use analysis::probe::page::Params;
 use base::Duration;
-use base::record::Direction;
-use base::words::{Value, Words};
 use live::craft::CraftError;
 use live::page::{self, PageError, Plan};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub fn run(run: Run) -> anyhow::Result<()> {
     let plan = plan(&run)?;
@@ -20,38 +20,24 @@ pub fn run(run: Run) -> anyhow::Result<()> {
 }
 
 fn plan(run: &Run) -> anyhow::Result<Plan> {
-    let words = run.words;
-    let urls: Vec<String> = texts(words, "url");
+    let params: Params = run.words.read();
     anyhow::ensure!(
-        !urls.is_empty(),
+        !params.url.is_empty(),
         "which page? Name it, for example: tailback probe page:url=https://www.example.org/ SERVER"
     );
-    let beside_load = words.list_if_set("loaded");
-    let beside_load = beside_load.iter().filter_map(|v| match v {
-        Value::Count(n) => Some(*n),
-        _ => None,
-    });
+    let texts = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect();
     Ok(Plan {
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
-        urls,
-        iterations: words.count("iterations") as u32,
-        loads: words.count("loads") as u32,
-        beside_load: beside_load.collect(),
-        directions: match words.choice("direction") {
-            "up" => vec![Direction::Up],
-            "down" => vec![Direction::Down],
-            _ => vec![Direction::Up, Direction::Down],
-        },
-        flows: words.count("flows") as u32,
-        settle: words.duration("settle"),
-        patience: words.duration("patience"),
-        browser: words.text_if_set("browser").map(|p| PathBuf::from(&*p)),
-        trust: texts(words, "trust"),
+        urls: texts(&params.url),
+        iterations: params.iterations,
+        loads: params.loads,
+        beside_load: params.loaded,
+        directions: params.direction.directions().to_vec(),
+        flows: params.flows,
+        settle: params.settle,
+        patience: params.patience,
+        browser: params.browser.map(|p| PathBuf::from(&*p)),
+        trust: texts(&params.trust),
     })
-}
-
-fn texts(words: &Words, key: &str) -> Vec<String> {
-    let all = words.list_if_set(key);
-    all.iter().map(ToString::to_string).collect()
 }

@@ -13,34 +13,26 @@
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Step upwards. Table I: 0.02.
-    pub increment: f64,
-    /// Step downwards. Table I: 0.002.
-    pub decrement: f64,
-    /// Least time between two steps. Table I: 100 ms.
-    pub freeze: Duration,
-    /// A queue longer than this, in packets, counts as loss does. Section III; not set: only loss counts.
-    pub length: Option<u64>,
-    /// Whether ECN-capable packets are marked instead of dropped. Section III marks.
-    pub ecn: bool,
-    /// Most packets waiting. BLUE lives on overflows: 100.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            increment: 0.02,
-            decrement: 0.002,
-            freeze: Duration::from_millis(100),
-            length: None,
-            ecn: false,
-            limit: 100,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "blue": "drops by chance, more often after each overflow, less often after each idle time", [
+        "Feng, Shin, Kandlur, Saha, The BLUE Active Queue Management Algorithms, 2002",
+    ] {
+        /// step upwards, on loss
+        increment: f64 as Probability = "0.02" ["0.00001".."1"], "Feng 2002 table I";
+        /// step downwards, on idleness
+        decrement: f64 as Probability = "0.002" ["0.00001".."1"], "Feng 2002 table I";
+        /// least time between two steps
+        freeze: Duration = "100 ms" ["0 ms".."100 s"], "Feng 2002 table I";
+        /// a longer queue counts as loss; only loss counts where it is not given
+        length: Option<u64> as Packets ["0".."100000000"], "Feng 2002 section III";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "Feng 2002 section III";
+        /// most packets waiting
+        limit: u64 as Packets = "100" ["1".."100000000"], "ours";
     }
 }
 

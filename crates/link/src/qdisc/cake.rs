@@ -19,40 +19,31 @@
 use super::fair::FairQueues;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Acceptable standing delay. Linux cake: 5 ms.
-    pub target: Duration,
-    /// About a worst-case round trip. Linux cake: 100 ms.
-    pub interval: Duration,
-    /// BLUE's step upwards, when the queues overflow. Linux cake: 1/256.
-    pub increment: f64,
-    /// BLUE's step downwards, when a flow's queue runs empty. Linux cake: 1/4096.
-    pub decrement: f64,
-    /// Bytes that a queue may send in its turn. Linux cake: 1514.
-    pub quantum: Bytes,
-    /// Number of queues, in sets of eight. LANMAN 2018, section III.B: 1024.
-    pub flows: u32,
-    /// LANMAN 2018: ECN-capable packets are marked.
-    pub ecn: bool,
-    /// Most bytes waiting in all queues. Linux cake at 100 Mbit/s and more: 4 MB.
-    pub memory: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(5),
-            interval: Duration::from_millis(100),
-            increment: 1.0 / 256.0,
-            decrement: 1.0 / 4096.0,
-            quantum: Bytes::new(1514),
-            flows: 1024,
-            ecn: true,
-            memory: Bytes::new(4_000_000),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "cake": "CAKE's core: a queue with COBALT (CoDel and BLUE) for each flow, flows kept apart", [
+        "Hoiland-Jorgensen, Taht, Morton, Piece of CAKE: A Comprehensive Queue Management Solution for Home Gateways, 2018",
+        "Palmei et al., Design and Evaluation of COBALT Queue Discipline, 2019",
+    ] {
+        /// acceptable standing delay
+        target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
+        /// about a worst-case round trip
+        interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
+        /// BLUE's step upwards, on overflow
+        increment: f64 as Probability = "0.00390625" ["0".."1"], "Linux cake: 1/256";
+        /// BLUE's step downwards, as a flow runs empty
+        decrement: f64 as Probability = "0.000244140625" ["0".."1"], "Linux cake: 1/4096";
+        /// bytes that a queue may send in its turn
+        quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
+        /// number of queues that flows are hashed to
+        flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "true", "Piece of CAKE";
+        /// most bytes waiting in all queues together
+        memory: Bytes = "4 MB" ["1 kB".."1000 GB"], "Linux cake";
     }
 }
 

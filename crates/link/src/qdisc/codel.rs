@@ -18,32 +18,25 @@
 //! traces in `tests/golden/codel/`.
 
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::spec::params;
 use base::{Bytes, Duration, Ecn, Packet, Time};
 use std::collections::VecDeque;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Acceptable standing delay. RFC 8289 section 4.4: 5 ms.
-    pub target: Duration,
-    /// About a worst-case round trip. RFC 8289 section 4.3: 100 ms.
-    pub interval: Duration,
-    /// Most packets waiting; section 5.4 leaves the buffer's size to the user. Linux: 1000.
-    pub limit: u64,
-    /// Whether ECN-capable packets are marked instead of dropped. RFC 8289 section 5 only drops.
-    pub ecn: bool,
-    /// A backlog of this or less is never acted upon. RFC 8289 section 5.3: one maximum packet.
-    pub mtu: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(5),
-            interval: Duration::from_millis(100),
-            limit: 1000,
-            ecn: false,
-            mtu: Bytes::new(1500),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "codel": "controlled delay: drops or marks at the head once the delay has stood above a target", [
+        "RFC 8289, Controlled Delay Active Queue Management",
+    ] {
+        /// acceptable standing delay
+        target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
+        /// about a worst-case round trip
+        interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
+        /// most packets waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux codel";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "RFC 8289 section 5";
+        /// a backlog of this or less is never acted upon
+        mtu: Bytes = "1500 B" ["0".."1 MB"], "RFC 8289 section 5.3";
     }
 }
 

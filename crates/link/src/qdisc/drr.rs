@@ -14,31 +14,30 @@
 //!
 //! **Validated against**: `reference/drr.py` by the traces in `tests/golden/drr/`.
 
+use super::prio::Rest;
 use super::registry::AnyQdisc;
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason};
+use base::spec::params;
 use base::{Bytes, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Packets with this DSCP or a greater one are the first class. RFC 3246 section 2.7: 46.
-    pub from_dscp: u8,
-    /// Most packets of the first class waiting.
-    pub first_limit: u64,
-    /// Bytes that the first class may send in its turn; paper, section 3: at least a full packet.
-    pub first_quantum: Bytes,
-    /// The same for the others.
-    pub quantum: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            from_dscp: 46,
-            first_limit: 50,
-            first_quantum: Bytes::new(1514),
-            quantum: Bytes::new(1514),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "drr": "two classes by DSCP that take turns by bytes, the first in a short queue, the rest as another discipline", [
+        "Shreedhar, Varghese, Efficient Fair Queuing Using Deficit Round-Robin, 1996",
+    ] {
+        /// packets with this DSCP or a greater one are the first class; 46 is expedited forwarding
+        from_dscp: u8 = "46" ["0".."63"], "RFC 3246 section 2.7";
+        /// most packets of the first class waiting
+        first_limit: u64 as Packets = "50" ["1".."100000000"], "half a second of a call";
+        /// bytes that the first class may send in its turn
+        first_quantum: Bytes = "1514 B" ["64 B".."1 MB"], "Shreedhar 1996 section 3";
+        /// bytes that all others may send in their turn
+        quantum: Bytes = "1514 B" ["64 B".."1 MB"], "Shreedhar 1996 section 3";
+        /// discipline for all others, with its defaults
+        rest: Rest = "pie", "RFC 8033";
+        /// most packets of all others waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
     }
 }
 

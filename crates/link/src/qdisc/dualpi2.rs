@@ -22,49 +22,36 @@ use super::store::Store;
 use super::ticks::Ticks;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Delay to hold in the classic queue. Appendix A.1: 15 ms.
-    pub target: Duration,
-    /// Period of the updates. Appendix A.1 and Linux: 16 ms, with which its gains are stated.
-    pub tupdate: Duration,
-    /// Gain on the distance from the target, in Hz. Appendix A.1: 0.1 · T_update / RTT_max², with 100 ms, so 0.16.
-    pub alpha: f64,
-    /// Gain on the change since the last update, in Hz. Appendix A.1: about 0.3 / RTT_max, stated as 3.2.
-    pub beta: f64,
-    /// Coupling factor k. Section 4.2: 2.
-    pub coupling: f64,
-    /// From this sojourn time on L4S packets are marked with rising probability. Appendix A.1: 800 µs.
-    pub min_th: Duration,
-    /// Over this range it rises to 1. Appendix A.1: 400 µs.
-    pub range: Duration,
-    /// An L4S queue of no more packets is not marked for its own delay. Appendix A.1: 1.
-    pub min_len: u64,
-    /// The classic queue gets one byte in so many while both wait. Appendix A.1: 16.
-    pub protection: u64,
-    /// Decide by chance, as Linux does, and not by counting. Appendix A.1 leaves it open and counts.
-    pub random: bool,
-    /// Most packets waiting in both. Linux dualpi2: 10 000.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(15),
-            tupdate: Duration::from_millis(16),
-            alpha: 0.16,
-            beta: 3.2,
-            coupling: 2.0,
-            min_th: Duration::from_micros(800),
-            range: Duration::from_micros(400),
-            min_len: 1,
-            protection: 16,
-            random: false,
-            limit: 10_000,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "dualpi2": "a short queue for L4S packets beside a classic one, coupled by one controller", [
+        "RFC 9332, Dual-Queue Coupled Active Queue Management (AQM) for Low Latency, Low Loss, and Scalable Throughput (L4S)",
+    ] {
+        /// delay to hold in the classic queue
+        target: Duration = "15 ms" ["1 us".."10 s"], "RFC 9332 appendix A.1";
+        /// period of the updates
+        tupdate: Duration = "16 ms" ["100 us".."10 s"], "RFC 9332 appendix A.1";
+        /// gain on the distance from the target, in Hz
+        alpha: f64 = "0.16" ["0".."100"], "RFC 9332 appendix A.1";
+        /// gain on the change of the delay, in Hz
+        beta: f64 = "3.2" ["0".."100"], "RFC 9332 appendix A.1";
+        /// how much more often L4S packets are marked than the root of the classic probability
+        coupling: f64 = "2" ["0.1".."10"], "RFC 9332 section 4.2";
+        /// sojourn time from which L4S packets are marked
+        min_th: Duration = "800 us" ["0 ms".."1 s"], "RFC 9332 appendix A.1";
+        /// over this the marking rises to all packets
+        range: Duration = "400 us" ["0 ms".."1 s"], "RFC 9332 appendix A.1";
+        /// an L4S queue of no more packets is not marked for its own delay
+        min_len: u64 as Packets = "1" ["0".."100000000"], "RFC 9332 appendix A.1";
+        /// the classic queue gets one byte in so many while both wait
+        protection: u64 = "16" ["2".."1000"], "RFC 9332 appendix A.1";
+        /// decide by chance, as Linux does, and not by counting
+        random: bool = "false", "RFC 9332 appendix A.1; Linux";
+        /// most packets waiting
+        limit: u64 as Packets = "10000" ["1".."100000000"], "Linux dualpi2";
     }
 }
 

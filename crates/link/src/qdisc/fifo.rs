@@ -14,23 +14,19 @@
 //! that fills it exactly, as Linux `bfifo` does.
 
 use super::{Backlog, Fates, Qdisc, Reason};
+use base::spec::params;
 use base::{Bytes, Packet, Time};
 use std::collections::VecDeque;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Largest number of packets waiting. Linux `pfifo`: the interface's `txqueuelen`, 1000.
-    pub packets: Option<u64>,
-    /// Largest number of bytes waiting. Not set: RFC 7567 section 1 counts either way.
-    pub bytes: Option<Bytes>,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            packets: Some(1000),
-            bytes: None,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "fifo": "first in, first out; refuses what does not fit (drop-tail)", [
+        "RFC 7567, IETF Recommendations Regarding Active Queue Management, section 1",
+    ] {
+        /// most packets waiting; 1000 where neither packets nor bytes is given
+        packets: Option<u64> as Packets ["1".."100000000"], "Linux pfifo: 1000";
+        /// most bytes waiting; no limit in bytes where it is not given
+        bytes: Option<Bytes> ["1 B".."1000 GB"], "RFC 7567 section 1";
     }
 }
 
@@ -46,11 +42,21 @@ pub struct Stats {
     pub overlimits: u64,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Fifo {
     params: Params,
     state: State,
     stats: Stats,
+}
+
+impl Params {
+    /// The same with a limit of 1000 packets where a person gave none.
+    pub fn limited(mut self) -> Params {
+        if self.bytes.is_none() {
+            self.packets.get_or_insert(1000);
+        }
+        self
+    }
 }
 
 impl Fifo {

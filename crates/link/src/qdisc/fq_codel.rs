@@ -20,38 +20,30 @@
 use super::codel::{self, CodelLaw};
 use super::fair::spread;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use base::spec::params;
 use base::{Bytes, Duration, Ecn, FlowId, Packet, Time};
 use std::collections::VecDeque;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// RFC 8290 section 5.2.2: 5 ms.
-    pub target: Duration,
-    /// RFC 8290 section 5.2.1: 100 ms.
-    pub interval: Duration,
-    /// Most packets waiting in all queues together. RFC 8290 section 5.2.3: 10 240.
-    pub limit: u64,
-    /// Bytes that a queue may send in its turn. RFC 8290 section 5.2.4: 1514.
-    pub quantum: Bytes,
-    /// Number of queues. RFC 8290 section 5.2.5: 1024.
-    pub flows: u32,
-    /// RFC 8290 section 5.2.6: marking is on.
-    pub ecn: bool,
-    /// Most bytes waiting in all queues together. Linux `fq_codel`: 32 MiB.
-    pub memory: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(5),
-            interval: Duration::from_millis(100),
-            limit: 10_240,
-            quantum: Bytes::new(1514),
-            flows: 1024,
-            ecn: true,
-            memory: Bytes::new(32 << 20),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "fq_codel": "a queue with CoDel for each flow, served in turn by bytes, new flows first", [
+        "RFC 8290, The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm",
+        "RFC 8289, Controlled Delay Active Queue Management",
+    ] {
+        /// acceptable standing delay
+        target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
+        /// about a worst-case round trip
+        interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
+        /// most packets waiting in all queues together
+        limit: u64 as Packets = "10240" ["1".."100000000"], "RFC 8290 section 5.2.3";
+        /// bytes that a queue may send in its turn
+        quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
+        /// number of queues that flows are hashed to
+        flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "true", "RFC 8290 section 5.2.6";
+        /// most bytes waiting in all queues together
+        memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_codel";
     }
 }
 

@@ -19,46 +19,35 @@ use super::pie::{self, PieLaw};
 use super::ticks::Ticks;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// RFC 8033 section 4.2: 15 ms.
-    pub target: Duration,
-    /// RFC 8033 section 4.2: 15 ms.
-    pub tupdate: Duration,
-    /// RFC 8033 section 4.2: 1/8 Hz.
-    pub alpha: f64,
-    /// RFC 8033 section 4.2: 1 1/4 Hz.
-    pub beta: f64,
-    /// RFC 8290 section 5.2.4: 1514.
-    pub quantum: Bytes,
-    /// RFC 8290 section 5.2.5: 1024.
-    pub flows: u32,
-    /// Linux fq_pie: off.
-    pub ecn: bool,
-    /// RFC 8033 section 5.1: 0.1.
-    pub mark_limit: f64,
-    /// Most packets waiting in all queues. Linux fq_pie: 10 240.
-    pub limit: u64,
-    /// Most bytes waiting in all queues. Linux fq_pie: 32 MiB.
-    pub memory: Bytes,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            target: Duration::from_millis(15),
-            tupdate: Duration::from_millis(15),
-            alpha: 0.125,
-            beta: 1.25,
-            quantum: Bytes::new(1514),
-            flows: 1024,
-            ecn: false,
-            mark_limit: 0.1,
-            limit: 10_240,
-            memory: Bytes::new(32 << 20),
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "fq_pie": "a queue with PIE for each flow, served in turn by bytes, new flows first", [
+        "Ramakrishnan et al., FQ-PIE Queue Discipline in the Linux Kernel, 2019",
+        "RFC 8033, Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to Address the Bufferbloat Problem",
+    ] {
+        /// delay to hold in each queue
+        target: Duration = "15 ms" ["1 us".."10 s"], "RFC 8033 section 4.2";
+        /// period of the updates
+        tupdate: Duration = "15 ms" ["100 us".."10 s"], "RFC 8033 section 4.2";
+        /// gain on the distance from the target, in Hz
+        alpha: f64 = "0.125" ["0".."100"], "RFC 8033 section 4.2";
+        /// gain on the change of the delay, in Hz
+        beta: f64 = "1.25" ["0".."100"], "RFC 8033 section 4.2";
+        /// bytes that a queue may send in its turn
+        quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
+        /// number of queues that flows are hashed to
+        flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "Linux fq_pie";
+        /// probability from which ECN-capable packets are dropped too
+        mark_limit: f64 as Probability = "0.1" ["0".."1"], "RFC 8033 section 5.1";
+        /// most packets waiting
+        limit: u64 as Packets = "10240" ["1".."100000000"], "Linux fq_pie";
+        /// most bytes waiting in all queues together
+        memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_pie";
     }
 }
 
@@ -96,7 +85,8 @@ impl FqPie {
             beta: params.beta,
             ecn: params.ecn,
             mark_limit: params.mark_limit,
-            ..pie::Params::of(pie::Variant::Linux)
+            variant: pie::Variant::Linux,
+            ..pie::Params::default()
         };
         let law = (PieLaw::new(&pie), Ticks::new(params.tupdate));
         FqPie {

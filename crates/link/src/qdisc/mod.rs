@@ -91,6 +91,29 @@ impl Fates {
     }
 }
 
+/// The most that may wait in a discipline; `None` where it does not count that way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub packets: Option<u64>,
+    pub bytes: Option<Bytes>,
+}
+
+impl Limits {
+    pub(crate) fn packets(packets: u64) -> Limits {
+        Limits {
+            packets: Some(packets),
+            bytes: None,
+        }
+    }
+
+    pub(crate) fn both(packets: u64, bytes: Bytes) -> Limits {
+        Limits {
+            packets: Some(packets),
+            bytes: Some(bytes),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     pub bytes: Bytes,

@@ -18,34 +18,26 @@ use super::store::Store;
 use super::ticks::Ticks;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Gain on the present distance from the reference. Section IV, example: 1.822e-5.
-    pub a: f64,
-    /// Gain on the distance before. Section IV, example: 1.816e-5.
-    pub b: f64,
-    /// Length to hold, in packets. Section V: 200; ns-2: 50.
-    pub reference: u64,
-    /// Period of the updates. Section IV, example: 1/160 s.
-    pub tupdate: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped. Section V marks.
-    pub ecn: bool,
-    /// Most packets waiting. Section V: 800.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            a: 1.822e-5,
-            b: 1.816e-5,
-            reference: 50,
-            tupdate: Duration::from_micros(6250),
-            ecn: false,
-            limit: 800,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "pi": "proportional integral controller: drops by chance so that the queue keeps a length", [
+        "Hollot, Misra, Towsley, Gong, On Designing Improved Controllers for AQM Routers Supporting TCP Flows, 2001",
+    ] {
+        /// gain on the distance from the reference, per packet
+        a: f64 = "0.00001822" ["0".."1"], "Hollot 2001 section IV";
+        /// gain on the distance one update before, per packet; less than a
+        b: f64 = "0.00001816" ["0".."1"], "Hollot 2001 section IV";
+        /// length to hold
+        reference: u64 as Packets = "50" ["0".."100000000"], "ns-2";
+        /// period of the updates
+        tupdate: Duration = "6250 us" ["100 us".."10 s"], "Hollot 2001 section IV";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "Hollot 2001 section V";
+        /// most packets waiting
+        limit: u64 as Packets = "800" ["1".."100000000"], "Hollot 2001 section V";
     }
 }
 

@@ -27,89 +27,67 @@ use super::store::Store;
 use super::ticks::Ticks;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::{choices, params};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
-    Rfc8033,
-    Paper2013,
-    /// The RFC's with what Linux does differently.
-    Linux,
-}
-
-/// How the delay is found that the controller works on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Estimate {
-    /// The sojourn time of the packet that left last.
-    Sojourn,
-    /// The backlog divided by the measured rate of departures (Little's law).
-    DrainRate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    pub variant: Variant,
-    /// The delay to hold. RFC 8033 section 4.2: 15 ms. The paper: 20 ms.
-    pub target: Duration,
-    /// Period of the updates. RFC 8033 section 4.2: 15 ms. The paper: 30 ms.
-    pub tupdate: Duration,
-    /// Gain on the distance from the target, in Hz. RFC 8033 section 4.2: 1/8.
-    pub alpha: f64,
-    /// Gain on the change since the last update, in Hz. RFC 8033 section 4.2: 1 1/4.
-    pub beta: f64,
-    /// How long a burst passes untouched. RFC 8033 section 4.4: 150 ms. The paper: 100 ms.
-    pub burst: Duration,
-    /// RFC 8033 section 4.3 allows both. The paper: drain rate.
-    pub estimate: Estimate,
-    /// Bytes of a measurement of the drain rate. RFC 8033 section 5.2: 2^14. The paper: 10 kB.
-    pub threshold: Bytes,
-    /// Whether drops are kept from coming too close or too far apart. RFC 8033 section 5.4: yes. The paper: no.
-    pub derandomize: bool,
-    /// Whether ECN-capable packets are marked instead of dropped.
-    pub ecn: bool,
-    /// Above this probability they are dropped all the same. RFC 8033 section 5.1: 0.1.
-    pub mark_limit: f64,
-    /// Most packets waiting. Linux pie: 1000.
-    pub limit: u64,
-    /// Most bytes waiting; no limit where there is none.
-    pub bytes: Option<Bytes>,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params::of(Variant::Rfc8033)
+choices! {
+    /// Whose PIE it is.
+    pub enum Variant {
+        Rfc8033 = "rfc8033",
+        Paper2013 = "2013",
+        /// The RFC's with what Linux does differently.
+        Linux = "linux",
     }
 }
 
-impl Params {
-    pub fn of(variant: Variant) -> Params {
-        let rfc = Params {
-            variant,
-            target: Duration::from_millis(15),
-            tupdate: Duration::from_millis(15),
-            alpha: 0.125,
-            beta: 1.25,
-            burst: Duration::from_millis(150),
-            estimate: Estimate::Sojourn,
-            threshold: Bytes::new(1 << 14),
-            derandomize: true,
-            ecn: false,
-            mark_limit: 0.1,
-            limit: 1000,
-            bytes: None,
-        };
-        match variant {
-            Variant::Rfc8033 | Variant::Linux => rfc,
-            Variant::Paper2013 => Params {
-                target: Duration::from_millis(20),
-                tupdate: Duration::from_millis(30),
-                burst: Duration::from_millis(100),
-                estimate: Estimate::DrainRate,
-                threshold: Bytes::new(10_000),
-                derandomize: false,
-                ..rfc
-            },
-        }
+impl Variant {
+    fn is_paper(self) -> bool {
+        self == Variant::Paper2013
+    }
+}
+
+choices! {
+    /// Origin of the delay that the controller works on.
+    pub enum Estimate {
+        /// The sojourn time of the packet that left last.
+        Sojourn = "sojourn",
+        /// The backlog divided by the measured rate of departures (Little's law).
+        DrainRate = "drain_rate",
+    }
+}
+
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "pie": "proportional integral controller, enhanced: drops by chance so that the delay stays at a target", [
+        "RFC 8033, Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to Address the Bufferbloat Problem",
+        "Pan et al., PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem, IEEE HPSR 2013",
+    ] {
+        /// the RFC, the paper of 2013 with its values for all that is not given, or what Linux makes of the RFC
+        variant: Variant = "rfc8033", "RFC 8033; the paper; Linux";
+        /// delay to hold; 15 ms, in the variant of 2013 20 ms
+        target: Duration = (Duration::from_millis(if variant.is_paper() { 20 } else { 15 })) ["1 us".."10 s"], "RFC 8033 section 4.2";
+        /// period of the updates; 15 ms, in the variant of 2013 30 ms
+        tupdate: Duration = (Duration::from_millis(if variant.is_paper() { 30 } else { 15 })) ["100 us".."10 s"], "RFC 8033 section 4.2";
+        /// gain on the distance from the target, in Hz
+        alpha: f64 = "0.125" ["0".."100"], "RFC 8033 section 4.2";
+        /// gain on the change of the delay, in Hz
+        beta: f64 = "1.25" ["0".."100"], "RFC 8033 section 4.2";
+        /// how long a burst passes untouched; 150 ms, in the variant of 2013 100 ms
+        burst: Duration = (Duration::from_millis(if variant.is_paper() { 100 } else { 150 })) ["0 ms".."10 s"], "RFC 8033 section 4.4";
+        /// where the delay comes from: sojourn times, or backlog and rate of departures; sojourn, in the variant of 2013 drain_rate
+        estimate: Estimate = (if variant.is_paper() { Estimate::DrainRate } else { Estimate::Sojourn }), "RFC 8033 section 4.3";
+        /// bytes of a measurement of the drain rate; 16384, in the variant of 2013 10 kB
+        threshold: Bytes = (Bytes::new(if variant.is_paper() { 10_000 } else { 1 << 14 })) ["1 B".."1 GB"], "RFC 8033 section 5.2";
+        /// keep drops from coming too close or too far apart; true, in the variant of 2013 false
+        derandomize: bool = (!variant.is_paper()), "RFC 8033 section 5.4";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "RFC 8033 section 5.1";
+        /// probability from which ECN-capable packets are dropped too
+        mark_limit: f64 as Probability = "0.1" ["0".."1"], "RFC 8033 section 5.1";
+        /// most packets waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
+        /// most bytes waiting; no limit in bytes where it is not given
+        bytes: Option<Bytes> ["1 B".."1000 GB"], "RFC 7567 section 1";
     }
 }
 
@@ -537,7 +515,7 @@ mod tests {
             for estimate in [Estimate::Sojourn, Estimate::DrainRate] {
                 let params = Params {
                     estimate,
-                    ..Params::of(variant)
+                    ..base::spec::given([("variant", variant.word())]).unwrap()
                 };
                 let (delay_ms, share) = overload(params, 1563, 120);
                 assert!(

@@ -15,22 +15,34 @@
 use super::registry::AnyQdisc;
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason};
+use base::spec::{choices, params};
 use base::{Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Packets with this DSCP or a greater one go first. RFC 3246 section 2.7: 46; above are CS6 and CS7.
-    pub from_dscp: u8,
-    /// Most packets of the first class waiting: 50, half a second of one voice call.
-    pub first_limit: u64,
+choices! {
+    /// A discipline for the packets that have no class of their own.
+    pub enum Rest {
+        Pie = "pie",
+        Fifo = "fifo",
+        Codel = "codel",
+        FqCodel = "fq_codel",
+        Red = "red",
+        DualPi2 = "dualpi2",
+    }
 }
 
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            from_dscp: 46,
-            first_limit: 50,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "prio": "strict priority: packets that ask for low delay by their DSCP go first, the rest as another discipline", [
+        "RFC 3246, An Expedited Forwarding PHB (Per-Hop Behavior)",
+    ] {
+        /// packets with this DSCP or a greater one are the first class; 46 is expedited forwarding
+        from_dscp: u8 = "46" ["0".."63"], "RFC 3246 section 2.7";
+        /// most packets of the first class waiting
+        first_limit: u64 as Packets = "50" ["1".."100000000"], "half a second of a call";
+        /// discipline for all others, with its defaults
+        rest: Rest = "pie", "RFC 8033";
+        /// most packets of all others waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
     }
 }
 

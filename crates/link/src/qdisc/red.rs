@@ -24,85 +24,71 @@
 
 use super::store::Store;
 use super::ticks::Ticks;
-use super::{Backlog, Fates, Qdisc, Reason, Verdict};
+use super::{Backlog, Fates, Limits, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::{choices, params};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
+choices! {
 /// Whose RED.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
     /// The papers'.
-    #[default]
-    Floyd,
+    Floyd = "floyd",
     /// ns-2.35's with what it does where nothing is set: lengths and drops in bytes, `wait`; above the upper
     /// threshold, too, drops keep their spacing (`use_mark_p_`), so that small packets never lose more than
     /// the share which `wait` leaves; a packet that finds nothing waiting is never dropped, and is one empty
     /// arrival even where the line is busy; the idle time begins as the last packet has left the line; the
     /// first packet at an average of `min` or more only begins the count.
-    Ns2,
+    Ns2 = "ns2",
+}
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    pub variant: Variant,
-    /// Below this average nothing is dropped, in packets. Paper of 1993, section 8: 5.
-    pub min: u64,
-    /// From this average on all is dropped, unless gentle. Section 8: three times `min`, here 15.
-    pub max: u64,
-    /// Probability as the average reaches `max`. Floyd, 1997, and ns-2: 0.1 (paper of 1993: 0.02).
-    pub max_p: f64,
-    /// Weight of one arrival in the average. Section 6: 0.002.
-    pub weight: f64,
-    /// Between `max` and twice `max` the probability rises to 1 instead of jumping. Floyd 2000: yes.
-    pub gentle: bool,
-    /// Moves `max_p` so that the average stays midway. Paper of 2001.
-    pub adaptive: bool,
-    /// Keeps drops at least 1/p packets apart, at most 2/p. ns-2's `wait_`; paper of 1993: no.
-    pub wait: bool,
-    /// The average counts bytes. ns-2's `queue_in_bytes_`.
-    pub queue_in_bytes: bool,
-    /// A large packet is more likely to be dropped than a small one. Section 4; ns-2's `bytes_`.
-    pub drop_in_bytes: bool,
-    /// A packet's size where bytes count. ns-2: 500.
-    pub mean: Bytes,
-    /// Time that a small packet takes on the line; an idle line counts as so many empty arrivals. Section 4,
-    /// `s`; here 500 bytes at 10 Mbit/s.
-    pub slot: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped, below `max`.
-    pub ecn: bool,
-    /// Most packets waiting, with `queue_in_bytes` of the mean size. Linux: 1000.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params::of(Variant::Floyd)
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "red": "random early detection: drops by chance as the average queue grows", [
+        "Floyd, Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993",
+        "Floyd, Gummadi, Shenker, Adaptive RED, 2001",
+    ] {
+        /// the papers', or ns-2's with its values for all that is not given
+        variant: Variant = "floyd", "Floyd 1993; ns-2.35";
+        /// average from which packets are dropped
+        min: u64 as Packets = "5" ["1".."100000000"], "Floyd 1993 section 8";
+        /// average at which the probability reaches max_p; all is dropped from here, with gentle from twice this
+        max: u64 as Packets = "15" ["1".."100000000"], "Floyd 1993 section 8";
+        /// probability at max
+        max_p: f64 as Probability = "0.1" ["0.0001".."1"], "ns-2";
+        /// weight of one arrival in the average
+        weight: f64 as Probability = "0.002" ["0.00001".."1"], "Floyd 1993 section 6";
+        /// let the probability rise to 1 between max and twice max
+        gentle: bool = "true", "Floyd 2000";
+        /// move max_p so that the average stays midway
+        adaptive: bool = "false", "Floyd 2001";
+        /// keep drops at least 1/p packets apart; false, in the variant ns2 true
+        wait: bool = (variant == Variant::Ns2), "ns-2";
+        /// measure the queue in bytes, as packets of the mean size; false, in the variant ns2 true
+        queue_in_bytes: bool = (variant == Variant::Ns2), "ns-2";
+        /// drop large packets more often than small ones; false, in the variant ns2 true
+        drop_in_bytes: bool = (variant == Variant::Ns2), "ns-2";
+        /// a packet's size where bytes count
+        mean: Bytes = "500 B" ["1 B".."1 MB"], "ns-2";
+        /// time of a small packet on the line, for the average of an idle line
+        slot: Duration = "400 us" ["1 ns".."10 s"], "Floyd 1993 section 4";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "RFC 3168 section 7";
+        /// most packets waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux red";
     }
 }
 
 impl Params {
-    pub fn of(variant: Variant) -> Params {
-        let ns2 = variant == Variant::Ns2;
-        Params {
-            variant,
-            min: 5,
-            max: 15,
-            max_p: 0.1,
-            weight: 0.002,
-            gentle: true,
-            adaptive: false,
-            wait: ns2,
-            queue_in_bytes: ns2,
-            drop_in_bytes: ns2,
-            mean: Bytes::new(500),
-            slot: Duration::from_micros(400),
-            ecn: false,
-            limit: 1000,
+    /// The most that may wait: packets, or with the queue in bytes those.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            packets: (!self.queue_in_bytes).then_some(self.limit),
+            bytes: self.queue_in_bytes.then(|| self.limit_bytes()),
         }
     }
-}
 
-impl Params {
     /// What `limit` is with the queue in bytes.
     pub fn limit_bytes(&self) -> Bytes {
         Bytes::new(self.limit.saturating_mul(self.mean.get()))

@@ -1,17 +1,15 @@
 //! The one table of queue disciplines. The command line, the reference page, the property tests and
 //! the benchmarks loop over it: a discipline is tested and timed from the moment it is listed.
 
-mod classes;
-mod fair;
-mod random;
-
+use super::prio::Rest;
 use super::{
-    Backlog, Fates, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi, pie, prio,
-    red, sfb, tbf,
+    Backlog, Fates, Limits, Qdisc, blue, cake, codel, drr, dualpi2, fifo, fq_codel, fq_pie, pi,
+    pie, prio, red, sfb, tbf,
 };
-use crate::words::{Entry, Parameter, Unit, Words, worded};
+use crate::words::{Entry, Words, worded};
 use base::rng::Streams;
-use base::{Bytes, Packet, Time};
+use base::spec::Params;
+use base::{Packet, Time};
 use rand::Rng as _;
 
 /// One discipline: what it is called, what it can be told, and how it is made.
@@ -23,274 +21,171 @@ pub struct Spec {
     build: fn(&Words, &Streams, &str) -> AnyQdisc,
 }
 
-/// The most that may wait in a discipline; `None` where it does not count that way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    pub packets: Option<u64>,
-    pub bytes: Option<Bytes>,
-}
-
-/// A parameter on few lines; `bounds` are from and to.
-const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: Option<&'static str>,
-    bounds: (&'static str, &'static str),
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default,
-        min: bounds.0,
-        max: bounds.1,
-        section,
-        doc,
-    }
-}
-
-/// Most packets waiting.
-const fn limit(default: &'static str, section: &'static str) -> Parameter {
-    parameter(
-        "limit",
-        Unit::Packets,
-        Some(default),
-        ("1", "100000000"),
-        section,
-        "most packets waiting",
-    )
-}
-
-const fn switch(
-    name: &'static str,
-    default: &'static str,
-    section: &'static str,
-    doc: &'static str,
-) -> Parameter {
-    let bounds = ("false", "true");
-    parameter(name, Unit::Switch, Some(default), bounds, section, doc)
-}
-
-/// Whether ECN-capable packets are marked instead of dropped.
-const fn ecn(default: &'static str, section: &'static str) -> Parameter {
-    let doc = "mark ECN-capable packets instead of dropping them";
-    switch("ecn", default, section, doc)
-}
-
-const TARGET: Parameter = Parameter {
-    name: "target",
-    unit: Unit::Duration,
-    default: Some("5 ms"),
-    min: "1 us",
-    max: "10 s",
-    section: "RFC 8289 section 4.4",
-    doc: "acceptable standing delay",
-};
-const INTERVAL: Parameter = Parameter {
-    name: "interval",
-    unit: Unit::Duration,
-    default: Some("100 ms"),
-    min: "10 us",
-    max: "100 s",
-    section: "RFC 8289 section 4.3",
-    doc: "about a worst-case round trip",
-};
-const QUANTUM: Parameter = Parameter {
-    name: "quantum",
-    unit: Unit::Bytes,
-    default: Some("1514 B"),
-    min: "64 B",
-    max: "1 MB",
-    section: "RFC 8290 section 5.2.4",
-    doc: "bytes that a queue may send in its turn",
-};
-const FLOWS: Parameter = Parameter {
-    name: "flows",
-    unit: Unit::Count,
-    default: Some("1024"),
-    min: "1",
-    max: "65536",
-    section: "RFC 8290 section 5.2.5",
-    doc: "number of queues that flows are hashed to",
-};
-
 pub const QDISCS: &[Spec] = &[
     Spec {
-        entry: Entry {
-            name: "fifo",
-            summary: "first in, first out; refuses what does not fit (drop-tail)",
-            sources: &[
-                "RFC 7567, IETF Recommendations Regarding Active Queue Management, section 1",
-            ],
-            parameters: &[
-                Parameter {
-                    name: "packets",
-                    unit: Unit::Packets,
-                    default: None,
-                    min: "1",
-                    max: "100000000",
-                    section: "Linux pfifo: 1000",
-                    doc: "most packets waiting; 1000 where neither packets nor bytes is given",
-                },
-                Parameter {
-                    name: "bytes",
-                    unit: Unit::Bytes,
-                    default: None,
-                    min: "1 B",
-                    max: "1000 GB",
-                    section: "RFC 7567 section 1",
-                    doc: "most bytes waiting; no limit in bytes where it is not given",
-                },
-            ],
-        },
+        entry: fifo::Params::ENTRY,
         limits: |w| {
-            let p = fifo_params(w);
+            let fifo::Params { packets, bytes } = w.read::<fifo::Params>().limited();
+            Limits { packets, bytes }
+        },
+        build: |w, _, _| AnyQdisc::Fifo(fifo::Fifo::new(w.read::<fifo::Params>().limited())),
+    },
+    Spec {
+        entry: codel::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<codel::Params>().limit),
+        build: |w, _, _| AnyQdisc::Codel(codel::Codel::new(w.read())),
+    },
+    Spec {
+        entry: fq_codel::Params::ENTRY,
+        limits: |w| {
+            let p: fq_codel::Params = w.read();
+            Limits::both(p.limit, p.memory)
+        },
+        build: |w, streams, name| {
+            let mut perturbation = streams.stream(&format!("link/{name}/fq_codel/perturbation"));
+            let perturbation = perturbation.next_u64();
+            AnyQdisc::FqCodel(Box::new(fq_codel::FqCodel::new(w.read(), perturbation)))
+        },
+    },
+    Spec {
+        entry: pie::Params::ENTRY,
+        limits: |w| {
+            let p: pie::Params = w.read();
             Limits {
-                packets: p.packets,
+                packets: Some(p.limit),
                 bytes: p.bytes,
             }
         },
-        build: |w, _, _| AnyQdisc::Fifo(fifo::Fifo::new(fifo_params(w))),
+        build: |w, streams, name| {
+            let early_drop = streams.stream(&format!("link/{name}/pie/early_drop"));
+            AnyQdisc::Pie(Box::new(pie::Pie::new(w.read(), early_drop)))
+        },
     },
     Spec {
-        entry: Entry {
-            name: "codel",
-            summary: "controlled delay: drops or marks at the head once the delay has stood above a target",
-            sources: &["RFC 8289, Controlled Delay Active Queue Management"],
-            parameters: &[
-                TARGET,
-                INTERVAL,
-                Parameter {
-                    name: "limit",
-                    unit: Unit::Packets,
-                    default: Some("1000"),
-                    min: "1",
-                    max: "100000000",
-                    section: "Linux codel",
-                    doc: "most packets waiting",
-                },
-                Parameter {
-                    name: "ecn",
-                    unit: Unit::Switch,
-                    default: Some("false"),
-                    min: "false",
-                    max: "true",
-                    section: "RFC 8289 section 5",
-                    doc: "mark ECN-capable packets instead of dropping them",
-                },
-                Parameter {
-                    name: "mtu",
-                    unit: Unit::Bytes,
-                    default: Some("1500 B"),
-                    min: "0",
-                    max: "1 MB",
-                    section: "RFC 8289 section 5.3",
-                    doc: "a backlog of this or less is never acted upon",
-                },
-            ],
+        entry: red::Params::ENTRY,
+        limits: |w| w.read::<red::Params>().limits(),
+        build: |w, streams, name| {
+            let early_drop = streams.stream(&format!("link/{name}/red/early_drop"));
+            AnyQdisc::Red(Box::new(red::Red::new(w.read(), early_drop)))
         },
-        limits: |w| Limits {
-            packets: Some(w.count("limit")),
-            bytes: None,
-        },
-        build: |w, _, _| AnyQdisc::Codel(codel::Codel::new(codel_params(w))),
     },
     Spec {
-        entry: Entry {
-            name: "fq_codel",
-            summary: "a queue with CoDel for each flow, served in turn by bytes, new flows first",
-            sources: &[
-                "RFC 8290, The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm",
-                "RFC 8289, Controlled Delay Active Queue Management",
-            ],
-            parameters: &[
-                TARGET,
-                INTERVAL,
-                Parameter {
-                    name: "limit",
-                    unit: Unit::Packets,
-                    default: Some("10240"),
-                    min: "1",
-                    max: "100000000",
-                    section: "RFC 8290 section 5.2.3",
-                    doc: "most packets waiting in all queues together",
-                },
-                QUANTUM,
-                FLOWS,
-                Parameter {
-                    name: "ecn",
-                    unit: Unit::Switch,
-                    default: Some("true"),
-                    min: "false",
-                    max: "true",
-                    section: "RFC 8290 section 5.2.6",
-                    doc: "mark ECN-capable packets instead of dropping them",
-                },
-                Parameter {
-                    name: "memory",
-                    unit: Unit::Bytes,
-                    default: Some("32 MiB"),
-                    min: "1 kB",
-                    max: "1000 GB",
-                    section: "Linux fq_codel",
-                    doc: "most bytes waiting in all queues together",
-                },
-            ],
+        entry: dualpi2::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<dualpi2::Params>().limit),
+        build: |w, streams, name| {
+            let decide = streams.stream(&format!("link/{name}/dualpi2/decide"));
+            AnyQdisc::DualPi2(Box::new(dualpi2::DualPi2::new(w.read(), decide)))
         },
-        limits: |w| Limits {
-            packets: Some(w.count("limit")),
-            bytes: Some(w.bytes("memory")),
+    },
+    Spec {
+        entry: prio::Params::ENTRY,
+        limits: |w| {
+            let p: prio::Params = w.read();
+            p.rest.limits(p.limit, p.first_limit)
         },
         build: |w, streams, name| {
-            let perturbation = streams
-                .stream(&format!("link/{name}/fq_codel/perturbation"))
-                .next_u64();
-            AnyQdisc::FqCodel(Box::new(fq_codel::FqCodel::new(
-                fq_codel_params(w),
-                perturbation,
+            let p: prio::Params = w.read();
+            let rest = p.rest.spec(p.limit).build(streams, name);
+            AnyQdisc::Prio(Box::new(prio::Prio::new(p, rest)))
+        },
+    },
+    Spec {
+        entry: drr::Params::ENTRY,
+        limits: |w| {
+            let p: drr::Params = w.read();
+            p.rest.limits(p.limit, p.first_limit)
+        },
+        build: |w, streams, name| {
+            let p: drr::Params = w.read();
+            let rest = p.rest.spec(p.limit).build(streams, name);
+            AnyQdisc::Drr(Box::new(drr::Drr::new(p, rest)))
+        },
+    },
+    Spec {
+        entry: pi::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<pi::Params>().limit),
+        build: |w, streams, name| {
+            let early_drop = streams.stream(&format!("link/{name}/pi/early_drop"));
+            AnyQdisc::Pi(Box::new(pi::Pi::new(w.read(), early_drop)))
+        },
+    },
+    Spec {
+        entry: blue::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<blue::Params>().limit),
+        build: |w, streams, name| {
+            let early_drop = streams.stream(&format!("link/{name}/blue/early_drop"));
+            AnyQdisc::Blue(Box::new(blue::Blue::new(w.read(), early_drop)))
+        },
+    },
+    Spec {
+        entry: fq_pie::Params::ENTRY,
+        limits: |w| {
+            let p: fq_pie::Params = w.read();
+            Limits::both(p.limit, p.memory)
+        },
+        build: |w, streams, name| {
+            let stream = |purpose| streams.stream(&format!("link/{name}/fq_pie/{purpose}"));
+            AnyQdisc::FqPie(Box::new(fq_pie::FqPie::new(
+                w.read(),
+                stream("perturbation").next_u64(),
+                stream("early_drop"),
             )))
         },
     },
-    random::PIE,
-    random::RED,
-    fair::DUALPI2,
-    classes::PRIO,
-    classes::DRR,
-    random::PI,
-    random::BLUE,
-    fair::FQ_PIE,
-    fair::CAKE,
-    classes::TBF,
-    random::SFB,
+    Spec {
+        entry: cake::Params::ENTRY,
+        limits: |w| Limits {
+            packets: None,
+            bytes: Some(w.read::<cake::Params>().memory),
+        },
+        build: |w, streams, name| {
+            let stream = |purpose| streams.stream(&format!("link/{name}/cake/{purpose}"));
+            AnyQdisc::Cake(Box::new(cake::Cake::new(
+                w.read(),
+                stream("perturbation").next_u64(),
+                stream("blue"),
+            )))
+        },
+    },
+    Spec {
+        entry: tbf::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<tbf::Params>().limit),
+        build: |w, _, _| AnyQdisc::Tbf(Box::new(tbf::Tbf::new(w.read()))),
+    },
+    Spec {
+        entry: sfb::Params::ENTRY,
+        limits: |w| Limits::packets(w.read::<sfb::Params>().limit),
+        build: |w, streams, name| {
+            let stream = |purpose| streams.stream(&format!("link/{name}/sfb/{purpose}"));
+            let mut perturbation = stream("perturbation");
+            AnyQdisc::Sfb(Box::new(sfb::Sfb::new(
+                w.read(),
+                std::array::from_fn(|_| perturbation.next_u64()),
+                stream("early_drop"),
+            )))
+        },
+    },
 ];
 
-fn fifo_params(w: &Words) -> fifo::Params {
-    match (w.count_if_set("packets"), w.bytes_if_set("bytes")) {
-        (None, None) => fifo::Params::default(),
-        (packets, bytes) => fifo::Params { packets, bytes },
+impl Rest {
+    /// The discipline with its defaults and a limit of its own, packets.
+    fn spec(self, limit: u64) -> QdiscSpec {
+        let key = if self == Rest::Fifo {
+            "packets"
+        } else {
+            "limit"
+        };
+        format!("{}:{key}={limit}", self.word())
+            .parse()
+            .expect("each of the choices has a limit of this range")
     }
-}
 
-fn codel_params(w: &Words) -> codel::Params {
-    codel::Params {
-        target: w.duration("target"),
-        interval: w.duration("interval"),
-        limit: w.count("limit"),
-        ecn: w.switch("ecn"),
-        mtu: w.bytes("mtu"),
-    }
-}
-
-fn fq_codel_params(w: &Words) -> fq_codel::Params {
-    fq_codel::Params {
-        target: w.duration("target"),
-        interval: w.duration("interval"),
-        limit: w.count("limit"),
-        quantum: w.bytes("quantum"),
-        flows: w.count("flows") as u32,
-        ecn: w.switch("ecn"),
-        memory: w.bytes("memory"),
+    fn limits(self, limit: u64, first_limit: u64) -> Limits {
+        let rest = self.spec(limit).limits();
+        Limits {
+            packets: rest.packets.map(|rest| rest + first_limit),
+            bytes: None,
+        }
     }
 }
 
@@ -315,7 +210,7 @@ impl QdiscSpec {
         if self.name() != "red" {
             return None;
         }
-        let red::Params { min, max, .. } = random::red_params(self.words());
+        let red::Params { min, max, .. } = self.words().read();
         (min >= max).then(|| format!("min = {min} is not below max = {max}"))
     }
     fn spec(&self) -> &'static Spec {
@@ -388,74 +283,11 @@ impl Qdisc for AnyQdisc {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Bytes;
 
     fn read(text: &str) -> Result<QdiscSpec, String> {
         text.parse()
             .map_err(|e: crate::words::WordsError| e.to_string())
-    }
-
-    #[test]
-    fn the_table_states_the_defaults_that_the_disciplines_have() {
-        assert_eq!(
-            fifo_params(read("fifo").unwrap().words()),
-            fifo::Params::default()
-        );
-        assert_eq!(
-            codel_params(read("codel").unwrap().words()),
-            codel::Params::default()
-        );
-        assert_eq!(
-            fq_codel_params(read("fq_codel").unwrap().words()),
-            fq_codel::Params::default()
-        );
-        assert_eq!(
-            random::red_params(read("red").unwrap().words()),
-            red::Params::default()
-        );
-        assert_eq!(
-            fair::dualpi2_params(read("dualpi2").unwrap().words()),
-            dualpi2::Params::default()
-        );
-        assert_eq!(
-            classes::prio_params(read("prio").unwrap().words()),
-            prio::Params::default()
-        );
-        assert_eq!(
-            classes::drr_params(read("drr").unwrap().words()),
-            drr::Params::default()
-        );
-        assert_eq!(
-            random::pi_params(read("pi").unwrap().words()),
-            pi::Params::default()
-        );
-        assert_eq!(
-            random::blue_params(read("blue").unwrap().words()),
-            blue::Params::default()
-        );
-        assert_eq!(
-            fair::fq_pie_params(read("fq_pie").unwrap().words()),
-            fq_pie::Params::default()
-        );
-        assert_eq!(
-            fair::cake_params(read("cake").unwrap().words()),
-            cake::Params::default()
-        );
-        assert_eq!(
-            classes::tbf_params(read("tbf").unwrap().words()),
-            tbf::Params::default()
-        );
-        assert_eq!(
-            random::sfb_params(read("sfb").unwrap().words()),
-            sfb::Params::default()
-        );
-        assert_eq!(
-            random::pie_params(read("pie").unwrap().words()),
-            pie::Params::default()
-        );
-        assert_eq!(
-            random::pie_params(read("pie:variant=2013").unwrap().words()),
-            pie::Params::of(pie::Variant::Paper2013)
-        );
     }
 
     #[test]

@@ -18,40 +18,30 @@ use super::fair::spread;
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason, Verdict};
 use base::rng::{Rng, uniform};
+use base::spec::params;
 use base::{Duration, Ecn, FlowId, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Params {
-    /// Hash functions. Section III.A: 2.
-    pub levels: u32,
-    /// Bins a level. Section III.A: 23.
-    pub bins: u32,
-    /// Packets that a bin may hold before its probability rises. Section III.A, `bin_size`: 13.
-    pub bin_size: u64,
-    /// Step upwards. Linux sfb: 0.0005.
-    pub increment: f64,
-    /// Step downwards. Linux sfb: 0.00005.
-    pub decrement: f64,
-    /// Time between two packets of flows that do not respond. Linux sfb: 10 a second.
-    pub penalty: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped. Section III.A marks.
-    pub ecn: bool,
-    /// Most packets waiting. Linux: 1000.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            levels: 2,
-            bins: 23,
-            bin_size: 13,
-            increment: 0.0005,
-            decrement: 0.000_05,
-            penalty: Duration::from_millis(100),
-            ecn: false,
-            limit: 1000,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Params for "sfb": "stochastic fair BLUE: bins of flows with a BLUE each; flows that do not respond are held down", [
+        "Feng, Kandlur, Saha, Shin, Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness, 2001",
+    ] {
+        /// hash functions, and so bins of each flow
+        levels: u32 = "2" ["1".."8"], "Feng 2001 section III";
+        /// bins a level
+        bins: u32 = "23" ["1".."65536"], "Feng 2001 section III";
+        /// packets that a bin may hold before its probability rises
+        bin_size: u64 as Packets = "13" ["1".."100000000"], "Feng 2001 section III";
+        /// step upwards, as a packet finds a bin too full
+        increment: f64 as Probability = "0.0005" ["0".."1"], "Linux sfb";
+        /// step downwards, as a packet finds a bin empty
+        decrement: f64 as Probability = "0.00005" ["0".."1"], "Linux sfb";
+        /// time between two packets of flows that do not respond
+        penalty: Duration = "100 ms" ["0 ms".."100 s"], "Linux sfb: 10 a second";
+        /// mark ECN-capable packets instead of dropping them
+        ecn: bool = "false", "Feng 2001 section III";
+        /// most packets waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux sfb";
     }
 }
 

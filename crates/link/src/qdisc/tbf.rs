@@ -15,25 +15,21 @@
 use super::store::Store;
 use super::{Backlog, Fates, Qdisc, Reason};
 use crate::bucket::Bucket;
+use base::spec::params;
 use base::{BitsPerSec, Bytes, Packet, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Of whole IP packets: 10 Mbit/s.
-    pub rate: BitsPerSec,
-    /// Size of the bucket: two full packets.
-    pub burst: Bytes,
-    /// Most packets waiting. Linux pfifo: 1000.
-    pub limit: u64,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            rate: BitsPerSec::from_mbps(10),
-            burst: Bytes::new(3028),
-            limit: 1000,
-        }
+params! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Params for "tbf": "token bucket: lets packets leave at a rate of its own, with bursts as large as the bucket", [
+        "RFC 2697, A Single Rate Three Color Marker",
+        "RFC 2475, An Architecture for Differentiated Services",
+    ] {
+        /// rate of whole IP packets
+        rate: BitsPerSec = "10 Mbit/s" ["1 kbit/s".."100000 Gbit/s"], "ours";
+        /// size of the bucket
+        burst: Bytes = "3028 B" ["1 B".."1 GB"], "RFC 2697 section 3";
+        /// most packets waiting
+        limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pfifo";
     }
 }
 

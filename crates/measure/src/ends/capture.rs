@@ -2,7 +2,7 @@
 
 use crate::capture::frame::{Address, Frame, Tcp, Transport, flag};
 use crate::track::Endpoint;
-use crate::track::copies::{Copies, Found, Print, Twice, soonest};
+use crate::track::copies::{Copies, Found, Sight, Twice, soonest};
 use std::collections::HashMap;
 
 /// Pieces of datagrams have no ports; they are a flow of their own between two addresses.
@@ -155,12 +155,12 @@ impl Capture {
         let flow = &mut self.flows[place as usize];
         let place_seen =
             u32::from(frame.place) << 20 | u32::from(frame.vlan) << 8 | u32::from(p.ttl);
-        let print = Print::new(p.content(place, way), t_ns, place_seen);
+        let sight = Sight::new(p.content(place, way), t_ns, place_seen);
         let certain = p.id != 0 || p.space() > 0;
         let stamped = p.timestamp != 0;
         let twice = &mut flow.twice[way];
         let found = self.seen.look(
-            print,
+            sight,
             false,
             certain,
             || soonest(p.id, stamped, None),

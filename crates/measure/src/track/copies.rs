@@ -34,7 +34,7 @@ pub struct Twice {
 }
 
 /// Packets between a packet and its copy at most.
-const UNDER_WAY: u32 = 4096;
+const UNDER_WAY: u64 = 4096;
 
 /// A packet that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Twice {
     /// Those after the last one that was repeated may still be.
     pub fn mirrored(self) -> bool {
         2 * u64::from(self.again) > u64::from(self.due)
-            && self.originals <= 2 * self.due + UNDER_WAY
+            && u64::from(self.originals) <= 2 * u64::from(self.due) + UNDER_WAY
     }
 
     /// The same of a direction that is over.
@@ -58,22 +58,35 @@ impl Twice {
         2 * u64::from(self.again) > u64::from(self.originals)
     }
 
+    pub(super) fn touch(self) -> u32 {
+        self.originals
+    }
+
     /// How often each packet is there.
     fn fold(self) -> u32 {
-        1 + (self.again + self.due / 2) / self.due.max(1)
+        1 + self.again.saturating_add(self.due / 2) / self.due.max(1)
     }
+}
+
+/// A packet as it comes: two words, which stay in registers. Kept apart from [`Print`], which is written once and as
+/// a whole: what is written in parts and then copied as a whole is waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sight {
+    content: u64,
+    tick: u32,
+    place: u32,
 }
 
 /// A packet as it is remembered.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Print {
+struct Print {
     /// All of it but place and time, in 64 bits: of a thousand million packets two that differ have the same once in
     /// ten thousand captures.
     content: u64,
     /// As the capture has it, which may run backward; in units of [`TICK_NS`].
     tick: u32,
     place: u32,
-    /// Number of the one before it in the same place of the table; 0 for none.
+    /// Number of the one before it in the same place of the table; 0 for none, or while it is not there yet.
     before: u32,
     /// Number of the packet that it is a copy of; of one that is none, its number in [`Twice::originals`].
     link: u32,
@@ -94,8 +107,7 @@ const TICK_BITS: u32 = 10;
 #[inline(always)]
 fn content(p: &Packet, connection: u32) -> u64 {
     let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
-    let stamp = p.timestamps().map_or(0, |(value, _)| value);
-    let marks = u64::from(p.id ^ stamp.swap_bytes()) << 32 | u64::from(connection);
+    let marks = u64::from(p.id ^ p.stamp.swap_bytes()) << 32 | u64::from(connection);
     let rest = u64::from(p.payload) << 42
         ^ u64::from(p.window) << 26
         ^ u64::from(p.checksum) << 10
@@ -109,21 +121,14 @@ fn content(p: &Packet, connection: u32) -> u64 {
     )
 }
 
-impl Print {
+impl Sight {
     #[inline(always)]
-    pub fn new(content: u64, t: i64, place: u32) -> Print {
-        Print {
+    pub fn new(content: u64, t: i64, place: u32) -> Sight {
+        Sight {
             content,
             tick: (t >> TICK_BITS) as u32,
             place: place & !COPY,
-            before: 0,
-            link: 0,
         }
-    }
-
-    fn copy_of(&mut self, number: u32) {
-        self.link = number;
-        self.place |= COPY;
     }
 
     /// Time between two packets, whichever was first.
@@ -136,10 +141,13 @@ impl Print {
 #[derive(Clone, Debug)]
 pub struct Copies {
     ring: Vec<Print>,
-    /// Number of the latest packet of each hash.
+    /// Number of the latest packet of each hash, of those ahead of `listed`.
     heads: Vec<u32>,
     /// Number of the next packet; from 1, and over again after 2^32.
     next: u32,
+    /// Number of the first packet that has no place in the table yet. Most packets are news, and most are forgotten
+    /// before anything asks for a place.
+    listed: u32,
     /// Packets come from several places.
     spread: bool,
 }
@@ -150,6 +158,7 @@ impl Default for Copies {
             ring: vec![Print::default(); LEAST],
             heads: vec![0; LEAST],
             next: 1,
+            listed: 1,
             spread: false,
         }
     }
@@ -169,7 +178,7 @@ impl Copies {
     ) -> Option<Found> {
         let content = content(p, connection);
         self.look(
-            Print::new(content, t, p.place),
+            Sight::new(content, t, p.place),
             news,
             p.id != 0 || p.occupied > 0,
             || soonest(p.id, p.timestamps().is_some(), round_trip),
@@ -181,7 +190,7 @@ impl Copies {
     #[inline(always)]
     pub fn look(
         &mut self,
-        mut print: Print,
+        sight: Sight,
         news: bool,
         certain: bool,
         soonest: impl FnOnce() -> i64,
@@ -191,58 +200,80 @@ impl Copies {
         let found = if news {
             None
         } else {
-            self.find(&mut print, certain.then(soonest), twice)
+            self.find(sight, certain.then(soonest), twice)
         };
-        if found.is_none() {
-            twice.originals += u32::from(certain);
-            print.link = twice.originals;
+        match found {
+            None => {
+                twice.originals = twice.originals.saturating_add(u32::from(certain));
+                self.put(sight, twice.originals);
+                None
+            }
+            Some((found, number)) => {
+                let place = sight.place | COPY;
+                self.put(Sight { place, ..sight }, number);
+                Some(found)
+            }
         }
-        self.put(print);
-        found
     }
 
     #[inline(always)]
-    fn put(&mut self, mut print: Print) {
-        if self.spread | (print.place & INTERFACE != 0) {
-            self.widen(&print);
+    fn put(&mut self, sight: Sight, link: u32) {
+        if self.spread | (sight.place & INTERFACE != 0) {
+            self.widen(sight);
         }
-        let head = print.content as usize & (self.heads.len() - 1);
         let at = self.next as usize & (self.ring.len() - 1);
-        print.before = std::mem::replace(&mut self.heads[head], self.next);
-        self.ring[at] = print;
+        self.ring[at] = Print {
+            content: sight.content,
+            tick: sight.tick,
+            place: sight.place,
+            before: 0,
+            link,
+        };
         self.next = self.next.wrapping_add(1).max(1);
+    }
+
+    /// Gives every packet that is remembered its place in the table.
+    fn list(&mut self) {
+        let size = self.ring.len();
+        if self.next.wrapping_sub(self.listed) as usize > size {
+            self.listed = self.next.wrapping_sub(size as u32).max(1);
+        }
+        while self.listed != self.next {
+            let print = &mut self.ring[self.listed as usize & (size - 1)];
+            let head = &mut self.heads[print.content as usize & (size - 1)];
+            print.before = std::mem::replace(head, self.listed);
+            self.listed = self.listed.wrapping_add(1).max(1);
+        }
     }
 
     /// Makes room where the packet that is about to be forgotten may still come again.
     #[inline(never)]
-    fn widen(&mut self, print: &Print) {
+    fn widen(&mut self, sight: Sight) {
         self.spread = true;
         let size = self.ring.len();
         let oldest = &self.ring[self.next as usize & (size - 1)];
-        if size >= MOST || oldest.content == 0 || print.apart(oldest) > FAR_NS {
+        if size >= MOST || oldest.content == 0 || sight.apart(oldest) > FAR_NS {
             return;
         }
         let old = std::mem::replace(&mut self.ring, vec![Print::default(); 2 * size]);
         self.heads = vec![0; 2 * size];
-        let first = self.next.saturating_sub(size as u32).max(1);
-        for number in first..self.next {
-            let mut print = old[number as usize & (size - 1)];
-            let head = print.content as usize & (2 * size - 1);
-            print.before = std::mem::replace(&mut self.heads[head], number);
-            self.ring[number as usize & (2 * size - 1)] = print;
+        self.listed = self.next.saturating_sub(size as u32).max(1);
+        for number in self.listed..self.next {
+            self.ring[number as usize & (2 * size - 1)] = old[number as usize & (size - 1)];
         }
     }
 
-    /// `soonest` is `None` for a packet whose equal may be another one at any time. Says in `print` of which packet it
-    /// is a copy.
+    /// Tells a copy, and the number of the packet that it is a copy of. `soonest` is `None` for a packet whose equal may
+    /// be another one at any time.
     #[inline(never)]
     fn find(
         &mut self,
-        print: &mut Print,
+        sight: Sight,
         soonest: Option<i64>,
         twice: &mut Twice,
-    ) -> Option<Found> {
-        let mut number = self.heads[print.content as usize & (self.heads.len() - 1)];
+    ) -> Option<(Found, u32)> {
+        self.list();
+        let mut number = self.heads[sight.content as usize & (self.heads.len() - 1)];
         // The packet before it at this place and how many there are, the packets whose copies were here, and the oldest
         // one from elsewhere that had none.
         let (mut latest, mut here) = (None, 0u32);
@@ -254,14 +285,14 @@ impl Copies {
             let this = number;
             let older = self.next.wrapping_sub(other.before) > self.next.wrapping_sub(number);
             number = if older { other.before } else { 0 };
-            if other.content != print.content {
+            if other.content != sight.content {
                 continue;
             }
-            if print.apart(&other) > FAR_NS {
+            if sight.apart(&other) > FAR_NS {
                 break;
             }
             let copy = other.place & COPY != 0;
-            if other.place & !COPY == print.place {
+            if other.place & !COPY == sight.place {
                 here += 1;
                 latest.get_or_insert((other, this));
                 if copy && n < ANSWERED {
@@ -274,11 +305,10 @@ impl Copies {
         }
         if oldest != 0 {
             self.spread = true;
-            print.copy_of(oldest);
-            return Some(Found::Elsewhere);
+            return Some((Found::Elsewhere, oldest));
         }
         let (before, number) = latest?;
-        let age = print.apart(&before);
+        let age = sight.apart(&before);
         let again = match soonest {
             Some(soonest) => age <= soonest,
             None => age <= SOON_NS && twice.mirrored() && !here.is_multiple_of(twice.fold()),
@@ -287,19 +317,17 @@ impl Copies {
             return None;
         }
         let origin = self.ring[before.link as usize & (self.ring.len() - 1)];
-        if before.place & COPY != 0 && origin.place & !COPY != print.place {
+        if before.place & COPY != 0 && origin.place & !COPY != sight.place {
             // What came again where it was seen first, comes again here.
-            print.copy_of(before.link);
-            return Some(Found::Elsewhere);
+            return Some((Found::Elsewhere, before.link));
         }
         if soonest.is_some() {
-            twice.again += 1;
+            twice.again = twice.again.saturating_add(1);
             if before.place & COPY == 0 {
                 twice.due = twice.due.max(before.link);
             }
         }
-        print.copy_of(number);
-        Some(Found::Here)
+        Some((Found::Here, number))
     }
 }
 

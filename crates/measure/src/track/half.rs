@@ -242,7 +242,7 @@ impl State {
     #[inline]
     fn is_near(&self, away: Option<i64>) -> bool {
         match away {
-            Some(away) => away <= NEAR_NS && (self.srtt == 0 || 4 * away <= self.srtt),
+            Some(away) => away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt >> 2),
             // Nothing tells how far the sender is; the receiver is not beside the capture.
             None => self.srtt >= 4 * NEAR_NS,
         }
@@ -281,19 +281,6 @@ impl State {
 pub(super) struct Side {
     pub half: Half,
     state: State,
-}
-
-/// What the other direction knows and this one needs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Other {
-    /// The window it offers.
-    window: Option<u32>,
-    mss: Option<u16>,
-    scale: Scale,
-    /// It understands SACK.
-    sack: bool,
-    /// Least time from here to this direction's sender and back; `None` where it was not measured.
-    away: Option<i64>,
 }
 
 /// Payload of the full segments that a packet too large for Ethernet was joined from: what was seen of this direction,
@@ -411,7 +398,8 @@ impl Touch for Side {
         let (h, s) = (&self.half, &self.state);
         let counts = h.counts.packets ^ h.counts.in_flight_max;
         let times = h.rtt.count as i64 ^ h.last_ns.unwrap_or(0) ^ s.ack_t ^ s.srtt;
-        counts ^ s.next ^ s.una ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64
+        let marks = u64::from(h.twice.touch()) ^ u64::from(h.timestamps) ^ u64::from(s.said);
+        counts ^ s.next ^ s.una ^ u64::from(s.window) ^ s.segments.touch() ^ times as u64 ^ marks
     }
 }
 
@@ -427,17 +415,6 @@ impl Side {
     /// Its FIN was sent and acknowledged.
     pub fn finished(&self) -> bool {
         self.state.fin > 0 && self.state.una >= self.state.fin
-    }
-
-    #[inline]
-    pub fn seen_by_other(&self) -> Other {
-        Other {
-            window: self.window(),
-            mss: self.half.mss,
-            scale: self.half.scale,
-            sack: self.half.sack_permitted,
-            away: (self.half.rtt.count > 0).then_some(self.half.rtt.min_ns),
-        }
     }
 
     /// What this end last offered, where it is known.
@@ -457,7 +434,8 @@ impl Side {
         !s.started || told.wrapping_sub(known) as i32 >= 0 && !p.has(flag::RST)
     }
 
-    /// The least round trip seen, to tell a repair from a copy of the same packet.
+    /// The least round trip seen of its data: from here to the other end and back.
+    #[inline(always)]
     pub fn least_round_trip(&self) -> Option<i64> {
         (self.half.rtt.count > 0).then_some(self.half.rtt.min_ns)
     }
@@ -487,7 +465,7 @@ impl Side {
 
     /// What every packet says: options, window, flags.
     #[inline(always)]
-    pub fn note(&mut self, p: &Packet, options: &Options, other: Other) {
+    pub fn note(&mut self, p: &Packet, options: &Options, other: &Side) {
         let half = &mut self.half;
         let c = &mut half.counts;
         match half.last_ns {
@@ -498,17 +476,19 @@ impl Side {
         count(&mut c.packets, 1);
         half.timestamps |= p.timestamps().is_some() | options.stamped;
         const RARE: u8 = flag::ECE | flag::CWR | flag::SYN | flag::FIN | flag::RST;
-        if p.is_marked() || p.window == 0 || p.flags & RARE != 0 {
+        let mut plain = false;
+        if p.is_marked() | (p.window == 0) | (p.flags & RARE != 0) {
             self.note_rare(p, options);
+            if p.has(flag::RST) {
+                return;
+            }
+            // RFC 7323 section 2.2: never in a SYN itself. A closed window is closed on any scale.
+            plain = p.has(flag::SYN) || p.window == 0;
         }
-        if p.has(flag::RST) {
-            return;
-        }
-        // RFC 7323 section 2.2: never in a SYN itself. A closed window is closed on any scale.
-        let shift = if p.has(flag::SYN) || p.window == 0 {
+        let shift = if plain {
             Some(0)
         } else {
-            self.half.scale.shift(other.scale)
+            self.half.scale.shift(other.half.scale)
         };
         self.state.window = u32::from(p.window) << shift.unwrap_or(0);
         self.state.window_known = shift.is_some();
@@ -550,7 +530,7 @@ impl Side {
 
     /// What this packet says of its own sender's data.
     #[inline(always)]
-    pub fn data<W: Watch>(&mut self, p: &Packet, other: Other, watch: &mut W) {
+    pub fn data<W: Watch>(&mut self, p: &Packet, other: &Side, watch: &mut W) {
         let s = &mut self.state;
         if !s.started {
             s.started = true;
@@ -568,7 +548,7 @@ impl Side {
             return;
         }
         let s = &mut self.state;
-        let near = s.is_near(other.away);
+        let near = s.is_near(other.least_round_trip());
         if p.has(flag::SYN) {
             self.half.isn.get_or_insert(p.seq);
         }
@@ -580,7 +560,7 @@ impl Side {
             count(&mut c.data_bytes, u64::from(p.payload));
             c.largest = c.largest.max(p.payload);
             // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
-            if other.window == Some(0) && !p.has(flag::SYN | flag::FIN) {
+            if other.window() == Some(0) && !p.has(flag::SYN | flag::FIN) {
                 let repair = self.state.repair_mut();
                 repair.probed = repair.probed.max(end);
                 let e = self.half.events_mut();
@@ -589,7 +569,7 @@ impl Side {
                 return;
             }
             if !self.state.mss_known && p.payload > self.state.mss {
-                self.learn_mss(p, other.mss);
+                self.learn_mss(p, other.half.mss);
             }
             if p.payload > self.state.allowed() {
                 self.joined(p);
@@ -621,7 +601,12 @@ impl Side {
             s.next = end;
             u64::from(p.payload)
         } else {
-            self.again(p, start..end, near, other.sack || self.half.isn.is_none())
+            self.again(
+                p,
+                start..end,
+                near,
+                other.half.sack_permitted || self.half.isn.is_none(),
+            )
         };
         count(&mut self.half.counts.unique_bytes, fresh);
         self.state.data_t = p.t;
@@ -638,12 +623,12 @@ impl Side {
     /// A segment without data just below the next byte: asks whether the window has opened, or whether the other end
     /// lives.
     #[inline(never)]
-    fn asks(&mut self, p: &Packet, other: Other) {
+    fn asks(&mut self, p: &Packet, other: &Side) {
         if self.state.una < self.state.next || p.has(flag::RST) {
             return;
         }
         let e = self.half.events_mut();
-        if other.window == Some(0) {
+        if other.window() == Some(0) {
             e.window_probes += 1;
             e.mark(p, MarkKind::WindowProbe);
         } else {
@@ -752,7 +737,7 @@ impl Side {
 
     /// Bytes outstanding after a transmission.
     #[inline(always)]
-    fn flight(&mut self, p: &Packet, fresh: u64, other: Other, near: bool) -> u64 {
+    fn flight(&mut self, p: &Packet, fresh: u64, other: &Side, near: bool) -> u64 {
         let payload = u64::from(p.payload);
         let s = &mut self.state;
         let outstanding = s.next - s.una.min(s.next);
@@ -767,7 +752,7 @@ impl Side {
         if let Some(d) = &mut self.half.detail {
             let mut now = Moment {
                 outstanding,
-                window: other.window.map(u64::from),
+                window: other.window().map(u64::from),
                 mss: u64::from(s.mss),
                 more: s.full,
                 repairing: s.recovery != Recovery::None,
@@ -775,7 +760,7 @@ impl Side {
             };
             if !near {
                 let echo = p.timestamps().map(|x| x.1);
-                let (una, window) = d.known_at(p.t, other.away.unwrap_or(0), echo);
+                let (una, window) = d.known_at(p.t, other.least_round_trip().unwrap_or(0), echo);
                 (now.outstanding, now.window) = (s.next - una.clamp(s.base, s.next), window);
             }
             d.limits.at(p.t, now);

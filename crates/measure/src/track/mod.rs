@@ -241,14 +241,13 @@ impl Live {
             }
         }
         self.last_ns = p.t;
-        let other = receiver.seen_by_other();
-        sender.note(p, options, other);
+        sender.note(p, options, receiver);
         watch.turn(self.number, direction);
         if p.has(flag::RST) {
             self.reset = true;
             return;
         }
-        sender.data(p, other, watch);
+        sender.data(p, receiver, watch);
         if p.has(flag::ACK) {
             watch.turn(self.number, 1 - direction);
             receiver.acknowledged(p, options, sender, watch);

@@ -24,8 +24,8 @@ pub(super) struct Packet {
     pub occupied: u32,
     /// IP's identification; 0 where there is none.
     pub id: u32,
-    /// TSval and TSecr, where there are any: apart, for what is written in parts is slow to read as a whole.
-    stamp: u32,
+    /// TSval and TSecr, where there are any, else 0: apart, for what is written in parts is slow to read as a whole.
+    pub stamp: u32,
     echo: u32,
     stamped: bool,
     pub window: u16,

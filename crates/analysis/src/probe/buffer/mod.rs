@@ -29,12 +29,14 @@ pub(super) use managed::is_managed;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use super::trains::{self, SCOUT, direction, of_stage, received_rate, waits};
+use super::trains::{self, SCOUT, of_stage, received_rate, waits};
 use crate::answer::Figure;
 use crate::stats;
+use base::Bytes;
 use base::program::{Due, MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
 
 /// Full packets on every link of 1500 bytes, IPv4 and IPv6: a queue that counts packets is told by those that fill links.
@@ -55,91 +57,40 @@ const SHORTEST_FLOOD: f64 = 0.2;
 /// ShaperProbe: a step of less than a tenth is none.
 const STEP: f64 = 1.10;
 
-pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "buffer",
-        summary: "How much does the queue in front of this line hold, in time and bytes, and is there a burst allowance?",
-        sources: &[
-            "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "buffer": "How much does the queue in front of this line hold, in time and bytes, and is there a burst allowance?", ["C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
             "A. Akella, S. Seshan, A. Shaikh, An empirical evaluation of wide-area Internet bottlenecks, IMC 2003",
-            "P. Kanuparthy, C. Dovrolis, ShaperProbe, IMC 2011",
-        ],
-        parameters: &[
-            Parameter {
-                name: "direction",
-                unit: Unit::Choice(&["up", "down"]),
-                default: Some("up"),
-                min: "",
-                max: "",
-                section: "",
-                doc: "which way to send",
-            },
-            Parameter {
-                name: "size",
-                unit: Unit::Bytes,
-                default: Some("1452 B"),
-                min: "100 B",
-                max: "65507 B",
-                section: "whole in 1500 bytes, IPv4 and IPv6; Netalyzr takes 1024 B",
-                doc: "payload of each datagram of the flood; a queue that counts packets holds less of smaller ones",
-            },
-            Parameter {
-                name: "hold",
-                unit: Unit::Duration,
-                default: None,
-                min: "1 s",
-                max: "100 s",
-                section: "",
-                doc: "how long to flood; 4 s, and longer until the queue is full",
-            },
-            Parameter {
-                name: "before",
-                unit: Unit::Duration,
-                default: Some("1 s"),
-                min: "1 s",
-                max: "60 s",
-                section: "",
-                doc: "small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood",
-            },
-            Parameter {
-                name: "own",
-                unit: Unit::Switch,
-                default: Some("false"),
-                min: "",
-                max: "",
-                section: "document 002, table 3.1.3",
-                doc: "first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one",
-            },
-            Parameter {
-                name: "within",
-                unit: Unit::Duration,
-                default: None,
-                min: "8 s",
-                max: "1000 s",
-                section: "",
-                doc: "floods end within so long, draining included; what that does not fill is told as \"at least\"",
-            },
-            Parameter {
-                name: "most",
-                unit: Unit::Bytes,
-                default: None,
-                min: "10 kB",
-                max: "100 GB",
-                section: "",
-                doc: "send at most so much in all",
-            },
-        ],
-    },
+            "P. Kanuparthy, C. Dovrolis, ShaperProbe, IMC 2011",] {
+        /// which way to send
+        direction: Direction = "up";
+        /// payload of each datagram of the flood; a queue that counts packets holds less of smaller ones
+        size: Bytes = "1452 B" ["100 B".."65507 B"], "whole in 1500 bytes, IPv4 and IPv6; Netalyzr takes 1024 B";
+        /// how long to flood; 4 s, and longer until the queue is full
+        hold: Option<Duration> ["1 s".."100 s"];
+        /// small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood
+        before: Duration = "1 s" ["1 s".."60 s"];
+        /// first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one
+        own: bool = "false", "document 002, table 3.1.3";
+        /// floods end within so long, draining included; what that does not fill is told as "at least"
+        within: Option<Duration> ["8 s".."1000 s"];
+        /// send at most so much in all
+        most: Option<Bytes> ["10 kB".."100 GB"];
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
     takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",
     beside_others: false,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// A small datagram every so often, a flood, and small ones again while the queue drains.
-fn flood(words: &Words, rate: f64, time: Duration) -> Program {
-    let payload = words.bytes("size").get() as u32;
-    let before = words.duration("before");
+fn flood(params: &Params, rate: f64, time: Duration) -> Program {
+    let payload = params.size.get() as u32;
+    let before = params.before;
     let small = Shot {
         payload: SMALL,
         gap: Duration::from_nanos(before.as_nanos() / RESTING),
@@ -152,26 +103,26 @@ fn flood(words: &Words, rate: f64, time: Duration) -> Program {
 }
 
 /// Rate of the latest flood, and how long it was.
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let way = direction(words);
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let way = params.direction;
     let Some(scout) = of_stage(trains, SCOUT).next() else {
         return Some(trains::scout(way, PAYLOAD));
     };
     let rough = received_rate(scout, 0.0)?;
-    if words.switch("own") && of_stage(trains, "flood").next().is_none() {
-        let left = words.bytes_if_set("most").map(|m| {
+    if params.own && of_stage(trains, "flood").next().is_none() {
+        let left = params.most.map(|m| {
             let sent = trains
                 .iter()
                 .map(|t| t.facts.program.bytes(t.facts.headers).get());
             m.get() as f64 - sent.sum::<u64>() as f64
         });
-        let payload = words.bytes("size").get() as u32;
+        let payload = params.size.get() as u32;
         if let Some(burst) = own::next(way, payload, trains, left) {
             return Some(burst);
         }
     }
     let floods: Vec<&Train> = of_stage(trains, "flood").collect();
-    let bounds = Bounds::of(words, trains);
+    let bounds = Bounds::of(params, trains);
     let (rate, time) = match floods.last() {
         None => {
             let rate = 2.0 * rough;
@@ -179,7 +130,7 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
                 Some(_) => FIRST_FLOOD.max(trains::seconds(CHEAP * 8.0 / rate)),
                 None => FIRST_FLOOD,
             };
-            let wanted = words_hold(words).unwrap_or(first).as_secs_f64();
+            let wanted = params.hold.unwrap_or(first).as_secs_f64();
             let time = wanted.min(bounds.longest(rate));
             if time < SHORTEST_FLOOD {
                 return None;
@@ -196,10 +147,10 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             let time = gap * lasted.times as f64;
             let longer = (4.0 * time).min(bounds.longest(sent)).max(0.001);
             let longer = trains::seconds(longer);
-            let more = words_hold(words).is_none() && longer.as_secs_f64() > 1.01 * time;
+            let more = params.hold.is_none() && longer.as_secs_f64() > 1.01 * time;
             let Some(seen) = look(last) else {
                 // A line of a few datagrams a second.
-                return more.then(|| sending(words, sent, longer));
+                return more.then(|| sending(params, sent, longer));
             };
             if !seen.overloaded {
                 // The first look was at a rate that the line takes with ease.
@@ -215,17 +166,17 @@ fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
             }
         }
     };
-    Some(sending(words, rate, time))
+    Some(sending(params, rate, time))
 }
 
-fn sending(words: &Words, rate: f64, time: Duration) -> Sending {
+fn sending(params: &Params, rate: f64, time: Duration) -> Sending {
     // A rate far above what a first look saw may be more than a program takes.
-    let payload = words.bytes("size").get() as f64;
+    let payload = params.size.get() as f64;
     let most = 0.9 * MOST_DATAGRAMS as f64 * payload * 8.0 / time.as_secs_f64();
     Sending {
         stage: "flood".into(),
-        direction: direction(words),
-        programs: vec![flood(words, rate.min(most), time)],
+        direction: params.direction,
+        programs: vec![flood(params, rate.min(most), time)],
         rest: REST,
     }
 }
@@ -240,7 +191,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(words: &Words, trains: &[Train]) -> Bounds {
+    fn of(params: &Params, trains: &[Train]) -> Bounds {
         let took = |t: &Train| {
             let waited = waits(t).iter().map(|w| w.1 * 1e-3).fold(0.0, f64::max);
             // Agreeing on a train and getting its stamps takes some round trips.
@@ -252,14 +203,13 @@ impl Bounds {
             .iter()
             .map(|t| t.facts.program.bytes(t.facts.headers).get())
             .sum();
-        let payload = words.bytes("size").get() as f64;
+        let payload = params.size.get() as f64;
         Bounds {
-            within: trains::duration_if_set(words, "within")
+            within: params
+                .within
                 .map(|w| w.as_secs_f64() - time - rests - REST.as_secs_f64()),
-            most: words
-                .bytes_if_set("most")
-                .map(|m| m.get() as f64 - bytes as f64),
-            before: words.duration("before").as_secs_f64(),
+            most: params.most.map(|m| m.get() as f64 - bytes as f64),
+            before: params.before.as_secs_f64(),
             // IPv6 has the longer headers.
             packet: payload + 48.0,
             payload,
@@ -279,10 +229,6 @@ impl Bounds {
             .fold(LONGEST_FLOOD.as_secs_f64(), f64::min)
             .max(0.0)
     }
-}
-
-fn words_hold(words: &Words) -> Option<Duration> {
-    trains::duration_if_set(words, "hold")
 }
 
 /// What one flood shows.
@@ -434,10 +380,10 @@ fn bucket(seen: &Seen) -> Option<Bucket> {
     })
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let Some(train) = of_stage(trains, "flood").last() else {
         let scout = of_stage(trains, SCOUT).next();
-        let bounds = Bounds::of(words, trains);
+        let bounds = Bounds::of(params, trains);
         return Outcome::cannot_tell(match scout.and_then(|s| received_rate(s, 0.0)) {
             Some(rough) if bounds.longest(2.0 * rough) < SHORTEST_FLOOD => format!(
                 "to flood a line of {} Mbit/s takes more time or traffic than was allowed",
@@ -484,7 +430,7 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     let mut outcome = Outcome {
         says: format!(
             "The queue {} holds {at_least}{} ms, {at_least}{} kB, {at_least}{} packets of {} bytes, in front of {} Mbit/s{}.",
-            direction(words),
+            params.direction,
             queue_ms.value().map_or("?".into(), |v| significant(v, 3)),
             queue_bytes
                 .value()

@@ -19,14 +19,13 @@ mod streams;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use super::trains::{
-    CLOCK, SCOUT, direction, loss, of_stage, one, received_rate, scout, seconds, waits,
-};
+use super::trains::{CLOCK, SCOUT, loss, of_stage, one, received_rate, scout, seconds, waits};
 use crate::answer::Figure;
 use crate::stats;
 use base::program::{Program, Sending, Shot, Step, Train};
+use base::record::Direction;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
 use base::{BitsPerSec, Duration};
 use streams::Line;
 
@@ -52,30 +51,23 @@ const AGREE: f64 = 0.005;
 /// A method that sends little takes so long.
 const PATIENCE_S: f64 = 20.0;
 
-pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "capacity",
-        summary: "How much does this line carry, and how much of it is free beside what others send?",
-        sources: &[
-            "Jain, Dovrolis, Pathload: A Measurement Tool for End-to-End Available Bandwidth, PAM 2002",
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "capacity": "How much does this line carry, and how much of it is free beside what others send?", ["Jain, Dovrolis, Pathload: A Measurement Tool for End-to-End Available Bandwidth, PAM 2002",
             "Kapoor et al., CapProbe: A Simple and Accurate Capacity Estimation Technique, SIGCOMM 2004",
             "Ribeiro et al., pathChirp: Efficient Available Bandwidth Estimation for Network Paths, PAM 2003",
-            "Strauss, Katabi, Kaashoek, A Measurement Study of Available Bandwidth Estimation Tools, IMC 2003",
-        ],
-        parameters: &[Parameter {
-            name: "direction",
-            unit: Unit::Choice(&["up", "down"]),
-            default: Some("up"),
-            min: "",
-            max: "",
-            section: "",
-            doc: "which way to send",
-        }],
-    },
+            "Strauss, Katabi, Kaashoek, A Measurement Study of Available Bandwidth Estimation Tools, IMC 2003",] {
+        /// which way to send
+        direction: Direction = "up";
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
     takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",
     beside_others: true,
-    how: How::Crafted(next),
-    answer: |words, recording| answer(words, &Train::all_of(recording)),
+    how: How::Crafted(|w, trains| next(&w.read(), trains)),
+    answer: |w, recording| answer(&w.read(), &Train::all_of(recording)),
 };
 
 /// Bits of a large packet.
@@ -157,8 +149,8 @@ fn pairs_step(within: Duration, mean_s: f64, fewest: f64, most: f64) -> Step {
     Step::new((count / 61.0).ceil() as u64, shots.collect())
 }
 
-fn next(words: &Words, trains: &[Train]) -> Option<Sending> {
-    let way = direction(words);
+fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
+    let way = params.direction;
     let Some(first) = of_stage(trains, SCOUT).next() else {
         return Some(scout(way, PAYLOAD));
     };
@@ -335,7 +327,7 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
     ]
 }
 
-fn answer(words: &Words, trains: &[Train]) -> Outcome {
+fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let Some(first) = of_stage(trains, SCOUT).next() else {
         return Outcome::cannot_tell("the run ended before anything was sent");
     };
@@ -372,11 +364,11 @@ fn answer(words: &Words, trains: &[Train]) -> Outcome {
     let says = match (mbit(&carries), mbit(&free)) {
         (Some(c), Some(a)) => format!(
             "The line carries {c} Mbit/s {}, of which {a} Mbit/s are free.",
-            direction(words)
+            params.direction
         ),
         (Some(c), None) => format!(
             "The line carries {c} Mbit/s {}; how much of it is free cannot be told.",
-            direction(words)
+            params.direction
         ),
         (None, _) => "Cannot tell what the line carries.".into(),
     };

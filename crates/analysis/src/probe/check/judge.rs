@@ -374,7 +374,11 @@ fn translation(part: &Part) -> Vec<Finding> {
 }
 
 fn buffer(part: &Part) -> Finding {
-    let way = part.spec.words().choice("direction");
+    let way = part
+        .spec
+        .words()
+        .read::<crate::probe::buffer::Params>()
+        .direction;
     let what = format!("buffer {way}");
     let value = |key: &str| {
         let found = part.outcome.figures.iter().find(|f| f.key == key);
@@ -428,7 +432,7 @@ fn buffer(part: &Part) -> Finding {
         _ => None,
     };
     let alert = severity.map(|severity| {
-        let load = if way == "up" {
+        let load = if way == base::record::Direction::Up {
             "an upload (a backup, a picture sent, a video call)"
         } else {
             "a download"

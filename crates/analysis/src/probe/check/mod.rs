@@ -14,73 +14,47 @@ mod judge;
 
 use super::alert::{Alert, Severity};
 use super::answer::{Figured, Outcome, Plot, Quantity, Table};
-use super::dns;
-use super::registry::{How, NONE, ProbeSpec, Spec, parameter};
+use super::registry::{How, ProbeSpec, Spec};
 use crate::answer::Figure;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
 use base::record::{Direction, Recording};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
+use base::words::Words;
 use base::{Bytes, Duration};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "check": "What is wrong with this line, how bad is it, and what does that mean to a person?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",] {
+        /// end within so long; what there is no time for is told
+        within: Duration = "110 s" ["40 s".."600 s"];
+        /// small packets that show delay and loss at rest, one each 25 ms
+        count: u64 = "400" ["50".."10000"];
+        /// ask these in place of those that this host uses
+        resolvers: Vec<Arc<str>> as List(Address);
+        /// names are made up below this one; that they do not exist is an answer too
+        zone: Arc<str> as Name = "example.com";
+        /// a name with valid signatures
+        signed: Arc<str> as Name = "example.com";
+        /// a name whose signatures are wrong
+        bogus: Arc<str> as Name = "dnssec-failed.org";
+        /// ask the 13 root servers too whether their signatures come through
+        roots: bool = "false", "document 001, table 4";
+        /// ask these in place of the 13
+        rootservers: Vec<Arc<str>> as List(Address);
+        /// knock at these TCP ports in place of the usual ones of `ports`
+        tcp: Vec<u16> ["1".."65535"];
+        /// the same of UDP
+        udp: Vec<u16> ["1".."65535"];
+    }
+}
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "check",
-        summary: "What is wrong with this line, how bad is it, and what does that mean to a person?",
-        sources: &[
-            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
-            "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",
-        ],
-        parameters: &[
-            parameter(
-                "within",
-                Unit::Duration,
-                Some("110 s"),
-                ("40 s", "600 s"),
-                "",
-                "end within so long; what there is no time for is told",
-            ),
-            parameter(
-                "count",
-                Unit::Count,
-                Some("400"),
-                ("50", "10000"),
-                "",
-                "small packets that show delay and loss at rest, one each 25 ms",
-            ),
-            parameter(
-                "resolvers",
-                Unit::List(&Unit::Address),
-                None,
-                NONE,
-                "",
-                "ask these in place of those that this host uses",
-            ),
-            dns::ZONE,
-            dns::SIGNED,
-            dns::BOGUS,
-            dns::ROOTS,
-            dns::ROOT_SERVERS,
-            parameter(
-                "tcp",
-                Unit::List(&Unit::Count),
-                None,
-                ("1", "65535"),
-                "",
-                "knock at these TCP ports in place of the usual ones of `ports`",
-            ),
-            parameter(
-                "udp",
-                Unit::List(&Unit::Count),
-                None,
-                ("1", "65535"),
-                "",
-                "the same of UDP",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
     beside_others: false,
     how: How::Own,
@@ -102,19 +76,20 @@ pub struct Step {
     pub at_most: Duration,
 }
 
+/// A list as a person writes it; `None` for an empty one.
+fn list<T: ToString>(key: &str, values: &[T]) -> Option<String> {
+    let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| format!("{key}={}", texts.join("; ")))
+}
+
 /// What comes next of a check that has done `done` steps, `left` of its time and so much of its budget being left.
 /// None at the end.
-pub fn next(words: &Words, done: usize, left: Duration, budget: Bytes) -> Option<Step> {
+pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Option<Step> {
     let left = left.saturating_sub(LAST);
     let step = |title, text: String, at_most: Duration| Step {
         title,
         probe: text.parse().expect("a check asks for what its kinds know"),
         at_most: at_most.min(left),
-    };
-    let list = |key: &str| -> Option<String> {
-        let values = words.get(key).map(|_| words.list(key))?;
-        let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
-        Some(format!("{key}={}", texts.join("; ")))
     };
     let s = Duration::from_secs;
     let floods = |way: Direction, within: Duration, most: Bytes| {
@@ -135,7 +110,7 @@ pub fn next(words: &Words, done: usize, left: Duration, budget: Bytes) -> Option
     };
     Some(match done {
         0 => {
-            let count = words.count("count");
+            let count = params.count;
             let apart: Duration = APART.parse().expect("a duration");
             step(
                 "delay and loss at rest",
@@ -144,24 +119,18 @@ pub fn next(words: &Words, done: usize, left: Duration, budget: Bytes) -> Option
             )
         }
         1 => {
-            let name = |key: &str| words.text(key).to_string();
-            let whom: Vec<String> = ["resolvers", "rootservers"]
-                .into_iter()
-                .filter_map(list)
-                .collect();
+            let whom = [
+                list("resolvers", &params.resolvers),
+                list("rootservers", &params.rootservers),
+            ];
+            let whom: Vec<String> = whom.into_iter().flatten().collect();
             let whom: String = whom.iter().map(|l| format!("{l},")).collect();
-            let roots = if words.switch("roots") {
-                "roots=true,"
-            } else {
-                ""
-            };
+            let roots = if params.roots { "roots=true," } else { "" };
             step(
                 "names",
                 format!(
                     "dns:{whom}{roots}count=5,patience=2 s,zone={},signed={},bogus={}",
-                    name("zone"),
-                    name("signed"),
-                    name("bogus")
+                    params.zone, params.signed, params.bogus
                 ),
                 s(20),
             )
@@ -173,7 +142,8 @@ pub fn next(words: &Words, done: usize, left: Duration, budget: Bytes) -> Option
             s(18),
         ),
         3 => {
-            let ports: Vec<String> = ["tcp", "udp"].into_iter().filter_map(list).collect();
+            let ports = [list("tcp", &params.tcp), list("udp", &params.udp)];
+            let ports: Vec<String> = ports.into_iter().flatten().collect();
             step("ports", format!("ports:{}", ports.join(",")), s(12))
         }
         4 => step("boxes on the way", "middlebox".into(), s(20)),
@@ -421,7 +391,11 @@ fn figures(parts: &[Part]) -> Vec<Figured> {
         use Quantity::{Rate, Share, Size, Time};
         match part.kind() {
             "buffer" => {
-                let way = part.spec.words().choice("direction");
+                let way = part
+                    .spec
+                    .words()
+                    .read::<crate::probe::buffer::Params>()
+                    .direction;
                 let (ms, bps) = (format!("buffer_{way}_ms"), format!("link_{way}_bps"));
                 take(&ms, "queue_ms", &format!("buffer {way}"), Time);
                 take(&bps, "link_bps", &format!("rate of the line {way}"), Rate);
@@ -517,7 +491,11 @@ fn plots(parts: &[Part]) -> Vec<Plot> {
         let first = part.outcome.plots.first();
         all.extend(match (part.kind(), first) {
             ("buffer", Some(plot)) => {
-                let way = part.spec.words().choice("direction");
+                let way = part
+                    .spec
+                    .words()
+                    .read::<crate::probe::buffer::Params>()
+                    .direction;
                 Some(named(format!("Delay in the flood {way}"), plot))
             }
             ("rtt", Some(plot)) => Some(named("Round trips at rest".into(), plot)),

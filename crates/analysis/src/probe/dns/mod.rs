@@ -18,145 +18,61 @@ mod types;
 
 use super::alert::{self, Alert};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, NONE, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
 use base::record::{Recording, Status};
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+use base::words::Words;
 use roots::Roots;
 use says::{advice, alert_of, alert_of_handling, evidence, says};
+use std::sync::Arc;
 use types::Types;
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "dns": "How long do names take to resolve, and is the resolver to blame or the line?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "RFC 4035",] {
+        /// ask these in place of those that this host uses
+        resolvers: Vec<Arc<str>> as List(Address);
+        /// compare with these
+        others: Vec<Arc<str>> as List(Address);
+        /// compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too
+        public: bool = "false", "document 002, table 3.1.3";
+        /// names are made up below this one; that they do not exist is an answer too
+        zone: Arc<str> as Name = "example.com";
+        /// made-up names for each resolver
+        count: u32 = "10" ["3".."1000"];
+        /// from one lookup to the next
+        interval: Duration = "100 ms" ["10 ms".."60 s"];
+        /// a lookup unanswered for so long is lost
+        patience: Duration = "5 s" ["100 ms".."30 s"], "resolv.conf(5)";
+        /// ask for signatures too
+        dnssec: bool = "true", "document 001, table 4";
+        /// a name with valid signatures
+        signed: Arc<str> as Name = "example.com";
+        /// a name whose signatures are wrong
+        bogus: Arc<str> as Name = "dnssec-failed.org";
+        /// ask for records of many types at `zone`, and for what is too large for a datagram
+        types: bool = "true", "document 001, table 4";
+        /// ask the 13 root servers too whether their signatures come through
+        roots: bool = "false", "document 001, table 4";
+        /// ask these in place of the 13
+        rootservers: Vec<Arc<str>> as List(Address);
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "dns",
-        summary: "How long do names take to resolve, and is the resolver to blame or the line?",
-        sources: &[
-            "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
-            "RFC 4035",
-        ],
-        parameters: &[
-            parameter(
-                "resolvers",
-                Unit::List(&Unit::Address),
-                None,
-                NONE,
-                "",
-                "ask these in place of those that this host uses",
-            ),
-            parameter(
-                "others",
-                Unit::List(&Unit::Address),
-                None,
-                NONE,
-                "",
-                "compare with these",
-            ),
-            parameter(
-                "public",
-                Unit::Switch,
-                Some("false"),
-                NONE,
-                "document 002, table 3.1.3",
-                "compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too",
-            ),
-            ZONE,
-            parameter(
-                "count",
-                Unit::Count,
-                Some("10"),
-                ("3", "1000"),
-                "",
-                "made-up names for each resolver",
-            ),
-            parameter(
-                "interval",
-                Unit::Duration,
-                Some("100 ms"),
-                ("10 ms", "60 s"),
-                "",
-                "from one lookup to the next",
-            ),
-            parameter(
-                "patience",
-                Unit::Duration,
-                Some("5 s"),
-                ("100 ms", "30 s"),
-                "resolv.conf(5)",
-                "a lookup unanswered for so long is lost",
-            ),
-            parameter(
-                "dnssec",
-                Unit::Switch,
-                Some("true"),
-                NONE,
-                "document 001, table 4",
-                "ask for signatures too",
-            ),
-            SIGNED,
-            BOGUS,
-            parameter(
-                "types",
-                Unit::Switch,
-                Some("true"),
-                NONE,
-                "document 001, table 4",
-                "ask for records of many types at `zone`, and for what is too large for a datagram",
-            ),
-            ROOTS,
-            ROOT_SERVERS,
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
     beside_others: false,
     how: How::Own,
     answer,
 };
-
-pub(super) const ZONE: Parameter = parameter(
-    "zone",
-    Unit::Name,
-    Some("example.com"),
-    NONE,
-    "",
-    "names are made up below this one; that they do not exist is an answer too",
-);
-pub(super) const SIGNED: Parameter = parameter(
-    "signed",
-    Unit::Name,
-    Some("example.com"),
-    NONE,
-    "",
-    "a name with valid signatures",
-);
-pub(super) const BOGUS: Parameter = parameter(
-    "bogus",
-    Unit::Name,
-    Some("dnssec-failed.org"),
-    NONE,
-    "",
-    "a name whose signatures are wrong",
-);
-
-pub(super) const ROOTS: Parameter = parameter(
-    "roots",
-    Unit::Switch,
-    Some("false"),
-    NONE,
-    "document 001, table 4",
-    "ask the 13 root servers too whether their signatures come through",
-);
-pub(super) const ROOT_SERVERS: Parameter = parameter(
-    "rootservers",
-    Unit::List(&Unit::Address),
-    None,
-    NONE,
-    "",
-    "ask these in place of the 13",
-);
 
 /// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
 const SLOW_WARM_MS: f64 = 30.0;

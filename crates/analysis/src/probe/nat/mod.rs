@@ -13,55 +13,38 @@ mod lifetime;
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec, parameter};
+use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
 use base::record::Recording;
+use base::spec::{Params as _, params};
 use base::units::significant;
-use base::words::{Entry, Unit, Words};
 use lifetime::{Lives, Silence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "document 002, procedure j"] {
+        /// fresh sockets whose external addresses are compared
+        sockets: u32 = "8" ["2".."64"];
+        /// over so long, so that an address that alternates with time is seen
+        during: Duration = "10 s" ["0 s".."100 s"], "document 002, procedure j";
+        /// see how long a silent mapping lives, up to this, which is how long that takes (5min)
+        lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
+    }
+}
+
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "nat",
-        summary: "Are addresses translated on the way, and how does that map and filter?",
-        sources: &["RFC 4787", "RFC 5780", "document 002, procedure j"],
-        parameters: &[
-            parameter(
-                "sockets",
-                Unit::Count,
-                Some("8"),
-                ("2", "64"),
-                "",
-                "fresh sockets whose external addresses are compared",
-            ),
-            parameter(
-                "during",
-                Unit::Duration,
-                Some("10 s"),
-                ("0 s", "100 s"),
-                "document 002, procedure j",
-                "over so long, so that an address that alternates with time is seen",
-            ),
-            parameter(
-                "lifetime",
-                Unit::Duration,
-                None,
-                ("2 s", "15 min"),
-                "RFC 4787, section 4.3",
-                "see how long a silent mapping lives, up to this, which is how long that takes (5min)",
-            ),
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",
     // An answer that others' queues delay beyond its time would be taken for one that a filter held back.
     beside_others: false,
     how: How::Own,
-    answer,
+    answer: |w, recording| answer(&w.read(), recording),
 };
 
 /// How something depends on the other end, in the terms of RFC 4787.
@@ -225,7 +208,7 @@ fn shared(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(v4) if v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64)
 }
 
-fn answer(words: &Words, recording: &Recording) -> Outcome {
+fn answer(params: &Params, recording: &Recording) -> Outcome {
     let s = seen(recording);
     if s.sent == 0 {
         return Outcome::cannot_tell("nothing was sent");
@@ -261,7 +244,7 @@ fn answer(words: &Words, recording: &Recording) -> Outcome {
     }
     alerts.extend(lifetime::alert(once, talked));
     let longest = s.silences.iter().map(|s| s.least_s).fold(0.0, f64::max);
-    if let Some(wanted) = words.duration_if_set("lifetime")
+    if let Some(wanted) = params.lifetime
         && longest < 0.9 * wanted.as_secs_f64()
     {
         doubts.push(format!(

@@ -26,94 +26,57 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use crate::answer::Figure;
 use crate::stats;
+use base::Duration;
+use base::record::Direction;
 use base::record::Recording;
+use base::spec::{Params as _, choices, params};
 use base::units::significant;
-use base::words::{Entry, Parameter, Unit, Words};
+use base::words::Words;
 use differ::{Differences, LEAST_MS, Place, differences};
 use seen::{IDLE, Phase, Seen};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-const fn parameter(
-    name: &'static str,
-    unit: Unit,
-    default: &'static str,
-    bounds: (&'static str, &'static str),
-    doc: &'static str,
-) -> Parameter {
-    Parameter {
-        name,
-        unit,
-        default: Some(default),
-        min: bounds.0,
-        max: bounds.1,
-        section: "",
-        doc,
+choices! {
+    /// Directions to fill.
+    pub enum Load { Both = "both", Up = "up", Down = "down", None = "none" }
+}
+
+impl Load {
+    pub fn directions(self) -> &'static [Direction] {
+        match self {
+            Load::Both => &[Direction::Up, Direction::Down],
+            Load::Up => &[Direction::Up],
+            Load::Down => &[Direction::Down],
+            Load::None => &[],
+        }
+    }
+}
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "path": "Which hops lie on the way, and on which of them do packets wait under load?", ["Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
+            "RFC 792, Internet Control Message Protocol",
+            "RFC 4443, Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",] {
+        /// which ways to fill the line, one after the other
+        load: Load = "both";
+        /// how long to look at the line at rest
+        idle: Duration = "15 s" ["5 s".."600 s"];
+        /// how long to fill it each way, the budget allowing
+        hold: Duration = "25 s" ["5 s".."600 s"];
+        /// from one round to the next; routers of Linux answer once a second
+        interval: Duration = "1 s" ["100 ms".."10 s"];
+        /// farthest hop to ask
+        hops: usize = "30" ["1".."64"];
+        /// TCP flows that fill the line
+        flows: u32 = "4" ["1".."64"];
+        /// ping these hosts too, once a round: how much of the way to each is the gateway's
+        landmarks: Vec<Arc<str>> as List(Name), "document 002, tables 6.4.1 and 6.4.2";
     }
 }
 
 pub const SPEC: Spec = Spec {
-    entry: Entry {
-        name: "path",
-        summary: "Which hops lie on the way, and on which of them do packets wait under load?",
-        sources: &[
-            "Real-Time Applications in Smart Grids Using Internet Communications, NTNU 2014, section 4.7.2",
-            "RFC 792, Internet Control Message Protocol",
-            "RFC 4443, Internet Control Message Protocol (ICMPv6) for the Internet Protocol Version 6 (IPv6) Specification",
-        ],
-        parameters: &[
-            parameter(
-                "load",
-                Unit::Choice(&["both", "up", "down", "none"]),
-                "both",
-                ("", ""),
-                "which ways to fill the line, one after the other",
-            ),
-            parameter(
-                "idle",
-                Unit::Duration,
-                "15 s",
-                ("5 s", "600 s"),
-                "how long to look at the line at rest",
-            ),
-            parameter(
-                "hold",
-                Unit::Duration,
-                "25 s",
-                ("5 s", "600 s"),
-                "how long to fill it each way, the budget allowing",
-            ),
-            parameter(
-                "interval",
-                Unit::Duration,
-                "1 s",
-                ("100 ms", "10 s"),
-                "from one round to the next; routers of Linux answer once a second",
-            ),
-            parameter(
-                "hops",
-                Unit::Count,
-                "30",
-                ("1", "64"),
-                "farthest hop to ask",
-            ),
-            parameter(
-                "flows",
-                Unit::Count,
-                "4",
-                ("1", "64"),
-                "TCP flows that fill the line",
-            ),
-            Parameter {
-                name: "landmarks",
-                unit: Unit::List(&Unit::Name),
-                default: None,
-                min: "",
-                max: "",
-                section: "document 002, tables 6.4.1 and 6.4.2",
-                doc: "ping these hosts too, once a round: how much of the way to each is the gateway's",
-            },
-        ],
-    },
+    entry: Params::ENTRY,
     takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",
     beside_others: false,
     how: How::Own,

@@ -12,6 +12,12 @@ impl Side {
         from: &mut Side,
         watch: &mut W,
     ) {
+        if self.is_repeated_with_data(p, options, from) {
+            self.state.ack_t = p.t;
+            from.state.previous_window = p.window;
+            self.tell(p.t, from, watch);
+            return;
+        }
         let t = p.t;
         let (before, spoken) = (from.state.said, from.state.spoken);
         if !spoken || p.ack.wrapping_sub(before) as i32 > 0 {
@@ -98,10 +104,9 @@ impl Side {
             d.prompt(t, rtt);
         }
         let s = &mut self.state;
-        let away = (from.half.rtt.count > 0).then_some(from.half.rtt.min_ns);
         if let Some(d) = &mut self.half.detail {
             let window = from.window().map(u64::from);
-            if !s.is_near(away) {
+            if !s.is_near(from.least_round_trip()) {
                 d.set_out(UnderWay {
                     t,
                     una: s.una,
@@ -120,6 +125,27 @@ impl Side {
                 d.limits.at(t, moment);
             }
         }
+        self.tell(t, from, watch);
+    }
+
+    /// True for data with the ACK of the packet before it, to an end that has sent little or nothing: most packets of
+    /// a bulk transfer. Such an ACK says nothing.
+    #[inline(always)]
+    fn is_repeated_with_data(&self, p: &Packet, options: &Options, from: &Side) -> bool {
+        let s = &self.state;
+        p.occupied > 0
+            && p.ack == s.una as u32
+            && p.ack == from.state.said
+            && from.state.spoken
+            && s.started
+            && s.repair.is_none()
+            && self.half.detail.is_none()
+            && options.sack().is_empty()
+    }
+
+    #[inline(always)]
+    fn tell<W: Watch>(&self, t: i64, from: &Side, watch: &mut W) {
+        let s = &self.state;
         watch.act(Act::Acknowledged {
             t,
             position: s.una.saturating_sub(s.base),

@@ -1,0 +1,401 @@
+//! Parameters declared once: [`params!`] makes of one declaration the struct, its defaults, ranges and units, the parser and the
+//! table that help, reference pages and completions are made from. [`choices!`] does the same for a value of a few words.
+//!
+//! A declaration is [`Params`]. What a person writes is read against its [`Entry`] as [`Words`], and [`Words::read`] makes the
+//! struct of them: no parameter is looked up by its name.
+
+use crate::program::Program;
+use crate::record::Direction;
+use crate::words::{Entry, Unit, Value, Words, WordsError};
+use crate::{BitsPerSec, Bytes, Duration};
+use std::sync::Arc;
+
+/// Parameters of one entry of a table, or of several.
+pub trait Params: Sized {
+    /// Name, summary, sources and parameters; only the parameters where several entries share them.
+    const ENTRY: Entry;
+
+    /// Takes one value a parameter, in their order.
+    fn take(values: &mut Values<'_>) -> Self;
+}
+
+/// Type of a parameter.
+pub trait Field: Sized {
+    const UNIT: Unit;
+    /// Bounds, where a declaration names none.
+    const RANGE: (&'static str, &'static str) = ("", "");
+    /// True if it may be left out although it has no default.
+    const OPTIONAL: bool = false;
+
+    /// The typed value; `None` for a value of another unit.
+    fn of(value: &Value) -> Option<Self>;
+
+    fn read(value: Option<&Value>) -> Option<Self> {
+        Self::of(value?)
+    }
+}
+
+/// Values of an entry that wait to be taken.
+pub struct Values<'a> {
+    words: &'a Words,
+    at: usize,
+}
+
+impl Values<'_> {
+    /// The next value.
+    ///
+    /// # Panics
+    /// The parameter has no default and was not given: see [`Words::missing`].
+    pub fn take<T: Field>(&mut self) -> T {
+        let (parameter, _) = self.words.nth(self.at);
+        let name = self.words.entry().name;
+        self.take_or(|| panic!("{name}: {} is not set", parameter.name))
+    }
+
+    /// The next value, or another one where it was not given.
+    pub fn take_or<T: Field>(&mut self, otherwise: impl FnOnce() -> T) -> T {
+        let (_, value) = self.words.nth(self.at);
+        self.at += 1;
+        T::read(value).unwrap_or_else(otherwise)
+    }
+}
+
+impl Words {
+    /// The parameters as their declaration has them.
+    ///
+    /// # Panics
+    /// The entry is of another declaration, or a parameter without a default was not given: see [`Words::missing`].
+    pub fn read<P: Params>(&self) -> P {
+        let mine = self.entry().parameters.iter().map(|p| p.name);
+        assert!(
+            mine.eq(P::ENTRY.parameters.iter().map(|p| p.name)),
+            "{} has other parameters",
+            self.entry().name
+        );
+        P::take(&mut Values { words: self, at: 0 })
+    }
+}
+
+/// Parameters of which none is given.
+///
+/// # Panics
+/// A default is out of its own range.
+pub fn defaults<P: Params>() -> P {
+    given([]).expect("the defaults of a declaration are in range")
+}
+
+/// Parameters of which some are given, as a person would write them.
+///
+/// # Errors
+/// As [`Words::with`].
+pub fn given<'a, P: Params>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<P, WordsError> {
+    struct Shared<P>(std::marker::PhantomData<P>);
+    impl<P: Params> Shared<P> {
+        const ENTRY: &'static Entry = &P::ENTRY;
+    }
+    Ok(Words::with("entry", Shared::<P>::ENTRY, pairs)?.read())
+}
+
+macro_rules! field {
+    ($($type:ty: $unit:expr, $pattern:pat => $value:expr;)+) => {$(
+        impl Field for $type {
+            const UNIT: Unit = $unit;
+            fn of(value: &Value) -> Option<Self> {
+                match value {
+                    $pattern => $value,
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+field! {
+    Duration: Unit::Duration, Value::Duration(v) => Some(*v);
+    Bytes: Unit::Bytes, Value::Bytes(v) => Some(*v);
+    BitsPerSec: Unit::Rate, Value::Rate(v) => Some(*v);
+    f64: Unit::Number, Value::Real(v) => Some(*v);
+    u64: Unit::Count, Value::Count(v) => Some(*v);
+    u32: Unit::Count, Value::Count(v) => u32::try_from(*v).ok();
+    u16: Unit::Count, Value::Count(v) => u16::try_from(*v).ok();
+    u8: Unit::Count, Value::Count(v) => u8::try_from(*v).ok();
+    usize: Unit::Count, Value::Count(v) => usize::try_from(*v).ok();
+    Arc<str>: Unit::Text, Value::Text(v) => Some(v.clone());
+    Program: Unit::Program, Value::Text(v) => v.replace('+', ",").parse().ok();
+}
+
+impl Field for bool {
+    const UNIT: Unit = Unit::Switch;
+    const RANGE: (&'static str, &'static str) = ("false", "true");
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Switch(v) => Some(*v),
+            _ => None,
+        }
+    }
+}
+
+impl Field for Direction {
+    const UNIT: Unit = Unit::Choice(&[Direction::Up.word(), Direction::Down.word()]);
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Choice(word) => Direction::ALL.iter().copied().find(|d| d.word() == *word),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    const UNIT: Unit = T::UNIT;
+    const RANGE: (&'static str, &'static str) = T::RANGE;
+    const OPTIONAL: bool = true;
+    fn of(value: &Value) -> Option<Self> {
+        T::of(value).map(Some)
+    }
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value.map_or(Some(None), Self::of)
+    }
+}
+
+/// A list that was not given is empty.
+impl<T: Field> Field for Vec<T> {
+    const UNIT: Unit = Unit::List(&T::UNIT);
+    const OPTIONAL: bool = true;
+    fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::List(list) => list.iter().map(T::of).collect(),
+            _ => None,
+        }
+    }
+    fn read(value: Option<&Value>) -> Option<Self> {
+        value.map_or(Some(Vec::new()), Self::of)
+    }
+}
+
+/// A declaration's doc comment as help has it: the lines follow each other, without the blank in front.
+pub const fn doc(comment: &'static str) -> &'static str {
+    comment.trim_ascii()
+}
+
+/// Declares parameters: `field: Type as Unit = "default" ["from".."to"], "source";`, each with its doc comment, which is its
+/// help. The unit is that of the type unless it says otherwise; a type `Option` makes a parameter that may be left out.
+/// A default `= (expression)` depends on the parameters above it, and its help tells how.
+///
+/// `params! { pub struct Params for "name": "summary", ["sources"] { … } }` declares one entry of a table;
+/// without `for` the struct serves several. It has `Default` unless `required;` stands ahead, which says that a
+/// parameter has neither a default nor a type that may be left out.
+#[macro_export]
+macro_rules! params {
+    (required; $($declaration:tt)*) => { $crate::params!(@declare $($declaration)*); };
+    (@declare $(#[$meta:meta])* $vis:vis struct $name:ident
+        $(for $entry:literal: $summary:literal, [$($from:expr),* $(,)?])? {
+        $($(#[doc = $doc:literal])+ $field:ident: $type:ty $(as $unit:ident $(($of:ident))?)? $(= $default:literal)?
+            $(= ($otherwise:expr))? $([$range:expr])? $(, $source:expr)?;)*
+    }) => {
+        $(#[doc = $summary])?
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)*
+        }
+
+        impl $crate::spec::Params for $name {
+            const ENTRY: $crate::words::Entry = $crate::words::Entry {
+                name: $crate::params!(@or "", $($entry)?),
+                summary: $crate::params!(@or "", $($summary)?),
+                sources: &[$($($from),*)?],
+                parameters: &[$($crate::words::Parameter {
+                    name: stringify!($field),
+                    unit: $crate::params!(@unit $type, $($unit $(($of))?)?),
+                    default: $crate::params!(@default $($default)?),
+                    min: $crate::params!(@bound start 0 $type, $($range)?),
+                    max: $crate::params!(@bound end 1 $type, $($range)?),
+                    section: $crate::params!(@or "", $($source)?),
+                    doc: $crate::spec::doc(concat!($($doc),+)),
+                    required: $crate::params!(@required $type, $($otherwise)?),
+                }),*],
+            };
+            fn take(_values: &mut $crate::spec::Values<'_>) -> Self {
+                $(let $field: $type = $crate::params!(@take _values, $($otherwise)?);)*
+                Self { $($field),* }
+            }
+        }
+    };
+    (@or $otherwise:expr, $($given:expr)?) => { [$($given,)? $otherwise][0] };
+    (@unit $type:ty,) => { <$type as $crate::spec::Field>::UNIT };
+    (@unit $type:ty, List($of:ident)) => { $crate::words::Unit::List(&$crate::words::Unit::$of) };
+    (@unit $type:ty, $unit:ident) => { $crate::words::Unit::$unit };
+    (@take $values:ident,) => { $values.take() };
+    (@take $values:ident, $otherwise:expr) => { $values.take_or(|| $otherwise) };
+    (@required $type:ty,) => { !<$type as $crate::spec::Field>::OPTIONAL };
+    (@required $type:ty, $otherwise:expr) => { false };
+    (@default) => { None };
+    (@default $default:literal) => { Some($default) };
+    (@bound $end:ident $at:tt $type:ty,) => { <$type as $crate::spec::Field>::RANGE.$at };
+    (@bound $end:ident $at:tt $type:ty, $range:expr) => { $range.$end };
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $($rest:tt)*) => {
+        $crate::params!(@declare $(#[$meta])* $vis struct $name $($rest)*);
+
+        impl Default for $name {
+            fn default() -> Self {
+                $crate::spec::defaults()
+            }
+        }
+        const _: () = {
+            let parameters = <$name as $crate::spec::Params>::ENTRY.parameters;
+            let mut i = 0;
+            while i < parameters.len() {
+                assert!(parameters[i].default.is_some() || !parameters[i].required, "a parameter is required");
+                i += 1;
+            }
+        };
+    };
+}
+
+/// Declares a value of a few words: the variants, each with its word.
+#[macro_export]
+macro_rules! choices {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name { $($(#[$of])* $variant),+ }
+
+        impl $name {
+            #[allow(dead_code, reason = "not every choice is printed")]
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::spec::Field for $name {
+            const UNIT: $crate::words::Unit = $crate::words::Unit::Choice(&[$($word),+]);
+            const RANGE: (&'static str, &'static str) = {
+                let words = [$($word),+];
+                (words[0], words[words.len() - 1])
+            };
+            fn of(value: &$crate::words::Value) -> Option<Self> {
+                match value {
+                    $($crate::words::Value::Choice($word) => Some(Self::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+pub use {choices, params};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "table 1";
+
+    choices! {
+        /// How it is done.
+        enum Way { Plain = "plain", Quick = "2" }
+    }
+
+    params! {
+        #[derive(Clone, Debug, PartialEq)]
+        struct Thing for "thing": "a thing", ["RFC 1", TABLE] {
+            /// how long it waits,
+            /// in all
+            wait: Duration = "5 ms" ["1 us".."10 s"], "RFC 1 section 2";
+            /// most of them
+            limit: u32 as Packets = "10" ["1".."100"];
+            /// share
+            share: f64 as Probability = "0.5" ["0".."1"], TABLE;
+            /// mark
+            ecn: bool = "true";
+            /// which
+            way: Way = "plain";
+            /// 1 s, with the way 2 twice that
+            rest: Duration = (Duration::from_secs(if way == Way::Quick { 2 } else { 1 })) ["0 s".."1 h"];
+            /// if given, most bytes
+            bytes: Option<Bytes> ["1 B".."1 GB"];
+            /// rates
+            rates: Vec<BitsPerSec> = "1 Mbit/s; 2 Mbit/s" ["1 bit/s".."1 Gbit/s"];
+            /// servers
+            servers: Vec<Arc<str>> as List(Address);
+        }
+    }
+
+    params! {
+        required;
+        struct Strict for "strict": "", [] {
+            /// rate
+            rate: BitsPerSec ["1 bit/s".."1 Gbit/s"];
+            /// size
+            size: Bytes = "100 B" ["1 B".."1 kB"];
+        }
+    }
+
+    const ENTRIES: [&Entry; 2] = [&Thing::ENTRY, &Strict::ENTRY];
+
+    fn words(text: &str) -> Words {
+        Words::parse("thing", ENTRIES.into_iter(), text).unwrap()
+    }
+
+    #[test]
+    fn one_declaration_gives_the_struct_its_defaults_and_its_table() {
+        let thing = Thing {
+            wait: Duration::from_millis(5),
+            limit: 10,
+            share: 0.5,
+            ecn: true,
+            way: Way::Plain,
+            rest: Duration::from_secs(1),
+            bytes: None,
+            rates: vec![BitsPerSec::from_mbps(1), BitsPerSec::from_mbps(2)],
+            servers: Vec::new(),
+        };
+        assert_eq!(words("thing").read::<Thing>(), thing);
+        assert_eq!(Thing::default(), thing);
+        let given = "thing:wait=1 s,way=2,bytes=5 B,servers=192.0.2.1; 192.0.2.2";
+        let read: Thing = words(given).read();
+        assert_eq!((read.wait, read.way), (Duration::from_secs(1), Way::Quick));
+        assert_eq!(read.rest, Duration::from_secs(2));
+        assert_eq!((read.bytes, read.servers.len()), (Some(Bytes::new(5)), 2));
+        let [wait, limit, share, ecn, way, rest, bytes, rates, servers] = Thing::ENTRY.parameters
+        else {
+            panic!("nine parameters were declared");
+        };
+        assert_eq!((wait.name, wait.unit), ("wait", Unit::Duration));
+        assert_eq!(wait.doc, "how long it waits, in all");
+        assert_eq!(
+            (wait.min, wait.max, wait.section),
+            ("1 us", "10 s", "RFC 1 section 2")
+        );
+        assert_eq!((limit.unit, limit.section), (Unit::Packets, ""));
+        assert_eq!((share.unit, share.section), (Unit::Probability, TABLE));
+        assert_eq!((ecn.min, ecn.max), ("false", "true"));
+        assert_eq!(way.unit, Unit::Choice(&["plain", "2"]));
+        assert_eq!((rest.default, rest.required), (None, false));
+        assert_eq!((bytes.default, bytes.required), (None, false));
+        assert_eq!(rates.unit, Unit::List(&Unit::Rate));
+        assert_eq!(servers.unit, Unit::List(&Unit::Address));
+        assert_eq!(Thing::ENTRY.sources, ["RFC 1", TABLE]);
+    }
+
+    #[test]
+    fn what_is_required_and_not_given_is_named_before_it_is_read() {
+        assert_eq!(words("strict").missing().map(|p| p.name), Some("rate"));
+        assert_eq!(
+            words("strict:rate=1 Mbit/s").missing().map(|p| p.name),
+            None
+        );
+        let read: Strict = words("strict:rate=1 Mbit/s").read();
+        assert_eq!(
+            (read.rate, read.size),
+            (BitsPerSec::from_mbps(1), Bytes::new(100))
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "has other parameters")]
+    fn the_words_of_another_entry_are_refused() {
+        words("strict:rate=1 Mbit/s").read::<Thing>();
+    }
+}
