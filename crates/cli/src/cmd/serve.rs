@@ -1,26 +1,32 @@
 //! `tailback serve`: the far end.
 
-use super::KeyArg;
+use super::{serve_keys, usage};
 use crate::Outcome;
 use base::Bytes;
-use live::serve::{Budgets, Network, PortSet, ServeConfig, Server};
+use live::serve::{Budgets, Keys, Network, PortSet, ServeConfig, ServeError, Server};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     about = "Be the far end of a test: answer probes, take uploads, give downloads",
     long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
         address before it gets anything, no answer is larger than its question, and each client has a budget, \
-        so that the server is of no use to anybody who spoofs addresses. With a key, strangers get nothing at all.",
-    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve --key-file key.txt     for those with the key\n\n\
+        so that the server is of no use to anybody who spoofs addresses. With keys, strangers get nothing at all.",
+    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve keys add anna --keys FILE    a key for anna, and the line for her\n  \
+        tailback serve --keys FILE            for those with a key\n\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
-    #[command(flatten)]
-    key: KeyArg,
+    /// File of the users who are served, a line "NAME KEY" for each key; read again when it changes [default: everybody is served]
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
     /// Serve clients of this network only, such as 192.0.2.0/24; may be repeated [default: all]
     #[arg(long, value_name = "NETWORK")]
     allow: Vec<Network>,
@@ -38,11 +44,20 @@ pub struct Args {
     allow_listen: Option<PortSet>,
 }
 
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make, list and remove the keys of users
+    Keys(serve_keys::Args),
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
+    if let Some(Command::Keys(args)) = args.command {
+        return serve_keys::run(args);
+    }
     live::signal::catch_interrupt();
     let usual = Budgets::default();
     let mut config = ServeConfig {
-        key: args.key.read()?,
+        keys: args.keys.map(Keys::File),
         allow: args.allow,
         budgets: Budgets {
             clients: args.max_clients.max(1),
@@ -58,20 +73,26 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if !args.listen.is_empty() {
         config.listen = args.listen;
     }
-    let open = config.key.is_none();
-    let server = Server::start(config)?;
+    let open = config.keys.is_none();
+    let server = Server::start(config).map_err(|e| match e {
+        ServeError::Keys(e) => usage(e.to_string()),
+        e => e.into(),
+    })?;
     for address in server.local_addrs() {
         eprintln!(
             "listening on {address}, UDP and TCP{}",
             if open {
                 "; open to anybody, within budgets"
             } else {
-                "; with a key"
+                "; for users with a key"
             }
         );
     }
     while !live::signal::interrupted() {
         std::thread::sleep(std::time::Duration::from_millis(200));
+        for note in server.notes() {
+            eprintln!("{note}");
+        }
     }
     server.stop();
     Ok(Outcome::Done)
