@@ -72,7 +72,7 @@ pub struct AccessArgs {
     key_file: Option<PathBuf>,
     /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3
     #[arg(long, value_name = "PIN")]
-    pin: Option<Pin>,
+    pub pin: Option<Pin>,
 }
 
 impl AccessArgs {

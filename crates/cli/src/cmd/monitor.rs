@@ -125,6 +125,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let access = args.access.read()?;
+    if args.access.pin.is_some() {
+        return Err(usage(
+            "--pin protects messages over TCP, and the monitor speaks UDP with a server: --key-file has its probes signed",
+        ));
+    }
     live::signal::catch_interrupt();
     live::signal::ignore_hangup();
     let clock = Clock::start();

@@ -6,6 +6,7 @@ use super::datagrams::Carrier;
 use super::keys::{WRONG_AFTER_NS, unix_s};
 use super::line::Line;
 use super::listeners;
+use super::tls::{Handshake, Tls};
 use super::train::{self, Host};
 use crate::clock::mono_ns;
 use crate::load::kernel::{
@@ -14,7 +15,7 @@ use crate::load::kernel::{
 };
 use crate::load::pump::{End, Payload, Pump};
 use crate::load::whole::Whole;
-use crate::pipe::Pipe;
+use crate::pipe::{Pipe, TLS_FIRST};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use measure::control::datagram::{HEADER_LEN, MAX_LEN};
@@ -25,13 +26,15 @@ use measure::control::{
 };
 use socket2::SockRef;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A request has to be here by then. A modem's queue of seconds delays each of the handshake's packets.
 const REQUEST_WITHIN: Duration = Duration::from_secs(20);
+/// A TLS handshake is over by then: two round trips through a queue of seconds.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// A report has to be taken by then, even over GPRS.
 const REPORT_WITHIN: Duration = Duration::from_secs(120);
 /// A flow that moves nothing for this long ends.
@@ -76,9 +79,25 @@ pub fn serve(stream: &Arc<TcpStream>, permit: Permit, udp: &UdpSocket, shared: &
 fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'a>, Request)>> {
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
     let from = stream.peer_addr()?.ip();
-    let mut pipe = Pipe::plain();
     let mut hello = [0; HELLO_LEN];
-    read_all(stream, &mut pipe, &mut hello, until, shared)?;
+    let is_tls = first_byte(stream, until, shared)? == TLS_FIRST;
+    let mut pipe = match (&shared.tls, is_tls) {
+        (Some(tls), true) => {
+            let _handshake = await_turn(tls, from, until, shared)?;
+            let counters = &shared.counters;
+            counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+            let until = mono_ns() + HANDSHAKE_WITHIN.as_nanos() as i64;
+            let mut pipe = Pipe::server(&tls.config)?;
+            read_all(stream, &mut pipe, &mut hello, until, shared)?;
+            pipe
+        }
+        (None, true) => return Err(io::ErrorKind::Unsupported.into()),
+        (_, false) => {
+            let mut pipe = Pipe::plain();
+            read_all(stream, &mut pipe, &mut hello, until, shared)?;
+            pipe
+        }
+    };
     let strange = |pipe| Line::new(stream, pipe, ServerEnd::stranger(), None);
     let users = shared.ring.users();
     let greeting = Greeting {
@@ -89,6 +108,11 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
     .encode();
     let bytes = pipe.seal(&greeting)?;
     write_all(stream, &bytes, until, shared)?;
+    if shared.tls_only && !is_tls {
+        let text = "this server speaks TLS only: give its public key with --pin";
+        let line = strange(pipe);
+        return refuse(&line, (Refusal::Forbidden, text.into()), shared).map(|()| None);
+    }
     let asked = match Hello::decode(&hello) {
         Ok(_) => read_request(stream, &mut pipe, until, shared)?,
         Err(e) => Err(e),
@@ -121,6 +145,37 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
         }
     }
     refuse(&strange(pipe), (why, e.to_string()), shared).map(|()| None)
+}
+
+/// The first byte that comes, which stays to be read.
+fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8> {
+    stream.set_read_timeout(Some(TICK))?;
+    let mut first = [0];
+    loop {
+        expired(until, shared)?;
+        match stream.peek(&mut first) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(first[0]),
+            Err(e) if is_tick(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Waits until this address may begin a TLS handshake.
+fn await_turn<'a>(
+    tls: &'a Tls,
+    from: IpAddr,
+    until: i64,
+    shared: &Shared,
+) -> io::Result<Handshake<'a>> {
+    loop {
+        if let Some(handshake) = tls.begin(from) {
+            return Ok(handshake);
+        }
+        expired(until, shared)?;
+        std::thread::sleep(TICK / 2);
+    }
 }
 
 /// Waits, unless the server stops meanwhile.

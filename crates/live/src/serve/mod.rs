@@ -12,6 +12,7 @@ mod line;
 mod listeners;
 mod networks;
 mod ports;
+mod tls;
 mod train;
 pub mod udp;
 
@@ -19,6 +20,7 @@ pub use book::Budgets;
 pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
+pub use tls::{TlsError, TlsKey};
 
 use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
@@ -27,6 +29,7 @@ use book::Book;
 use datagrams::Inboxes;
 use keys::Ring;
 use measure::control::Refusal;
+use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
@@ -35,6 +38,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use tls::Tls;
 
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -43,6 +47,10 @@ pub struct ServeConfig {
     pub listen: Vec<SocketAddr>,
     /// Keys of the users who are served; without them everybody is.
     pub keys: Option<Keys>,
+    /// Key of the server's TLS.
+    pub tls: TlsKey,
+    /// Refuse control messages outside TLS.
+    pub tls_only: bool,
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
@@ -58,6 +66,8 @@ impl Default for ServeConfig {
         ServeConfig {
             listen: vec![(Ipv6Addr::UNSPECIFIED, measure::control::DEFAULT_PORT).into()],
             keys: None,
+            tls: TlsKey::Off,
+            tls_only: false,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
             allow: Vec::new(),
@@ -94,6 +104,8 @@ pub enum ServeError {
     },
     #[error(transparent)]
     Keys(#[from] KeysError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("no address to listen on was given")]
     Nowhere,
     #[error("cannot set up the reflector of probes: {0}")]
@@ -114,6 +126,8 @@ pub struct ServerStats {
     pub foreign: u64,
     /// Requests with a key that nobody has.
     pub wrong_keys: u64,
+    /// TLS handshakes that have begun.
+    pub tls_handshakes: u64,
 }
 
 #[derive(Default)]
@@ -125,11 +139,14 @@ struct Counters {
     bytes_received: AtomicU64,
     foreign: AtomicU64,
     wrong_keys: AtomicU64,
+    tls_handshakes: AtomicU64,
 }
 
 /// What all threads of a server share.
 struct Shared {
     ring: Ring,
+    tls: Option<Tls>,
+    tls_only: bool,
     clock: Clock,
     stop: Arc<AtomicBool>,
     allow: Vec<Network>,
@@ -166,6 +183,7 @@ impl Server {
             return Err(ServeError::Nowhere);
         }
         let ring = Ring::new(config.keys.as_ref())?;
+        let tls = Tls::new(&config.tls)?;
         let budgets = within_descriptors(config.budgets, config.listen.len());
         let ports = config
             .listen
@@ -177,6 +195,8 @@ impl Server {
             addrs: Vec::new(),
             shared: Arc::new(Shared {
                 ring,
+                tls,
+                tls_only: config.tls_only,
                 clock,
                 stop: Arc::default(),
                 allow: config.allow,
@@ -275,6 +295,7 @@ impl Server {
             bytes_received: get(&c.bytes_received),
             foreign: get(&c.foreign),
             wrong_keys: get(&c.wrong_keys),
+            tls_handshakes: get(&c.tls_handshakes),
         }
     }
 
@@ -289,6 +310,11 @@ impl Server {
     /// What the operator should know and has not been told: keys that were read again, or could not be.
     pub fn notes(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.notes))
+    }
+
+    /// Pin of the server's public key, where it speaks TLS.
+    pub fn pin(&self) -> Option<Pin> {
+        self.shared.tls.as_ref().map(|tls| tls.pin)
     }
 
     /// Bytes that each user has moved in the current hour, both directions together.
