@@ -100,6 +100,19 @@ const TITLES: &[(u32, &str)] = &[
     (6761, "Special-Use Domain Names"),
     (3597, "Handling of Unknown DNS Resource Record (RR) Types"),
     (7766, "DNS Transport over TCP - Implementation Requirements"),
+    (4303, "IP Encapsulating Security Payload (ESP)"),
+    (
+        5869,
+        "HMAC-based Extract-and-Expand Key Derivation Function (HKDF)",
+    ),
+    (
+        8446,
+        "The Transport Layer Security (TLS) Protocol Version 1.3",
+    ),
+    (
+        9106,
+        "Argon2 Memory-Hard Function for Password Hashing and Proof-of-Work Applications",
+    ),
     (8489, "Session Traversal Utilities for NAT (STUN)"),
     (9097, "Metrics and Methods for One-Way IP Capacity"),
     (9609, "Initializing a DNS Resolver with Priming Queries"),

@@ -23,7 +23,6 @@ use live::errand::{Errand, ErrandError, Tally};
 use live::path;
 use live::probe::{ProbePlan, Prober};
 use live::tcp;
-use measure::wire::Key;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -138,7 +137,7 @@ fn rtt(run: Run) -> anyhow::Result<()> {
     let plan = ProbePlan {
         interval,
         shortest_interval: interval,
-        key: run.plan.peer.key.as_deref().map(Key::new),
+        key: run.plan.peer.access.key.clone(),
         tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };

@@ -23,6 +23,15 @@ impl Scratch {
         fs::create_dir_all(&dir).expect("a scratch directory");
         Scratch(dir)
     }
+    /// A file that nobody else may read.
+    fn secret(&self, name: &str, text: &str) -> String {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.file(name, text);
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).expect("our own file");
+        path
+    }
+
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         fs::write(&path, text).expect("a scratch file");
@@ -132,7 +141,7 @@ fn wrong_usage_is_answered_with_what_is_known() {
         ),
         (
             &["test", "--key-file", "/nonexistent"],
-            "cannot read the key file",
+            "cannot read the keys in /nonexistent",
         ),
         (&["emulate", "adsl"], "PROGRAM"),
         (&["frobnicate"], "frobnicate"),
@@ -170,10 +179,10 @@ fn nobody_there_is_named_and_nothing_is_left_behind() {
 fn a_wrong_or_missing_key_is_said_to_be_one() {
     let scratch = Scratch::new("key");
     let (right, wrong) = (
-        scratch.file("right", "open sesame"),
-        scratch.file("wrong", "open barley"),
+        scratch.secret("right", "anna \"open sesame, please\"\n"),
+        scratch.secret("wrong", "anna \"open barley, please\"\n"),
     );
-    let server = Server::start(&["--key-file", &right]);
+    let server = Server::start(&["--keys", &right]);
     let rec = scratch.path("x.rec");
     assert_ends(
         &tailback(&["test", &server.1, "--key-file", &wrong, "-o", &rec]),

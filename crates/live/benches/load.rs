@@ -7,7 +7,7 @@ use base::Bytes;
 use base::record::Direction;
 use live::clock::{Clock, mono_ns};
 use live::errand::Tally;
-use live::load::{Load, LoadPlan, Peer};
+use live::load::{Access, Load, LoadPlan, Peer};
 use live::serve::{Budgets, ServeConfig, Server};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::sync::mpsc::channel;
@@ -33,7 +33,7 @@ fn main() {
             let plan = LoadPlan {
                 peer: Peer {
                     server: server.local_addr(),
-                    key: None,
+                    access: Access::default(),
                     patience: base::Duration::from_secs(5),
                 },
                 direction,

@@ -24,7 +24,14 @@ fn serve(addr: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let clock = Clock::start();
     let socket = UdpSocket::bind(addr)?;
     let reflector = udp::reflector(Default::default(), None, clock)?;
-    udp::run(&socket, reflector, clock, &[], &AtomicBool::new(false))?;
+    udp::run(
+        &socket,
+        reflector,
+        clock,
+        &[],
+        None,
+        &AtomicBool::new(false),
+    )?;
     Ok(())
 }
 

@@ -15,7 +15,6 @@ use base::noted::Noted;
 use base::record::{Delay, Direction, Event, Row, Status};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use measure::control::listen::Wanted;
-use measure::wire::Key;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::Sender;
@@ -198,7 +197,7 @@ impl<'a> Errand<'a> {
         let plan = ProbePlan {
             interval: SESSION,
             shortest_interval: SESSION,
-            key: self.peer.key.as_deref().map(Key::new),
+            key: self.peer.access.key.clone(),
             tally: self.tally.clone(),
             ..ProbePlan::new(self.peer.server)
         };

@@ -17,6 +17,7 @@ pub mod monitor;
 pub mod nat;
 pub mod page;
 pub mod path;
+mod pipe;
 pub mod ports;
 pub mod probe;
 pub mod resolve;

@@ -4,15 +4,14 @@
 use crate::clock::mono_ns;
 use crate::errand::Tally;
 use crate::load::LoadError;
-use crate::load::exchange::Peer;
+use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
 use base::Duration;
 use measure::control::listen::{
     Arrival, Knocked, Listening, Opened, Order, Place, TOKEN_LEN, Wanted, datagram,
 };
 use measure::control::{FlowSpec, Request, Response, SessionId};
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// An answer may take this long, even over GPRS.
@@ -21,7 +20,7 @@ const ANSWER_WITHIN_NS: i64 = 60_000_000_000;
 /// Open until it is dropped.
 pub struct Listeners {
     peer: Peer,
-    stream: TcpStream,
+    stream: Line,
     pub wanted: Vec<Wanted>,
     pub listening: Listening,
     /// Number of the next datagram that the server is told to send.
@@ -141,8 +140,8 @@ impl Listeners {
     }
 
     fn order(&self, order: &Order) -> Result<Response, LoadError> {
-        { &self.stream }
-            .write_all(&order.encode())
+        self.stream
+            .say(&order.encode())
             .map_err(|source| LoadError::Talk {
                 server: self.peer.server,
                 what: "an order",

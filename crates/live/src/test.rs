@@ -5,14 +5,13 @@ use crate::clock::Clock;
 use crate::craft::{self, CraftError};
 use crate::errand::Tally;
 use crate::host::CpuSampler;
-use crate::load::{ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
+use crate::load::{Access, ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
 use crate::probe::{ProbeError, ProbePlan, Prober};
 use crate::traffic::{TrafficError, TrafficMonitor};
 use base::program::{Sending, Train};
 use base::record::{Direction, Event, Row};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::cadence;
-use measure::wire::Key;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -189,7 +188,7 @@ const TICK: Duration = Duration::from_millis(200);
 struct Run<'a> {
     plan: &'a TestPlan,
     server: SocketAddr,
-    key: Option<Vec<u8>>,
+    access: Access,
     clock: Clock,
     rows: Sender<Row>,
     watch: &'a mut (dyn Watch + Send),
@@ -211,7 +210,7 @@ struct Run<'a> {
 pub fn run(
     plan: &TestPlan,
     server: SocketAddr,
-    key: Option<Vec<u8>>,
+    access: Access,
     clock: Clock,
     rows: Sender<Row>,
     watch: &mut (dyn Watch + Send),
@@ -232,7 +231,7 @@ pub fn run(
     let probe = ProbePlan {
         interval: first,
         shortest_interval: first.min(cadence::FASTEST),
-        key: key.as_deref().map(Key::new),
+        key: access.key.clone(),
         ..ProbePlan::new(server)
     };
     let probe_size = probe.ip_size();
@@ -240,7 +239,7 @@ pub fn run(
     let mut run = Run {
         plan,
         server,
-        key,
+        access,
         clock,
         rows,
         watch,
@@ -496,7 +495,7 @@ impl Run<'_> {
     fn peer(&self) -> Peer {
         Peer {
             server: self.server,
-            key: self.key.clone(),
+            access: self.access.clone(),
             patience: Duration::from_secs(10),
         }
     }

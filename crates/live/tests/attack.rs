@@ -5,7 +5,7 @@ use base::rng::Streams;
 use base::{BitsPerSec, Duration};
 use live::errand::Tally;
 use live::listeners::Listeners;
-use live::load::Peer;
+use live::load::{Access, Line, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
 use measure::control::datagram::Message;
 use measure::control::listen::{Answer, Place, TOKEN_LEN, Transport, Wanted};
@@ -28,7 +28,7 @@ fn start(config: ServeConfig) -> (Server, Peer) {
     let server = Server::start(config).expect("it starts");
     let peer = Peer {
         server: ([127, 0, 0, 1], server.local_addr().port()).into(),
-        key: None,
+        access: Access::default(),
         patience: Duration::from_secs(10),
     };
     (server, peer)
@@ -77,7 +77,7 @@ fn spec(seconds: u64) -> FlowSpec {
     }
 }
 
-fn ask(peer: &Peer, request: &Request) -> (TcpStream, Response) {
+fn ask(peer: &Peer, request: &Request) -> (Line, Response) {
     let stream = peer.connect(None).expect("a connection");
     let (response, _) = peer
         .ask(&stream, request, &AtomicBool::new(false))
@@ -103,7 +103,15 @@ fn forged(rng: &mut base::rng::Rng, load: u64, listen: &[u8; TOKEN_LEN]) -> Vec<
                 tos: 0,
                 boot_proof: 0,
             };
-            probe(ClientMessage::Open { nonce, cookie, ask }, &mut out)
+            probe(
+                ClientMessage::Open {
+                    nonce,
+                    cookie,
+                    ask,
+                    user: None,
+                },
+                &mut out,
+            )
         }
         2 => probe(
             ClientMessage::Request {

@@ -8,7 +8,7 @@ use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{self, CraftError, Plan, Progress, Watch};
 use live::emulate::{EmulateError, Emulation, FAR_V4, FAR_V6, Options};
-use live::load::Peer;
+use live::load::{Access, Peer};
 use live::serve::{ServeConfig, Server};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::channel;
@@ -64,7 +64,7 @@ fn plan(server: SocketAddr) -> Plan {
     Plan {
         peer: Peer {
             server,
-            key: None,
+            access: Access::default(),
             patience: Duration::from_secs(10),
         },
         first_train: 0,

@@ -9,11 +9,11 @@ use live::clock::Clock;
 use live::craft::{self, Plan, Progress, Watch};
 use live::errand::Tally;
 use live::listeners::Listeners;
-use live::load::{Load, LoadPlan, Peer};
+use live::load::{Access, Load, LoadPlan, Peer};
 use measure::control::listen::{Arrival, Listening, Opened, Place, Transport, Wanted};
 use measure::control::{
-    Accepted, Detail, Ended, FlowReport, Greeting, LARGEST, LAST_NS, LONGEST, Limits, Refusal,
-    Response, Sample, SenderState, ServerInfo, Stamp, Stamps,
+    Accepted, Detail, Ended, FlowReport, Greeting, HELLO_LEN, LARGEST, LAST_NS, LONGEST, Limits,
+    Refusal, Response, Sample, SenderState, ServerInfo, Stamp, Stamps,
 };
 use rand::RngExt as _;
 use std::io::{Read, Write};
@@ -160,10 +160,12 @@ fn talk(mut stream: TcpStream, mut rng: Rng) {
     let greeting = Greeting {
         key_needed: false,
         nonce: [0; 16],
+        salt: [0; 16],
     };
-    let _ = stream.write_all(&greeting.encode());
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(30)));
     let (began, mut buf) = (Instant::now(), [0; 4096]);
+    let _ = stream.read(&mut buf[..HELLO_LEN]);
+    let _ = stream.write_all(&greeting.encode());
     while began.elapsed().as_millis() < 600 {
         if matches!(stream.read(&mut buf), Ok(0)) {
             return;
@@ -210,7 +212,7 @@ impl Liar {
     fn peer(&self) -> Peer {
         Peer {
             server: self.at,
-            key: None,
+            access: Access::default(),
             patience: Duration::from_millis(700),
         }
     }

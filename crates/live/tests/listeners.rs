@@ -3,7 +3,7 @@
 use base::Duration;
 use live::errand::Tally;
 use live::listeners::Listeners;
-use live::load::{LoadError, Peer};
+use live::load::{Access, LoadError, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
 use measure::control::listen::{Answer, Knocked, Place, Transport, Wanted, knock, mark};
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ fn server(allow_listen: &str) -> (Server, Peer) {
     .expect("it starts");
     let peer = Peer {
         server: server.local_addr(),
-        key: None,
+        access: Access::default(),
         patience: Duration::from_secs(10),
     };
     (server, peer)

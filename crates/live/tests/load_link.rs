@@ -7,7 +7,7 @@ use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{EmulateError, Emulation, FAR_V4, NEAR_V4, Options};
 use live::errand::Tally;
-use live::load::{ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer};
+use live::load::{Access, ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer};
 use live::serve::{ServeConfig, Server};
 use live::traffic::TrafficMonitor;
 use std::net::UdpSocket;
@@ -52,7 +52,7 @@ fn serve(emulation: &Emulation) -> (Server, Peer) {
         .expect("a namespace of its own has free ports");
     let peer = Peer {
         server: (FAR_V4, server.local_addr().port()).into(),
-        key: None,
+        access: Access::default(),
         patience: Duration::from_secs(10),
     };
     (server, peer)

@@ -7,7 +7,7 @@ use live::clock::Clock;
 use live::craft::{self, Progress};
 use live::emulate::{EmulateError, Emulation, FAR_V4, FAR_V6, Options, settings};
 use live::errand::{Errand, Tally};
-use live::load::Peer;
+use live::load::{Access, Peer};
 use live::path;
 use std::net::IpAddr;
 use std::sync::mpsc;
@@ -58,7 +58,7 @@ fn trace(emulation: &Emulation, to: IpAddr, time: Duration) -> Vec<Row> {
     let (rows, heard) = mpsc::channel();
     let peer = Peer {
         server: (to, 7117).into(),
-        key: None,
+        access: Access::default(),
         patience: Duration::from_secs(1),
     };
     let run = || {

@@ -5,8 +5,8 @@ use base::{Bytes, Duration};
 use live::clock::Clock;
 use live::probe::{ProbeError, ProbePlan, Prober};
 use live::serve::udp::{self, ServeSummary};
+use measure::keys::{Credential, KeyFile, Secret, Users};
 use measure::reflector::Budget;
-use measure::wire::Key;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +29,15 @@ impl Far {
         let addr = socket.local_addr().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let clock = Clock::start();
-        let reflector = udp::reflector(budget, key.map(|k| Key::new(k.as_bytes())), clock).unwrap();
+        let users = key.map(|key| {
+            let file = KeyFile::parse(&format!("anna {key}")).unwrap();
+            Arc::new(Users::new(&file, [7; 48], None))
+        });
+        let reflector = udp::reflector(budget, users, clock).unwrap();
         let flag = stop.clone();
-        let thread =
-            std::thread::spawn(move || udp::run(&socket, reflector, clock, &[], &flag).unwrap());
+        let thread = std::thread::spawn(move || {
+            udp::run(&socket, reflector, clock, &[], None, &flag).unwrap()
+        });
         Far {
             addr,
             stop,
@@ -52,6 +57,10 @@ impl Drop for Far {
             self.stop();
         }
     }
+}
+
+fn anna(passphrase: &str) -> Credential {
+    Credential::new("anna", Secret::Passphrase(passphrase.into()))
 }
 
 fn plan(server: SocketAddr) -> ProbePlan {
@@ -87,7 +96,7 @@ fn probe_and_check(server: SocketAddr, key: Option<&str>, tos: u8) -> Vec<Delay>
     let began = clock.unix_ns();
     let (rows, inbox) = mpsc::channel();
     let plan = ProbePlan {
-        key: key.map(|k| Key::new(k.as_bytes())),
+        key: key.map(anna),
         tos,
         ..plan(server)
     };
@@ -172,28 +181,31 @@ fn probes_come_back_with_kernel_times_over_ipv4_and_ipv6() {
 
 #[test]
 fn a_server_on_all_addresses_answers_ipv4_clients_with_key_and_marks() {
-    let far = Far::start("[::]:0", Some("sesame"));
+    let far = Far::start("[::]:0", Some("open-sesame-open"));
     for address in ["127.0.0.1", "127.0.0.5", "::1"] {
         let server = SocketAddr::new(address.parse().unwrap(), far.addr.port());
         // DSCP EF, ECT(0).
-        probe_and_check(server, Some("sesame"), 46 << 2 | 2);
+        probe_and_check(server, Some("open-sesame-open"), 46 << 2 | 2);
     }
 }
 
 #[test]
 fn a_wrong_key_is_called_a_wrong_key() {
-    let far = Far::start("127.0.0.1:0", Some("right"));
+    let far = Far::start("127.0.0.1:0", Some("the-right-words"));
     let wrong = |key: Option<&str>| {
         refused(ProbePlan {
-            key: key.map(|k| Key::new(k.as_bytes())),
+            key: key.map(anna),
             ..plan(far.addr)
         })
     };
-    assert!(matches!(wrong(Some("wrong")), ProbeError::WrongKey { .. }));
-    assert!(matches!(wrong(None), ProbeError::WrongKey { .. }));
+    assert!(matches!(
+        wrong(Some("the-wrong-words")),
+        ProbeError::WrongKey { .. }
+    ));
+    assert!(matches!(wrong(None), ProbeError::KeyNeeded { .. }));
     let open = Far::start("127.0.0.1:0", None);
     let error = refused(ProbePlan {
-        key: Some(Key::new(b"any")),
+        key: Some(anna("any at all, but long")),
         ..plan(open.addr)
     });
     assert!(matches!(error, ProbeError::NoKeyThere { .. }), "{error}");

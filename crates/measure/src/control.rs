@@ -1,9 +1,8 @@
 //! The control messages of the far end: what a client says over TCP to be sent load, to send load, to
 //! ask for what the far end counted, and to time a fresh connection.
 //!
-//! One connection carries one request. The server speaks first, with a greeting that holds a nonce;
-//! the client answers with one request, which carries HMAC-SHA-256(key, nonce ‖ request) where the
-//! server has a shared key (RFC 2104), so that a recorded request is worthless on another connection.
+//! One connection carries one request. The client says hello, the server greets, both with a nonce; then the client
+//! asks. With a key, the request and everything that either end says after it is signed: see [`seal`].
 //! All lengths are limited before anything is allocated, numbers are LEB128, samples are stored as
 //! differences, because a report has to come back over the slow line that was just measured.
 //!
@@ -14,20 +13,22 @@ pub mod datagram;
 pub mod inbox;
 pub mod listen;
 pub mod post;
+pub mod seal;
 
+use crate::keys::{SALT_LEN, Salt};
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use codec::{Reader, Writer};
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
 
 /// Where the far end listens unless told otherwise, over UDP and TCP.
 pub const DEFAULT_PORT: u16 = 7117;
 /// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
+/// Length of the client's hello.
+pub const HELLO_LEN: usize = 20;
 /// Length of the greeting.
-pub const GREETING_LEN: usize = 21;
+pub const GREETING_LEN: usize = 21 + SALT_LEN;
 /// Samples that a report may hold in all its flows, so that neither side stores without limit.
 pub const MAX_REPORT_SAMPLES: usize = 200_000;
 
@@ -42,7 +43,6 @@ pub const LAST_NS: i64 = 4_000_000_000_000_000_000;
 pub const LARGEST: u64 = 1 << 53;
 
 const MAGIC: [u8; 3] = *b"TBK";
-const TAG_LEN: usize = 32;
 const REQUEST_HEADER_LEN: usize = 8;
 const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
@@ -69,10 +69,18 @@ pub enum ControlError {
         "the far end speaks version {theirs} of the control protocol, this build version {VERSION}: use the same release at both ends"
     )]
     Version { theirs: u8 },
-    #[error("wrong key: the HMAC of the request does not fit the server's key")]
+    #[error("wrong key: the server has no such user and key")]
     WrongKey,
-    #[error("the server wants a shared key and the request has none")]
+    #[error("the server serves only users with a key, and the request has none")]
     KeyNeeded,
+    #[error(
+        "the server has no keys, and one was given: leave it out, or start `tailback serve` with --keys"
+    )]
+    NoKeyThere,
+    #[error(
+        "the answer does not carry the server's signature: somebody on the path answers in its place, or changes what it says"
+    )]
+    Unsigned,
     #[error("a message of {bytes} bytes, where at most {limit} are allowed")]
     TooLong { bytes: usize, limit: usize },
     #[error("a malformed message: {what}")]
@@ -84,12 +92,39 @@ pub enum ControlError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
+/// The client's first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    pub nonce: [u8; 16],
+}
+
+impl Hello {
+    pub fn encode(&self) -> [u8; HELLO_LEN] {
+        let mut out = [0; HELLO_LEN];
+        out[..3].copy_from_slice(&MAGIC);
+        out[3] = VERSION;
+        out[4..].copy_from_slice(&self.nonce);
+        out
+    }
+
+    /// # Errors
+    /// The far end is no Tailback, or one of another version.
+    pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Hello, ControlError> {
+        check_magic(bytes)?;
+        let mut nonce = [0; 16];
+        nonce.copy_from_slice(&bytes[4..]);
+        Ok(Hello { nonce })
+    }
+}
+
 /// The server's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// Whether requests must carry an HMAC.
+    /// True if only users with a key are served.
     pub key_needed: bool,
     pub nonce: [u8; 16],
+    /// Salt of the server's passphrases.
+    pub salt: Salt,
 }
 
 impl Greeting {
@@ -98,7 +133,8 @@ impl Greeting {
         out[..3].copy_from_slice(&MAGIC);
         out[3] = VERSION;
         out[4] = u8::from(self.key_needed);
-        out[5..].copy_from_slice(&self.nonce);
+        out[5..21].copy_from_slice(&self.nonce);
+        out[21..].copy_from_slice(&self.salt);
         out
     }
 
@@ -106,11 +142,10 @@ impl Greeting {
     /// The far end is no Tailback, or one of another version.
     pub fn decode(bytes: &[u8; GREETING_LEN]) -> Result<Greeting, ControlError> {
         check_magic(bytes)?;
-        let mut nonce = [0; 16];
-        nonce.copy_from_slice(&bytes[5..]);
         Ok(Greeting {
             key_needed: bytes[4] & 1 != 0,
-            nonce,
+            nonce: std::array::from_fn(|i| bytes[5 + i]),
+            salt: std::array::from_fn(|i| bytes[21 + i]),
         })
     }
 }
@@ -334,12 +369,22 @@ pub struct Stamps {
     pub fragments: Option<Fragments>,
 }
 
-/// What the client says after its part of a train: how many datagrams have left.
-pub fn finished(sent: u64) -> [u8; FINISHED_LEN] {
+/// Body of the [frame](seal) in which the client says, after its part of a train, how many datagrams have left.
+pub fn finished(sent: u64) -> [u8; 8] {
     sent.to_be_bytes()
 }
 
-pub const FINISHED_LEN: usize = 8;
+/// Reads the body that [`finished`] wrote.
+///
+/// # Errors
+/// It has another length.
+pub fn read_finished(body: &[u8]) -> Result<u64, ControlError> {
+    body.try_into()
+        .map(u64::from_be_bytes)
+        .map_err(|_| ControlError::Malformed {
+            what: "the count of a train that has left",
+        })
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
@@ -358,8 +403,15 @@ pub enum Response {
     Report(Vec<FlowReport>),
 }
 
-fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
-    if bytes[..3] != MAGIC {
+/// Bytes at the front of every message that tell protocol and version.
+pub const FRONT_LEN: usize = 4;
+
+/// Checks the first [`FRONT_LEN`] bytes of a message. Another service may never send more.
+///
+/// # Errors
+/// The far end is no Tailback, or one of another version.
+pub fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
+    if bytes.len() < FRONT_LEN || bytes[..3] != MAGIC {
         return Err(ControlError::NotTailback);
     }
     if bytes[3] != VERSION {
@@ -368,16 +420,9 @@ fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
     Ok(())
 }
 
-fn mac(key: &[u8], nonce: &[u8; 16], request: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
-    mac.update(nonce);
-    mac.update(request);
-    mac
-}
-
 impl Request {
-    /// The bytes to send after a greeting, signed where there is a key.
-    pub fn encode(&self, nonce: &[u8; 16], key: Option<&[u8]>) -> Vec<u8> {
+    /// Kind and body.
+    fn parts(&self) -> (u8, Vec<u8>) {
         let mut body = Writer::default();
         let kind = match self {
             Request::Info => 0,
@@ -432,19 +477,7 @@ impl Request {
                 8
             }
         };
-        let body = body.0;
-        let mut out = Vec::with_capacity(REQUEST_HEADER_LEN + body.len() + TAG_LEN);
-        out.extend_from_slice(&MAGIC);
-        out.push(VERSION);
-        out.push(kind);
-        out.push(u8::from(key.is_some()));
-        out.extend_from_slice(&(body.len() as u16).to_be_bytes());
-        out.extend_from_slice(&body);
-        if let Some(key) = key {
-            let tag = mac(key, nonce, &out).finalize().into_bytes();
-            out.extend_from_slice(&tag);
-        }
-        out
+        (kind, body.0)
     }
 
     fn parse(kind: u8, body: &[u8]) -> Result<Request, ControlError> {
@@ -488,72 +521,6 @@ impl Request {
         };
         r.end()?;
         Ok(request)
-    }
-}
-
-/// Puts a request together from bytes as they come. Holds a few thousand bytes at most.
-#[derive(Debug)]
-pub struct RequestReader {
-    nonce: [u8; 16],
-    key: Option<Vec<u8>>,
-    buf: Vec<u8>,
-}
-
-impl RequestReader {
-    pub fn new(nonce: [u8; 16], key: Option<Vec<u8>>) -> RequestReader {
-        RequestReader {
-            nonce,
-            key,
-            buf: Vec::new(),
-        }
-    }
-
-    fn whole(&self) -> Result<usize, ControlError> {
-        if self.buf.len() < REQUEST_HEADER_LEN {
-            return Ok(REQUEST_HEADER_LEN);
-        }
-        check_magic(&self.buf)?;
-        let body = usize::from(u16::from_be_bytes([self.buf[6], self.buf[7]]));
-        if body > MAX_REQUEST_BODY {
-            return Err(ControlError::TooLong {
-                bytes: body,
-                limit: MAX_REQUEST_BODY,
-            });
-        }
-        let tag = if self.buf[5] & 1 != 0 { TAG_LEN } else { 0 };
-        Ok(REQUEST_HEADER_LEN + body + tag)
-    }
-
-    /// How many bytes to read next: never more than belong to the request. Zero after an error.
-    pub fn wants(&self) -> usize {
-        self.whole().unwrap_or(0).saturating_sub(self.buf.len())
-    }
-
-    /// Takes bytes; gives the request once it is whole and its key is right.
-    ///
-    /// # Errors
-    /// What is wrong with it: the connection is then of no further use.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Request>, ControlError> {
-        self.buf
-            .extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
-        let whole = self.whole()?;
-        if self.buf.len() < whole || whole == REQUEST_HEADER_LEN && self.wants() > 0 {
-            return Ok(None);
-        }
-        let (header, rest) = self.buf.split_at(REQUEST_HEADER_LEN);
-        let signed = header[5] & 1 != 0;
-        let body = &rest[..rest.len() - if signed { TAG_LEN } else { 0 }];
-        if let Some(key) = &self.key {
-            if !signed {
-                return Err(ControlError::KeyNeeded);
-            }
-            let (message, tag) = self.buf.split_at(REQUEST_HEADER_LEN + body.len());
-            // Compares in constant time.
-            mac(key, &self.nonce, message)
-                .verify_slice(tag)
-                .map_err(|_| ControlError::WrongKey)?;
-        }
-        Request::parse(header[4], body).map(Some)
     }
 }
 
@@ -667,59 +634,6 @@ impl Response {
         };
         r.end()?;
         Ok(response)
-    }
-}
-
-/// Puts a response together from bytes as they come; stores no more than have come.
-#[derive(Debug, Default)]
-pub struct ResponseReader {
-    buf: Vec<u8>,
-}
-
-impl ResponseReader {
-    fn whole(&self) -> Result<usize, ControlError> {
-        match self.buf.first() {
-            None | Some(0) => Ok(1),
-            Some(_) if self.buf.len() < RESPONSE_HEADER_LEN => Ok(RESPONSE_HEADER_LEN),
-            Some(kind) => {
-                let body = u32::from_be_bytes([self.buf[1], self.buf[2], self.buf[3], self.buf[4]])
-                    as usize;
-                let limit = match kind {
-                    4 => MAX_REPORT_BODY,
-                    6 => MAX_STAMPS_BODY,
-                    7 => listen::MOST_LISTENING_BODY,
-                    8 => listen::MOST_ARRIVALS_BODY,
-                    _ => MAX_RESPONSE_BODY,
-                };
-                if body > limit {
-                    return Err(ControlError::TooLong { bytes: body, limit });
-                }
-                Ok(RESPONSE_HEADER_LEN + body)
-            }
-        }
-    }
-
-    /// How many bytes to read next: never more than belong to the response. Zero after an error.
-    pub fn wants(&self) -> usize {
-        self.whole().unwrap_or(0).saturating_sub(self.buf.len())
-    }
-
-    /// Takes bytes; gives the response once it is whole.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Response>, ControlError> {
-        self.buf
-            .extend_from_slice(&bytes[..bytes.len().min(self.wants())]);
-        // A whole header may announce more.
-        if self.buf.is_empty() || self.buf.len() < self.whole()? {
-            return Ok(None);
-        }
-        let kind = self.buf[0];
-        if kind == 0 {
-            return Ok(Some(Response::Pong));
-        }
-        Response::parse(kind, &self.buf[RESPONSE_HEADER_LEN..]).map(Some)
     }
 }
 

@@ -1,7 +1,15 @@
 //! The client's way into a session: Hello, the server's cookie, Open, the server's grant. Each is sent
 //! again after a growing pause until the time is up.
+//!
+//! With a key, a session comes about only by a grant that carries the session's tag. A refusal may have none,
+//! because a server has no key in common with a client whose key is wrong: who reads and writes on the path can keep a
+//! session from coming about, and cannot take the server's place in it.
 
-use crate::wire::{Ask, ClientMessage, Grant, Key, Refusal, ServerMessage, Unreadable};
+use crate::keys::{Credential, Salt, SessionKeys};
+use crate::wire::{
+    Ask, ClientMessage, Grant, Kind, Refusal, ServerMessage, Unreadable, front, granted_token,
+    session_keys,
+};
 use base::{Duration, Time};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -15,14 +23,17 @@ pub enum Failure {
     Refused(Refusal),
     /// Something came back that was made without our key or with another one.
     Untrusted,
+    /// The server wants a key and we have none.
+    KeyNeeded,
 }
 
 #[derive(Clone, Debug)]
 pub struct Handshake {
     nonce: u64,
     ask: Ask,
-    key: Option<Key>,
-    cookie: Option<[u8; 16]>,
+    key: Option<Credential>,
+    challenge: Option<([u8; 16], Salt)>,
+    keys: Option<SessionKeys>,
     began: Time,
     give_up: Time,
     next_send: Time,
@@ -34,12 +45,19 @@ pub struct Handshake {
 
 impl Handshake {
     /// `nonce` must be random: it is what tells the server's answers from anyone else's.
-    pub fn new(now: Time, nonce: u64, ask: Ask, key: Option<Key>, patience: Duration) -> Handshake {
+    pub fn new(
+        now: Time,
+        nonce: u64,
+        ask: Ask,
+        key: Option<Credential>,
+        patience: Duration,
+    ) -> Handshake {
         Handshake {
             nonce,
             ask,
             key,
-            cookie: None,
+            challenge: None,
+            keys: None,
             began: now,
             give_up: now + patience,
             next_send: now,
@@ -53,6 +71,11 @@ impl Handshake {
     /// The grant, or why there is none; `None` while it is still open.
     pub fn outcome(&self) -> Option<Result<Grant, Failure>> {
         self.outcome
+    }
+
+    /// Keys of the session, once it is granted; none where there is no key.
+    pub fn keys(&self) -> Option<SessionKeys> {
+        self.keys.clone()
     }
 
     pub fn next_wakeup(&self) -> Option<Time> {
@@ -83,43 +106,94 @@ impl Handshake {
         self.next_send = now + self.pause;
         self.pause = self.pause * 2;
         self.sent += 1;
-        let message = match self.cookie {
-            None => ClientMessage::Hello { nonce: self.nonce },
-            Some(cookie) => ClientMessage::Open {
-                nonce: self.nonce,
-                cookie,
-                ask: self.ask,
-            },
+        let (Some((cookie, salt)), nonce, ask) = (self.challenge, self.nonce, self.ask) else {
+            let hello = ClientMessage::Hello { nonce: self.nonce };
+            return Some(hello.encode(out, 0, None));
         };
-        Some(message.encode(out, 0, self.key.as_ref()))
+        let open = |user| ClientMessage::Open {
+            nonce,
+            cookie,
+            ask,
+            user,
+        };
+        Some(match &self.key {
+            Some(key) => {
+                let opening = key.key(&salt).opening();
+                open(Some(key.id(&salt))).encode(out, 0, Some(&opening))
+            }
+            None => open(None).encode(out, 0, None),
+        })
     }
 
     pub fn handle_datagram(&mut self, now: Time, bytes: &[u8]) {
         if self.outcome.is_some() {
             return;
         }
-        match ServerMessage::decode(bytes, self.key.as_ref()) {
-            Ok(ServerMessage::Challenge { nonce, cookie }) if nonce == self.nonce => {
-                self.cookie = Some(cookie);
+        let Ok(front) = front(bytes) else {
+            return;
+        };
+        if front.id != self.nonce {
+            return;
+        }
+        match front.kind {
+            Kind::Challenge => self.challenged(now, bytes),
+            Kind::Opened => self.opened(bytes),
+            Kind::Refused => match ServerMessage::decode(bytes, None) {
+                // Too old by the time it came back: begin again.
+                Ok(ServerMessage::Refused {
+                    reason: Refusal::Cookie,
+                    ..
+                }) => self.challenge = None,
+                Ok(ServerMessage::Refused { reason, .. }) => {
+                    self.outcome = Some(Err(Failure::Refused(reason)));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn challenged(&mut self, now: Time, bytes: &[u8]) {
+        let Ok(ServerMessage::Challenge {
+            cookie,
+            salt,
+            key_needed,
+            ..
+        }) = ServerMessage::decode(bytes, None)
+        else {
+            return;
+        };
+        match (&self.key, key_needed) {
+            (None, true) => self.outcome = Some(Err(Failure::KeyNeeded)),
+            (Some(_), false) => self.outcome = Some(Err(Failure::Refused(Refusal::NoKey))),
+            _ if self.challenge.is_none() => {
+                self.challenge = Some((cookie, salt));
                 self.pause = FIRST_PAUSE;
                 self.next_send = now;
             }
-            Ok(ServerMessage::Opened { nonce, grant }) if nonce == self.nonce => {
-                self.outcome = Some(Ok(grant))
+            // Two answers to two greetings: both cookies are good.
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, bytes: &[u8]) {
+        let keys = match (&self.key, self.challenge) {
+            (Some(key), Some((cookie, salt))) => {
+                let Some(token) = granted_token(bytes) else {
+                    return;
+                };
+                Some(session_keys(&key.key(&salt), self.nonce, &cookie, token))
             }
-            // Too old by the time it came back: begin again.
-            Ok(ServerMessage::Refused {
-                id,
-                reason: Refusal::Cookie,
-                ..
-            }) if id == self.nonce => self.cookie = None,
-            Ok(ServerMessage::Refused { id, reason, .. }) if id == self.nonce => {
-                self.outcome = Some(Err(Failure::Refused(reason)));
+            (Some(_), None) => return,
+            (None, _) => None,
+        };
+        match ServerMessage::decode(bytes, keys.as_ref().map(|k| &k.down)) {
+            Ok(ServerMessage::Opened { grant, .. }) => {
+                self.keys = keys;
+                self.outcome = Some(Ok(grant));
             }
-            Ok(_) | Err(Unreadable::Foreign | Unreadable::Version { .. }) => {}
-            Err(Unreadable::WrongTag { id } | Unreadable::Tagged { id }) => {
-                self.untrusted |= id == self.nonce
-            }
+            Err(Unreadable::WrongTag { .. } | Unreadable::Tagged { .. }) => self.untrusted = true,
+            _ => {}
         }
     }
 }

@@ -4,9 +4,10 @@
 
 use crate::asker::json_text;
 use crate::handshake::{Failure, Handshake};
+use crate::keys::Credential;
 use crate::ledger::{Ledger, Limits, Slots};
 use crate::session::{Arrival, Params as SessionParams, Session};
-use crate::wire::{Ask, Key, Refusal, ServerMessage, boot_proof};
+use crate::wire::{Ask, Refusal, ServerMessage, boot_proof};
 use base::record::{Row, Text};
 use base::rng::Rng;
 use base::{Duration, Time};
@@ -27,7 +28,7 @@ pub struct Params {
     pub host_origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
-    pub key: Option<Key>,
+    pub key: Option<Credential>,
     /// TOS or traffic-class byte of probes and answers.
     pub tos: u8,
     /// Names this boot of this kernel.
@@ -195,20 +196,17 @@ impl Lasting {
             handshake.handle_datagram(now, bytes);
             self.check(now);
         }
-        let Ok(message) = ServerMessage::decode(bytes, self.params.key.as_ref()) else {
-            return;
-        };
-        let answered = matches!(message, ServerMessage::Reply { .. });
-        let mut ours = false;
+        let mut heard = None;
         if let Stage::Open(session) = &mut self.stage {
-            ours = session.handle_message(now, arrival, message);
+            heard = session.handle_datagram(now, arrival, bytes);
         }
-        if !ours {
+        if heard.is_none() {
             let mut ended = self.ended.iter_mut();
-            ours = ended.any(|s| s.handle_message(now, arrival, message));
+            heard = ended.find_map(|s| s.handle_datagram(now, arrival, bytes));
         }
+        let answered = matches!(heard, Some(ServerMessage::Reply { .. }));
         // What came before the trouble was told of is no sign that it is over.
-        if ours && answered && (self.trouble.is_none() || arrival.at > self.trouble_at) {
+        if answered && (self.trouble.is_none() || arrival.at > self.trouble_at) {
             self.hear(now);
         }
         self.check(now);
@@ -335,6 +333,10 @@ impl Lasting {
             }
             _ => None,
         };
+        let keys = match &self.stage {
+            Stage::Asking(handshake) => handshake.keys(),
+            _ => None,
+        };
         match outcome {
             Some(Ok(grant)) => {
                 let p = &self.params;
@@ -345,7 +347,7 @@ impl Lasting {
                     first_seq: self.idle.slots.next_seq(),
                     origin_unix_ns: p.origin_unix_ns,
                     target: p.target.clone(),
-                    key: p.key.clone(),
+                    keys,
                     grant,
                     capacity: p.capacity,
                 };
@@ -388,6 +390,10 @@ fn told(failure: Failure) -> (String, Duration) {
     match failure {
         Failure::Silent { .. } => ("the server does not answer".into(), Duration::ZERO),
         Failure::Untrusted => ("what answers does not know our key".into(), PAUSE),
+        Failure::KeyNeeded => (
+            "the server serves only users with a key, and we have none".into(),
+            PAUSE,
+        ),
         Failure::Refused(Refusal::WrongKey) => ("the server refuses us: wrong key".into(), PAUSE),
         Failure::Refused(Refusal::NoKey) => {
             ("the server has no key, and we were given one".into(), PAUSE)

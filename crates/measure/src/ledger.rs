@@ -78,6 +78,8 @@ pub(crate) struct Probe {
     /// Whether the far end saw it, where it said so.
     pub seen: Option<bool>,
     pub state: State,
+    /// Answers beyond the first.
+    pub copies: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +213,7 @@ impl Ledger {
             kernel_tx_ns: None,
             seen: None,
             state,
+            copies: 0,
         });
         seq
     }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod asker;
+pub mod bucket;
 pub mod cadence;
 pub mod capture;
 pub mod clock;
@@ -13,9 +14,11 @@ pub mod dns;
 pub mod ends;
 pub mod handshake;
 pub mod icmp;
+pub mod keys;
 pub mod lasting;
 pub mod ledger;
 pub mod reflector;
+pub mod replay;
 pub mod session;
 pub mod track;
 pub mod unsolicited;

@@ -1,13 +1,17 @@
 //! The server's side of the probe protocol. It keeps nothing for strangers (the cookie is a hash), never
 //! answers with more bytes than it was sent, and holds each client to a budget.
 
+use crate::bucket::{Bucket, ByNetwork, neighbourhood};
+use crate::keys::{Identity, SessionKeys, UserKey, Users};
+use crate::replay::{Seen, Window};
 use crate::wire::{
-    Ask, ClientMessage, Grant, History, Key, MAX_LEN, Refusal, Reply, ServerMessage, UNKNOWN_NS,
-    Unreadable, boot_proof, datagram_len,
+    Ask, ClientMessage, Front, Grant, History, Key, Kind, MAX_LEN, Refusal, Reply, ServerMessage,
+    TAG_LEN, UNKNOWN_NS, Unreadable, boot_proof, datagram_len, front, opening_user, session_keys,
 };
 use base::{BitsPerSec, Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// What one client, and all of them together, may take. The defaults carry a probe of 1 kHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +79,24 @@ pub struct Stats {
     /// Dropped without an answer: not ours, too short, or beyond the budget for strangers.
     pub ignored: u64,
     pub throttled: u64,
+    /// Datagrams of sessions with a key that had come before, or were too old to tell.
+    pub replayed: u64,
+    /// Requests to open a session with a key that nobody has.
+    pub wrong_keys: u64,
     /// Answers whose kernel transmit time never came or could not be right.
     pub without_tx_stamp: u64,
 }
 
 pub struct Reflector {
     budget: Budget,
-    key: Option<Key>,
+    /// Who is served; everybody where there are none.
+    users: Option<Arc<Users>>,
+    /// Attempts with a key that nobody has, each answered late.
+    wrong: ByNetwork,
+    /// Attempts that are checked while a network has none left that are answered.
+    checked: ByNetwork,
+    /// Answers to wrong keys that wait.
+    late: VecDeque<(Time, Pending)>,
     /// Makes cookies and tokens; random, and new at every start.
     secret: Key,
     boot_id: Vec<u8>,
@@ -99,6 +114,7 @@ pub struct Reflector {
 }
 
 struct Session {
+    keys: Option<Box<Keyed>>,
     from: SocketAddr,
     local: Option<IpAddr>,
     nonce: u64,
@@ -115,6 +131,15 @@ struct Session {
     history: Option<History>,
     earlier: Option<(u32, u32)>,
     train: Option<Train>,
+}
+
+/// What a session with a key has beside.
+struct Keyed {
+    keys: SessionKeys,
+    identity: Identity,
+    requests: Window,
+    /// The latest train that has been released.
+    released: Option<u16>,
 }
 
 /// Datagrams that wait until their train is complete, so that they leave at once and the way back is
@@ -140,7 +165,18 @@ const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
 const GIVES_WAY: Duration = Duration::from_secs(20);
 const TELL_THROTTLED: Duration = Duration::from_millis(100);
 
+/// A wrong key is answered this late.
+const WRONG_AFTER: Duration = Duration::from_secs(1);
+/// Wrong keys that are answered: of one network a second, and at once; of all.
+const WRONG_OF_NETWORK: (f64, f64) = (1.0, 5.0);
+const WRONG_OF_ALL: (f64, f64) = (50.0, 50.0);
+/// Keys that are checked for a network whose wrong keys are no longer answered, and of all.
+const CHECKED_OF_NETWORK: (f64, f64) = (20.0, 20.0);
+const CHECKED_OF_ALL: (f64, f64) = (2_000.0, 2_000.0);
+
 struct Pending {
+    /// Session whose key signs the answer; none for an answer to a stranger.
+    session: Option<u64>,
     to: SocketAddr,
     local: Option<IpAddr>,
     tos: u8,
@@ -158,35 +194,6 @@ struct SentReply {
     sent_ns: i64,
 }
 
-/// A token bucket.
-struct Bucket {
-    per_second: f64,
-    depth: f64,
-    level: f64,
-    at: Time,
-}
-
-impl Bucket {
-    fn new(per_second: f64, depth: f64, now: Time) -> Bucket {
-        Bucket {
-            per_second,
-            depth,
-            level: depth,
-            at: now,
-        }
-    }
-    fn take(&mut self, now: Time, amount: f64) -> bool {
-        self.level = (self.level + self.per_second * now.saturating_since(self.at).as_secs_f64())
-            .min(self.depth);
-        self.at = self.at.max(now);
-        let enough = self.level >= amount;
-        if enough {
-            self.level -= amount;
-        }
-        enough
-    }
-}
-
 /// Who is counted as one client.
 fn network(addr: SocketAddr) -> IpAddr {
     match addr.ip().to_canonical() {
@@ -195,20 +202,12 @@ fn network(addr: SocketAddr) -> IpAddr {
     }
 }
 
-/// Who shares with whom: 256 addresses of IPv4, 48 bits of IPv6.
-fn neighbourhood(addr: SocketAddr) -> IpAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V4(v4) => IpAddr::V4((v4.to_bits() & !0xff).into()),
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 80 << 80).into()),
-    }
-}
-
 impl Reflector {
     /// `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let a client
     /// on the same kernel know that both ends share one clock.
     pub fn new(
         budget: Budget,
-        key: Option<Key>,
+        users: Option<Arc<Users>>,
         secret: [u8; 32],
         boot_id: &[u8],
         origin_unix_ns: i64,
@@ -216,7 +215,10 @@ impl Reflector {
         let strangers = f64::from(budget.stateless_per_second);
         Reflector {
             budget,
-            key,
+            users,
+            wrong: ByNetwork::new(WRONG_OF_NETWORK, WRONG_OF_ALL),
+            checked: ByNetwork::new(CHECKED_OF_NETWORK, CHECKED_OF_ALL),
+            late: VecDeque::new(),
             secret: Key::new(&secret),
             boot_id: boot_id.to_vec(),
             origin_unix_ns,
@@ -247,49 +249,141 @@ impl Reflector {
             self.stats.ignored += 1;
             return;
         }
-        let message = match ClientMessage::decode(bytes, self.key.as_ref()) {
-            Ok(message) => message,
-            Err(Unreadable::Foreign) => {
+        let Front { kind, id, tagged } = match front(bytes) {
+            Ok(front) => front,
+            Err(Unreadable::Version { id, .. }) => {
+                let reason = Refusal::Version(crate::wire::VERSION);
+                return self.refuse(now, arrival, bytes.len(), id, reason);
+            }
+            Err(_) => {
                 self.stats.ignored += 1;
                 return;
             }
-            Err(Unreadable::Version { id, .. }) => {
-                return self.refuse(
-                    now,
-                    arrival,
-                    bytes.len(),
-                    id,
-                    Refusal::Version(crate::wire::VERSION),
-                );
-            }
-            Err(Unreadable::WrongTag { id }) => {
-                return self.refuse(now, arrival, bytes.len(), id, Refusal::WrongKey);
-            }
-            Err(Unreadable::Tagged { id }) => {
-                return self.refuse(now, arrival, bytes.len(), id, Refusal::NoKey);
-            }
         };
-        if bytes.len() < datagram_len(self.key.as_ref()) {
+        match kind {
+            Kind::Hello => self.greet(now, arrival, bytes.len(), id),
+            Kind::Open => self.opening(now, arrival, bytes, id, tagged),
+            Kind::Within => self.within(now, arrival, bytes, id, tagged),
+            Kind::Challenge | Kind::Opened | Kind::Refused => self.stats.ignored += 1,
+        }
+    }
+
+    /// Users have changed: sessions of keys that are no longer valid end.
+    pub fn set_users(&mut self, users: Option<Arc<Users>>) {
+        self.users = users;
+    }
+
+    /// Ends sessions whose key was removed or has expired by this time, UNIX s.
+    pub fn end_invalid(&mut self, now_s: i64) {
+        let users = &self.users;
+        self.sessions.retain(|_, s| match (&s.keys, users) {
+            (Some(keyed), Some(users)) => users.has(&keyed.identity, now_s),
+            (keyed, users) => keyed.is_some() == users.is_some(),
+        });
+    }
+
+    fn greet(&mut self, now: Time, arrival: Arrival, len: usize, nonce: u64) {
+        let period = now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S;
+        let challenge = ServerMessage::Challenge {
+            nonce,
+            cookie: self.cookie(arrival.from, nonce, period),
+            salt: self.users.as_ref().map_or([0; 16], |u| u.salt()),
+            key_needed: self.users.is_some(),
+        };
+        self.say_to_stranger(now, arrival, len, challenge);
+    }
+
+    /// True if this cookie was made for this address of late.
+    fn is_fresh(&self, now: Time, from: SocketAddr, nonce: u64, cookie: &[u8; 16]) -> bool {
+        let period = now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S;
+        [period, period.saturating_sub(1)]
+            .iter()
+            .any(|&p| self.cookie(from, nonce, p) == *cookie)
+    }
+
+    /// A request to open a session: with a cookie first, so that nothing is worked out for a forged source.
+    fn opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64, tagged: bool) {
+        let len = bytes.len();
+        match (self.users.clone(), tagged) {
+            (None, true) => self.refuse(now, arrival, len, nonce, Refusal::NoKey),
+            (Some(_), false) => self.refuse(now, arrival, len, nonce, Refusal::WrongKey),
+            (None, false) => match ClientMessage::decode(bytes, None) {
+                Ok(ClientMessage::Open { cookie, ask, .. }) => {
+                    self.open(now, arrival, len, (nonce, cookie), ask, None);
+                }
+                _ => self.stats.ignored += 1,
+            },
+            (Some(users), true) => {
+                let Some((cookie, user)) = opening_user(bytes) else {
+                    self.stats.ignored += 1;
+                    return;
+                };
+                if !self.is_fresh(now, arrival.from, nonce, &cookie) {
+                    return self.refuse(now, arrival, len, nonce, Refusal::Cookie);
+                }
+                let ip = arrival.from.ip();
+                if !self.wrong.has(now, ip) && !self.checked.take(now, ip) {
+                    self.stats.ignored += 1;
+                    return;
+                }
+                let mut ask = None;
+                let found = users.find(&user, arrival.rx_ns / 1_000_000_000, |key| {
+                    match ClientMessage::decode(bytes, Some(&key.opening())) {
+                        Ok(ClientMessage::Open { ask: asked, .. }) => ask = Some(asked),
+                        _ => return false,
+                    }
+                    true
+                });
+                match (found, ask) {
+                    (Some(found), Some(ask)) => {
+                        self.open(now, arrival, len, (nonce, cookie), ask, Some(found));
+                    }
+                    _ => self.wrong_key(now, arrival, len, nonce),
+                }
+            }
+        }
+    }
+
+    /// Answers a wrong key late, and only so often.
+    fn wrong_key(&mut self, now: Time, arrival: Arrival, limit: usize, id: u64) {
+        self.stats.wrong_keys += 1;
+        if !self.wrong.take(now, arrival.from.ip()) {
             self.stats.ignored += 1;
             return;
         }
+        self.stats.refused += 1;
+        let reason = Refusal::WrongKey;
+        let pending = Pending {
+            session: None,
+            to: arrival.from,
+            local: arrival.local,
+            tos: 0,
+            limit,
+            pad: 0,
+            message: ServerMessage::Refused { id, seq: 0, reason },
+        };
+        self.late.push_back((now + WRONG_AFTER, pending));
+    }
+
+    /// A datagram of an open session, or of one that is not known.
+    fn within(&mut self, now: Time, arrival: Arrival, bytes: &[u8], token: u64, tagged: bool) {
+        let session = self.sessions.get(&token).filter(|s| s.from == arrival.from);
+        let key = session.and_then(|s| s.keys.as_ref().map(|k| &k.keys.up));
+        if session.is_none() {
+            let whole = datagram_len(None) + if tagged { TAG_LEN } else { 0 };
+            if bytes.len() >= whole {
+                self.refuse(now, arrival, bytes.len(), token, Refusal::NoSession);
+            } else {
+                self.stats.ignored += 1;
+            }
+            return;
+        }
+        let (least, decoded) = (datagram_len(key), ClientMessage::decode(bytes, key));
+        let (Ok(message), true) = (decoded, bytes.len() >= least) else {
+            self.stats.ignored += 1;
+            return;
+        };
         match message {
-            ClientMessage::Hello { nonce } => {
-                let cookie = self.cookie(
-                    arrival.from,
-                    nonce,
-                    now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S,
-                );
-                self.say_to_stranger(
-                    now,
-                    arrival,
-                    bytes.len(),
-                    ServerMessage::Challenge { nonce, cookie },
-                );
-            }
-            ClientMessage::Open { nonce, cookie, ask } => {
-                self.open(now, arrival, bytes.len(), nonce, cookie, ask)
-            }
             ClientMessage::Request { token, seq, .. } => {
                 self.request(now, arrival, bytes.len(), token, seq)
             }
@@ -300,20 +394,15 @@ impl Reflector {
                 count,
             } => self.train(now, arrival, bytes.len(), token, (train, index, count)),
             ClientMessage::Close { token } => {
-                if self
-                    .sessions
-                    .get(&token)
-                    .is_some_and(|s| s.from == arrival.from)
-                {
-                    self.sessions.remove(&token);
-                }
+                self.sessions.remove(&token);
             }
+            ClientMessage::Hello { .. } | ClientMessage::Open { .. } => self.stats.ignored += 1,
         }
     }
 
     /// The next datagram to send: written to `out`. `now_ns` is the time on the server's clock, UNIX ns.
     pub fn poll_transmit(&mut self, now_ns: i64, out: &mut [u8; MAX_LEN]) -> Option<Outgoing> {
-        let mut pending = self.out.pop_front()?;
+        let (mut pending, key) = self.next_pending()?;
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
         if let ServerMessage::Reply { token, reply } = &mut pending.message {
@@ -335,7 +424,7 @@ impl Reflector {
             self.sent.push_back(sent);
             self.stats.answered += 1;
         }
-        let len = pending.message.encode(out, pending.pad, self.key.as_ref());
+        let len = pending.message.encode(out, pending.pad, key.as_ref());
         assert!(
             len <= pending.limit,
             "an answer of {len} bytes to a datagram of {}",
@@ -348,6 +437,20 @@ impl Reflector {
             id,
             len,
         })
+    }
+
+    /// The next answer and the key that signs it; none for answers of sessions that have ended meanwhile.
+    fn next_pending(&mut self) -> Option<(Pending, Option<Key>)> {
+        loop {
+            let pending = self.out.pop_front()?;
+            let Some(token) = pending.session else {
+                return Some((pending, None));
+            };
+            if let Some(session) = self.sessions.get(&token) {
+                let key = session.keys.as_ref().map(|k| k.keys.down.clone());
+                return Some((pending, key));
+            }
+        }
     }
 
     /// When the kernel sent the datagram that [`Reflector::poll_transmit`] called `id`, on the server's
@@ -385,6 +488,10 @@ impl Reflector {
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
+        while self.late.front().is_some_and(|(at, _)| now >= *at) {
+            let due = self.late.pop_front().map(|(_, pending)| pending);
+            self.out.extend(due);
+        }
         if now >= self.next_release {
             let due: Vec<u64> = self
                 .sessions
@@ -411,7 +518,8 @@ impl Reflector {
     pub fn next_wakeup(&self) -> Option<Time> {
         let trains = (self.next_release < Time::MAX).then_some(self.next_release);
         let sweep = (!self.sessions.is_empty()).then_some(self.next_sweep);
-        [trains, sweep].into_iter().flatten().min()
+        let late = self.late.front().map(|(at, _)| *at);
+        [trains, sweep, late].into_iter().flatten().min()
     }
 
     fn cookie(&self, from: SocketAddr, nonce: u64, period: u64) -> [u8; 16] {
@@ -439,7 +547,12 @@ impl Reflector {
             self.stats.ignored += 1;
             return;
         }
+        let session = match message {
+            ServerMessage::Opened { grant, .. } => Some(grant.token),
+            _ => None,
+        };
         self.out.push_back(Pending {
+            session,
             to: arrival.from,
             local: arrival.local,
             tos: 0,
@@ -464,15 +577,11 @@ impl Reflector {
         now: Time,
         arrival: Arrival,
         limit: usize,
-        nonce: u64,
-        cookie: [u8; 16],
+        (nonce, cookie): (u64, [u8; 16]),
         ask: Ask,
+        user: Option<(Identity, UserKey)>,
     ) {
-        let period = now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S;
-        let fresh = [period, period.saturating_sub(1)]
-            .iter()
-            .any(|&p| self.cookie(arrival.from, nonce, p) == cookie);
-        if !fresh {
+        if !self.is_fresh(now, arrival.from, nonce, &cookie) {
             return self.refuse(now, arrival, limit, nonce, Refusal::Cookie);
         }
         // Asked again because our answer was lost.
@@ -484,7 +593,20 @@ impl Reflector {
         let grant = match known {
             Some(grant) => grant,
             None => match self.admit(now, arrival, nonce, ask) {
-                Ok(grant) => grant,
+                Ok(grant) => {
+                    let keyed = user.map(|(identity, key)| {
+                        Box::new(Keyed {
+                            keys: session_keys(&key, nonce, &cookie, grant.token),
+                            identity,
+                            requests: Window::default(),
+                            released: None,
+                        })
+                    });
+                    if let Some(session) = self.sessions.get_mut(&grant.token) {
+                        session.keys = keyed;
+                    }
+                    grant
+                }
                 Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
             },
         };
@@ -544,6 +666,7 @@ impl Reflector {
         // A second's worth at once: a client that was held up by its own host may catch up.
         let bytes = budget.rate.get() as f64 / 8.0;
         let session = Session {
+            keys: None,
             from: arrival.from,
             local: arrival.local,
             nonce,
@@ -593,16 +716,19 @@ impl Reflector {
     fn evict(&mut self, now: Time, arrival: Arrival) -> bool {
         let mut held: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for s in self.sessions.values() {
-            *held.entry(neighbourhood(s.from)).or_default() += 1;
+            *held.entry(neighbourhood(s.from.ip())).or_default() += 1;
         }
-        let own = held.get(&neighbourhood(arrival.from)).copied().unwrap_or(0);
+        let own = held
+            .get(&neighbourhood(arrival.from.ip()))
+            .copied()
+            .unwrap_or(0);
         let heavy = held.into_iter().max_by_key(|(_, n)| *n);
         let heavy = heavy
             .filter(|(_, n)| *n > own + 1)
             .map(|(network, _)| network);
         let its = self.sessions.iter().filter(|(_, s)| {
             heavy.map_or(now.saturating_since(s.last) >= GIVES_WAY, |heavy| {
-                neighbourhood(s.from) == heavy
+                neighbourhood(s.from.ip()) == heavy
             })
         });
         let victim = its
@@ -622,11 +748,7 @@ impl Reflector {
         token: u64,
         seq: u32,
     ) -> Option<&mut Session> {
-        let refusal = match self
-            .sessions
-            .get_mut(&token)
-            .filter(|s| s.from == arrival.from)
-        {
+        let refusal = match self.sessions.get_mut(&token) {
             None => Refusal::NoSession,
             Some(session) => {
                 session.last = now;
@@ -646,21 +768,62 @@ impl Reflector {
                 }
             }
         };
-        self.stats.refused += 1;
-        self.say_to_stranger(
-            now,
-            arrival,
-            len,
-            ServerMessage::Refused {
-                id: token,
-                seq,
-                reason: refusal,
-            },
-        );
+        self.say_within(now, arrival, len, (token, seq), refusal);
         None
     }
 
+    /// Refuses a datagram of an open session.
+    fn say_within(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        limit: usize,
+        (token, seq): (u64, u32),
+        reason: Refusal,
+    ) {
+        self.stats.refused += 1;
+        if !self.stateless.take(now, 1.0) {
+            self.stats.ignored += 1;
+            return;
+        }
+        self.out.push_back(Pending {
+            session: Some(token),
+            to: arrival.from,
+            local: arrival.local,
+            tos: 0,
+            limit,
+            pad: 0,
+            message: ServerMessage::Refused {
+                id: token,
+                seq,
+                reason,
+            },
+        });
+    }
+
+    /// True if this number may be answered. Of a session with a key, recorded datagrams may not.
+    fn is_new(&mut self, now: Time, arrival: Arrival, len: usize, token: u64, seq: u32) -> bool {
+        let session = self.sessions.get_mut(&token);
+        let Some(keyed) = session.and_then(|s| s.keys.as_mut()) else {
+            return true;
+        };
+        match keyed.requests.note(seq) {
+            Seen::Never | Seen::Once => true,
+            Seen::Replayed => {
+                self.stats.replayed += 1;
+                false
+            }
+            Seen::UsedUp => {
+                self.say_within(now, arrival, len, (token, seq), Refusal::DurationOver);
+                false
+            }
+        }
+    }
+
     fn request(&mut self, now: Time, arrival: Arrival, len: usize, token: u64, seq: u32) {
+        if !self.is_new(now, arrival, len, token, seq) {
+            return;
+        }
         let Some(session) = self.charge(now, arrival, len, token, seq) else {
             return;
         };
@@ -691,6 +854,7 @@ impl Reflector {
         };
         let (to, local, tos) = (session.from, arrival.local, session.tos);
         self.out.push_back(Pending {
+            session: Some(token),
             to,
             local,
             tos,
@@ -708,6 +872,10 @@ impl Reflector {
         token: u64,
         (number, index, count): (u16, u8, u8),
     ) {
+        if self.is_old_train(token, number, index) {
+            self.stats.replayed += 1;
+            return;
+        }
         let Some(session) = self.charge(now, arrival, len, token, u32::MAX) else {
             return;
         };
@@ -740,6 +908,20 @@ impl Reflector {
         }
     }
 
+    /// True if a session with a key has had this datagram of a train, or a later train.
+    fn is_old_train(&self, token: u64, number: u16, index: u8) -> bool {
+        let session = self.sessions.get(&token);
+        let Some((session, keyed)) = session.and_then(|s| Some((s, s.keys.as_ref()?))) else {
+            return false;
+        };
+        let newer_than = |than: u16| number.wrapping_sub(than).cast_signed() > 0;
+        match &session.train {
+            Some(train) if train.number == number => train.held.iter().any(|(i, ..)| *i == index),
+            Some(train) => !newer_than(train.number),
+            None => keyed.released.is_some_and(|r| !newer_than(r)),
+        }
+    }
+
     fn release(&mut self, token: u64) {
         let Some(session) = self.sessions.get_mut(&token) else {
             return;
@@ -747,6 +929,9 @@ impl Reflector {
         let Some(train) = session.train.take() else {
             return;
         };
+        if let Some(keyed) = &mut session.keys {
+            keyed.released = Some(train.number);
+        }
         for (index, rx_ns, len) in train.held {
             let message = ServerMessage::TrainReply {
                 token,
@@ -756,6 +941,7 @@ impl Reflector {
                 rx_ns,
             };
             self.out.push_back(Pending {
+                session: Some(token),
                 to: session.from,
                 local: session.local,
                 tos: session.tos,

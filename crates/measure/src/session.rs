@@ -7,8 +7,11 @@
 //! (what arrives after the limit for loss and before that is late, not lost).
 
 use crate::clock::FarClock;
+use crate::keys::SessionKeys;
 use crate::ledger::{Ledger, Limits, Slots, State};
-use crate::wire::{ClientMessage, Grant, Key, Refusal, Reply, ServerMessage, UNKNOWN_NS};
+use crate::wire::{
+    ClientMessage, Front, Grant, Key, Kind, Refusal, Reply, ServerMessage, UNKNOWN_NS, front,
+};
 use base::record::{Delay, Row, Status, Text};
 use base::{Duration, Time};
 use std::collections::VecDeque;
@@ -27,7 +30,8 @@ pub struct Params {
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
-    pub key: Option<Key>,
+    /// Keys of the session, where it has some: see [`crate::handshake::Handshake::keys`].
+    pub keys: Option<SessionKeys>,
     pub grant: Grant,
     /// Probes remembered at most; the oldest gives way.
     pub capacity: usize,
@@ -65,6 +69,8 @@ pub struct Stats {
     pub far_without_rx_stamp: u64,
     /// Answers to probes we know nothing of, and datagrams that are not ours.
     pub stray: u64,
+    /// Datagrams of a session with a key that were not signed by it, or are copies that no path makes.
+    pub untrusted: u64,
     /// Probes that the server would not answer because we were over its budget.
     pub throttled: u64,
     /// Probes that reached the server with the mark of congestion (ECN CE).
@@ -116,6 +122,10 @@ const SAME_CLOCK_SLACK_NS: i64 = 20_000;
 /// answer, and answers may be read in batches.
 const MIN_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_millis(700);
+/// Silence after which a session with a key believes that the server no longer knows it, without a signature.
+const SILENT: Duration = Duration::from_secs(1);
+/// Copies of one answer that are taken for duplicates of the path, where the session has a key.
+const MOST_COPIES: u8 = 3;
 
 impl Session {
     /// The first probe leaves at `first_slot`.
@@ -230,7 +240,7 @@ impl Session {
             seq: seq as u32,
             sent_ns,
         };
-        Some((seq, request.encode(out, 0, self.params.key.as_ref())))
+        Some((seq, request.encode(out, 0, self.up())))
     }
 
     /// Tells when the sending call began and returned.
@@ -250,12 +260,55 @@ impl Session {
         self.ledger.tx_stamp(seq, at);
     }
 
-    pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
-        match ServerMessage::decode(bytes, self.params.key.as_ref()) {
-            Ok(message) => {
-                self.handle_message(now, arrival, message);
+    fn up(&self) -> Option<&Key> {
+        self.params.keys.as_ref().map(|k| &k.up)
+    }
+
+    /// Takes a datagram, and gives what it says where it is for this session.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        bytes: &[u8],
+    ) -> Option<ServerMessage> {
+        let Ok(Front { kind, id, tagged }) = front(bytes) else {
+            self.stats.stray += 1;
+            return None;
+        };
+        if id != self.params.grant.token {
+            self.stats.stray += 1;
+            return None;
+        }
+        let down = self.params.keys.as_ref().map(|k| &k.down);
+        let decoded = ServerMessage::decode(bytes, down);
+        if down.is_some() && kind == Kind::Refused && !tagged {
+            // A server that was restarted has no key for us any more. Nor has a forger; so this is taken for true only
+            // where the session is silent.
+            let unknown = matches!(
+                decoded,
+                Ok(ServerMessage::Refused {
+                    reason: Refusal::NoSession,
+                    ..
+                })
+            );
+            let silent = now.saturating_since(self.last_heard);
+            if !unknown || silent < SILENT.max(self.interval() * 4) {
+                self.stats.untrusted += 1;
+                return None;
             }
-            Err(_) => self.stats.stray += 1,
+        }
+        match decoded {
+            Ok(message) => self
+                .handle_message(now, arrival, message)
+                .then_some(message),
+            Err(_) if down.is_some() => {
+                self.stats.untrusted += 1;
+                None
+            }
+            Err(_) => {
+                self.stats.stray += 1;
+                None
+            }
         }
     }
 
@@ -377,7 +430,7 @@ impl Session {
             index,
             count,
         }
-        .encode(out, len, self.params.key.as_ref())
+        .encode(out, len, self.up())
     }
 
     /// What came back of the train so far.
@@ -390,7 +443,7 @@ impl Session {
         ClientMessage::Close {
             token: self.params.grant.token,
         }
-        .encode(out, 0, self.params.key.as_ref())
+        .encode(out, 0, self.up())
     }
 
     fn make_room(&mut self) {
@@ -441,17 +494,23 @@ impl Session {
             self.stats.stray += 1;
             return;
         };
+        let keyed = self.params.keys.is_some();
         let marked = reply.flags & Reply::TOS_KNOWN != 0 && reply.tos & 3 == 3;
-        match self.ledger.probe_mut(seq).map(|p| &mut p.state) {
-            Some(state @ State::Waiting) => {
-                *state = State::Answered;
+        match self.ledger.probe_mut(seq).map(|p| (p.state, p)) {
+            Some((State::Waiting, p)) => {
+                p.state = State::Answered;
                 self.unfinished.push_back((seq, answer));
                 self.stats.received += 1;
                 self.stats.marked_up += u64::from(marked);
                 self.stats.far_without_rx_stamp += u64::from(reply.flags & Reply::KERNEL_RX == 0);
                 self.handle_timeout(now);
             }
-            Some(State::Answered | State::Done) => {
+            Some((State::Answered | State::Done, p)) => {
+                if keyed && p.copies >= MOST_COPIES {
+                    self.stats.untrusted += 1;
+                    return;
+                }
+                p.copies = p.copies.saturating_add(1);
                 self.stats.duplicates += 1;
                 // A path duplicates some; a server that never stops fills no disk. All are counted.
                 if self.stats.duplicates > self.stats.sent + MOST_DUPLICATES {
@@ -460,7 +519,7 @@ impl Session {
                 let row = self.answered_row(seq, answer, Status::Duplicate);
                 self.ledger.rows.extend(row.map(Row::Delay));
             }
-            Some(State::NotSent) | None => self.stats.stray += 1,
+            Some((State::NotSent, _)) | None => self.stats.stray += 1,
         }
     }
 

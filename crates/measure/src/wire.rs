@@ -1,15 +1,19 @@
-//! The probe protocol: one UDP conversation, version 1, big-endian.
+//! The probe protocol: one UDP conversation, version 2, big-endian.
 //!
 //! Every datagram starts with 12 bytes: magic `Tb`, version, kind, and an identifier of 8 bytes (the
 //! client's nonce until a session is open, then the session's token). That much stays the same in all
-//! versions, so that an end can refuse what it cannot read. With a shared key the top bit of the kind
-//! is set and the datagram ends with a tag of 16 bytes: HMAC-SHA-256 (RFC 2104) over all before it.
+//! versions, so that an end can refuse what it cannot read. With a key the top bit of the kind is set
+//! and the datagram ends with a tag of 16 bytes: HMAC-SHA-256 (RFC 2104) over all before it.
+//!
+//! Open is tagged with a key derived from the user's ([`UserKey::opening`]), all later messages with the
+//! session's ([`session_keys`]), which depend on the nonce, the cookie and the token, and differ by direction.
+//! Hello and Challenge are not tagged: neither end knows the other's keys yet.
 //!
 //! | kind | from | says | body after the 12 bytes |
 //! |---|---|---|---|
 //! | 1 Hello | client | who are you | padding |
-//! | 2 Challenge | server | prove your address | cookie 16 |
-//! | 3 Open | client | here is the proof; I want | cookie 16, interval 8, duration 4, tos 1, 3 unused, boot proof 8 |
+//! | 2 Challenge | server | prove your address | cookie 16, salt 16, bit 0: keys only |
+//! | 3 Open | client | here is the proof; I want | cookie 16, interval 8, duration 4, tos 1, 3 unused, boot proof 8; with a key: user 16 |
 //! | 4 Opened | server | you may | token 8, shortest interval 8, duration 4, largest datagram 2, 2 unused, monotonic origin 8 |
 //! | 5 Refused | server | no, because | reason 1, version 1, 2 unused, seq 4, a number 8 |
 //! | 6 Request | client | probe | seq 4, send time 8, padding |
@@ -23,11 +27,12 @@
 //! to one of that size. So an answer is never larger than what asked for it.
 
 use crate::control::LAST_NS;
+use crate::keys::{Salt, SessionKeys, UserId, UserKey};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Length of the shortest datagram a client sends and of a probe's answer, without the tag.
 pub const DATAGRAM_LEN: usize = 52;
 pub const TAG_LEN: usize = 16;
@@ -40,18 +45,20 @@ const LONGEST_INTERVAL_NS: u64 = 86_400_000_000_000;
 const MAGIC: [u8; 2] = *b"Tb";
 const HEADER_LEN: usize = 12;
 const TAGGED: u8 = 0x80;
+const REFUSED: u8 = 5;
 
-/// A shared secret that both ends were given. Hashed once, so that a probe costs two compressions.
+/// A key that signs. Hashed once, so that a probe costs two compressions.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
 impl Key {
-    /// Any bytes; a passphrase as it was typed, for example.
+    /// Any bytes.
     pub fn new(secret: &[u8]) -> Key {
         Key(Hmac::new_from_slice(secret).expect("HMAC takes keys of any length"))
     }
 
-    fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
+    /// The whole HMAC, for messages that have room for it.
+    pub(crate) fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.0.clone();
         parts.iter().for_each(|part| mac.update(part));
         mac.finalize().into_bytes().into()
@@ -59,6 +66,13 @@ impl Key {
 
     pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_LEN] {
         first(&self.mac(parts))
+    }
+
+    /// Compares a whole HMAC in constant time.
+    pub(crate) fn verify_mac(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
+        let mut mac = self.0.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        mac.verify_slice(tag).is_ok()
     }
 
     /// Compared in constant time.
@@ -88,6 +102,12 @@ pub fn boot_proof(boot_id: &[u8], nonce: u64) -> u64 {
         .chain_update(boot_id)
         .finalize();
     u64::from_be_bytes(first(&hash))
+}
+
+/// Keys of a session of probes: `nonce` is the client's, `cookie` and `token` are the server's.
+pub fn session_keys(user: &UserKey, nonce: u64, cookie: &[u8; 16], token: u64) -> SessionKeys {
+    let context = [&nonce.to_be_bytes()[..], cookie, &token.to_be_bytes()].concat();
+    user.session("tailback 3 probe", &context)
 }
 
 /// What a client asks for when it opens a session.
@@ -221,6 +241,8 @@ pub enum ClientMessage {
         nonce: u64,
         cookie: [u8; 16],
         ask: Ask,
+        /// Present where the datagram is tagged.
+        user: Option<UserId>,
     },
     Request {
         token: u64,
@@ -243,6 +265,10 @@ pub enum ServerMessage {
     Challenge {
         nonce: u64,
         cookie: [u8; 16],
+        /// Salt of the server's passphrases.
+        salt: Salt,
+        /// True if only users with a key are served.
+        key_needed: bool,
     },
     Opened {
         nonce: u64,
@@ -278,6 +304,66 @@ pub enum Unreadable {
     WrongTag { id: u64 },
     /// A tag where no key is in use.
     Tagged { id: u64 },
+}
+
+/// What stands at the front of every datagram, before its tag is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    pub kind: Kind,
+    pub id: u64,
+    pub tagged: bool,
+}
+
+/// Kinds of datagrams that are told apart before their tag can be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Hello,
+    Challenge,
+    Open,
+    Opened,
+    Refused,
+    /// Of an open session.
+    Within,
+}
+
+/// Reads the front of a datagram, which says by which key its tag is to be checked.
+///
+/// # Errors
+/// It is not of this protocol, or of another version.
+pub fn front(bytes: &[u8]) -> Result<Front, Unreadable> {
+    let mut r = Reader(bytes);
+    let (magic, version, kind, id) =
+        (|| Some((r.take::<2>()?, r.u8()?, r.u8()?, r.u64()?)))().ok_or(Unreadable::Foreign)?;
+    if magic != MAGIC {
+        return Err(Unreadable::Foreign);
+    }
+    let tagged = kind & TAGGED != 0;
+    // Of a refusal, whatever version wrote it, header and reason are laid out as in version 1.
+    if version != VERSION && kind != REFUSED {
+        return Err(Unreadable::Version { id, version });
+    }
+    let kind = match kind & !TAGGED {
+        1 => Kind::Hello,
+        2 => Kind::Challenge,
+        3 => Kind::Open,
+        4 => Kind::Opened,
+        REFUSED => Kind::Refused,
+        _ => Kind::Within,
+    };
+    Ok(Front { kind, id, tagged })
+}
+
+/// The token in a grant whose tag is yet to be checked: the key that checks it depends on the token.
+pub fn granted_token(bytes: &[u8]) -> Option<u64> {
+    Reader(bytes.get(HEADER_LEN..)?).u64()
+}
+
+/// The cookie and the user in a request to open a session whose tag is yet to be checked.
+pub fn opening_user(bytes: &[u8]) -> Option<([u8; 16], UserId)> {
+    let mut r = Reader(bytes.get(HEADER_LEN..)?);
+    let cookie = r.take()?;
+    let _ask = r.take::<24>()?;
+    Some((cookie, r.take()?))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -385,14 +471,23 @@ impl ClientMessage {
         let len = len.max(datagram_len(key));
         match *self {
             ClientMessage::Hello { nonce } => Writer::new(out, 1, nonce).finish(len, key),
-            ClientMessage::Open { nonce, cookie, ask } => {
+            ClientMessage::Open {
+                nonce,
+                cookie,
+                ask,
+                user,
+            } => {
                 let mut w = Writer::new(out, 3, nonce);
                 w.put(&cookie)
                     .put(&ask.interval_ns.to_be_bytes())
                     .put(&ask.duration_s.to_be_bytes());
                 w.put(&[ask.tos, 0, 0, 0])
                     .put(&ask.boot_proof.to_be_bytes());
-                w.finish(len, key)
+                if let Some(user) = user {
+                    w.put(&user);
+                }
+                let least = w.at + key.map_or(0, |_| TAG_LEN);
+                w.finish(len.max(least), key)
             }
             ClientMessage::Request {
                 token,
@@ -432,10 +527,15 @@ impl ClientMessage {
                     tos,
                     boot_proof: r.u64()?,
                 };
+                let user = match key {
+                    Some(_) => Some(r.take()?),
+                    None => None,
+                };
                 Some(ClientMessage::Open {
                     nonce: id,
                     cookie,
                     ask,
+                    user,
                 })
             })(),
             6 => (|| {
@@ -490,16 +590,31 @@ impl Refusal {
     }
 }
 
+/// The rest of a refusal.
+fn refused(id: u64, r: &mut Reader) -> Option<ServerMessage> {
+    let ([code, version, ..], seq, number) = (r.take::<4>()?, r.u32()?, r.u64()?);
+    Some(ServerMessage::Refused {
+        id,
+        seq,
+        reason: Refusal::from_parts(code, version, number)?,
+    })
+}
+
 impl ServerMessage {
     /// Writes the message, padded to `len` bytes or as long as it needs to be, and gives its length.
-    /// A refusal is never tagged: the client it is for has no key that it could check.
+    /// A refusal for a stranger has no tag: there is no key that its client could check it by.
     pub fn encode(&self, out: &mut [u8], len: usize, key: Option<&Key>) -> usize {
         let least = |body: usize| len.max(body + key.map_or(0, |_| TAG_LEN));
         match *self {
-            ServerMessage::Challenge { nonce, cookie } => {
+            ServerMessage::Challenge {
+                nonce,
+                cookie,
+                salt,
+                key_needed,
+            } => {
                 let mut w = Writer::new(out, 2, nonce);
-                w.put(&cookie);
-                w.finish(least(28), key)
+                w.put(&cookie).put(&salt).put(&[u8::from(key_needed)]);
+                w.finish(least(45), key)
             }
             ServerMessage::Opened { nonce, grant } => {
                 let mut w = Writer::new(out, 4, nonce);
@@ -513,11 +628,11 @@ impl ServerMessage {
             }
             ServerMessage::Refused { id, seq, reason } => {
                 let (code, version, number) = reason.to_parts();
-                let mut w = Writer::new(out, 5, id);
+                let mut w = Writer::new(out, REFUSED, id);
                 w.put(&[code, version, 0, 0])
                     .put(&seq.to_be_bytes())
                     .put(&number.to_be_bytes());
-                w.finish(28, None)
+                w.finish(least(28), key)
             }
             ServerMessage::Reply { token, reply } => {
                 let mut w = Writer::new(out, 7, token);
@@ -548,25 +663,15 @@ impl ServerMessage {
         }
     }
 
-    /// A refusal is taken without a tag even where a key is in use; it must name the right nonce or token.
+    /// A refusal without a tag is read even where a key is in use: [`front`] tells that it has none.
     ///
     /// # Errors
     /// Says why the bytes are not a message of ours under this key.
     pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<ServerMessage, Unreadable> {
-        const REFUSED: u8 = 5;
         // Of a refusal, whatever version wrote it, header and reason are laid out as in version 1.
         if bytes.len() >= 28 && bytes[..2] == MAGIC && bytes[3] == REFUSED {
-            let mut r = Reader(&bytes[4..]);
-            let refused = (|| {
-                let (id, [code, version, ..], seq, number) =
-                    (r.u64()?, r.take::<4>()?, r.u32()?, r.u64()?);
-                Some(ServerMessage::Refused {
-                    id,
-                    seq,
-                    reason: Refusal::from_parts(code, version, number)?,
-                })
-            })();
-            return refused.ok_or(Unreadable::Foreign);
+            let id = Reader(&bytes[4..]).u64().ok_or(Unreadable::Foreign)?;
+            return refused(id, &mut Reader(&bytes[HEADER_LEN..])).ok_or(Unreadable::Foreign);
         }
         let (kind, id, mut r) = open(bytes, key)?;
         let message = match kind {
@@ -574,8 +679,11 @@ impl ServerMessage {
                 Some(ServerMessage::Challenge {
                     nonce: id,
                     cookie: r.take()?,
+                    salt: r.take()?,
+                    key_needed: r.u8()? & 1 != 0,
                 })
             })(),
+            REFUSED => refused(id, &mut r),
             4 => (|| {
                 let (token, min_interval_ns, duration_s) = (r.u64()?, r.u64()?, r.u32()?);
                 let (max_datagram, _) = (r.u16()?, r.u16()?);
@@ -752,6 +860,7 @@ mod tests {
                 nonce: 1,
                 cookie: [9; 16],
                 ask,
+                user: None,
             },
             ClientMessage::Request {
                 token: 5,
@@ -781,6 +890,8 @@ mod tests {
             ServerMessage::Challenge {
                 nonce: 1,
                 cookie: [9; 16],
+                salt: [3; 16],
+                key_needed: true,
             },
             ServerMessage::Opened { nonce: 1, grant },
             ServerMessage::TrainReply {
@@ -798,9 +909,13 @@ mod tests {
         });
         let mut buf = [0u8; MAX_LEN];
         for key in [None, Some(Key::new(b"secret"))] {
-            for message in client {
+            for mut message in client {
+                let mut len = datagram_len(key.as_ref());
+                if let (ClientMessage::Open { user, .. }, Some(_)) = (&mut message, &key) {
+                    (*user, len) = (Some([6; 16]), len + 16);
+                }
                 let n = message.encode(&mut buf, 0, key.as_ref());
-                assert_eq!(n, datagram_len(key.as_ref()));
+                assert_eq!(n, len);
                 assert_eq!(ClientMessage::decode(&buf[..n], key.as_ref()), Ok(message));
             }
             for message in server.iter().chain(&refused) {

@@ -9,9 +9,10 @@ use measure::control::listen::{
     Answer, Arrival, MOST_ARRIVALS, Order, Place, Transport, Wanted, knock,
 };
 use measure::control::post::{Author, Post};
+use measure::control::seal::{ClientEnd, RequestReader, Transcript};
 use measure::control::{
-    Accepted, Detail, Ended, FlowReport, FlowSpec, Limits, Request, RequestReader, Response,
-    ResponseReader, Sample, SenderState, SessionId, Stamp, Stamps,
+    Accepted, Detail, Ended, FlowReport, FlowSpec, GREETING_LEN, Greeting, HELLO_LEN, Hello,
+    Limits, Request, Response, Sample, SenderState, SessionId, Stamp, Stamps,
 };
 use measure::handshake::Handshake;
 use measure::reflector::{self, Budget, Reflector};
@@ -209,6 +210,15 @@ fn response(rng: &mut Rng) -> Response {
     }
 }
 
+fn greeted() -> ([u8; HELLO_LEN], [u8; GREETING_LEN]) {
+    let greeting = Greeting {
+        key_needed: false,
+        nonce: [8; 16],
+        salt: [0; 16],
+    };
+    (Hello { nonce: [7; 16] }.encode(), greeting.encode())
+}
+
 /// Mutated messages of the control protocol, both ways, as a socket would hand them over. None panics, and a reader never
 /// holds more than the longest message.
 #[test]
@@ -216,9 +226,12 @@ fn mutated_control_messages_are_read_or_refused() {
     let mut rng = random("control");
     let (mut read, mut refused) = (0u64, 0u64);
     for _ in 0..rounds() {
-        let mut bytes = request(&mut rng).encode(&[7; 16], None);
+        let (hello, greeting) = greeted();
+        let transcript = Transcript::new(&hello, &greeting);
+        let mut end = ClientEnd::new(&hello, &greeting, None).expect("no keys");
+        let mut bytes = end.request(&request(&mut rng));
         mutate(&mut rng, &mut bytes);
-        let mut reader = RequestReader::new([7; 16], None);
+        let mut reader = RequestReader::default();
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let n = reader.wants().min(rest.len());
@@ -226,14 +239,17 @@ fn mutated_control_messages_are_read_or_refused() {
             rest = later;
             match reader.push(now) {
                 Ok(None) if n > 0 => continue,
-                Ok(Some(_)) => read += 1,
+                Ok(Some(asked)) => match asked.admit(&transcript, None, 0) {
+                    Ok(_) => read += 1,
+                    Err(_) => refused += 1,
+                },
                 _ => refused += 1,
             }
             break;
         }
         let mut bytes = response(&mut rng).encode();
         mutate(&mut rng, &mut bytes);
-        let mut reader = ResponseReader::default();
+        let mut reader = end;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let n = reader.wants().min(rest.len());
@@ -296,16 +312,13 @@ fn mutated_sequences_move_no_state_machine_out_of_its_bounds() {
             };
             let mut bytes = order.encode();
             mutate(&mut rng, &mut bytes);
-            if let Ok(Some((
-                Order::Send {
-                    listener,
-                    to,
-                    cookie,
-                    number,
-                    len,
-                },
-                _,
-            ))) = Order::decode(&bytes)
+            if let Ok(Order::Send {
+                listener,
+                to,
+                cookie,
+                number,
+                len,
+            }) = Order::decode(&bytes)
             {
                 assert!(post.send(listener, to, &cookie, (number, len)).is_err());
             }
@@ -370,7 +383,7 @@ fn params(interval: Duration, token: u64) -> Params {
         first_seq: 0,
         origin_unix_ns: 1_700_000_000_000_000_000,
         target: "udp".into(),
-        key: None,
+        keys: None,
         grant: Grant {
             token,
             min_interval_ns: 1_000_000,
@@ -397,6 +410,8 @@ fn lie(rng: &mut Rng, token: u64, sent: u32) -> ServerMessage {
         0 => ServerMessage::Challenge {
             nonce: id,
             cookie: rng.random(),
+            salt: rng.random(),
+            key_needed: rng.random(),
         },
         1 => ServerMessage::Opened {
             nonce: id,

@@ -4,14 +4,14 @@
 use base::record::{Delay, Row, Status};
 use base::{Duration, Time};
 use measure::handshake::{Failure, Handshake};
+use measure::keys::{Credential, KeyFile, Secret, SessionKeys, UserKey, Users};
 use measure::reflector::{self, Budget, Reflector};
 use measure::session::{self, Params, Session};
-use measure::wire::{
-    Ask, ClientMessage, Grant, Key, MAX_LEN, Refusal, ServerMessage, datagram_len,
-};
+use measure::wire::{Ask, ClientMessage, Grant, MAX_LEN, Refusal, ServerMessage, datagram_len};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// UNIX time of the run's zero on the near clock, and by how much the far clock is ahead.
 const ORIGIN: i64 = 1_700_000_000_000_000_000;
@@ -68,8 +68,20 @@ fn arrival(from: SocketAddr, rx_ns: i64) -> reflector::Arrival {
     }
 }
 
-fn new_reflector(budget: Budget, key: Option<Key>) -> Reflector {
-    Reflector::new(budget, key, [7; 32], b"boot of the far end", 1)
+fn new_reflector(budget: Budget, key: Option<u8>) -> Reflector {
+    let users = key.map(|key| Arc::new(users(key)));
+    Reflector::new(budget, users, [7; 32], b"boot of the far end", 1)
+}
+
+/// The user anna with a key that has this byte all over.
+fn users(key: u8) -> Users {
+    let line = format!("anna {}", format!("{key:02x}").repeat(32));
+    let file = KeyFile::parse(&line).expect("a good line");
+    Users::new(&file, [5; 48], None)
+}
+
+fn anna(key: u8) -> Credential {
+    Credential::new("anna", Secret::Key(UserKey([key; 32])))
 }
 
 fn ask(interval: Duration) -> Ask {
@@ -96,13 +108,26 @@ fn answers(reflector: &mut Reflector) -> Vec<(SocketAddr, Vec<u8>)> {
 fn shake(
     reflector: &mut Reflector,
     from: SocketAddr,
-    key: Option<Key>,
+    key: Option<u8>,
     ask: Ask,
 ) -> Result<Grant, Failure> {
+    shake_with(reflector, from, key.map(anna), ask).map(|(grant, _)| grant)
+}
+
+fn shake_with(
+    reflector: &mut Reflector,
+    from: SocketAddr,
+    key: Option<Credential>,
+    ask: Ask,
+) -> Result<(Grant, Option<SessionKeys>), Failure> {
     let mut handshake = Handshake::new(Time::ZERO, 42, ask, key, Duration::from_secs(5));
     let mut out = [0u8; MAX_LEN];
     while let Some(now) = handshake.next_wakeup() {
         handshake.handle_timeout(now);
+        reflector.handle_timeout(now);
+        for (_, bytes) in answers(reflector) {
+            handshake.handle_datagram(now, &bytes);
+        }
         while let Some(len) = handshake.poll_transmit(now, &mut out) {
             reflector.handle_datagram(now, arrival(from, 0), &out[..len]);
             for (_, bytes) in answers(reflector) {
@@ -113,6 +138,7 @@ fn shake(
     handshake
         .outcome()
         .expect("no wake-up is left only when all is said")
+        .map(|grant| (grant, handshake.keys()))
 }
 
 impl Pair {
@@ -127,7 +153,7 @@ impl Pair {
             first_seq: 0,
             origin_unix_ns: ORIGIN,
             target,
-            key: None,
+            keys: None,
             grant,
             capacity: 4096,
         };
@@ -486,6 +512,7 @@ fn a_spoofed_source_gets_no_session_and_nothing_that_was_not_smaller() {
             nonce: 1,
             cookie: cookie_for(&mut reflector, client(), 1),
             ask: ask(ms(10)),
+            user: None,
         },
         ClientMessage::Request {
             token: 1,
@@ -552,6 +579,7 @@ fn a_cookie_grows_stale() {
         nonce: 1,
         cookie,
         ask: ask(ms(10)),
+        user: None,
     }
     .encode(&mut buf, 0, None);
     let outcomes = [Time::from_secs(60), Time::from_secs(2)].map(|now| {
@@ -570,20 +598,17 @@ fn a_cookie_grows_stale() {
 
 #[test]
 fn a_client_learns_why_it_is_refused() {
-    let (right, wrong) = (Some(Key::new(b"right")), Some(Key::new(b"wrong")));
-    let refusal = |server: &Option<Key>, client_key: &Option<Key>| {
-        let mut reflector = new_reflector(Budget::default(), server.clone());
-        shake(&mut reflector, client(), client_key.clone(), ask(ms(10))).map(|_| ())
+    let (right, wrong) = (Some(1), Some(2));
+    let refusal = |server: &Option<u8>, client_key: &Option<u8>| {
+        let mut reflector = new_reflector(Budget::default(), *server);
+        shake(&mut reflector, client(), *client_key, ask(ms(10))).map(|_| ())
     };
     assert_eq!(refusal(&right, &right), Ok(()));
     assert_eq!(
         refusal(&right, &wrong),
         Err(Failure::Refused(Refusal::WrongKey))
     );
-    assert_eq!(
-        refusal(&right, &None),
-        Err(Failure::Refused(Refusal::WrongKey))
-    );
+    assert_eq!(refusal(&right, &None), Err(Failure::KeyNeeded));
     assert_eq!(
         refusal(&None, &wrong),
         Err(Failure::Refused(Refusal::NoKey))
@@ -778,16 +803,17 @@ proptest! {
     fn an_answer_is_never_larger_than_what_asked_for_it(
         bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..12, forge in 0..4, len in 0usize..1600, keyed: bool,
     ) {
-        let key = keyed.then(|| Key::new(b"key"));
-        let mut reflector = new_reflector(Budget::default(), key.clone());
-        let grant = shake(&mut reflector, client(), key.clone(), ask(ms(10))).unwrap();
+        let mut reflector = new_reflector(Budget::default(), keyed.then_some(1));
+        let shaken = shake_with(&mut reflector, client(), keyed.then(|| anna(1)), ask(ms(10)));
+        let (grant, keys) = shaken.unwrap();
+        let key = keys.map(|k| k.up);
         let mut buf = [0u8; MAX_LEN];
         let token = grant.token;
         let datagram = match forge {
             0 => bytes,
             1 => {
                 let mut bytes = bytes;
-                bytes.splice(0..bytes.len().min(4), [b'T', b'b', 1, kind]);
+                bytes.splice(0..bytes.len().min(4), [b'T', b'b', 2, kind]);
                 bytes
             }
             2 => {

@@ -10,10 +10,13 @@ pub mod probe;
 pub mod report;
 pub mod reproduce;
 pub mod serve;
+mod serve_keys;
 pub mod sim;
 pub mod test;
 pub mod trace;
 
+use live::load::Access;
+use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -61,31 +64,43 @@ pub fn threads(asked: Option<usize>) -> usize {
         .max(1)
 }
 
-/// Where the key of an authenticated server comes from.
+/// Options that say how to be let in, and how to know the server.
 #[derive(clap::Args, Clone)]
-pub struct KeyArg {
-    /// File with the key shared by both ends (any text; or set TAILBACK_KEY)
+pub struct AccessArgs {
+    /// File with one line "NAME KEY", as `tailback serve keys add` prints it (or set TAILBACK_KEY to the line)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
+    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3
+    #[arg(long, value_name = "PIN")]
+    pub pin: Option<Pin>,
 }
 
-impl KeyArg {
-    pub fn read(&self) -> anyhow::Result<Option<Vec<u8>>> {
-        let text = match &self.key_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|e| usage(format!("cannot read the key file {}: {e}", path.display())))?,
+impl AccessArgs {
+    pub fn read(&self) -> anyhow::Result<Access> {
+        let (file, place) = match &self.key_file {
+            Some(path) => (
+                live::serve::keys::read(path).map_err(|e| usage(e.to_string()))?,
+                path.display().to_string(),
+            ),
             None => match std::env::var("TAILBACK_KEY") {
-                Ok(text) => text,
-                Err(_) => return Ok(None),
+                Ok(line) => (
+                    KeyFile::parse(&line)
+                        .map_err(|e| usage(format!("TAILBACK_KEY: {}", e.what)))?,
+                    "TAILBACK_KEY".into(),
+                ),
+                Err(_) => {
+                    return Ok(Access {
+                        key: None,
+                        pin: self.pin,
+                    });
+                }
             },
         };
-        let text = text.trim();
-        if text.is_empty() {
-            return Err(usage(
-                "the key is empty: write some text into the key file, the same on both ends",
-            ));
-        }
-        Ok(Some(text.as_bytes().to_vec()))
+        let (key, pin) = file.single().map_err(|e| usage(format!("{place}: {e}")))?;
+        Ok(Access {
+            key: Some(key),
+            pin: self.pin.or(pin),
+        })
     }
 }
 

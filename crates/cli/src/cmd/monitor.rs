@@ -1,6 +1,6 @@
 //! `tailback monitor`: delay and traffic for weeks.
 
-use super::{KeyArg, usage};
+use super::{AccessArgs, usage};
 use crate::Outcome;
 use crate::diary::{Diary, say};
 use crate::thinning::Guard;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, default_value = "100 ms", value_name = "TIME")]
     interval: Duration,
     #[command(flatten)]
-    key: KeyArg,
+    access: AccessArgs,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -124,7 +124,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         super::print(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
         return Ok(Outcome::Done);
     }
-    let key = args.key.read()?;
+    let access = args.access.read()?;
+    if args.access.pin.is_some() {
+        return Err(usage(
+            "--pin protects messages over TCP, and the monitor speaks UDP with a server: --key-file has its probes signed",
+        ));
+    }
     live::signal::catch_interrupt();
     live::signal::ignore_hangup();
     let clock = Clock::start();
@@ -152,7 +157,13 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             max_size: args.max_size,
         },
     )?;
-    let monitor = match Monitor::new(plan.clone(), key, clock, diary.rows.clone(), &first_seq) {
+    let monitor = match Monitor::new(
+        plan.clone(),
+        access.key,
+        clock,
+        diary.rows.clone(),
+        &first_seq,
+    ) {
         Ok(monitor) => monitor,
         Err(e) => {
             let writer = diary.finish();

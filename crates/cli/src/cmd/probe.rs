@@ -1,7 +1,7 @@
 //! `tailback probe`: one experiment, one question.
 
 use super::test::default_path;
-use super::{KeyArg, print, stdout_style, usage, write_file};
+use super::{AccessArgs, print, stdout_style, usage, write_file};
 use crate::recorder::Recorder;
 use crate::watch::Terminal;
 use crate::{Outcome, link_arg, runners};
@@ -14,7 +14,7 @@ use live::clock::Clock;
 use live::craft::{self, CraftError, Others};
 use live::emulate::{self, Emulation, NetNs};
 use live::errand::Tally;
-use live::load::Peer;
+use live::load::{Access, Peer};
 use live::serve::{PortSet, ServeConfig, Server};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, requires = "link", value_name = "RATE")]
     others: Option<BitsPerSec>,
     #[command(flatten)]
-    key: KeyArg,
+    access: AccessArgs,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -128,7 +128,7 @@ fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let links = link_arg::chain(&args.link, &args.set)?;
-    let key = args.key.read()?;
+    let access = args.access.read()?;
     let plan = plan_json(&args, &links)?;
     if args.print_plan {
         print(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
@@ -149,12 +149,12 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     };
     live::signal::catch_interrupt();
     let Some(every) = args.every else {
-        return run_once(&args, &links, plan, server, key);
+        return run_once(&args, &links, plan, server, access);
     };
     let began = Clock::start();
     let mut latest = Outcome::Done;
     for n in 1.. {
-        match run_once(&args, &links, plan.clone(), server, key.clone()) {
+        match run_once(&args, &links, plan.clone(), server, access.clone()) {
             Ok(outcome) => latest = outcome,
             // A line that is down for an hour is back in the next.
             Err(e) => {
@@ -194,7 +194,7 @@ fn run_once(
     links: &[LinkSpec],
     plan: serde_json::Value,
     server: Option<SocketAddr>,
-    key: Option<Vec<u8>>,
+    access: Access,
 ) -> anyhow::Result<Outcome> {
     let clock = Clock::start();
     let path = args.output.clone().unwrap_or_else(default_path);
@@ -237,9 +237,9 @@ fn run_once(
     let result = match server {
         Some(server) => {
             let to = (server, None);
-            probe(args, to, key, clock, (&recorder, &path), &mut terminal)
+            probe(args, to, access, clock, (&recorder, &path), &mut terminal)
         }
-        None => embedded(args, links, key, clock, (&recorder, &path), &mut terminal),
+        None => embedded(args, links, clock, (&recorder, &path), &mut terminal),
     };
     terminal.done();
     let (mut recording, writer, written) = recorder.finish();
@@ -258,7 +258,7 @@ fn run_once(
 fn probe(
     args: &Args,
     (server, far): (SocketAddr, Option<&NetNs>),
-    key: Option<Vec<u8>>,
+    access: Access,
     clock: Clock,
     (recorder, path): (&Recorder, &Path),
     watch: &mut Terminal,
@@ -266,7 +266,7 @@ fn probe(
     let plan = craft::Plan {
         peer: Peer {
             server,
-            key,
+            access,
             patience: Duration::from_secs(20),
         },
         first_train: 0,
@@ -297,7 +297,6 @@ fn probe(
 fn embedded(
     args: &Args,
     links: &[LinkSpec],
-    key: Option<Vec<u8>>,
     clock: Clock,
     (recorder, path): (&Recorder, &Path),
     watch: &mut Terminal,
@@ -309,7 +308,6 @@ fn embedded(
     };
     let emulation = Emulation::start(links, options)?;
     let config = ServeConfig {
-        key: key.clone(),
         // Nobody but this run reaches it.
         allow_listen: PortSet::any(),
         ..ServeConfig::default()
@@ -327,7 +325,7 @@ fn embedded(
         .transpose()?;
     let result = emulation.near().run(|| {
         let to = (address, Some(emulation.far()));
-        probe(args, to, key, clock, (recorder, path), watch)
+        probe(args, to, Access::default(), clock, (recorder, path), watch)
     })?;
     drop(others);
     server.stop();

@@ -1,6 +1,6 @@
 //! `tailback test`: the main job.
 
-use super::{KeyArg, print, stdout_style, usage, write_file};
+use super::{AccessArgs, print, stdout_style, usage, write_file};
 use crate::recorder::Recorder;
 use crate::watch::Terminal;
 use crate::{Outcome, link_arg};
@@ -11,7 +11,7 @@ use base::{BitsPerSec, Bytes, Duration};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::emulate::{self, Emulation};
-use live::load::CongestionControls;
+use live::load::{Access, CongestionControls};
 use live::serve::{ServeConfig, Server};
 use live::test::{Phase, TestError, TestPlan};
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "server", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
-    key: KeyArg,
+    access: AccessArgs,
     /// Use IPv4 only
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
@@ -201,7 +201,7 @@ fn parse_contract(text: &str) -> anyhow::Result<(BitsPerSec, BitsPerSec)> {
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let plan = plan(&args)?;
-    let key = args.key.read()?;
+    let access = args.access.read()?;
     if args.print_plan {
         print(&format!(
             "{}\n",
@@ -256,11 +256,11 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     );
 
     let result = match (&plan.link, server) {
-        (Some(link), _) => embedded(&plan.test, link, key, clock, &recorder, &mut terminal),
+        (Some(link), _) => embedded(&plan.test, link, clock, &recorder, &mut terminal),
         (None, Some(server)) => live::test::run(
             &plan.test,
             server,
-            key,
+            access,
             clock,
             recorder.rows.clone(),
             &mut terminal,
@@ -287,7 +287,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 fn embedded(
     test: &TestPlan,
     link: &LinkSpec,
-    key: Option<Vec<u8>>,
     clock: Clock,
     recorder: &Recorder,
     terminal: &mut Terminal,
@@ -297,16 +296,14 @@ fn embedded(
         ..emulate::Options::new(clock)
     };
     let emulation = Emulation::start(std::slice::from_ref(link), options)?;
-    let config = ServeConfig {
-        key: key.clone(),
-        ..ServeConfig::default()
-    };
+    // Nobody but this run reaches it.
+    let config = ServeConfig::default();
     let server = emulation.far().run(|| Server::start(config))??;
     let address = SocketAddr::new(emulate::FAR_V4.into(), server.local_addr().port());
     let rows = recorder.rows.clone();
     let result = emulation
         .near()
-        .run(|| live::test::run(test, address, key, clock, rows, terminal))?;
+        .run(|| live::test::run(test, address, Access::default(), clock, rows, terminal))?;
     server.stop();
     let summary = emulation.stop()?;
     // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.

@@ -8,7 +8,6 @@ use base::{Bytes, Duration};
 use live::craft::CraftError;
 use live::dns::{self, DnsError, PUBLIC, Plan, Resolver};
 use live::probe::{ProbePlan, Prober};
-use measure::wire::Key;
 use std::sync::Arc;
 
 /// How often the line's own round trip is measured.
@@ -19,7 +18,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     let probes = ProbePlan {
         interval: BASE_EVERY,
         shortest_interval: BASE_EVERY,
-        key: run.plan.peer.key.as_deref().map(Key::new),
+        key: run.plan.peer.access.key.clone(),
         tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };

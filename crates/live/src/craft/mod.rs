@@ -13,7 +13,7 @@ pub use others::Others;
 
 use crate::clock::{Clock, mono_ns};
 use crate::load::LoadError;
-use crate::load::exchange::Peer;
+use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::headers;
 use crate::load::pump::wait;
@@ -25,8 +25,8 @@ use fragments::Watcher;
 use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
 use nix::poll::PollFlags;
 use passage::{QUIET_NS, Waits};
-use std::io::{self, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
@@ -213,7 +213,7 @@ struct Run<'a> {
 
 /// An agreed train: what both of its ends need.
 struct Agreed {
-    stream: TcpStream,
+    stream: Line,
     socket: UdpSocket,
     token: u64,
     program: Program,
@@ -569,8 +569,8 @@ impl End<'_> {
         if left.cut {
             return Err(CraftError::Interrupted);
         }
-        { stream }
-            .write_all(&finished(left.stamps.len() as u64))
+        stream
+            .say(&finished(left.stamps.len() as u64))
             .map_err(CraftError::socket("tell the server that a train has left"))?;
         let here = Stamps {
             stamps: left.stamps,

@@ -1,25 +1,39 @@
 //! One request to the far end and its answer, over a fresh connection.
 
 use super::LoadError;
-use super::kernel::{choose_congestion, lift_send_buffer};
+use super::kernel::{choose_congestion, lift_send_buffer, random_bytes};
 use crate::clock::mono_ns;
+use crate::pipe::Pipe;
 use base::Duration;
+use measure::control::seal::ClientEnd;
 use measure::control::{
-    ControlError, GREETING_LEN, Greeting, Refusal, Request, Response, ResponseReader,
+    ControlError, FRONT_LEN, GREETING_LEN, Hello, Refusal, Request, Response, check_magic,
 };
+use measure::keys::{Credential, Pin};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How often a blocked read looks at the stop flag.
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// How a client is let in, and how it knows the server.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    pub key: Option<Credential>,
+    /// Public key of the server. With it, control messages travel inside TLS 1.3.
+    pub pin: Option<Pin>,
+}
 
 /// Where the far end is, and how to be let in.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub server: SocketAddr,
-    pub key: Option<Vec<u8>>,
+    pub access: Access,
     /// How long a connection, or an answer, may take.
     pub patience: Duration,
 }
@@ -31,10 +45,80 @@ pub struct Turn {
     pub answered: i64,
 }
 
+/// A connection to the server: its socket, which carries the load, and what is said over it.
+pub struct Line {
+    stream: TcpStream,
+    talk: Mutex<Talk>,
+}
+
+struct Talk {
+    pipe: Pipe,
+    /// From the greeting on.
+    end: Option<ClientEnd>,
+}
+
+impl Deref for Line {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        &self.stream
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+impl Line {
+    /// Over a connection that exists.
+    ///
+    /// # Errors
+    /// The TLS library's own.
+    pub fn new(stream: TcpStream, pin: Option<Pin>) -> io::Result<Line> {
+        let pipe = pin.map_or(Ok(Pipe::plain()), Pipe::client)?;
+        Ok(Line {
+            stream,
+            talk: Mutex::new(Talk { pipe, end: None }),
+        })
+    }
+
+    fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says something after the request.
+    ///
+    /// # Errors
+    /// The connection does not take it, or there has been no request.
+    pub fn say(&self, body: &[u8]) -> io::Result<()> {
+        let mut talk = self.talk();
+        let end = talk.end.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let bytes = end.frame(body);
+        let bytes = talk.pipe.seal(&bytes)?;
+        { &self.stream }.write_all(&bytes)
+    }
+
+    /// Fills `buf` before the monotonic time `until`, looking at `stop` while it waits.
+    fn read_all(
+        &self,
+        pipe: &mut Pipe,
+        buf: &mut [u8],
+        until: i64,
+        stop: &AtomicBool,
+    ) -> io::Result<()> {
+        read_all_by(buf, until, stop, |buf| {
+            self.stream.set_read_timeout(Some(TICK))?;
+            pipe.read(&mut { &self.stream }, buf)
+        })
+    }
+}
+
 impl Peer {
     /// # Errors
     /// Nobody there, or the congestion control is not to be had.
-    pub fn connect(&self, congestion: Option<&str>) -> Result<TcpStream, LoadError> {
+    pub fn connect(&self, congestion: Option<&str>) -> Result<Line, LoadError> {
         let unreachable = |source| LoadError::Unreachable {
             server: self.server,
             waited: self.patience,
@@ -54,40 +138,48 @@ impl Peer {
             .map_err(unreachable)?;
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true).map_err(unreachable)?;
-        Ok(stream)
+        Line::new(stream, self.access.pin).map_err(unreachable)
     }
 
-    /// Greets, asks, and waits for the answer, of which it reads not one byte too many.
+    /// Says hello, asks, and waits for the answer, of which it reads not one byte too many.
     ///
     /// # Errors
-    /// A refusal, with the server's reason; silence; a far end that is no Tailback.
+    /// A refusal, with the server's reason; silence; a far end that is no Tailback, or not the one that has the key.
     pub fn ask(
         &self,
-        stream: &TcpStream,
+        line: &Line,
         request: &Request,
         stop: &AtomicBool,
     ) -> Result<(Response, Turn), LoadError> {
         let until = mono_ns() + self.patience.as_nanos() as i64;
-        let failed = |what| {
-            move |source| LoadError::Talk {
-                server: self.server,
-                what,
-                source,
-            }
-        };
-        let mut greeting = [0; GREETING_LEN];
-        read_all(stream, &mut greeting, until, stop).map_err(failed("its greeting"))?;
-        let greeting = Greeting::decode(&greeting).map_err(|e| self.control(e))?;
-        if greeting.key_needed && self.key.is_none() {
-            return Err(LoadError::KeyNeeded {
-                server: self.server,
-            });
+        let mut guard = line.talk();
+        let talk = &mut *guard;
+        let hello = Hello {
+            nonce: random_bytes(),
         }
-        let bytes = request.encode(&greeting.nonce, self.key.as_deref());
-        let sent = mono_ns();
+        .encode();
+        let failed = |talk: &Talk, what, source| self.talk_failed(&talk.pipe, what, source);
+        let first = talk.pipe.seal(&hello);
         // Where the server has hung up, its reason may still be there to be read.
-        let written = { stream }.write_all(&bytes);
-        match self.hear(stream, until, stop) {
+        let greeted = first.and_then(|bytes| { &line.stream }.write_all(&bytes));
+        let mut greeting = [0; GREETING_LEN];
+        let (front, rest) = greeting.split_at_mut(FRONT_LEN);
+        for part in [front, rest] {
+            if let Err(e) = line.read_all(&mut talk.pipe, part, until, stop) {
+                let e = greeted.err().unwrap_or(e);
+                return Err(failed(talk, "its greeting", e));
+            }
+            if part.len() == FRONT_LEN {
+                check_magic(part).map_err(|e| self.control(e))?;
+            }
+        }
+        let mut end = ClientEnd::new(&hello, &greeting, self.access.key.as_ref())
+            .map_err(|e| self.control(e))?;
+        let bytes = talk.pipe.seal(&end.request(request));
+        talk.end = Some(end);
+        let sent = mono_ns();
+        let written = bytes.and_then(|bytes| { &line.stream }.write_all(&bytes));
+        match self.hear_in(line, talk, until, stop) {
             Ok(response) => Ok((
                 response,
                 Turn {
@@ -96,7 +188,7 @@ impl Peer {
                 },
             )),
             Err(e @ LoadError::Talk { .. }) => {
-                written.map_err(failed("it did not take the request"))?;
+                written.map_err(|e| failed(talk, "it did not take the request", e))?;
                 Err(e)
             }
             Err(e) => Err(e),
@@ -107,22 +199,27 @@ impl Peer {
     ///
     /// # Errors
     /// A refusal, with the server's reason; silence; a far end that is no Tailback.
-    pub fn hear(
+    pub fn hear(&self, line: &Line, until: i64, stop: &AtomicBool) -> Result<Response, LoadError> {
+        self.hear_in(line, &mut line.talk(), until, stop)
+    }
+
+    fn hear_in(
         &self,
-        stream: &TcpStream,
+        line: &Line,
+        Talk { pipe, end }: &mut Talk,
         until: i64,
         stop: &AtomicBool,
     ) -> Result<Response, LoadError> {
-        let mut reader = ResponseReader::default();
         let mut buf = [0; 4096];
         loop {
-            let wants = reader.wants().min(buf.len());
-            read_all(stream, &mut buf[..wants], until, stop).map_err(|source| LoadError::Talk {
-                server: self.server,
-                what: "its answer",
-                source,
-            })?;
-            match reader.push(&buf[..wants]).map_err(|e| self.control(e))? {
+            let Some(end) = end.as_mut() else {
+                let e = io::ErrorKind::NotConnected.into();
+                return Err(self.talk_failed(pipe, "its answer", e));
+            };
+            let wants = end.wants().min(buf.len());
+            line.read_all(pipe, &mut buf[..wants], until, stop)
+                .map_err(|e| self.talk_failed(pipe, "its answer", e))?;
+            match end.push(&buf[..wants]).map_err(|e| self.control(e))? {
                 Some(Response::Refused { why, text }) => return Err(self.refused(why, text)),
                 Some(response) => return Ok(response),
                 None => {}
@@ -131,25 +228,37 @@ impl Peer {
     }
 
     /// What the server said before it hung up in the middle of a flow, if it said anything.
-    pub fn last_words(&self, stream: &TcpStream) -> Option<LoadError> {
+    pub fn last_words(&self, line: &Line) -> Option<LoadError> {
         let until = mono_ns() + 200_000_000;
-        let mut reader = ResponseReader::default();
-        let mut buf = [0; 4096];
-        loop {
-            let wants = reader.wants().min(buf.len());
-            read_all(stream, &mut buf[..wants], until, &AtomicBool::new(false)).ok()?;
-            match reader.push(&buf[..wants]).ok()? {
-                None => {}
-                Some(Response::Refused { why, text }) => return Some(self.refused(why, text)),
-                Some(_) => return None,
-            }
+        match self.hear(line, until, &AtomicBool::new(false)) {
+            Err(e @ (LoadError::Refused { .. } | LoadError::WrongKey { .. })) => Some(e),
+            _ => None,
+        }
+    }
+
+    fn talk_failed(&self, pipe: &Pipe, what: &'static str, source: io::Error) -> LoadError {
+        let server = self.server;
+        match (self.access.pin, pipe.wrong_pin()) {
+            (Some(expected), Some(seen)) => LoadError::WrongPin {
+                server,
+                expected,
+                seen,
+            },
+            (Some(_), None) if pipe.is_handshaking() => LoadError::Tls { server, source },
+            _ => LoadError::Talk {
+                server,
+                what,
+                source,
+            },
         }
     }
 
     fn control(&self, error: ControlError) -> LoadError {
-        LoadError::Protocol {
-            server: self.server,
-            error,
+        let server = self.server;
+        match error {
+            ControlError::KeyNeeded => LoadError::KeyNeeded { server },
+            ControlError::NoKeyThere => LoadError::NoKeyThere { server },
+            error => LoadError::Protocol { server, error },
         }
     }
 
@@ -170,17 +279,16 @@ impl Peer {
     }
 }
 
-/// Fills `buf` before the monotonic time `until`, looking at `stop` while it waits.
-pub fn read_all(
-    mut stream: &TcpStream,
+/// Fills `buf` by `read` before the monotonic time `until`, looking at `stop` while it waits.
+fn read_all_by(
     buf: &mut [u8],
     until: i64,
     stop: &AtomicBool,
+    mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(TICK))?;
     let mut have = 0;
     while have < buf.len() {
-        match stream.read(&mut buf[have..]) {
+        match read(&mut buf[have..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => have += n,
             Err(e)

@@ -1,6 +1,6 @@
 //! One flow of a load at this end: its thread, from the connection to the last sample.
 
-use super::exchange::Turn;
+use super::exchange::{Line, Turn};
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};
 use super::paced::{Paced, payload_for};
 use super::pump::{End, Payload, Pump};
@@ -61,7 +61,7 @@ pub struct Worker {
 
 /// What an accepted flow begins with.
 struct Started {
-    stream: TcpStream,
+    stream: Line,
     turn: Turn,
     accepted: Accepted,
     congestion: String,
@@ -303,7 +303,7 @@ impl Worker {
         }
     }
 
-    fn verdict(&self, end: End, stream: &TcpStream, bytes: u64) -> Option<LoadError> {
+    fn verdict(&self, end: End, stream: &Line, bytes: u64) -> Option<LoadError> {
         let vanished = |why| LoadError::Vanished {
             server: self.plan.peer.server,
             flow: self.flow(),

@@ -1,21 +1,23 @@
 //! Probes on fresh TCP connections: how long a new connection takes to set up, and a one-byte request
 //! on it, while the link is loaded. This is the foreign part of the responsiveness score
-//! (draft-ietf-ippm-responsiveness), without TLS.
+//! (draft-ietf-ippm-responsiveness), without TLS unless the server is pinned. The setup time never includes TLS.
 //!
 //! One thread keeps all probes; a slot that comes due while too many are under way is written as not
 //! sent, so that nothing piles up on a link that is stuck.
 
 use super::Peer;
-use super::kernel::{choose_congestion, close_abruptly};
+use super::kernel::{choose_congestion, close_abruptly, random_bytes};
 use crate::clock::{Clock, mono_ns};
 use crate::errand::Tally;
+use crate::pipe::Pipe;
 use base::Duration;
 use base::record::{Delay, Event, Row, Status, Text};
-use measure::control::{GREETING_LEN, Greeting, Request, Response, ResponseReader};
+use measure::control::seal::ClientEnd;
+use measure::control::{FRONT_LEN, GREETING_LEN, HELLO_LEN, Hello, Request, Response, check_magic};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -87,17 +89,19 @@ impl Drop for ForeignProbe {
 enum Stage {
     Connecting,
     Greeting {
+        hello: [u8; HELLO_LEN],
         have: usize,
         bytes: [u8; GREETING_LEN],
     },
     Answer {
         sent: i64,
-        reader: ResponseReader,
+        end: Box<ClientEnd>,
     },
 }
 
 struct Under {
     stream: TcpStream,
+    pipe: Pipe,
     seq: i64,
     began: i64,
     late: i64,
@@ -220,6 +224,12 @@ impl Prober {
         }
         Ok(Under {
             stream: socket.into(),
+            pipe: self
+                .plan
+                .peer
+                .access
+                .pin
+                .map_or(Ok(Pipe::plain()), Pipe::client)?,
             seq,
             began,
             late: began - due,
@@ -245,46 +255,58 @@ impl Prober {
                     Some(u.late),
                     Status::Ok,
                 );
+                let hello = Hello {
+                    nonce: random_bytes(),
+                }
+                .encode();
+                // An empty send buffer takes it whole.
+                let said = u.pipe.seal(&hello).and_then(|b| u.stream.write_all(&b));
+                if let Err(e) = said {
+                    return Step::Failed(e.to_string());
+                }
                 u.stage = Stage::Greeting {
+                    hello,
                     have: 0,
                     bytes: [0; GREETING_LEN],
                 };
                 Step::Wait
             }
-            Stage::Greeting { have, bytes } => {
-                match u.stream.read(&mut bytes[*have..]) {
+            Stage::Greeting { hello, have, bytes } => {
+                match u.pipe.read(&mut u.stream, &mut bytes[*have..]) {
                     Ok(0) => return Step::Failed("the server hung up before its greeting".into()),
                     Ok(n) => *have += n,
                     Err(e) => return waits(&e),
                 }
+                if *have >= FRONT_LEN
+                    && let Err(e) = check_magic(bytes)
+                {
+                    return Step::Failed(e.to_string());
+                }
                 if *have < GREETING_LEN {
                     return Step::Wait;
                 }
-                let greeting = match Greeting::decode(bytes) {
-                    Ok(g) => g,
+                let mut end = match ClientEnd::new(hello, bytes, self.plan.peer.access.key.as_ref())
+                {
+                    Ok(end) => Box::new(end),
                     Err(e) => return Step::Failed(e.to_string()),
                 };
-                let request = Request::Ping.encode(&greeting.nonce, self.plan.peer.key.as_deref());
+                let request = u.pipe.seal(&end.request(&Request::Ping));
                 let sent = mono_ns();
-                // An empty send buffer takes a request whole.
-                if let Err(e) = u.stream.write_all(&request) {
+                if let Err(e) = request.and_then(|b| u.stream.write_all(&b)) {
                     return Step::Failed(e.to_string());
                 }
-                u.stage = Stage::Answer {
-                    sent,
-                    reader: ResponseReader::default(),
-                };
+                u.stage = Stage::Answer { sent, end };
                 Step::Wait
             }
-            Stage::Answer { sent, reader } => {
+            Stage::Answer { sent, end } => {
                 let mut buf = [0; 256];
-                let wants = reader.wants().min(buf.len());
-                let n = match u.stream.read(&mut buf[..wants]) {
+                let wants = end.wants().min(buf.len());
+                let n = match u.pipe.read(&mut u.stream, &mut buf[..wants]) {
                     Ok(0) => return Step::Failed("the server hung up before its answer".into()),
                     Ok(n) => n,
                     Err(e) => return waits(&e),
                 };
-                match reader.push(&buf[..n]) {
+                match end.push(&buf[..n]) {
                     Ok(None) => Step::Wait,
                     Ok(Some(Response::Pong)) => {
                         let sent = *sent;

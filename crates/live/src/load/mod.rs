@@ -11,7 +11,7 @@ pub(crate) mod paced;
 pub(crate) mod pump;
 pub(crate) mod whole;
 
-pub use exchange::Peer;
+pub use exchange::{Access, Line, Peer};
 pub(crate) use flow::fill;
 pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
@@ -24,6 +24,7 @@ use flow::{Done, Meter, Worker};
 use measure::control::{
     ControlError, DatagramCount, Detail, FlowReport, Limits, Refusal, Request, Response, SessionId,
 };
+use measure::keys::Pin;
 use pump::Payload;
 use std::collections::VecDeque;
 use std::io;
@@ -82,11 +83,30 @@ pub enum LoadError {
         error: ControlError,
     },
     #[error(
-        "wrong key: {server} has another shared key than the one given. Give both ends the same one"
+        "wrong key: {server} has no such user and key. `tailback serve keys list` shows the users there; a key may have expired"
     )]
     WrongKey { server: SocketAddr },
-    #[error("{server} wants a shared key: give the one it was started with")]
+    #[error("{server} serves only users with a key: give one with --key-file")]
     KeyNeeded { server: SocketAddr },
+    #[error(
+        "{server} has no keys, and one was given: leave --key-file out, or start `tailback serve` with --keys"
+    )]
+    NoKeyThere { server: SocketAddr },
+    #[error(
+        "{server} has the public key {seen}, and {expected} was expected: it is another server, or somebody on the path takes its place"
+    )]
+    WrongPin {
+        server: SocketAddr,
+        expected: Pin,
+        seen: Pin,
+    },
+    #[error(
+        "no TLS with {server}: {source}. The server may be full, or of an older release; without --pin nothing is encrypted"
+    )]
+    Tls {
+        server: SocketAddr,
+        source: io::Error,
+    },
     #[error("{server} refused: {text}")]
     Refused {
         server: SocketAddr,
@@ -191,7 +211,11 @@ pub struct Stopped {
 /// A reason that another try, or another flow, will meet again.
 fn is_final(e: &LoadError) -> bool {
     match e {
-        LoadError::WrongKey { .. } | LoadError::KeyNeeded { .. } | LoadError::Congestion(_) => true,
+        LoadError::WrongKey { .. }
+        | LoadError::KeyNeeded { .. }
+        | LoadError::NoKeyThere { .. }
+        | LoadError::WrongPin { .. }
+        | LoadError::Congestion(_) => true,
         LoadError::Refused { why, .. } => {
             matches!(why, Refusal::UnknownCongestion | Refusal::Malformed)
         }

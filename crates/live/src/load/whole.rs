@@ -198,14 +198,14 @@ impl Whole<'_> {
 mod tests {
     use super::*;
     use crate::load::kernel::random_bytes;
-    use crate::load::{LoadError, Peer};
+    use crate::load::{Access, LoadError, Peer};
     use crate::serve::{ServeConfig, Server};
     use measure::control::{Detail, Ended, FlowSpec, Refusal, Request, Response, SessionId};
 
     fn fetch(server: &Server, congestion: &str, bytes: u64) -> Result<Response, LoadError> {
         let peer = Peer {
             server: server.local_addr(),
-            key: None,
+            access: Access::default(),
             patience: Duration::from_secs(5),
         };
         let stop = AtomicBool::new(false);

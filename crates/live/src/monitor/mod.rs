@@ -22,7 +22,7 @@ use base::rng::Streams;
 use base::{BitsPerSec, Duration, Time};
 use clocks::Clocks;
 use interfaces::Interfaces;
-use measure::wire::Key;
+use measure::keys::Credential;
 use nix::poll::{PollFd, ppoll};
 use nix::sys::time::TimeSpec;
 use probed::{Probed, Resolver};
@@ -226,7 +226,7 @@ impl Monitor {
     /// A name that nobody knows, or a socket that is not allowed.
     pub fn new(
         plan: MonitorPlan,
-        key: Option<Vec<u8>>,
+        key: Option<Credential>,
         clock: Clock,
         rows: Sender<Row>,
         first_seq: &BTreeMap<String, u64>,
@@ -237,7 +237,6 @@ impl Monitor {
         let local = |what| move |source| MonitorError::Local { what, source };
         let seed = u64::from_be_bytes(random().map_err(local("draw a random number"))?);
         let streams = Streams::new(seed);
-        let key = key.as_deref().map(Key::new);
         // A moment for the kernel's receive times to begin, and the same grid for all.
         let first_slot = clock.now() + Duration::from_millis(100);
         let mut probed = Vec::new();

@@ -13,10 +13,11 @@ use base::record::Text;
 use base::rng::Streams;
 use base::{Duration, Time};
 use measure::asker::{Answer, Asker};
+use measure::keys::Credential;
 use measure::lasting::{Lasting, Transmit};
 use measure::ledger::Slots;
 use measure::session::Arrival;
-use measure::wire::{Key, MAX_LEN};
+use measure::wire::MAX_LEN;
 use measure::{asker, dns, icmp, lasting};
 use nix::poll::PollFlags;
 use std::collections::BTreeMap;
@@ -123,7 +124,7 @@ impl Probed {
     pub fn open(
         target: &Target,
         plan: &MonitorPlan,
-        key: Option<Key>,
+        key: Option<Credential>,
         clock: Clock,
         (first_slot, first_seq): (Time, u64),
         streams: &Streams,

@@ -27,11 +27,13 @@ pub enum ProbeError {
         waited: Duration,
     },
     #[error(
-        "{server} refuses us: wrong key. Give the key that \"tailback serve\" was started with."
+        "{server} refuses us: wrong key. It has no such user and key; a key may have expired. \"tailback serve keys list\" shows the users there."
     )]
     WrongKey { server: SocketAddr },
+    #[error("{server} serves only users with a key: give one with --key-file.")]
+    KeyNeeded { server: SocketAddr },
     #[error(
-        "{server} has no key but we were given one. Leave the key out, or start \"tailback serve\" with it."
+        "{server} has no keys, and one was given. Leave --key-file out, or start \"tailback serve\" with --keys."
     )]
     NoKeyThere { server: SocketAddr },
     #[error(
@@ -80,6 +82,7 @@ impl ProbeError {
                 waited,
             },
             Failure::Untrusted => ProbeError::Untrusted { server },
+            Failure::KeyNeeded => ProbeError::KeyNeeded { server },
             Failure::Refused(reason) => ProbeError::from_refusal(reason, server, asked_ns),
         }
     }

@@ -16,8 +16,9 @@ use crate::errand::Tally;
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
+use measure::keys::{Credential, SessionKeys};
 use measure::session::{Params, Session, Stats};
-use measure::wire::{Ask, Key, MAX_LEN, boot_proof};
+use measure::wire::{Ask, DATAGRAM_LEN, MAX_LEN, TAG_LEN, boot_proof};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
@@ -33,7 +34,7 @@ pub struct ProbePlan {
     pub interval: Duration,
     /// The shortest interval that will be asked for later by [`Prober::set_interval`].
     pub shortest_interval: Duration,
-    pub key: Option<Key>,
+    pub key: Option<Credential>,
     /// A probe unanswered for this long is lost.
     pub lost_after: Duration,
     /// The server is taken for gone after this much silence.
@@ -68,7 +69,7 @@ impl ProbePlan {
     /// Size of the IP packet of a probe, and of its answer.
     pub fn ip_size(&self) -> Bytes {
         Bytes::new(
-            measure::wire::datagram_len(self.key.as_ref()) as u64
+            (DATAGRAM_LEN + self.key.as_ref().map_or(0, |_| TAG_LEN)) as u64
                 + u64::from(ip_overhead(self.server)),
         )
     }
@@ -143,7 +144,7 @@ impl Prober {
         wire.set_tos(plan.tos)
             .map_err(local("set the traffic class"))?;
 
-        let grant = shake_hands(&mut wire, &plan, clock)?;
+        let (grant, keys) = shake_hands(&mut wire, &plan, clock)?;
         let warm = asked_at + WARM_UP;
         host::sleep_until(clock.mono_of(warm));
         let params = Params {
@@ -153,7 +154,7 @@ impl Prober {
             first_seq: 0,
             origin_unix_ns: clock.from_mono_ns(clock.mono_of(base::Time::ZERO)),
             target: plan.target.clone(),
-            key: plan.key.clone(),
+            keys,
             grant,
             // Fifteen seconds of probes each millisecond.
             capacity: 16_384,
@@ -273,7 +274,7 @@ fn shake_hands(
     wire: &mut Wire,
     plan: &ProbePlan,
     clock: Clock,
-) -> Result<measure::wire::Grant, ProbeError> {
+) -> Result<(measure::wire::Grant, Option<SessionKeys>), ProbeError> {
     let server = plan.server;
     let local = |what: &'static str| {
         move |source: io::Error| ProbeError::Local {
@@ -296,6 +297,7 @@ fn shake_hands(
         handshake.handle_timeout(now);
         if let Some(outcome) = handshake.outcome() {
             return outcome
+                .map(|grant| (grant, handshake.keys()))
                 .map_err(|failure| ProbeError::from_failure(failure, server, ask.interval_ns));
         }
         while let Some(len) = handshake.poll_transmit(now, &mut buffer) {

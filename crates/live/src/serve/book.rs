@@ -5,7 +5,7 @@ use crate::clock::mono_ns;
 use base::record::Direction;
 use base::{Bytes, Duration};
 use measure::control::{Ended, FlowReport, FlowSpec, Limits, Refusal, Response, Sample, SessionId};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -110,6 +110,23 @@ struct Client {
     samples: Arc<AtomicUsize>,
 }
 
+/// Bytes of a user in the current hour, from whatever network.
+struct Account {
+    hour_began: i64,
+    spent: Arc<AtomicU64>,
+}
+
+impl Account {
+    /// Begins anew where the hour is over.
+    fn at(&mut self, now: i64) -> u64 {
+        if now - self.hour_began >= HOUR_NS {
+            self.hour_began = now;
+            self.spent.store(0, Ordering::Relaxed);
+        }
+        self.spent.load(Ordering::Relaxed)
+    }
+}
+
 pub type SharedFlow = Arc<Mutex<Kept>>;
 
 struct Session {
@@ -139,6 +156,8 @@ struct Lease {
 #[derive(Default)]
 struct Ledger {
     clients: BTreeMap<ClientKey, Client>,
+    /// Users with a key who have moved something.
+    accounts: BTreeMap<Arc<str>, Account>,
     sessions: BTreeMap<SessionId, Session>,
     waiting: BTreeMap<u64, Waiting>,
     connections: usize,
@@ -166,6 +185,14 @@ pub struct Permit {
     client: ClientKey,
     id: u64,
     served: Cell<bool>,
+    user: RefCell<Option<Arc<str>>>,
+}
+
+impl Permit {
+    /// The connection is this user's.
+    pub fn is_of(&self, user: Option<Arc<str>>) {
+        *self.user.borrow_mut() = user;
+    }
 }
 
 impl Drop for Permit {
@@ -191,6 +218,8 @@ impl Ledger {
     /// Forgets clients whose hour is over, sessions that nobody has asked about.
     fn forget(&mut self, now: i64) {
         self.sessions.retain(|_, s| now - s.used < KEPT_NS);
+        self.accounts
+            .retain(|_, a| now - a.hour_began < HOUR_NS || Arc::strong_count(&a.spent) > 1);
         self.clients.retain(|_, c| {
             let spent = c.spent.load(Ordering::Relaxed) > 0;
             c.connections > 0 || now - c.hour_began < HOUR_NS && spent
@@ -364,6 +393,7 @@ pub struct FlowPermit<'a> {
     pub duration: Duration,
     pub sample: Duration,
     spent: Arc<AtomicU64>,
+    user_spent: Option<Arc<AtomicU64>>,
     budget: u64,
     total_spent: Arc<AtomicU64>,
     total_budget: u64,
@@ -384,7 +414,12 @@ impl FlowPermit<'_> {
             .total_spent
             .fetch_add(more, Ordering::Relaxed)
             .saturating_add(more);
-        its <= self.budget && all <= self.total_budget
+        let user = self.user_spent.as_ref().map_or(0, |spent| {
+            spent
+                .fetch_add(more, Ordering::Relaxed)
+                .saturating_add(more)
+        });
+        its <= self.budget && user <= self.budget && all <= self.total_budget
     }
 
     pub fn with_report(&self, change: impl FnOnce(&mut FlowReport)) {
@@ -471,6 +506,7 @@ impl Book {
             client,
             id,
             served: Cell::new(false),
+            user: RefCell::default(),
         })
     }
 
@@ -557,6 +593,7 @@ impl Book {
         let mut guard = lock(&self.ledger);
         let ledger = &mut *guard;
         self.has_budget(ledger, permit, now)?;
+        let user_spent = self.account(ledger, permit, now)?;
         if ledger
             .sessions
             .get(&spec.session)
@@ -612,12 +649,49 @@ impl Book {
             duration,
             sample: spec.sample.max(SHORTEST_SAMPLE),
             spent: client.spent.clone(),
+            user_spent,
             budget: self.budgets.bytes_per_hour.get(),
             total_spent: self.spent.clone(),
             total_budget: self.budgets.total_bytes_per_hour.get(),
             counted: 0,
             usage,
         })
+    }
+
+    /// The account of the connection's user, where it has one.
+    fn account(
+        &self,
+        ledger: &mut Ledger,
+        permit: &Permit,
+        now: i64,
+    ) -> Result<Option<Arc<AtomicU64>>, Refused> {
+        let Some(user) = permit.user.borrow().clone() else {
+            return Ok(None);
+        };
+        let account = ledger.accounts.entry(user).or_insert_with_key(|_| Account {
+            hour_began: now,
+            spent: Arc::default(),
+        });
+        let spent = account.at(now);
+        if spent >= self.budgets.bytes_per_hour.get() {
+            let left = HOUR_NS - (now - account.hour_began);
+            let text = format!(
+                "this user has moved {:.3} of the {:.3} that each may in an hour: try again in {:.2}",
+                Bytes::new(spent),
+                self.budgets.bytes_per_hour,
+                Duration::from_nanos(left.max(0).unsigned_abs())
+            );
+            return Err((Refusal::Spent, text));
+        }
+        Ok(Some(account.spent.clone()))
+    }
+
+    /// Bytes that each user has moved in the current hour.
+    pub fn used(&self) -> Vec<(Arc<str>, u64)> {
+        let ledger = lock(&self.ledger);
+        let its =
+            |(name, a): (&Arc<str>, &Account)| (name.clone(), a.spent.load(Ordering::Relaxed));
+        ledger.accounts.iter().map(its).collect()
     }
 
     /// True if the client may have one more flow.

@@ -1,9 +1,12 @@
-//! One connection: a greeting, a request, its answer.
+//! One connection: hello and greeting, a request, its answer.
 
 use super::Shared;
 use super::book::{FlowPermit, Permit, Refused, Use, settle};
 use super::datagrams::Carrier;
+use super::keys::{WRONG_AFTER_NS, unix_s};
+use super::line::Line;
 use super::listeners;
+use super::tls::{Handshake, Tls};
 use super::train::{self, Host};
 use crate::clock::mono_ns;
 use crate::load::kernel::{
@@ -12,21 +15,26 @@ use crate::load::kernel::{
 };
 use crate::load::pump::{End, Payload, Pump};
 use crate::load::whole::Whole;
+use crate::pipe::{Pipe, TLS_FIRST};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use measure::control::datagram::{HEADER_LEN, MAX_LEN};
+use measure::control::seal::{Admitted, Asked, RequestReader, ServerEnd, Transcript};
 use measure::control::{
-    Accepted, ControlError, Detail, Ended, FlowSpec, Greeting, Refusal, Request, RequestReader,
+    Accepted, ControlError, Detail, Ended, FlowSpec, Greeting, HELLO_LEN, Hello, Refusal, Request,
     Response, Sample, ServerInfo,
 };
 use socket2::SockRef;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A request has to be here by then. A modem's queue of seconds delays each of the handshake's packets.
 const REQUEST_WITHIN: Duration = Duration::from_secs(20);
+/// A TLS handshake is over by then: two round trips through a queue of seconds.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// A report has to be taken by then, even over GPRS.
 const REPORT_WITHIN: Duration = Duration::from_secs(120);
 /// A flow that moves nothing for this long ends.
@@ -36,14 +44,18 @@ const FETCH_PATIENCE: Duration = Duration::from_secs(120);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Says why a connection is not served, without a thread of its own and without ever waiting.
-pub fn turn_away(mut stream: &TcpStream, why: Refusal, text: &str) {
+pub fn turn_away(mut stream: &TcpStream, why: Refusal, text: &str, shared: &Shared) {
+    let users = shared.ring.users();
     let greeting = Greeting {
-        key_needed: false,
-        nonce: [0; 16],
+        key_needed: users.is_some(),
+        nonce: random_bytes(),
+        salt: users.map_or([0; 16], |u| u.salt()),
     };
     let mut bytes = greeting.encode().to_vec();
     bytes.extend(refusal(why, text));
     let _ = stream.set_nonblocking(true);
+    // What is left unread would make the close a reset, which could overtake the answer.
+    let _ = stream.read(&mut [0; 64]);
     // A fresh connection takes so few bytes at once.
     let _ = stream.write(&bytes);
 }
@@ -57,31 +69,147 @@ fn refusal(why: Refusal, text: &str) -> Vec<u8> {
 }
 
 /// Serves it to its end, whatever the client does.
-pub fn serve(stream: &TcpStream, permit: Permit, udp: &UdpSocket, shared: &Shared) {
+pub fn serve(stream: &Arc<TcpStream>, permit: Permit, udp: &UdpSocket, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     // An error here is the client's silence or its hanging up: there is nobody to tell.
     let _ = talk(stream, &permit, udp, shared);
 }
 
-fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -> io::Result<()> {
-    let nonce = random_bytes();
-    let greeting = Greeting {
-        key_needed: shared.key.is_some(),
-        nonce,
-    };
+/// Greets, and reads the request of somebody who may make one; none where it has been refused.
+fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'a>, Request)>> {
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
-    write_all(stream, &greeting.encode(), until, shared)?;
-    let request = match read_request(stream, nonce, until, shared)? {
-        Ok(request) => request,
-        Err(e) => {
-            let why = match e {
-                ControlError::WrongKey => Refusal::WrongKey,
-                ControlError::KeyNeeded => Refusal::KeyNeeded,
-                _ => Refusal::Malformed,
-            };
-            return refuse(stream, (why, e.to_string()), shared);
+    let from = stream.peer_addr()?.ip();
+    let mut hello = [0; HELLO_LEN];
+    let is_tls = first_byte(stream, until, shared)? == TLS_FIRST;
+    let mut pipe = match (&shared.tls, is_tls) {
+        (Some(tls), true) => {
+            let _handshake = await_turn(tls, from, until, shared)?;
+            let counters = &shared.counters;
+            counters.tls_handshakes.fetch_add(1, Ordering::Relaxed);
+            let until = mono_ns() + HANDSHAKE_WITHIN.as_nanos() as i64;
+            let mut pipe = Pipe::server(&tls.config)?;
+            read_all(stream, &mut pipe, &mut hello, until, shared)?;
+            pipe
+        }
+        (None, true) => return Err(io::ErrorKind::Unsupported.into()),
+        (_, false) => {
+            let mut pipe = Pipe::plain();
+            read_all(stream, &mut pipe, &mut hello, until, shared)?;
+            pipe
         }
     };
+    let strange = |pipe| Line::new(stream, pipe, ServerEnd::stranger(), None);
+    let users = shared.ring.users();
+    let greeting = Greeting {
+        key_needed: users.is_some(),
+        nonce: random_bytes(),
+        salt: users.as_ref().map_or([0; 16], |u| u.salt()),
+    }
+    .encode();
+    let bytes = pipe.seal(&greeting)?;
+    write_all(stream, &bytes, until, shared)?;
+    if shared.tls_only && !is_tls {
+        let text = "this server speaks TLS only: give its public key with --pin";
+        let line = strange(pipe);
+        return refuse(&line, (Refusal::Forbidden, text.into()), shared).map(|()| None);
+    }
+    let asked = match Hello::decode(&hello) {
+        Ok(_) => read_request(stream, &mut pipe, until, shared)?,
+        Err(e) => Err(e),
+    };
+    if users.is_some() && shared.ring.is_suspect(from) {
+        pause(WRONG_AFTER_NS, shared)?;
+    }
+    let transcript = Transcript::new(&hello, &greeting);
+    let now_s = unix_s(shared.clock);
+    let admitted = asked.and_then(|asked| asked.admit(&transcript, users.as_deref(), now_s));
+    let e = match admitted {
+        Ok(Admitted { request, user, end }) => {
+            return Ok(Some((Line::new(stream, pipe, end, user), request)));
+        }
+        Err(e) => e,
+    };
+    let why = match e {
+        ControlError::WrongKey => Refusal::WrongKey,
+        ControlError::KeyNeeded => Refusal::KeyNeeded,
+        _ => Refusal::Malformed,
+    };
+    if why == Refusal::WrongKey {
+        shared.counters.wrong_keys.fetch_add(1, Ordering::Relaxed);
+        let answered = shared.ring.answers_wrong_key(from);
+        pause(WRONG_AFTER_NS, shared)?;
+        if !answered {
+            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            close_abruptly(stream);
+            return Ok(None);
+        }
+    }
+    refuse(&strange(pipe), (why, e.to_string()), shared).map(|()| None)
+}
+
+/// The first byte that comes, which stays to be read.
+fn first_byte(stream: &TcpStream, until: i64, shared: &Shared) -> io::Result<u8> {
+    stream.set_read_timeout(Some(TICK))?;
+    let mut first = [0];
+    loop {
+        expired(until, shared)?;
+        match stream.peek(&mut first) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(first[0]),
+            Err(e) if is_tick(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Waits until this address may begin a TLS handshake.
+fn await_turn<'a>(
+    tls: &'a Tls,
+    from: IpAddr,
+    until: i64,
+    shared: &Shared,
+) -> io::Result<Handshake<'a>> {
+    loop {
+        if let Some(handshake) = tls.begin(from) {
+            return Ok(handshake);
+        }
+        expired(until, shared)?;
+        std::thread::sleep(TICK / 2);
+    }
+}
+
+/// Waits, unless the server stops meanwhile.
+fn pause(ns: i64, shared: &Shared) -> io::Result<()> {
+    let until = mono_ns() + ns;
+    while mono_ns() < until {
+        expired(i64::MAX, shared)?;
+        std::thread::sleep(TICK / 4);
+    }
+    Ok(())
+}
+
+fn talk(
+    stream: &Arc<TcpStream>,
+    permit: &Permit,
+    udp: &UdpSocket,
+    shared: &Shared,
+) -> io::Result<()> {
+    let Some((line, request)) = meet(stream, shared)? else {
+        return Ok(());
+    };
+    let user = line.user.clone();
+    let _served = user.as_ref().map(|u| shared.ring.serve(u, stream));
+    permit.is_of(user.map(|u| u.name));
+    answer(&line, request, permit, udp, shared)
+}
+
+fn answer(
+    stream: &Line,
+    request: Request,
+    permit: &Permit,
+    udp: &UdpSocket,
+    shared: &Shared,
+) -> io::Result<()> {
     if !matches!(request, Request::Ping | Request::Info)
         && let Err(e) = shared.book.serve(permit)
     {
@@ -103,7 +231,7 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
                 };
                 let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
                 let report = settle(&flows, Duration::from_millis(500));
-                return write_all(stream, &report, until, shared);
+                return stream.say_encoded(report, until, shared).map(drop);
             }
             None => {
                 let text = "no such session: its report is kept for ten minutes".to_string();
@@ -152,24 +280,24 @@ fn talk(stream: &TcpStream, permit: &Permit, udp: &UdpSocket, shared: &Shared) -
         }
     };
     let until = mono_ns() + REPORT_WITHIN.as_nanos() as i64;
-    write_all(stream, &answer.encode(), until, shared)
+    stream.say(&answer, until, shared).map(drop)
 }
 
 pub(super) fn refuse(
-    stream: &TcpStream,
+    stream: &Line,
     (why, text): (Refusal, String),
     shared: &Shared,
 ) -> io::Result<()> {
     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
-    write_all(stream, &refusal(why, &text), until, shared)?;
+    stream.say(&Response::Refused { why, text }, until, shared)?;
     // Closing with something unread would reset the connection and could lose the answer on its way.
     stream.shutdown(std::net::Shutdown::Write)?;
     let mut rest = [0; 512];
     let until = mono_ns() + 1_000_000_000;
     stream.set_read_timeout(Some(TICK))?;
     while mono_ns() < until && !shared.stop.load(Ordering::Relaxed) {
-        match { stream }.read(&mut rest) {
+        match { &**stream }.read(&mut rest) {
             Ok(0) => break,
             Err(e) if !is_tick(&e) => break,
             _ => {}
@@ -195,27 +323,43 @@ fn expired(until: i64, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-fn read_request(
-    stream: &TcpStream,
-    nonce: [u8; 16],
+/// Reads exactly so much by the monotonic time `until`.
+fn read_all(
+    mut stream: &TcpStream,
+    pipe: &mut Pipe,
+    buf: &mut [u8],
     until: i64,
     shared: &Shared,
-) -> io::Result<Result<Request, ControlError>> {
-    let mut reader = RequestReader::new(nonce, shared.key.clone());
-    let mut buf = [0; 512];
+) -> io::Result<()> {
     stream.set_read_timeout(Some(TICK))?;
-    loop {
+    let mut have = 0;
+    while have < buf.len() {
         expired(until, shared)?;
-        let wants = reader.wants().min(buf.len());
-        match { stream }.read(&mut buf[..wants]) {
+        match pipe.read(&mut stream, &mut buf[have..]) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => match reader.push(&buf[..n]) {
-                Ok(None) => {}
-                Ok(Some(request)) => return Ok(Ok(request)),
-                Err(e) => return Ok(Err(e)),
-            },
+            Ok(n) => have += n,
             Err(e) if is_tick(&e) => {}
             Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn read_request(
+    stream: &TcpStream,
+    pipe: &mut Pipe,
+    until: i64,
+    shared: &Shared,
+) -> io::Result<Result<Asked, ControlError>> {
+    let mut reader = RequestReader::default();
+    let mut buf = [0; 512];
+    loop {
+        let wants = reader.wants().min(buf.len());
+        read_all(stream, pipe, &mut buf[..wants], until, shared)?;
+        match reader.push(&buf[..wants]) {
+            Ok(None) => {}
+            Ok(Some(asked)) => return Ok(Ok(asked)),
+            Err(e) => return Ok(Err(e)),
         }
     }
 }
@@ -242,7 +386,7 @@ pub(super) fn write_all(
 
 /// Tells the client that its flow begins, and the report when. Gives the length of what was sent.
 pub(super) fn accept(
-    stream: &TcpStream,
+    stream: &Line,
     flow: &FlowPermit,
     congestion: &str,
     udp_token: u64,
@@ -262,15 +406,10 @@ pub(super) fn accept(
         congestion: congestion.to_string(),
         udp_port: stream.local_addr()?.port(),
         udp_token,
-    })
-    .encode();
-    write_all(
-        stream,
-        &answer,
-        began + REQUEST_WITHIN.as_nanos() as i64,
-        shared,
-    )?;
-    Ok((began, answer.len() as u64))
+    });
+    let until = began + REQUEST_WITHIN.as_nanos() as i64;
+    let len = stream.say(&answer, until, shared)?;
+    Ok((began, len))
 }
 
 fn pump<'a>(stream: &'a TcpStream, flow: &FlowPermit, began: i64, shared: &'a Shared) -> Pump<'a> {
@@ -287,7 +426,7 @@ fn since(began: i64, now: i64) -> Duration {
     Duration::from_nanos((now - began).max(0) as u64)
 }
 
-fn upload(stream: &TcpStream, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
+fn upload(stream: &Line, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
     let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Load) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
@@ -334,7 +473,7 @@ fn sending<'a>(
 }
 
 fn download(
-    stream: &TcpStream,
+    stream: &Line,
     permit: &Permit,
     spec: &FlowSpec,
     congestion: &str,
@@ -393,7 +532,7 @@ fn acknowledged(
 }
 
 fn fetch(
-    stream: &TcpStream,
+    stream: &Line,
     permit: &Permit,
     spec: &FlowSpec,
     congestion: &str,
@@ -468,7 +607,7 @@ fn datagrams(
 }
 
 pub(super) fn finish(
-    stream: &TcpStream,
+    stream: &Line,
     flow: &FlowPermit,
     end: &End,
     shared: &Shared,

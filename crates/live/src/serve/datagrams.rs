@@ -6,6 +6,7 @@
 
 use super::Shared;
 use super::book::FlowPermit;
+use super::line::Line;
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
@@ -17,7 +18,7 @@ use measure::control::inbox::Inbox;
 use measure::control::{DatagramCount, Detail, Sample};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -156,7 +157,7 @@ fn is_passing(e: &io::Error) -> bool {
 
 /// One flow of datagrams, from what was asked for to its end.
 pub struct Carrier<'a> {
-    pub stream: &'a TcpStream,
+    pub stream: &'a Line<'a>,
     pub socket: &'a UdpSocket,
     pub shared: &'a Shared,
     pub client: IpAddr,

@@ -7,7 +7,8 @@
 
 use super::Shared;
 use super::book::{FlowPermit, Permit, Use};
-use super::connection::{finish, refuse, write_all};
+use super::connection::{finish, refuse};
+use super::line::{Heard, Line};
 use super::ports::PortSet;
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
@@ -96,7 +97,7 @@ impl Drop for Reserved<'_> {
 
 /// Serves one such request to its end.
 pub fn serve(
-    stream: &TcpStream,
+    stream: &Line,
     permit: &Permit,
     spec: &FlowSpec,
     wanted: &[Wanted],
@@ -159,12 +160,8 @@ pub fn serve(
     });
     let began = mono_ns();
     shared.counters.flows.fetch_add(1, Ordering::Relaxed);
-    write_all(
-        stream,
-        &listening.encode(),
-        began + TAKEN_WITHIN.as_nanos() as i64,
-        shared,
-    )?;
+    let by = began + TAKEN_WITHIN.as_nanos() as i64;
+    stream.say(&listening, by, shared)?;
     let until = began + duration.as_nanos() as i64;
     let end = open.run(stream, until, &mut flow, shared);
     let foreign = open.post.foreign();
@@ -362,12 +359,12 @@ fn saved_syn(stream: &TcpStream) -> Vec<u8> {
 impl Open {
     fn run(
         &mut self,
-        stream: &TcpStream,
+        stream: &Line,
         until: i64,
         flow: &mut FlowPermit,
         shared: &Shared,
     ) -> io::Result<End> {
-        let (mut said, mut orders) = (Vec::new(), 0);
+        let mut orders = 0;
         loop {
             if shared.stop.load(Ordering::Relaxed) {
                 return Ok(End::Stopped);
@@ -381,26 +378,19 @@ impl Open {
             if !flow.spend(self.sent) {
                 return Ok(End::Enough);
             }
-            let mut buf = [0; 4096];
-            stream.set_nonblocking(true)?;
-            let heard = { stream }.read(&mut buf);
-            stream.set_nonblocking(false)?;
-            match heard {
-                Ok(0) => return Ok(End::PeerClosed),
-                Ok(n) => said.extend_from_slice(&buf[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                Err(e) => return Ok(End::Failed(e)),
-            }
-            while let Some((order, len)) = Order::decode(&said).map_err(io::Error::other)? {
-                said.drain(..len);
+            loop {
+                let order = match stream.heard() {
+                    Ok(Heard::Frame(frame)) => Order::decode(&frame).map_err(io::Error::other)?,
+                    Ok(Heard::Nothing) => break,
+                    Ok(Heard::PeerClosed) => return Ok(End::PeerClosed),
+                    Err(e) => return Ok(End::Failed(e)),
+                };
                 orders += 1;
                 if orders > MOST_ORDERS {
                     return Ok(End::Enough);
                 }
-                let answer = self.obey(order).encode();
-                self.sent += answer.len() as u64;
                 let by = mono_ns() + TAKEN_WITHIN.as_nanos() as i64;
-                write_all(stream, &answer, by, shared)?;
+                self.sent += stream.say(&self.obey(order), by, shared)?;
             }
         }
     }

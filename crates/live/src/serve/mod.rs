@@ -7,23 +7,29 @@ mod book;
 mod connection;
 mod datagrams;
 mod kept;
+pub mod keys;
+mod line;
 mod listeners;
 mod networks;
 mod ports;
+mod tls;
 mod train;
 pub mod udp;
 
 pub use book::Budgets;
+pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
+pub use tls::{TlsError, TlsKey};
 
 use crate::clock::Clock;
 use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use book::Book;
 use datagrams::Inboxes;
+use keys::Ring;
 use measure::control::Refusal;
-use measure::wire::Key;
+use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
@@ -32,14 +38,19 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use tls::Tls;
 
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
     /// Addresses to listen on, over UDP and TCP. Sockets belong to the network namespace of the thread
     /// that starts the server.
     pub listen: Vec<SocketAddr>,
-    /// Only who has it is served; without one everybody is.
-    pub key: Option<Vec<u8>>,
+    /// Keys of the users who are served; without them everybody is.
+    pub keys: Option<Keys>,
+    /// Key of the server's TLS.
+    pub tls: TlsKey,
+    /// Refuse control messages outside TLS.
+    pub tls_only: bool,
     pub budgets: Budgets,
     /// The same for probes.
     pub probe_budget: measure::reflector::Budget,
@@ -54,7 +65,9 @@ impl Default for ServeConfig {
     fn default() -> ServeConfig {
         ServeConfig {
             listen: vec![(Ipv6Addr::UNSPECIFIED, measure::control::DEFAULT_PORT).into()],
-            key: None,
+            keys: None,
+            tls: TlsKey::Off,
+            tls_only: false,
             budgets: Budgets::default(),
             probe_budget: measure::reflector::Budget::default(),
             allow: Vec::new(),
@@ -89,6 +102,10 @@ pub enum ServeError {
         protocol: &'static str,
         source: io::Error,
     },
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("no address to listen on was given")]
     Nowhere,
     #[error("cannot set up the reflector of probes: {0}")]
@@ -107,6 +124,10 @@ pub struct ServerStats {
     pub bytes_received: u64,
     /// Datagrams and connections of others at ports that were open for clients.
     pub foreign: u64,
+    /// Requests with a key that nobody has.
+    pub wrong_keys: u64,
+    /// TLS handshakes that have begun.
+    pub tls_handshakes: u64,
 }
 
 #[derive(Default)]
@@ -117,11 +138,15 @@ struct Counters {
     bytes_sent: AtomicU64,
     bytes_received: AtomicU64,
     foreign: AtomicU64,
+    wrong_keys: AtomicU64,
+    tls_handshakes: AtomicU64,
 }
 
 /// What all threads of a server share.
 struct Shared {
-    key: Option<Vec<u8>>,
+    ring: Ring,
+    tls: Option<Tls>,
+    tls_only: bool,
     clock: Clock,
     stop: Arc<AtomicBool>,
     allow: Vec<Network>,
@@ -143,6 +168,11 @@ pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     trouble: Arc<Mutex<Option<String>>>,
+    notes: Arc<Mutex<Vec<String>>>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
@@ -152,6 +182,8 @@ impl Server {
         if config.listen.is_empty() {
             return Err(ServeError::Nowhere);
         }
+        let ring = Ring::new(config.keys.as_ref())?;
+        let tls = Tls::new(&config.tls)?;
         let budgets = within_descriptors(config.budgets, config.listen.len());
         let ports = config
             .listen
@@ -159,11 +191,12 @@ impl Server {
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
         let clock = Clock::start();
-        let key = config.key.as_deref().map(Key::new);
         let mut server = Server {
             addrs: Vec::new(),
             shared: Arc::new(Shared {
-                key: config.key,
+                ring,
+                tls,
+                tls_only: config.tls_only,
                 clock,
                 stop: Arc::default(),
                 allow: config.allow,
@@ -177,7 +210,15 @@ impl Server {
             }),
             threads: Vec::new(),
             trouble: Arc::default(),
+            notes: Arc::default(),
         };
+        if config.keys.is_some() {
+            let (shared, notes) = (server.shared.clone(), server.notes.clone());
+            server.thread("serve-keys", move || {
+                keys::watch(&shared, |note| lock(&notes).push(note));
+                Ok(())
+            })?;
+        }
         for port in ports {
             let Port {
                 addr,
@@ -186,7 +227,7 @@ impl Server {
                 load,
             } = port;
             server.addrs.push(addr);
-            let reflector = udp::reflector(config.probe_budget, key.clone(), clock)
+            let reflector = udp::reflector(config.probe_budget, server.shared.ring.users(), clock)
                 .map_err(ServeError::Reflector)?;
             let load = Arc::new(load);
             let (shared, socket) = (server.shared.clone(), load.clone());
@@ -196,9 +237,16 @@ impl Server {
             })?;
             let shared = server.shared.clone();
             server.thread("serve-udp", move || {
-                udp::run(&probes, reflector, clock, &shared.allow, &shared.stop)
-                    .map(drop)
-                    .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
+                udp::run(
+                    &probes,
+                    reflector,
+                    clock,
+                    &shared.allow,
+                    Some(&shared.ring),
+                    &shared.stop,
+                )
+                .map(drop)
+                .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
             })?;
             let shared = server.shared.clone();
             server.thread("serve-load", move || {
@@ -246,6 +294,8 @@ impl Server {
             bytes_sent: get(&c.bytes_sent),
             bytes_received: get(&c.bytes_received),
             foreign: get(&c.foreign),
+            wrong_keys: get(&c.wrong_keys),
+            tls_handshakes: get(&c.tls_handshakes),
         }
     }
 
@@ -255,6 +305,21 @@ impl Server {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// What the operator should know and has not been told: keys that were read again, or could not be.
+    pub fn notes(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.notes))
+    }
+
+    /// Pin of the server's public key, where it speaks TLS.
+    pub fn pin(&self) -> Option<Pin> {
+        self.shared.tls.as_ref().map(|tls| tls.pin)
+    }
+
+    /// Bytes that each user has moved in the current hour, both directions together.
+    pub fn used(&self) -> Vec<(Arc<str>, u64)> {
+        self.shared.book.used()
     }
 
     /// Ends every flow and thread, within about a quarter of a second.
@@ -405,13 +470,13 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
         if !networks::allows(&shared.allow, from.ip()) {
             shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-            connection::turn_away(&stream, Refusal::Forbidden, NOT_ALLOWED);
+            connection::turn_away(&stream, Refusal::Forbidden, NOT_ALLOWED, shared);
             continue;
         }
         let stream = Arc::new(stream);
         let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
             shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-            connection::turn_away(&stream, Refusal::Busy, FULL);
+            connection::turn_away(&stream, Refusal::Busy, FULL, shared);
             continue;
         };
         let (its, udp) = (shared.clone(), udp.clone());

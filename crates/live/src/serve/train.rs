@@ -5,8 +5,9 @@
 
 use super::Shared;
 use super::book::{Permit, Use};
-use super::connection::{accept, finish, refuse, write_all};
+use super::connection::{accept, finish, refuse};
 use super::datagrams::SHOWN_WITHIN_NS;
+use super::line::{Heard, Line};
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
 use crate::craft::passage::{self, QUIET_NS, Waits};
@@ -15,10 +16,8 @@ use crate::load::pump::{End, PEER_DONE, wait};
 use base::Duration;
 use base::program::Program;
 use base::record::Direction;
-use measure::control::{FINISHED_LEN, FlowSpec, Refusal, Response, Stamps};
-use nix::errno::Errno;
+use measure::control::{FlowSpec, Refusal, Response, Stamps, read_finished};
 use nix::poll::PollFlags;
-use nix::sys::socket::{MsgFlags, recv};
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -35,7 +34,7 @@ const LEAD_NS: i64 = 20_000_000;
 const DRAIN: Duration = Duration::from_secs(60);
 
 pub struct Host<'a> {
-    pub stream: &'a TcpStream,
+    pub stream: &'a Line<'a>,
     pub udp: &'a UdpSocket,
     pub shared: &'a Shared,
 }
@@ -83,12 +82,7 @@ pub fn serve(
     };
     let socket = passage::socket(udp.local_addr()?, far)?;
     let watcher = Watcher::start(&socket, program, direction == Direction::Down);
-    write_all(
-        stream,
-        &Response::Ready.encode(),
-        began + SHOWN_WITHIN_NS,
-        shared,
-    )?;
+    stream.say(&Response::Ready, began + SHOWN_WITHIN_NS, shared)?;
     let until = mono_ns() + (program.time() + DRAIN).as_nanos() as i64;
     let (passed, end) = match direction {
         Direction::Up => receive(host, &socket, open.token, program, until)?,
@@ -99,8 +93,8 @@ pub fn serve(
     };
     stamps.fragments = watcher.map(Watcher::stop);
     count(host, direction, &stamps, program);
-    let bytes = Response::Stamps(stamps).encode();
-    write_all(stream, &bytes, mono_ns() + STAMPS_WITHIN_NS, shared)?;
+    let until = mono_ns() + STAMPS_WITHIN_NS;
+    stream.say(&Response::Stamps(stamps), until, shared)?;
     flow.with_report(|r| r.ended = measure::control::Ended::TimeUp);
     Ok(())
 }
@@ -229,7 +223,6 @@ fn receive(
     until: i64,
 ) -> io::Result<Passed> {
     let shared = host.shared;
-    let (mut said, mut have) = ([0; FINISHED_LEN], 0);
     let mut finished: Option<(u64, i64)> = None;
     let mut end = End::TimeUp;
     let arrived = passage::receive(
@@ -245,25 +238,23 @@ fn receive(
                 return false;
             }
             if finished.is_none() {
-                let more = recv(
-                    host.stream.as_raw_fd(),
-                    &mut said[have..],
-                    MsgFlags::MSG_DONTWAIT,
-                );
-                match more {
-                    Ok(0) => {
+                match host.stream.heard() {
+                    Ok(Heard::Nothing) => {}
+                    Ok(Heard::Frame(said)) => match read_finished(&said) {
+                        Ok(sent) => finished = Some((sent, now)),
+                        Err(e) => {
+                            end = End::Failed(io::Error::other(e));
+                            return false;
+                        }
+                    },
+                    Ok(Heard::PeerClosed) => {
                         end = End::PeerClosed;
                         return false;
                     }
-                    Ok(n) => have += n,
-                    Err(Errno::EAGAIN | Errno::EINTR) => {}
                     Err(e) => {
-                        end = End::Failed(e.into());
+                        end = End::Failed(e);
                         return false;
                     }
-                }
-                if have == FINISHED_LEN {
-                    finished = Some((u64::from_be_bytes(said), now));
                 }
             }
             match finished {

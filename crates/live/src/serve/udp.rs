@@ -1,17 +1,20 @@
 //! The reflector's thread: receives probes with the kernel's receive time, lets [`Reflector`] decide, and
 //! sends its answers with the kernel's transmit time for the answer after.
 
+use super::keys::{Ring, unix_s};
 use super::networks::{self, Network};
 use crate::clock::Clock;
 use crate::probe::host;
 use crate::timestamp::{self, Batch};
 use base::Duration;
 use measure::clock::WallClock;
+use measure::keys::Users;
 use measure::reflector::{Arrival, Budget, Reflector, Stats};
-use measure::wire::{Key, MAX_LEN};
+use measure::wire::MAX_LEN;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the thread looks at `stop` and at its trains when nothing comes.
@@ -22,10 +25,10 @@ const BATCH: usize = 32;
 ///
 /// # Errors
 /// When the kernel has no random numbers.
-pub fn reflector(budget: Budget, key: Option<Key>, clock: Clock) -> io::Result<Reflector> {
+pub fn reflector(budget: Budget, users: Option<Arc<Users>>, clock: Clock) -> io::Result<Reflector> {
     Ok(Reflector::new(
         budget,
-        key,
+        users,
         host::random()?,
         &host::boot_id(),
         clock.from_mono_ns(0),
@@ -51,6 +54,7 @@ pub fn run(
     mut reflector: Reflector,
     clock: Clock,
     allow: &[Network],
+    ring: Option<&Ring>,
     stop: &AtomicBool,
 ) -> io::Result<ServeSummary> {
     let fd = socket.as_raw_fd();
@@ -66,7 +70,18 @@ pub fn run(
     wall.observe(timestamp::compare_clocks(clock));
     let mut out = [0u8; MAX_LEN];
     let mut ahead = 0;
+    let mut users = (0, 0);
     while !stop.load(Ordering::Relaxed) {
+        if let Some(ring) = ring {
+            let now = (ring.generation(), unix_s(clock));
+            if now.0 != users.0 {
+                reflector.set_users(ring.users());
+            }
+            if now != users {
+                reflector.end_invalid(now.1);
+                users = now;
+            }
+        }
         match batch.receive(fd, libc::MSG_WAITFORONE) {
             Ok(_) => {
                 let steady = wall.observe(timestamp::compare_clocks(clock)).is_none();

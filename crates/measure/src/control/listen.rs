@@ -30,7 +30,6 @@ pub const MARK_LEN: usize = 16;
 pub const COOKIE_LEN: usize = 16;
 /// Length of the answer to a knock (UDP), and so of the shortest knock that is answered.
 pub const KNOCK_LEN: usize = 52;
-const MOST_ORDER: usize = 128;
 pub(super) const MOST_LISTENING_BODY: usize = MOST_LISTENERS * 256 + MOST_ADDRESSES * 17 + 64;
 pub(super) const MOST_ARRIVALS_BODY: usize = MOST_ARRIVALS * (MOST_BYTES + 256) + 64;
 const MOST_SYN: usize = 200;
@@ -349,7 +348,7 @@ pub(super) fn read_arrivals(r: &mut Reader) -> Result<Vec<Arrival>, ControlError
 }
 
 impl Order {
-    /// Two bytes of length, then the order.
+    /// Body of a [frame](super::seal).
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         match self {
@@ -369,29 +368,15 @@ impl Order {
                 w.number(u64::from(*len));
             }
         }
-        let mut out = (w.0.len() as u16).to_be_bytes().to_vec();
-        out.extend(w.0);
-        out
+        debug_assert!(w.0.len() <= super::seal::MOST_FRAME);
+        w.0
     }
 
-    /// The first order in `buf` and how many bytes it takes; none where it is not whole yet.
+    /// The order in the body of a frame.
     ///
     /// # Errors
     /// What is wrong with it: the connection is then of no further use.
-    pub fn decode(buf: &[u8]) -> Result<Option<(Order, usize)>, ControlError> {
-        let Some(len) = buf.first_chunk::<2>() else {
-            return Ok(None);
-        };
-        let len = usize::from(u16::from_be_bytes(*len));
-        if len > MOST_ORDER {
-            return Err(ControlError::TooLong {
-                bytes: len,
-                limit: MOST_ORDER,
-            });
-        }
-        let Some(body) = buf.get(2..2 + len) else {
-            return Ok(None);
-        };
+    pub fn decode(body: &[u8]) -> Result<Order, ControlError> {
         let mut r = Reader(body);
         let order = match r.byte()? {
             0 => Order::Report,
@@ -405,7 +390,7 @@ impl Order {
             _ => return malformed("an unknown order"),
         };
         r.end()?;
-        Ok(Some((order, 2 + len)))
+        Ok(order)
     }
 }
 

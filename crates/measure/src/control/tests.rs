@@ -1,37 +1,101 @@
+use super::seal::{Admitted, ClientEnd, RequestReader, ServerEnd, Transcript};
 use super::*;
+use crate::keys::{Credential, KeyFile, Secret, UserKey, Users};
 use proptest::prelude::*;
 
-const NONCE: [u8; 16] = [7; 16];
+const SALT: Salt = [5; SALT_LEN];
 
-fn read_request(bytes: &[u8], key: Option<&[u8]>) -> Result<Option<Request>, ControlError> {
-    RequestReader::new(NONCE, key.map(<[u8]>::to_vec)).pushed(bytes)
+/// The user anna, whose key has this byte all over.
+fn anna(key: u8) -> Credential {
+    Credential::new("anna", Secret::Key(UserKey([key; 32])))
 }
 
-impl RequestReader {
-    /// Feeds as a socket would: never more than is wanted.
-    fn pushed(&mut self, mut bytes: &[u8]) -> Result<Option<Request>, ControlError> {
-        while !bytes.is_empty() {
-            let n = self.wants().min(bytes.len());
-            if let Some(r) = self.push(&bytes[..n])? {
-                return Ok(Some(r));
-            }
-            bytes = &bytes[n..];
-        }
-        Ok(None)
-    }
+fn users(key: u8) -> Users {
+    let line = format!("anna {}", format!("{key:02x}").repeat(32));
+    let file = KeyFile::parse(&line).expect("a good line");
+    Users::new(&file, [5; 48], None)
 }
 
-fn read_response(mut bytes: &[u8]) -> Result<Option<Response>, ControlError> {
-    let mut reader = ResponseReader::default();
+/// Hello and greeting of a connection: `n` makes its nonces.
+fn greeted(n: u8, keyed: bool) -> ([u8; HELLO_LEN], [u8; GREETING_LEN]) {
+    let hello = Hello { nonce: [n; 16] };
+    let greeting = Greeting {
+        key_needed: keyed,
+        nonce: [n + 1; 16],
+        salt: SALT,
+    };
+    (hello.encode(), greeting.encode())
+}
+
+fn client(n: u8, key: Option<u8>) -> ClientEnd {
+    let (hello, greeting) = greeted(n, key.is_some());
+    ClientEnd::new(&hello, &greeting, key.map(anna).as_ref()).expect("both or none have a key")
+}
+
+/// Feeds as a socket would: never more than is wanted.
+fn admit(n: u8, mut bytes: &[u8], key: Option<u8>) -> Result<Option<Admitted>, ControlError> {
+    let (hello, greeting) = greeted(n, key.is_some());
+    let mut reader = RequestReader::default();
     while !bytes.is_empty() {
-        let n = reader.wants().min(bytes.len());
-        if let Some(r) = reader.push(&bytes[..n])? {
-            assert_eq!(bytes.len(), n, "it wanted more than belongs to it");
+        let now = reader.wants().min(bytes.len());
+        if let Some(asked) = reader.push(&bytes[..now])? {
+            let transcript = Transcript::new(&hello, &greeting);
+            let users = key.map(users);
+            return asked.admit(&transcript, users.as_ref(), 0).map(Some);
+        }
+        bytes = &bytes[now..];
+    }
+    Ok(None)
+}
+
+fn read_request(bytes: &[u8], key: Option<u8>) -> Result<Option<Request>, ControlError> {
+    admit(7, bytes, key).map(|a| a.map(|a| a.request))
+}
+
+fn encode(request: &Request, key: Option<u8>) -> Vec<u8> {
+    client(7, key).request(request)
+}
+
+/// Both ends after a request.
+fn talking(n: u8, key: Option<u8>) -> (ClientEnd, ServerEnd) {
+    let mut client = client(n, key);
+    let request = client.request(&Request::Info);
+    let admitted = admit(n, &request, key).expect("the right key");
+    (client, admitted.expect("a whole request").end)
+}
+
+fn hear(end: &mut ClientEnd, mut bytes: &[u8]) -> Result<Option<Response>, ControlError> {
+    while !bytes.is_empty() {
+        let n = end.wants().min(bytes.len());
+        if let Some(r) = end.push(&bytes[..n])? {
             return Ok(Some(r));
         }
         bytes = &bytes[n..];
     }
     Ok(None)
+}
+
+fn heard(end: &mut ServerEnd, mut bytes: &[u8]) -> Result<Option<Vec<u8>>, ControlError> {
+    while !bytes.is_empty() {
+        let n = end.wants().min(bytes.len());
+        if let Some(frame) = end.push(&bytes[..n])? {
+            return Ok(Some(frame));
+        }
+        bytes = &bytes[n..];
+    }
+    Ok(None)
+}
+
+fn read_response(bytes: &[u8]) -> Result<Option<Response>, ControlError> {
+    let mut end = client(7, None);
+    let (last, most) = bytes.split_last().expect("something");
+    assert_eq!(
+        hear(&mut end, most)?,
+        None,
+        "it took less than belongs to it"
+    );
+    assert_eq!(end.wants(), 1, "it wanted more than belongs to it");
+    end.push(&[*last])
 }
 
 fn spec() -> impl Strategy<Value = FlowSpec> {
@@ -237,9 +301,8 @@ fn response() -> impl Strategy<Value = Response> {
 
 proptest! {
     #[test]
-    fn every_request_reads_back_the_same(r in request(), key in any::<Option<[u8; 8]>>()) {
-        let key = key.as_ref().map(|k| &k[..]);
-        prop_assert_eq!(read_request(&r.encode(&NONCE, key), key), Ok(Some(r)));
+    fn every_request_reads_back_the_same(r in request(), key in any::<Option<u8>>()) {
+        prop_assert_eq!(read_request(&encode(&r, key), key), Ok(Some(r)));
     }
 
     #[test]
@@ -258,49 +321,122 @@ proptest! {
     }
 
     #[test]
-    fn a_signed_request_with_any_bit_changed_is_not_taken(r in request(), at in any::<prop::sample::Index>(), bit in 0u8..8) {
-        let mut bytes = r.encode(&NONCE, Some(b"key"));
-        let i = at.index(bytes.len());
-        bytes[i] ^= 1 << bit;
-        prop_assert!(!matches!(read_request(&bytes, Some(b"key")), Ok(Some(_))));
+    fn a_signed_message_with_any_bit_changed_is_not_taken(
+        r in request(), answer in response(), frame in prop::collection::vec(any::<u8>(), 0..seal::MOST_FRAME),
+        at in any::<prop::sample::Index>(), bit in 0u8..8,
+    ) {
+        let flip = |bytes: &mut Vec<u8>| {
+            let i = at.index(bytes.len());
+            bytes[i] ^= 1 << bit;
+        };
+        let mut bytes = encode(&r, Some(1));
+        flip(&mut bytes);
+        prop_assert!(!matches!(read_request(&bytes, Some(1)), Ok(Some(_))));
+
+        let (mut client, mut server) = talking(7, Some(1));
+        let mut bytes = server.response(&answer);
+        flip(&mut bytes);
+        // Whoever turns a signed refusal into an unsigned one refuses as well: nothing else comes of it.
+        let taken = hear(&mut client, &bytes);
+        prop_assert!(matches!(taken, Err(_) | Ok(None | Some(Response::Refused { .. }))), "{taken:?}");
+
+        let mut bytes = client.frame(&frame);
+        flip(&mut bytes);
+        prop_assert!(!matches!(heard(&mut server, &bytes), Ok(Some(_))));
+    }
+
+    /// Every message of a connection, sent again, out of turn, back to its author, or to another connection.
+    #[test]
+    fn no_message_is_taken_twice_out_of_turn_by_its_author_or_elsewhere(
+        answers in prop::collection::vec(response(), 2..6), pick in any::<prop::sample::Index>(), other in 9u8..200,
+    ) {
+        let (mut client, mut server) = talking(7, Some(1));
+        let said: Vec<Vec<u8>> = answers.iter().map(|a| server.response(a)).collect();
+        let i = pick.index(said.len());
+        for (answer, bytes) in answers.iter().zip(&said).take(i) {
+            prop_assert_eq!(hear(&mut client, bytes), Ok(Some(answer.clone())));
+        }
+        let out_of_turn = said.iter().enumerate().filter(|(n, _)| *n != i);
+        for (_, bytes) in out_of_turn {
+            let (mut elsewhere, _) = talking(other, Some(1));
+            prop_assert_eq!(hear(&mut elsewhere, bytes), Err(ControlError::Unsigned));
+            let (mut fresh, mut again) = talking(7, Some(1));
+            for a in &answers[..i] {
+                let bytes = again.response(a);
+                prop_assert_eq!(hear(&mut fresh, &bytes), Ok(Some(a.clone())));
+            }
+            prop_assert_eq!(hear(&mut fresh, bytes), Err(ControlError::Unsigned));
+        }
+        prop_assert_eq!(hear(&mut client, &said[i]), Ok(Some(answers[i].clone())));
+        let frames = [client.frame(b"one"), client.frame(b"two")];
+        prop_assert_eq!(heard(&mut server, &frames[0]), Ok(Some(b"one".to_vec())));
+        prop_assert_eq!(heard(&mut server, &frames[0]), Err(ControlError::Unsigned), "a replay");
+        let (_, mut server) = talking(7, Some(1));
+        prop_assert_eq!(heard(&mut server, &frames[1]), Err(ControlError::Unsigned), "out of turn");
+        let (_, mut server) = talking(other, Some(1));
+        prop_assert_eq!(heard(&mut server, &frames[0]), Err(ControlError::Unsigned), "elsewhere");
+        // A reflection: what the client has said, as if the server said it.
+        let mut echo = frames[0].clone();
+        echo[0] |= 0x80;
+        let (mut client, _) = talking(7, Some(1));
+        prop_assert!(!matches!(hear(&mut client, &echo), Ok(Some(_))));
     }
 }
 
 #[test]
-fn the_wrong_key_no_key_and_another_nonce_are_told_apart() {
-    let signed = Request::Info.encode(&NONCE, Some(b"right"));
-    assert_eq!(
-        read_request(&signed, Some(b"right")),
-        Ok(Some(Request::Info))
-    );
-    assert_eq!(
-        read_request(&signed, Some(b"wrong")),
-        Err(ControlError::WrongKey)
-    );
-    assert_eq!(
-        read_request(&Request::Info.encode(&NONCE, None), Some(b"right")),
-        Err(ControlError::KeyNeeded)
-    );
-    let replayed = Request::Info.encode(&[8; 16], Some(b"right"));
-    assert_eq!(
-        read_request(&replayed, Some(b"right")),
-        Err(ControlError::WrongKey)
-    );
-    // A server without a key takes who brings one.
-    assert_eq!(read_request(&signed, None), Ok(Some(Request::Info)));
+fn the_wrong_key_no_key_and_another_connection_are_told_apart() {
+    let signed = encode(&Request::Info, Some(1));
+    assert_eq!(read_request(&signed, Some(1)), Ok(Some(Request::Info)));
+    assert_eq!(read_request(&signed, Some(2)), Err(ControlError::WrongKey));
+    let plain = encode(&Request::Info, None);
+    assert_eq!(read_request(&plain, Some(1)), Err(ControlError::KeyNeeded));
+    let elsewhere = admit(8, &signed, Some(1)).map(|_| ());
+    assert_eq!(elsewhere, Err(ControlError::WrongKey));
+    assert_eq!(read_request(&signed, None), Err(ControlError::NoKeyThere));
+    // Another user's name with the same key is as wrong as any.
+    let (hello, greeting) = greeted(7, true);
+    let bert = Credential::new("bert", Secret::Key(UserKey([1; 32])));
+    let mut end = ClientEnd::new(&hello, &greeting, Some(&bert)).expect("keys at both ends");
+    let bytes = end.request(&Request::Info);
+    assert_eq!(read_request(&bytes, Some(1)), Err(ControlError::WrongKey));
+}
+
+#[test]
+fn a_client_with_a_key_takes_no_plain_answer() {
+    let (hello, greeting) = greeted(7, false);
+    let downgraded = ClientEnd::new(&hello, &greeting, Some(&anna(1))).map(|_| ());
+    assert_eq!(downgraded, Err(ControlError::NoKeyThere));
+    let (hello, greeting) = greeted(7, true);
+    let keyless = ClientEnd::new(&hello, &greeting, None).map(|_| ());
+    assert_eq!(keyless, Err(ControlError::KeyNeeded));
+    let refused = |why| Response::Refused {
+        why,
+        text: String::new(),
+    };
+    for answer in [
+        Response::Pong,
+        Response::Ready,
+        Response::Report(Vec::new()),
+        refused(Refusal::Spent),
+        refused(Refusal::UnknownSession),
+    ] {
+        let (mut end, _) = talking(7, Some(1));
+        let taken = hear(&mut end, &answer.encode());
+        assert_eq!(taken, Err(ControlError::Unsigned), "{answer:?}");
+    }
+    // Only a server that does not know who asks cannot sign.
+    let (mut end, _) = talking(7, Some(1));
+    let taken = hear(&mut end, &refused(Refusal::WrongKey).encode());
+    assert_eq!(taken, Ok(Some(refused(Refusal::WrongKey))));
 }
 
 #[test]
 fn the_hmac_is_the_one_of_rfc_4231() {
-    // RFC 4231 section 4.3, test case 2; the message is split where the nonce ends.
-    let mut nonce = [0; 16];
-    nonce.copy_from_slice(b"what do ya want ");
-    let tag = mac(b"Jefe", &nonce, b"for nothing?")
-        .finalize()
-        .into_bytes();
-    let hex: String = tag.iter().map(|b| format!("{b:02x}")).collect();
+    // RFC 4231 section 4.3, test case 2.
+    let key = crate::wire::Key::new(b"Jefe");
+    let tag = key.mac(&[b"what do ya want ", b"for nothing?"]);
     assert_eq!(
-        hex,
+        crate::keys::hex(&tag),
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
     );
 }
@@ -308,7 +444,7 @@ fn the_hmac_is_the_one_of_rfc_4231() {
 #[test]
 fn a_message_that_announces_too_much_is_refused_before_it_is_read() {
     assert_eq!(
-        read_response(&[3, 0xff, 0xff, 0xff, 0xff]),
+        hear(&mut client(7, None), &[3, 0xff, 0xff, 0xff, 0xff]),
         Err(ControlError::TooLong {
             bytes: u32::MAX as usize,
             limit: MAX_RESPONSE_BODY
@@ -317,7 +453,7 @@ fn a_message_that_announces_too_much_is_refused_before_it_is_read() {
     let mut header = MAGIC.to_vec();
     header.extend([VERSION, 0, 0, 0xff, 0xff]);
     assert_eq!(
-        RequestReader::new(NONCE, None).push(&header),
+        RequestReader::default().push(&header).map(|_| ()),
         Err(ControlError::TooLong {
             bytes: 0xffff,
             limit: MAX_REQUEST_BODY
@@ -346,11 +482,12 @@ fn a_message_that_announces_too_much_is_refused_before_it_is_read() {
 #[test]
 fn another_service_and_another_version_are_told_apart() {
     let mut ssh = [0; GREETING_LEN];
-    ssh.copy_from_slice(b"SSH-2.0-OpenSSH_9.2p1");
+    ssh[..21].copy_from_slice(b"SSH-2.0-OpenSSH_9.2p1");
     assert_eq!(Greeting::decode(&ssh), Err(ControlError::NotTailback));
     let greeting = Greeting {
         key_needed: true,
-        nonce: NONCE,
+        nonce: [7; 16],
+        salt: SALT,
     };
     let mut bytes = greeting.encode();
     assert_eq!(Greeting::decode(&bytes), Ok(greeting));
@@ -415,7 +552,7 @@ fn the_longest_program_is_a_request_like_any_other() {
         direction: Direction::Up,
         program,
     };
-    assert_eq!(read_request(&r.encode(&NONCE, None), None), Ok(Some(r)));
+    assert_eq!(read_request(&encode(&r, None), None), Ok(Some(r)));
 }
 
 #[test]
@@ -456,7 +593,7 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
         },
         wanted,
     };
-    let bytes = request.encode(&NONCE, None);
+    let bytes = encode(&request, None);
     assert_eq!(read_request(&bytes, None), Ok(Some(request)));
     let listening = Response::Listening(Listening {
         token: [7; listen::TOKEN_LEN],
@@ -477,16 +614,7 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
         Arrival::default(),
     ]);
     for response in [listening, arrivals] {
-        let mut reader = ResponseReader::default();
-        let mut bytes = &response.encode()[..];
-        let read = loop {
-            let (now, rest) = bytes.split_at(reader.wants().min(bytes.len()));
-            bytes = rest;
-            if let Some(read) = reader.push(now).expect("it is well formed") {
-                break read;
-            }
-        };
-        assert_eq!(read, response);
+        assert_eq!(read_response(&response.encode()), Ok(Some(response)));
     }
     for order in [
         Order::Report,
@@ -500,10 +628,9 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
     ] {
         let bytes = order.encode();
         for cut in 0..bytes.len() {
-            assert_eq!(Order::decode(&bytes[..cut]), Ok(None));
+            assert!(Order::decode(&bytes[..cut]).is_err());
         }
-        let len = bytes.len();
-        assert_eq!(Order::decode(&bytes), Ok(Some((order, len))));
+        assert_eq!(Order::decode(&bytes), Ok(order));
     }
     assert!(Order::decode(&[0xff, 0xff, 1]).is_err());
 }

@@ -1,0 +1,267 @@
+//! TLS 1.3 for control messages: the server's key and certificate, and how many handshakes it takes on.
+//!
+//! The certificate is signed by its own key and made anew at each start. Clients look at the public key alone, so the
+//! private key is all that has to be kept.
+
+use super::keys::KeysError;
+use crate::clock::mono_ns;
+use crate::pipe::pin_of;
+use base::Time;
+use measure::bucket::{ByNetwork, neighbourhood};
+use measure::keys::Pin;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::NoServerSessionStorage;
+use rustls::version::TLS13;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Handshakes of one network a second, and at once; of all. One takes about 0.5 ms of a core.
+const OF_NETWORK: (f64, f64) = (25.0, 100.0);
+const OF_ALL: (f64, f64) = (100.0, 200.0);
+/// Handshakes that are going on: of one network, and of all.
+const AT_ONCE_OF_NETWORK: usize = 16;
+const AT_ONCE: usize = 64;
+const KEY_FILE: &str = "tls-key.der";
+
+/// Where the server's private key comes from.
+#[derive(Clone, Debug, Default)]
+pub enum TlsKey {
+    /// No TLS.
+    #[default]
+    Off,
+    /// Made for this run.
+    Fresh,
+    /// Kept in this directory, and made there if there is none.
+    KeptIn(PathBuf),
+    /// The operator's own, as PEM files.
+    Own { certificate: PathBuf, key: PathBuf },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot {what} {}: {source}", .path.display())]
+    File {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error("{} is no key or certificate as PEM: {why}", .path.display())]
+    Pem { path: PathBuf, why: String },
+    #[error("cannot use the TLS key and certificate: {0}")]
+    Unusable(String),
+    #[error(transparent)]
+    Open(#[from] KeysError),
+}
+
+fn unusable(e: impl std::fmt::Display) -> TlsError {
+    TlsError::Unusable(e.to_string())
+}
+
+#[derive(Default)]
+struct Busy {
+    all: usize,
+    networks: BTreeMap<IpAddr, usize>,
+}
+
+/// TLS of a running server.
+pub struct Tls {
+    pub config: Arc<rustls::ServerConfig>,
+    pub pin: Pin,
+    rates: Mutex<ByNetwork>,
+    busy: Mutex<Busy>,
+}
+
+/// A handshake that is going on.
+pub struct Handshake<'a> {
+    tls: &'a Tls,
+    network: IpAddr,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Handshake<'_> {
+    fn drop(&mut self) {
+        let mut busy = lock(&self.tls.busy);
+        busy.all = busy.all.saturating_sub(1);
+        if let Some(n) = busy.networks.get_mut(&self.network) {
+            *n = n.saturating_sub(1);
+            if *n == 0 {
+                busy.networks.remove(&self.network);
+            }
+        }
+    }
+}
+
+impl Tls {
+    /// None where there is to be none.
+    ///
+    /// # Errors
+    /// The key cannot be read, made or used.
+    pub fn new(key: &TlsKey) -> Result<Option<Tls>, TlsError> {
+        let (certificates, key) = match key {
+            TlsKey::Off => return Ok(None),
+            TlsKey::Fresh => self_signed(KeyPair::generate().map_err(unusable)?)?,
+            TlsKey::KeptIn(directory) => self_signed(kept(directory)?)?,
+            TlsKey::Own { certificate, key } => own(certificate, key)?,
+        };
+        let pin = pin_of(
+            certificates
+                .first()
+                .ok_or_else(|| unusable("no certificate"))?,
+        );
+        let mut config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+                .with_protocol_versions(&[&TLS13])
+                .map_err(unusable)?
+                .with_no_client_auth()
+                .with_single_cert(certificates, key)
+                .map_err(unusable)?;
+        // Each connection carries one request: nothing is resumed.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Some(Tls {
+            config: Arc::new(config),
+            pin: pin.map_err(unusable)?,
+            rates: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
+            busy: Mutex::default(),
+        }))
+    }
+
+    /// Begins a handshake with this address; none where its network, or all together, have had their share.
+    pub fn begin(&self, ip: IpAddr) -> Option<Handshake<'_>> {
+        let network = neighbourhood(ip);
+        let mut busy = lock(&self.busy);
+        let its = busy.networks.get(&network).copied().unwrap_or(0);
+        if its >= AT_ONCE_OF_NETWORK || busy.all >= AT_ONCE {
+            return None;
+        }
+        let now = Time::from_nanos(mono_ns().max(0).unsigned_abs());
+        if !lock(&self.rates).take(now, ip) {
+            return None;
+        }
+        busy.all += 1;
+        *busy.networks.entry(network).or_default() += 1;
+        Some(Handshake { tls: self, network })
+    }
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn self_signed(key: KeyPair) -> Result<Identity, TlsError> {
+    let params = CertificateParams::new(vec!["tailback.invalid".to_owned()]).map_err(unusable)?;
+    let certificate = params.self_signed(&key).map_err(unusable)?;
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    Ok((vec![certificate.der().clone()], key.into()))
+}
+
+/// The key in this directory, which is made if there is none.
+fn kept(directory: &Path) -> Result<KeyPair, TlsError> {
+    let path = directory.join(KEY_FILE);
+    let failed = |what| {
+        let path = path.clone();
+        move |source| TlsError::File { what, path, source }
+    };
+    match std::fs::read(&path) {
+        Ok(der) => {
+            only_ours(&path)?;
+            KeyPair::try_from(der.as_slice()).map_err(|e| TlsError::Pem {
+                path: path.clone(),
+                why: e.to_string(),
+            })
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(directory).map_err(failed("make the directory of"))?;
+            let key = KeyPair::generate().map_err(unusable)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&path)
+                .map_err(failed("write"))?;
+            file.write_all(&key.serialize_der())
+                .and_then(|()| file.sync_all())
+                .map_err(failed("write"))?;
+            Ok(key)
+        }
+        Err(e) => Err(failed("read")(e)),
+    }
+}
+
+fn only_ours(path: &Path) -> Result<(), TlsError> {
+    let about = std::fs::metadata(path).map_err(|source| TlsError::File {
+        what: "read",
+        path: path.into(),
+        source,
+    })?;
+    if about.mode() & 0o037 != 0 {
+        return Err(KeysError::Open { path: path.into() }.into());
+    }
+    Ok(())
+}
+
+fn own(certificate: &Path, key: &Path) -> Result<Identity, TlsError> {
+    let pem = |path: &Path| {
+        let path = path.to_path_buf();
+        move |e: rustls::pki_types::pem::Error| TlsError::Pem {
+            path,
+            why: e.to_string(),
+        }
+    };
+    let certificates = CertificateDer::pem_file_iter(certificate)
+        .map_err(pem(certificate))?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(pem(certificate))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(pem(key))?;
+    only_ours(key)?;
+    Ok((certificates, private))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_made_once_kept_from_others_and_keeps_its_pin() {
+        let directory = std::env::temp_dir().join(format!("tailback-tls-{}", std::process::id()));
+        let kept = TlsKey::KeptIn(directory.clone());
+        let pin = || Tls::new(&kept).map(|tls| tls.expect("TLS").pin);
+        let first = pin().expect("a new key");
+        assert_eq!(pin().expect("the same key"), first);
+        let path = directory.join(KEY_FILE);
+        let mode = std::fs::metadata(&path).expect("a file").mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("ours");
+        let e = pin().expect_err("others may read it").to_string();
+        assert!(e.contains("chmod 600"), "{e}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("ours");
+        std::fs::write(&path, b"no key").expect("ours");
+        assert!(pin().is_err());
+        let _ = std::fs::remove_dir_all(&directory);
+    }
+
+    #[test]
+    fn a_flood_of_one_network_has_its_share_and_no_more() {
+        let tls = Tls::new(&TlsKey::Fresh).expect("a key").expect("TLS");
+        let storm = |n: u8| IpAddr::from([10, 0, 0, n]);
+        let going: Vec<_> = (0..200).filter_map(|n| tls.begin(storm(n))).collect();
+        assert_eq!(going.len(), AT_ONCE_OF_NETWORK);
+        let other = IpAddr::from([10, 0, 1, 1]);
+        assert!(tls.begin(other).is_some());
+        drop(going);
+        let quick = (0..2000).filter(|n| tls.begin(storm((n % 250) as u8)).is_some());
+        let quick = quick.count();
+        assert!((80..=110).contains(&quick), "{quick} one after the other");
+        assert!(tls.begin(other).is_some());
+        assert_eq!(lock(&tls.busy).all, 0);
+    }
+}
