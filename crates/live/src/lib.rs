@@ -18,6 +18,7 @@ pub mod nat;
 pub mod page;
 pub mod path;
 pub mod ports;
+pub mod privileges;
 pub mod probe;
 pub mod resolve;
 mod ring;

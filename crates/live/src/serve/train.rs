@@ -10,6 +10,7 @@ use super::datagrams::SHOWN_WITHIN_NS;
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
 use crate::craft::passage::{self, QUIET_NS, Waits};
+use crate::load::ceiling::HEADERS;
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
 use base::Duration;
@@ -56,7 +57,12 @@ pub fn serve(
         Ok(share) => share,
         Err(e) => return refuse(stream, e, shared),
     };
-    let mut flow = match shared.book.flow(permit, spec, direction, Use::Light) {
+    let before = headers(stream.peer_addr()?) as u32;
+    let _promise = match shared.promises.train(program, before) {
+        Ok(promise) => promise,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let mut flow = match shared.book.flow(permit, spec, direction, Use::Train) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -112,7 +118,8 @@ fn count(host: &Host, direction: Direction, stamps: &Stamps, program: &Program) 
         Direction::Down => &counters.bytes_sent,
     };
     let mean = program.bytes(0).get() / program.count();
-    counter.fetch_add(mean * stamps.stamps.len() as u64, Ordering::Relaxed);
+    let bytes = mean * stamps.stamps.len() as u64;
+    counter.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Waits for the datagram that shows the way back; none where it does not come in time.
@@ -187,6 +194,31 @@ fn watch_over(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
+/// Books a train against the server's rate limit while it passes. The train keeps its instants; flows that can wait pay.
+struct Booked<'a> {
+    shared: &'a Shared,
+    datagram: u64,
+    count: u64,
+}
+
+impl Booked<'_> {
+    fn new<'a>(shared: &'a Shared, program: &Program) -> Booked<'a> {
+        let datagram = program.bytes(0).get() / program.count().max(1) + HEADERS;
+        Booked {
+            shared,
+            datagram,
+            count: 0,
+        }
+    }
+
+    /// So many datagrams have passed.
+    fn up_to(&mut self, count: u64) {
+        let more = count.saturating_sub(self.count);
+        self.count = self.count.max(count);
+        self.shared.ceiling.book(mono_ns(), more * self.datagram);
+    }
+}
+
 type Passed = (Option<Stamps>, End);
 
 fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::Result<Passed> {
@@ -201,15 +233,20 @@ fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::R
         None => Waits::Asleep,
     };
     let start = mono_ns() + LEAD_NS;
+    let mut booked = Booked::new(shared, program);
     let left = passage::send(
         socket,
         token,
         program,
         shared.clock,
         (start, waits),
-        &mut |_| !shared.stop.load(Ordering::Relaxed) && !gone(host),
+        &mut |left| {
+            booked.up_to(left.stamps.len() as u64);
+            !shared.stop.load(Ordering::Relaxed) && !gone(host)
+        },
     )?;
     drop(exact);
+    booked.up_to(left.stamps.len() as u64);
     if left.cut {
         return Ok((None, End::PeerClosed));
     }
@@ -231,6 +268,7 @@ fn receive(
     let shared = host.shared;
     let (mut said, mut have) = ([0; FINISHED_LEN], 0);
     let mut finished: Option<(u64, i64)> = None;
+    let mut booked = Booked::new(shared, program);
     let mut end = End::TimeUp;
     let arrived = passage::receive(
         socket,
@@ -240,6 +278,7 @@ fn receive(
         Waits::Asleep,
         &mut |arrived| {
             let now = mono_ns();
+            booked.up_to(arrived.stamps.len() as u64);
             if shared.stop.load(Ordering::Relaxed) {
                 end = End::Stopped;
                 return false;
