@@ -176,8 +176,8 @@ struct Shared {
     datagrams: Inboxes,
     /// Made for the first download.
     payload: OnceLock<Payload>,
-    /// Set while a train is sent that waits awake for its instants: one at a time, so that trains cost a core at most.
-    exact: AtomicBool,
+    /// Processor time for trains that are waited for awake.
+    awake: train::Awake,
 }
 
 impl Shared {
@@ -239,7 +239,7 @@ impl Server {
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),
                 payload: OnceLock::new(),
-                exact: AtomicBool::new(false),
+                awake: train::Awake::default(),
             }),
             threads: Vec::new(),
             reflectors: Vec::new(),
