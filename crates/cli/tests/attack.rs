@@ -385,7 +385,10 @@ fn sessions(a: &mut Attacker) {
     }
 }
 
-const ATTACKS: &[(&str, fn(&mut Attacker))] = &[
+/// Name and work.
+type Attack = (&'static str, fn(&mut Attacker));
+
+const ATTACKS: &[Attack] = &[
     ("idle connections", idle),
     ("half requests", half_open),
     ("unread reports", unread_reports),
