@@ -2,12 +2,19 @@
 
 use super::{serve_keys, usage};
 use crate::Outcome;
-use base::Bytes;
+use anyhow::Context;
+use base::{BitsPerSec, Bytes};
+use live::privileges::{self, Target};
+use live::serve::journal::Entry;
 use live::serve::{
-    Budgets, Keys, Network, PortSet, ServeConfig, ServeError, Server, TlsError, TlsKey,
+    Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
+    TlsKey, metrics,
 };
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(
@@ -56,6 +63,71 @@ pub struct Args {
     /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox` and `check` need some [default: none]
     #[arg(long, value_name = "PORTS")]
     allow_listen: Option<PortSet>,
+    /// Upper limit on the rate of all that the server sends and asks for, both directions combined [default: none]
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<BitsPerSec>,
+    /// Upper limit on the sum of all UDP load and trains
+    #[arg(long, value_name = "RATE", default_value_t = MAX_UDP_RATE)]
+    max_udp_rate: BitsPerSec,
+    /// Write one line for each session that ends and each refusal to standard output
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+    /// Write counters for Prometheus to this file every ten seconds (textfile collector of node_exporter)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// User to become once the ports are open, if started as root
+    #[arg(long, value_name = "NAME", default_value = "nobody")]
+    user: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Json,
+}
+
+/// Interval between two writes of the counters.
+const METRICS_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+/// Log entries that may wait for whoever reads standard output.
+const LOG_WAITS: usize = 256;
+
+/// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
+fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
+    let write = move || {
+        for entry in entries {
+            let line = serde_json::to_string(&entry).unwrap_or_default();
+            // Nobody reads any more: the log is over, the server is not.
+            if super::print(&format!("{line}\n")).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("log".into())
+        .spawn(write)
+        .context("cannot start a thread for the log")?;
+    Ok(())
+}
+
+/// Writes the counters to a file that anybody may read.
+fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
+    super::write_file(path, &metrics::render(&server.stats()))?;
+    let readable = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, readable)
+        .with_context(|| format!("cannot let others read {}", path.display()))
+}
+
+/// User to become, if the process has rights to give up.
+fn user(name: &str) -> anyhow::Result<Option<Target>> {
+    if !privileges::is_root() {
+        return Ok(None);
+    }
+    if name == "root" {
+        eprintln!(
+            "tailback: serves as root, as --user root says. A fault in it would be a fault with all rights"
+        );
+        return Ok(None);
+    }
+    Ok(Some(Target::find(name)?))
 }
 
 /// Directory of what the server keeps, where none is given.
@@ -111,6 +183,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return serve_keys::run(args);
     }
     live::signal::catch_interrupt();
+    privileges::confine().context("cannot limit the rights of this process")?;
     let usual = Budgets::default();
     let asked_for = args.state.is_some() || args.tls_only || args.tls_cert.is_some();
     let mut config = ServeConfig {
@@ -127,13 +200,26 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             ..usual
         },
         allow_listen: args.allow_listen.unwrap_or_default(),
+        max_rate: args.max_rate,
+        max_udp_rate: args.max_udp_rate,
+        user: user(&args.user)?,
         ..ServeConfig::default()
     };
     if !args.listen.is_empty() {
         config.listen = args.listen;
     }
     let open = config.keys.is_none();
+    let became = config.user.clone();
+    let (to, entries) = std::sync::mpsc::sync_channel(LOG_WAITS);
+    config.log = args.log.map(|LogFormat::Json| to);
     let server = start(config, asked_for)?;
+    // Threads that start now have no more rights than the server.
+    if args.log.is_some() {
+        log(entries)?;
+    }
+    if let Some(user) = became {
+        eprintln!("runs as user {}", user.name());
+    }
     for address in server.local_addrs() {
         eprintln!(
             "listening on {address}, UDP and TCP{}",
@@ -147,7 +233,18 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(pin) = server.pin() {
         eprintln!("public key, for --pin of clients: {pin}");
     }
+    let mut written: Option<Instant> = None;
     while !live::signal::interrupted() {
+        if let Some(path) = &args.metrics
+            && written.is_none_or(|at| at.elapsed() >= METRICS_EVERY)
+        {
+            match write_metrics(path, &server) {
+                Err(e) if written.is_none() => return Err(e),
+                Err(e) => eprintln!("tailback: {e:#}"),
+                Ok(()) => {}
+            }
+            written = Some(Instant::now());
+        }
         std::thread::sleep(std::time::Duration::from_millis(200));
         for note in server.notes() {
             eprintln!("{note}");
