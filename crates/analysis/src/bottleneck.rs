@@ -17,7 +17,7 @@ use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
 use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
-use crate::rate;
+use crate::rate::{self, Steadiness};
 use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,8 @@ use std::ops::Range;
 
 /// A packet takes longer than this where the hosts' own delays do not hide it, ms.
 const STILL_MS: f64 = 0.5;
+/// Share by which a later flood has to be faster for the link's rate to have moved.
+const RISES: f64 = 0.05;
 /// Share of probes at rest that meet packets of others, where there is cross traffic.
 const MET: (f64, f64) = (0.06, 0.5);
 /// Share of the link's rate from which a load filled it.
@@ -211,6 +213,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let overload = overload::read(scene, direction, noise);
     let held_back = held_back::held_back(rec, &rows, phase);
     let (sent, lost) = unloaded(rec, phase, direction);
+    let mut rate_moves = None;
     let rates = carried.as_ref().map(|c| {
         let load = rate::Load {
             carried: c,
@@ -221,10 +224,23 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
             lost_share: lost as f64 / (sent as f64).max(1.0),
         };
+        rate_moves = moves(&load, overload.as_ref());
+        let neighbour = moves_opposite(scene, direction, packet_bytes);
+        let steadiness = Steadiness {
+            own: rate_moves,
+            neighbour,
+        };
+        rate_moves = steadiness.suspect().or(rate_moves);
         let others = scene.others(phase, direction, load.packet_ms());
         (
             load.carried_bps(),
-            rate::link_rate(&load, overload.as_ref(), held_back.as_ref(), &others),
+            rate::link_rate(
+                &load,
+                overload.as_ref(),
+                held_back.as_ref(),
+                &others,
+                &steadiness,
+            ),
         )
     });
     let no_load = || {
@@ -234,6 +250,8 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         ))
     };
     let carried_bps = rates.as_ref().and_then(|r| r.0);
+    let apart = rates.as_ref().and_then(|r| r.1.apart);
+    rate_moves = rate_moves.into_iter().chain(apart).reduce(f64::max);
     let (link_rate, stood) = rates.map_or_else(|| (no_load(), false), |r| (r.1.figure, r.1.stood));
     let packet_ms = link_rate
         .value()
@@ -269,9 +287,6 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
     let sample_ns = sampling_interval(&rows);
     let told = rows.iter().any(|f| f.retransmits.is_some());
     let apart = ((2e6 * loaded_rtt_ms) as i64).saturating_add(2 * sample_ns);
-    let rate_moves = carried
-        .as_ref()
-        .and_then(|c| rate::moves(c, &waits, packet_ms));
     Bottleneck {
         direction,
         phase: phase.clone(),
@@ -300,6 +315,39 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         unloaded: (sent, lost),
         loaded_rtt_ms,
     }
+}
+
+/// How much the rate of the full link moves, by the load's stretches and by floods that came out faster than earlier ones.
+fn moves(load: &rate::Load, overload: Option<&Overload>) -> Option<f64> {
+    let steps = overload.map(|o| o.rises).filter(|r| *r > RISES);
+    rate::moves(load.carried, load.waits, load.packet_ms())
+        .into_iter()
+        .chain(steps.map(|r| r.max(1.01 * rate::STEADY)))
+        .reduce(f64::max)
+}
+
+/// The same of the other direction, from the phase that loads it alone: both directions of a radio move.
+fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Option<f64> {
+    let other = match direction {
+        Direction::Up => Direction::Down,
+        Direction::Down => Direction::Up,
+    };
+    let list = phases::phases(scene.rec, None);
+    let phase = list.iter().find(|p| p.name == other.word())?;
+    let carried = rate::carried(scene.rec, other, phase.steady())?;
+    let waits = scene.waits(phase, phase.whole(), other);
+    let noise = scene.noise(other);
+    let overload = overload::read(scene, other, noise);
+    let load = rate::Load {
+        carried: &carried,
+        mss: packet_bytes - rate::header_bytes(packet_bytes),
+        waits: &waits,
+        probe_bps: probe_rate(scene, phase),
+        noise_ms: noise.most_ms,
+        lag_ns: 0,
+        lost_share: 0.0,
+    };
+    moves(&load, overload.as_ref())
 }
 
 /// Rate of the probes themselves in the steady part of a phase, whole IP packets.
@@ -515,8 +563,11 @@ impl Bottleneck {
             .zip(self.link_rate.value())
             .map(|(c, r)| c / r.max(1.0));
         // A window ends the growth of a queue before the queue does.
-        let bounded = self.held_back.is_some() && self.epochs.as_ref().is_none_or(|e| e.len() < 3);
-        if !bounded && (self.stood || share.is_some_and(|s| s >= needed)) {
+        let met = self.epochs.as_ref().is_some_and(|e| e.len() >= 3);
+        let bounded = self.held_back.is_some() && !met;
+        // A plain queue drops nothing before it is full.
+        let overflowed = kind == Discipline::DropTail && met;
+        if overflowed || !bounded && (self.stood || share.is_some_and(|s| s >= needed)) {
             return Ok(());
         }
         Err(match (&self.held_back, share, &self.link_rate) {

@@ -37,6 +37,9 @@ const REGULAR: f64 = 0.45;
 /// Standard deviations by which losses must prefer high delays, where the line may lose as much by itself.
 const PREFERENCE: f64 = 4.0;
 
+/// Packets up to which a ceiling is that of a plain queue.
+const TINY: f64 = 7.0;
+
 /// What (2) and (3) say of one series of waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
@@ -359,9 +362,11 @@ fn beside_the_flood(
     );
     // Probes are sparse: they see the ceiling at some of the losses, and less at others.
     let upper = stats::quantile_of_sorted(levels, 0.75)?;
-    let near = upper >= 0.8 * reached || reached - upper <= b.packet_ms;
+    let near = upper >= 0.7 * reached || reached - upper <= 1.5 * b.packet_ms;
     let half = median >= 0.5 * reached || reached - median <= 2.0 * b.packet_ms;
-    if flat && levels.len() >= 2 && near && half {
+    // No law has a limit of so few packets.
+    let tiny = reached <= TINY * b.packet_ms;
+    if flat && levels.len() >= 2 && (near && half || tiny) {
         evidence.push(format!("{said}: losses only when the queue is full"));
         return Some(Behaviour::Ceiling);
     }

@@ -1,7 +1,7 @@
 //! Overload trains: datagrams sent faster than the link carries them, to settle what a TCP load leaves open.
 //!
-//! **Method.** A TCP load proves a link's rate only while a queue stands. Where none stood, or the discipline is open, a
-//! flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
+//! **Method.** A TCP load proves a link's rate only while a queue stands, and only its share where others use the link too. So
+//! a flood of full-size datagrams is sent at twice the load's rate, doubled until the receiver gets clearly less than was
 //! sent; a second flood at 1.4 to 12 times that rate confirms it over a longer time. Small datagrams on a socket of their own
 //! run beside each flood. The flood's arrivals give the rate, its delays the ceiling of the queue, and the difference
 //! between both streams' delays shows whether flows are kept apart.
@@ -34,6 +34,9 @@ const MOST_DATAGRAMS: f64 = 12_000.0;
 const OVERLOADED: f64 = 0.9;
 /// Rate of the confirming flood, relative to the rate that the first one found: at least and at most.
 const CONFIRM: (f64, f64) = (1.4, 12.0);
+/// Rate of the confirming flood up to which it takes three times what the link carries: others who share the link show as the
+/// difference between that flood's share and TCP's.
+const THREEFOLD_BPS: f64 = 300e6;
 /// Packets a second above the link's rate that no CoDel works off within a flood: with an interval of 100 ms it takes 3 s to
 /// drop as many.
 const EXCESS: f64 = 150.0;
@@ -116,6 +119,11 @@ pub struct Overload {
     pub polices: bool,
     /// Share of the longest overloaded flood that was lost.
     pub lost: f64,
+    /// Rate at which the longest overloaded flood was sent, whole IP packets.
+    pub sent_bps: f64,
+    /// Most by which a later flood came out of the link faster than an earlier one, as a share, beyond what the packets'
+    /// number explains. A bucket of tokens makes later floods slower, nothing but a rate that moves makes them faster.
+    pub rises: f64,
 }
 
 fn is_flood(t: &Train) -> bool {
@@ -188,7 +196,8 @@ pub fn next(start: &Start, trains: &[Train], budget: Bytes) -> Option<Sending> {
 /// Overload of the confirming flood. On a slow link it has to be large for an AQM not to keep up with it.
 fn confirming(bps: f64, packet_bytes: f64) -> f64 {
     let packets = bps / (packet_bytes * 8.0);
-    (1.0 + 1.2 * EXCESS / packets.max(1e-3)).clamp(CONFIRM.0, CONFIRM.1)
+    let threefold = (THREEFOLD_BPS / bps.max(1.0)).clamp(CONFIRM.0, 3.0);
+    (1.0 + 1.2 * EXCESS / packets.max(1e-3)).clamp(threefold, CONFIRM.1)
 }
 
 fn sending(start: &Start, rate: f64, seconds: f64, number: usize) -> Option<Sending> {
@@ -403,7 +412,7 @@ impl Flood<'_> {
             .iter()
             .find(|f| f.sent_ns.is_some_and(|s| s >= from) && f.received_ns.is_some());
         let from = first.and_then(|f| f.received_ns).unwrap_or(i64::MIN);
-        let arrivals: Vec<(i64, f64)> = trains::arrivals(self.train)
+        let mut arrivals: Vec<(i64, f64)> = trains::arrivals(self.train)
             .into_iter()
             .filter(|a| a.0 >= from)
             .collect();
@@ -412,6 +421,14 @@ impl Flood<'_> {
             let time = (w[w.len() - 1].0 - w[0].0) as f64;
             (time > 0.0).then(|| w[1..].iter().map(|a| a.1).sum::<f64>() * 8e9 / time * scale)
         };
+        // A bucket of tokens lets the beginning pass at the rate of the line before it.
+        let third = arrivals.len() / 3;
+        if third >= 10
+            && let (Some(first), Some(rest)) = (rate(&arrivals[..third]), rate(&arrivals[third..]))
+            && first > (1.0 + KEEPS + 2.0 / third as f64) * rest
+        {
+            arrivals.drain(..third);
+        }
         let Some(value) = (arrivals.len() >= 10).then(|| rate(&arrivals)).flatten() else {
             return Figure::cannot_tell("too few datagrams of the overload trains arrived");
         };
@@ -483,6 +500,8 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
             side_by_side_ms: None,
             polices: false,
             lost: 0.0,
+            sent_bps: 0.0,
+            rises: 0.0,
         });
     };
     let packet_bits =
@@ -518,7 +537,22 @@ pub fn read(scene: &Scene, direction: Direction, noise: Noise) -> Option<Overloa
         side_by_side_ms,
         polices,
         lost,
+        sent_bps: last.seen().sent_bps,
+        rises: rises(&full),
     })
+}
+
+/// Most by which a later flood of `full` came out of the link faster than an earlier one; see [`Overload::rises`].
+fn rises(full: &[(&Flood, f64)]) -> f64 {
+    let came = |f: &Flood| (f.train.sent() - f.train.lost()).max(1) as f64;
+    let mut most = 0.0f64;
+    for (j, (later, b)) in full.iter().enumerate() {
+        for (earlier, a) in &full[..j] {
+            let counting = 2.0 / came(later) + 2.0 / came(earlier);
+            most = most.max(b / a - 1.0 - counting);
+        }
+    }
+    most
 }
 
 /// The level at which the wait stayed while the excess was lost: the ceiling of a queue that drops what does not fit.
@@ -546,7 +580,7 @@ fn plateau(
     let share = 1.0 - at.len() as f64 / sent.max(1) as f64;
     let seen = flood.seen();
     let excess = 1.0 - seen.overloaded? / seen.sent_bps;
-    if at.len() < 20 || last_sent - first_lost < 40_000_000 || share < 0.6 * excess {
+    if at.len() < 10 || last_sent - first_lost < 40_000_000 || share < 0.6 * excess {
         return None;
     }
     let s = stats::sorted(&at);
@@ -569,7 +603,7 @@ fn plateau(
     } else {
         FEW_PACKETS
     };
-    if !flat || !steady || level < fewest * packet_ms || level < 2.0 * scatter {
+    if !flat || !steady || level < fewest * packet_ms || level < 4.0 * (noise.usual_ms + scatter) {
         return None;
     }
     Some(in_full_packets(

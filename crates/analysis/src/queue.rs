@@ -32,24 +32,24 @@ pub(crate) const MOST_SMALL: f64 = 0.12;
 /// Size of the queue of `b`, whose discipline is `kind`.
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     // Many small packets among few full ones: how the queue counts them decides its size.
-    let counted = b.overload.as_ref().filter(|o| o.small_share <= MOST_SMALL);
-    let plateau = counted.and_then(|o| o.plateau_ms.clone());
+    let ceiling_of_flood = b.overload.as_ref().filter(|o| o.plateau_ms.is_some());
+    let mixed =
+        b.small_share > MOST_SMALL || ceiling_of_flood.is_some_and(|o| o.small_share > MOST_SMALL);
+    let plateau = ceiling_of_flood
+        .filter(|o| o.small_share <= MOST_SMALL)
+        .and_then(|o| o.plateau_ms.clone());
     let (ms, is) = match kind {
         Discipline::DropTail => match plateau {
             Some(level) => (level, QueueIs::Size),
-            None if b.small_share > MOST_SMALL => (at_least(b), QueueIs::AtLeast),
+            None if mixed => (at_least(b), QueueIs::AtLeast),
             None => (ceiling(b), QueueIs::Size),
         },
-        Discipline::Policer => (
-            Figure::cannot_tell("a policer drops what exceeds its rate and queues nothing"),
-            QueueIs::Controlled,
-        ),
         // Each flow has a queue of its own, whose limit shows only where a flood was cut off at it.
         Discipline::FairQueueing => match plateau {
             Some(level) => (level, QueueIs::Size),
             None => (at_least(b), QueueIs::AtLeast),
         },
-        Discipline::Aqm => (
+        Discipline::Aqm | Discipline::Policer => (
             stats::quantile_figure(&b.steady(&b.waits), 0.95),
             QueueIs::Controlled,
         ),

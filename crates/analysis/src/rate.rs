@@ -224,11 +224,35 @@ pub struct Others {
     pub at_rest: bool,
 }
 
+/// Evidence on whether the link keeps its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Steadiness {
+    /// How much the rate of the full link moved in this direction, as [`moves`] has it; `None` where the link was full too seldom.
+    pub own: Option<f64>,
+    /// The same of the other direction.
+    pub neighbour: Option<f64>,
+}
+
+impl Steadiness {
+    /// True if the rate moves.
+    fn varies(&self) -> bool {
+        self.own.is_some_and(|m| m > STEADY)
+    }
+
+    /// Movement of the other direction that this one is not known to be free of.
+    pub fn suspect(&self) -> Option<f64> {
+        self.neighbour
+            .filter(|m| *m > STEADY && self.own.is_none_or(|own| own > 0.5 * STEADY))
+    }
+}
+
 /// Rate of the link and the evidence for it.
 pub struct Rated {
     pub figure: Figure,
     /// True if a queue stood during most of the load.
     pub stood: bool,
+    /// Difference of the rates of the load and of overload trains, as a share, where it moves levels of delay.
+    pub apart: Option<f64>,
 }
 
 /// Rates of a full link that differ by less than this are one rate: sampling alone makes a few per cent.
@@ -241,6 +265,8 @@ const WIDEST: f64 = 0.25;
 const STOOD: f64 = 0.7;
 /// Cross traffic above this share of the load makes the load's rate a lower bound.
 const OTHERS: f64 = 0.03;
+/// Difference of the rates of load and trains above which their levels of delay cannot be compared.
+const LEVELS_MOVE: f64 = 0.15;
 /// Rates of the load and of overload trains that differ by less agree.
 const AGREE: f64 = 0.05;
 
@@ -286,6 +312,23 @@ impl Load<'_> {
         (full, stood.len())
     }
 
+    /// Reason why a link whose rate varies has no one rate.
+    fn varying(&self) -> Figure {
+        let rates: Vec<f64> = self
+            .carried
+            .batches(self.carried.seconds() as usize)
+            .iter()
+            .map(|b| b.2 * self.factor() + self.probe_bps)
+            .collect();
+        let sorted = stats::sorted(&rates);
+        let at = |q| stats::quantile_of_sorted(&sorted, q).unwrap_or(0.0) / 1e6;
+        Figure::cannot_tell(format!(
+            "its rate varies: the load carried between {:.3} and {:.3} Mbit/s (10 % and 90 % of the seconds)",
+            at(0.1),
+            at(0.9)
+        ))
+    }
+
     /// Rate while a queue stood; `None` where it stood too seldom.
     fn while_full(&self) -> (Option<Figure>, bool) {
         let (full, all) = self.full();
@@ -321,7 +364,7 @@ fn widen(f: &Figure, share: f64) -> Figure {
 }
 
 /// How much the rate of a full link moves: the standard deviation of its rate in stretches with a standing
-/// queue, as a share of their mean. `None` where too few stretches were full to say. A link of constant rate
+/// queue, as a share of their median. `None` where too few stretches were full to say. A link of constant rate
 /// keeps it whatever the queue does; one whose rate moves (radio) moves its delays too.
 pub fn moves(carried: &Carried, waits: &[(i64, f64)], packet_ms: f64) -> Option<f64> {
     if !carried.smooth {
@@ -335,8 +378,12 @@ pub fn moves(carried: &Carried, waits: &[(i64, f64)], packet_ms: f64) -> Option<
         .filter(|(from, to, _)| stood(waits, *from, *to, 2.0 * packet_ms) == Some(true))
         .map(|b| b.2)
         .collect();
-    let m = stats::moments(&full).filter(|_| full.len() >= 5)?;
-    (m.mean > 0.0).then(|| m.sd / m.mean)
+    // The standard deviation that the middle four fifths of a normal distribution have: a stall, and what is told after it at
+    // once, are two outliers and no rate.
+    let sorted = stats::sorted(&full);
+    let at = |q| stats::quantile_of_sorted(&sorted, q);
+    let (low, middle, high) = (at(0.1)?, at(0.5)?, at(0.9)?);
+    (full.len() >= 5 && middle > 0.0).then(|| (high - low) / 2.563 / middle)
 }
 
 /// True if nine of ten probes between two instants waited longer than `least_ms`; `None` where fewer than four tell.
@@ -353,11 +400,13 @@ pub fn link_rate(
     overload: Option<&Overload>,
     held_back: Option<&HeldBack>,
     others: &Others,
+    steadiness: &Steadiness,
 ) -> Rated {
     let Some(carried) = load.carried_bps() else {
         return Rated {
             figure: Figure::cannot_tell("the load carried nothing"),
             stood: false,
+            apart: None,
         };
     };
     let (while_full, stood) = load.while_full();
@@ -374,24 +423,54 @@ pub fn link_rate(
         other => other,
     };
     // A train shows one second; a load that carried more over its phase met another rate.
-    let trains = match trains {
-        Some(Figure::Is { high, .. }) if high < 0.97 * carried => {
-            Some(Figure::cannot_tell(format!(
-                "its rate varies: the load carried {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s",
-                carried / 1e6,
-                high / 1e6
-            )))
-        }
-        trains => trains,
+    let slower = match &trains {
+        Some(Figure::Is { high, .. }) if *high < 0.97 * carried => Some(*high),
+        _ => None,
     };
-    let figure = match (
-        while_full.filter(|_| !shared).map(behind),
-        trains.map(behind),
-    ) {
-        (Some(tcp), Some(trains)) => agreed(tcp, trains),
+    let least = carried.max(overload.map_or(0.0, |o| o.at_least_bps));
+    if steadiness.varies() {
+        return Rated {
+            figure: load.varying(),
+            stood,
+            apart: None,
+        };
+    }
+    if let Some(share) = steadiness.suspect() {
+        let figure = Figure::cannot_tell(format!(
+            "the rate of the other direction varies by {:.0} %, and this one was not full for long enough to see that it does not: at least {:.3} Mbit/s",
+            100.0 * share,
+            least / 1e6
+        ));
+        return Rated {
+            figure,
+            stood,
+            apart: None,
+        };
+    }
+    let while_full = while_full.filter(|_| !shared).map(behind);
+    let trains = trains.map(behind);
+    let apart = match (&while_full, &trains) {
+        _ if slower.is_some() => slower.map(|high| (carried, high)),
+        (Some(tcp), Some(trains)) => disagree(tcp, trains),
+        _ => None,
+    };
+    if let Some((tcp, trains)) = apart {
+        let figure = Figure::cannot_tell(format!(
+            "the load got {:.3} Mbit/s, a train of datagrams {:.3} Mbit/s: its rate varies, or others share it",
+            tcp / 1e6,
+            trains / 1e6
+        ));
+        let apart = Some(((tcp - trains) / tcp).abs()).filter(|a| *a > LEVELS_MOVE);
+        return Rated {
+            figure,
+            stood,
+            apart,
+        };
+    }
+    let figure = match (while_full, trains) {
+        (Some(tcp), Some(trains)) => narrower(tcp, trains),
         (Some(one), None) | (None, Some(one)) => one,
         (None, None) => {
-            let least = carried.max(overload.map_or(0.0, |o| o.at_least_bps));
             let why = if others.at_rest {
                 "packets of others waited in the queue already at rest".to_owned()
             } else if shared {
@@ -419,28 +498,15 @@ pub fn link_rate(
         }
         figure => figure,
     };
-    Rated { figure, stood }
+    Rated {
+        figure,
+        stood,
+        apart: None,
+    }
 }
 
-/// Reason why a link whose rate varies has no one rate.
-pub fn varying(carried: &Carried, mss: f64) -> Figure {
-    let factor = (mss + header_bytes(mss)) / mss;
-    let rates: Vec<f64> = carried
-        .batches(carried.seconds() as usize)
-        .iter()
-        .map(|b| b.2 * factor)
-        .collect();
-    let sorted = stats::sorted(&rates);
-    let at = |q| stats::quantile_of_sorted(&sorted, q).unwrap_or(0.0) / 1e6;
-    Figure::cannot_tell(format!(
-        "its rate varies between {:.3} and {:.3} Mbit/s (10 % and 90 % of the seconds)",
-        at(0.1),
-        at(0.9)
-    ))
-}
-
-/// Both rates where they agree within their intervals or [`AGREE`]; otherwise an interval that holds both.
-fn agreed(tcp: Figure, trains: Figure) -> Figure {
+/// Rates of the load and of the trains, where they differ by more than [`AGREE`] and by more than their intervals.
+fn disagree(tcp: &Figure, trains: &Figure) -> Option<(f64, f64)> {
     let (
         Figure::Is {
             value: a,
@@ -452,28 +518,43 @@ fn agreed(tcp: Figure, trains: Figure) -> Figure {
             low: bl,
             high: bh,
         },
-    ) = (&tcp, &trains)
+    ) = (tcp, trains)
     else {
-        return if tcp.value().is_some() { tcp } else { trains };
+        return None;
     };
-    if (a - b).abs() <= AGREE * a.max(*b) || al <= bh && bl <= ah {
-        let narrower = if ah - al <= bh - bl {
-            (a, al, ah)
-        } else {
-            (b, bl, bh)
-        };
-        let (value, low, high) = narrower;
-        return Figure::Is {
-            value: *value,
-            low: low.min(*a).min(*b),
-            high: high.max(*a).max(*b),
-        };
+    let near = (a - b).abs() <= AGREE * a.max(*b);
+    (!near && (al > bh || bl > ah)).then_some((*a, *b))
+}
+
+/// The more certain one of two rates that agree, with an interval that holds both.
+fn narrower(tcp: Figure, trains: Figure) -> Figure {
+    match (&tcp, &trains) {
+        (
+            Figure::Is {
+                value: a,
+                low: al,
+                high: ah,
+            },
+            Figure::Is {
+                value: b,
+                low: bl,
+                high: bh,
+            },
+        ) => {
+            let (value, low, high) = if ah - al <= bh - bl {
+                (a, al, ah)
+            } else {
+                (b, bl, bh)
+            };
+            Figure::Is {
+                value: *value,
+                low: low.min(*a).min(*b),
+                high: high.max(*a).max(*b),
+            }
+        }
+        (Figure::Is { .. }, _) => tcp,
+        _ => trains,
     }
-    Figure::cannot_tell(format!(
-        "its rate varies: {:.3} Mbit/s over the load, {:.3} Mbit/s in a train of datagrams",
-        a / 1e6,
-        b / 1e6
-    ))
 }
 
 #[cfg(test)]
@@ -525,16 +606,28 @@ mod tests {
             lag_ns: 0,
             lost_share: 0.0,
         };
-        let r = link_rate(&load(&waits), None, None, &Others::default())
-            .figure
-            .value()
-            .unwrap();
+        let r = link_rate(
+            &load(&waits),
+            None,
+            None,
+            &Others::default(),
+            &Steadiness::default(),
+        )
+        .figure
+        .value()
+        .unwrap();
         assert!((r - 708_028.0).abs() < 100.0, "{r}");
         // Without a standing queue, TCP's rate is a lower bound, and so it is beside cross traffic.
         assert_eq!(
-            link_rate(&load(&[]), None, None, &Others::default())
-                .figure
-                .value(),
+            link_rate(
+                &load(&[]),
+                None,
+                None,
+                &Others::default(),
+                &Steadiness::default()
+            )
+            .figure
+            .value(),
             None
         );
         assert_eq!(
@@ -545,7 +638,8 @@ mod tests {
                 &Others {
                     bps: 1e5,
                     ..Others::default()
-                }
+                },
+                &Steadiness::default()
             )
             .figure
             .value(),
@@ -566,5 +660,62 @@ mod tests {
         for (mss, headers) in of {
             assert_eq!(header_bytes(mss), headers, "{mss}");
         }
+    }
+
+    fn is(value: f64, share: f64) -> Figure {
+        Figure::Is {
+            value,
+            low: value * (1.0 - share),
+            high: value * (1.0 + share),
+        }
+    }
+
+    #[test]
+    fn a_flood_that_gets_more_than_the_load_did_shows_others() {
+        // 19 % of 44.4 Mbit/s are others': a flood at three times the rate gets 42 Mbit/s, TCP 36.
+        assert!(disagree(&is(36e6, 0.01), &is(42e6, 0.01)).is_some());
+        assert!(disagree(&is(36e6, 0.01), &is(37e6, 0.01)).is_none());
+        // What is not known to a sixth does not disagree.
+        assert!(disagree(&is(36e6, 0.2), &is(42e6, 0.01)).is_none());
+    }
+
+    #[test]
+    fn a_neighbour_that_moves_is_believed_unless_this_direction_kept_still() {
+        let seen = |own, neighbour| Steadiness { own, neighbour };
+        assert_eq!(seen(None, Some(0.25)).suspect(), Some(0.25));
+        assert_eq!(seen(Some(0.08), Some(0.25)).suspect(), Some(0.25));
+        assert_eq!(seen(Some(0.01), Some(0.25)).suspect(), None);
+        assert_eq!(seen(None, Some(0.05)).suspect(), None);
+        assert!(seen(Some(0.25), None).varies() && !seen(Some(0.08), None).varies());
+    }
+
+    #[test]
+    fn one_stall_moves_no_rate_and_two_levels_do() {
+        let of = |rates: &[f64]| {
+            let mut total = 0.0;
+            let mut grid = vec![(0.0, 0.0)];
+            for i in 0..rates.len() * 10 {
+                total += rates[i / 10] / 80.0;
+                grid.push(((i + 1) as f64 / 10.0, total));
+            }
+            let carried = Carried {
+                from_ns: 0,
+                grid,
+                flows: 1,
+                smooth: true,
+            };
+            let waits: Vec<(i64, f64)> = (0..rates.len() as i64 * 100)
+                .map(|i| (i * 10_000_000, 50.0))
+                .collect();
+            moves(&carried, &waits, 1.0).unwrap()
+        };
+        let mut rates = [10e6; 14];
+        assert!(of(&rates) < 0.001);
+        (rates[6], rates[7]) = (1e6, 19e6);
+        assert!(of(&rates) < 0.01, "{}", of(&rates));
+        rates = [
+            10e6, 10e6, 10e6, 10e6, 10e6, 10e6, 10e6, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6,
+        ];
+        assert!(of(&rates) > STEADY, "{}", of(&rates));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::advice::{self, Need};
 use crate::answer::{
-    ANSWER_VERSION, Answer, DirectionAnswer, DisciplineGuess, Figure, PhaseAnswer, QueueIs,
+    ANSWER_VERSION, Answer, Delays, DirectionAnswer, DisciplineGuess, Figure, PhaseAnswer, QueueIs,
 };
 use crate::baseline::{self, Baseline};
 use crate::bottleneck::{self, Bottleneck, Scene};
@@ -56,6 +56,39 @@ impl Options {
             ..self.clone()
         }
     }
+}
+
+/// Delays with the doubt of a base that drifted; a figure within which the doubt is too large is none, and neither is one
+/// whose interval says nothing.
+fn doubted(delays: Delays, doubt_ms: f64) -> Delays {
+    let with_doubt = |f: Figure| match f {
+        Figure::Is { value, .. } if doubt_ms > (0.25 * value).max(2.0) => {
+            Figure::cannot_tell(format!(
+                "the base delay itself moved by {doubt_ms:.1} ms during the test, and the delay under load was {value:.1} ms above it"
+            ))
+        }
+        Figure::Is { value, low, high } if high > 5.0 * value + 10.0 => Figure::cannot_tell(
+            format!("too few probes met the load at its worst: between {low:.1} and {high:.1} ms"),
+        ),
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: (low - doubt_ms).max(0.0),
+            high: high + doubt_ms,
+        },
+        none => none,
+    };
+    Delays {
+        p50_ms: with_doubt(delays.p50_ms),
+        p95_ms: with_doubt(delays.p95_ms),
+        p99_ms: with_doubt(delays.p99_ms),
+        ..delays
+    }
+}
+
+/// Delay that a load adds which fills a queue of known size, where the load of the test did not.
+fn of_a_full_queue(size_ms: &Figure, b: &Bottleneck) -> Figure {
+    let met = b.held().unwrap_or(0.0);
+    size_ms.clone().map(|ms| ms.max(met))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,12 +221,7 @@ pub fn next_train(
     };
     let b = bottleneck::bottleneck(&scene, phase, direction);
     let start = overload::Start::of(&b)?;
-    let open = b.link_rate.value().is_none()
-        || discipline::discipline(&b).is == Discipline::CannotTell
-        || b.small_share > queue::MOST_SMALL;
-    (open || !trains.is_empty())
-        .then(|| overload::next(&start, trains, budget))
-        .flatten()
+    overload::next(&start, trains, budget)
 }
 
 struct Context<'a> {
@@ -384,7 +412,18 @@ impl Context<'_> {
                 "the load's sender reported no round-trip times, or no probe was answered",
             ),
         };
-        let added = self.added(&b, guess.is);
+        let mut guess = guess;
+        let added = match self.added(&b, guess.is) {
+            Figure::CannotTell { cannot_tell }
+                if size.is == QueueIs::Size && b.filled(guess.is).is_err() =>
+            {
+                guess.evidence.push(format!(
+                    "{cannot_tell}; a load that fills it waits as long as the queue is"
+                ));
+                of_a_full_queue(&size.ms, &b)
+            }
+            added => added,
+        };
         let answer = DirectionAnswer {
             goodput_bps: b.goodput.clone(),
             link_rate_bps: b.link_rate.clone(),
@@ -394,9 +433,12 @@ impl Context<'_> {
             queue_is: size.is,
             bdp_bytes: size.bdp_bytes,
             factor_too_large: size.factor,
-            added: stats::delays(
-                &b.steady(&b.waits),
-                "no delay was measured under load in this direction",
+            added: doubted(
+                stats::delays(
+                    &b.steady(&b.waits),
+                    "no delay was measured under load in this direction",
+                ),
+                b.base_doubt_ms,
             ),
             discipline: guess,
             in_flow_minus_probe_ms,

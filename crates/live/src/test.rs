@@ -667,13 +667,16 @@ impl Run<'_> {
     fn drain(&mut self) -> Result<(), TestError> {
         self.event("phase", "drain", String::new());
         let began = self.clock.now();
+        let mut busy = began;
         loop {
             self.tick()?;
-            let elapsed = self.clock.now() - began;
+            let now = self.clock.now();
             let (rtt, base) = (self.watch.rtt_now(), self.watch.base_rtt());
             let quiet = matches!((rtt, base), (Some(r), Some(b)) if r <= b + (b / 4).max(Duration::from_millis(5)));
-            if quiet && elapsed >= Duration::from_millis(600) || elapsed >= Duration::from_secs(10)
-            {
+            if !quiet {
+                busy = now;
+            }
+            if now - busy >= QUIET || now - began >= Duration::from_secs(10) {
                 break;
             }
         }
@@ -752,6 +755,8 @@ fn carried(loads: &[Load]) -> Bytes {
     Bytes::new(loads.iter().map(|l| l.progress().bytes).sum())
 }
 
+/// Time for which the link has to be quiet between two phases: its end shows the base delay.
+const QUIET: Duration = Duration::from_millis(600);
 /// Numbers kept free for the trains of a run that failed.
 const MOST_TRAINS: i64 = 100;
 

@@ -12,6 +12,8 @@ use measure::cadence;
 use std::collections::VecDeque;
 
 const TICK: Duration = Duration::from_millis(200);
+/// Time for which the link has to be quiet between two phases.
+const QUIET: Duration = Duration::from_millis(600);
 
 /// Bytes of a load at the latest ticks, for a rate over about a second.
 #[derive(Default)]
@@ -264,16 +266,20 @@ impl Run<'_> {
     fn drain(&mut self) {
         self.world.event("phase", "drain", "");
         let began = self.world.now;
+        let mut busy = began;
         loop {
             self.tick();
-            let elapsed = self.world.now.saturating_since(began);
+            let now = self.world.now;
             let least = Duration::from_millis(5);
             let quiet = matches!(
                 (self.rtt_now(), self.base_rtt()),
                 (Some(r), Some(b)) if r <= b + (b / 4).max(least)
             );
-            if quiet && elapsed >= Duration::from_millis(600) || elapsed >= Duration::from_secs(10)
-            {
+            if !quiet {
+                busy = now;
+            }
+            let long = now.saturating_since(began) >= Duration::from_secs(10);
+            if long || now.saturating_since(busy) >= QUIET {
                 break;
             }
         }
