@@ -100,9 +100,10 @@ fn nonsense(address: &str) -> std::net::TcpStream {
     let mut stream = std::net::TcpStream::connect(address).expect("it serves");
     let patience = Some(Duration::from_secs(5));
     stream.set_read_timeout(patience).expect("a time-out");
-    let mut greeting = [0; 21];
+    let request = b"GET / HTTP/1.0\r\nHost: far.example\r\n\r\n";
+    stream.write_all(request).expect("sent");
+    let mut greeting = [0; measure::control::GREETING_LEN];
     stream.read_exact(&mut greeting).expect("a greeting");
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("sent");
     stream
 }
 

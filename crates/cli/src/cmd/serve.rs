@@ -10,6 +10,7 @@ use live::serve::{
     Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
     TlsKey, metrics,
 };
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -155,17 +156,18 @@ fn tls(args: &Args) -> TlsKey {
     }
 }
 
-/// Starts the server. Where its TLS key cannot be kept, it makes one for this run and says so.
-fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<Server> {
+/// Starts the server. If its TLS key cannot be kept, it makes one for this run, and gives the reason.
+fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
+    let mut unkept = None;
     let started = match Server::start(config.clone()) {
         Err(ServeError::Tls(e @ TlsError::File { .. })) if !asked_for => {
-            eprintln!("{e}. The TLS key is for this run only; --state DIRECTORY keeps one");
+            unkept = Some(e);
             config.tls = TlsKey::Fresh;
             Server::start(config)
         }
         other => other,
     };
-    started.map_err(|e| match e {
+    started.map(|server| (server, unkept)).map_err(|e| match e {
         ServeError::Keys(e) => usage(e.to_string()),
         ServeError::Tls(e) => usage(e.to_string()),
         e => e.into(),
@@ -176,6 +178,11 @@ fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<Server> {
 enum Command {
     /// Make, list and remove the keys of users
     Keys(serve_keys::Args),
+}
+
+/// Tells the operator, if anybody reads standard error: a server goes on where nobody does.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -212,26 +219,29 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     let became = config.user.clone();
     let (to, entries) = std::sync::mpsc::sync_channel(LOG_WAITS);
     config.log = args.log.map(|LogFormat::Json| to);
-    let server = start(config, asked_for)?;
+    let (server, unkept) = start(config, asked_for)?;
     // Threads that start now have no more rights than the server.
     if args.log.is_some() {
         log(entries)?;
     }
-    if let Some(user) = became {
-        eprintln!("runs as user {}", user.name());
-    }
     for address in server.local_addrs() {
-        eprintln!(
-            "listening on {address}, UDP and TCP{}",
-            if open {
-                "; open to anybody, within budgets"
-            } else {
-                "; for users with a key"
-            }
-        );
+        let whom = if open {
+            "; open to anybody, within budgets"
+        } else {
+            "; for users with a key"
+        };
+        tell(&format!("listening on {address}, UDP and TCP{whom}"));
+    }
+    if let Some(user) = became {
+        tell(&format!("runs as user {}", user.name()));
     }
     if let Some(pin) = server.pin() {
-        eprintln!("public key, for --pin of clients: {pin}");
+        tell(&format!("public key, for --pin of clients: {pin}"));
+    }
+    if let Some(e) = unkept {
+        tell(&format!(
+            "{e}. This public key is for this run only; --state DIRECTORY keeps one"
+        ));
     }
     let mut written: Option<Instant> = None;
     while !live::signal::interrupted() {
@@ -240,14 +250,14 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         {
             match write_metrics(path, &server) {
                 Err(e) if written.is_none() => return Err(e),
-                Err(e) => eprintln!("tailback: {e:#}"),
+                Err(e) => tell(&format!("tailback: {e:#}")),
                 Ok(()) => {}
             }
             written = Some(Instant::now());
         }
         std::thread::sleep(std::time::Duration::from_millis(200));
         for note in server.notes() {
-            eprintln!("{note}");
+            tell(&note);
         }
     }
     server.stop();
