@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws accuracy install
+.PHONY: demo test build static assets deps truth draws accuracy attack install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -39,6 +39,9 @@ draws: build ## the test on random links, each seed others, half an hour: docs/b
 accuracy: build ## every kind of probe on lines whose truth is known, fifty minutes: docs/book/probe/accuracy.md
 	$(CARGO) run --release --package tailback-cli --example probe_accuracy > accuracy.tmp
 	mv accuracy.tmp docs/book/probe/accuracy.md
+
+attack: ## all attacks on a server at once for a minute, beside an honest client
+	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
 
 assets: $(WEB)/dist/page.js
 

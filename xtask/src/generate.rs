@@ -118,6 +118,14 @@ fn record_schema() -> Result<Value> {
         .as_object_mut()
         .and_then(|m| m.remove("$defs"))
         .unwrap_or(json!({}));
+    let checksum = json!({
+        "type": "string",
+        "pattern": "^crc32:[0-9a-f]{8}$",
+        "description": "CRC-32 of the file's text before this member, which is the last. Absent in recordings of earlier releases.",
+    });
+    if let Some(members) = meta.get_mut("properties").and_then(Value::as_object_mut) {
+        members.insert("checksum".into(), checksum);
+    }
     properties.insert("meta".into(), meta);
     for table in TABLES {
         let columns: Map<String, Value> = table
@@ -184,6 +192,8 @@ home.rec/
   last whole batch. Closing turns each into `DAY.parquet` (zstd) and removes it after that; where both are there, they
   hold the same rows and the Parquet file counts. Files that end in `.tmp` are not whole: leave them aside.
 - Rows are on disk, synced, half a second after they came. A kill or a power cut costs less than the last second.
+- The last member of `meta.json`, `checksum`, is the CRC-32 of the text before it. If it does not fit, `analyse` and `report`
+  say that the file was damaged or changed.
 - Times are UNIX nanoseconds that advance with the monotonic clock: a step of the wall clock never bends a delay.
 - What is not known is null, never zero. The unit is the end of a column's name.
 - In Python: `pyarrow.parquet.read_table(\"home.rec/delay\")`, `pyarrow.ipc.open_stream(\"….arrows\")`. In DuckDB:

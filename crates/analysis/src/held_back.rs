@@ -2,7 +2,8 @@
 //!
 //! **Method.** The sender's kernel counts for how long each flow was held back by the receive window and by its own
 //! buffer; the load writes an event for a flow where that is more than a tenth of its busy time. A processor of this
-//! host that was busy throughout is the third limit.
+//! host that was busy throughout is the third limit. The fourth is the server's `--max-rate`; the server counts for
+//! how long it waited.
 //!
 //! **Source.** tcp_info of Linux (`tcpi_rwnd_limited`, `tcpi_sndbuf_limited`, `tcpi_busy_time`); RFC 6349 section 3
 //! (buffers and windows before throughput).
@@ -33,6 +34,7 @@ impl HeldBack {
         let owner = match self.by.as_str() {
             "receive window" => "the receiver's window",
             "send buffer" => "the sender's socket buffer",
+            "server ceiling" => "the rate limit of the server's operator (--max-rate)",
             other => other,
         };
         format!(

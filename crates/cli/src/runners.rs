@@ -127,6 +127,7 @@ impl Run<'_> {
             self.watch,
             whole,
         );
+        errand.waits = self.plan.waits;
         work(&mut errand).map_err(Into::into)
     }
 }

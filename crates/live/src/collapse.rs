@@ -42,6 +42,7 @@ pub struct Plan {
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
+    errand.take_turn(crate::errand::TURN)?;
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let mut run = Run {
         plan,

@@ -8,7 +8,7 @@ pub use tally::{Followed, Tally};
 use crate::clock::Clock;
 use crate::craft::{CraftError, Progress, Watch};
 use crate::listeners::Listeners;
-use crate::load::{Load, LoadError, LoadPlan, Peer};
+use crate::load::{Load, LoadError, LoadPlan, Peer, Turn};
 use crate::probe::{ProbeError, ProbePlan, Prober};
 use crate::traffic::{HOLD_OFF_UP, TrafficMonitor};
 use base::noted::Noted;
@@ -23,6 +23,8 @@ use std::sync::mpsc::Sender;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Own probes of a session: a tenth of a second shows what a load does, and costs 8 kbit/s each way.
 const SESSION: Duration = Duration::from_millis(100);
+/// Expected length of a run that loads the link: others in the queue hear it.
+pub const TURN: Duration = Duration::from_secs(60);
 /// What a load has left on the line is gone by then.
 const QUIET: Duration = Duration::from_secs(1);
 /// How long others are looked at.
@@ -65,6 +67,9 @@ pub struct Errand<'a> {
     pub tally: Tally,
     /// Whether others may use the line meanwhile.
     beside_others: bool,
+    /// True to wait while another client loads the server's uplink.
+    pub waits: bool,
+    turn: Option<Turn>,
     watch: &'a mut dyn Watch,
     began: Time,
     /// About how long all of it takes, for stages that do not know it themselves.
@@ -91,6 +96,8 @@ impl<'a> Errand<'a> {
             rows,
             tally,
             beside_others,
+            waits: true,
+            turn: None,
             watch,
             began: clock.now(),
             whole,
@@ -202,6 +209,33 @@ impl<'a> Errand<'a> {
             ..ProbePlan::new(self.peer.server)
         };
         Prober::start(plan, self.clock, self.rows.clone())
+    }
+
+    /// Waits until the server's uplink is free of other clients' load, and keeps it until the run ends. Runs that load the
+    /// link call it before they measure anything.
+    ///
+    /// # Errors
+    /// As [`Peer::turn`]; the user wants no more.
+    pub fn take_turn(&mut self, lasts: Duration) -> Result<(), CraftError> {
+        let peer = self.peer.clone();
+        let mut interrupted = false;
+        let began = self.clock.now();
+        let turn = peer.turn(lasts, &mut |standing| {
+            let went_on = self.go_on(Stage {
+                name: "queue",
+                number: 0,
+                elapsed: self.clock.now() - began,
+                whole: standing.after,
+                note: standing.to_string(),
+            });
+            interrupted = went_on.is_err();
+            self.waits && !interrupted
+        });
+        if interrupted {
+            return Err(CraftError::Interrupted);
+        }
+        self.turn = Some(turn?);
+        Ok(())
     }
 
     /// So many flows at once, which end by themselves after `duration`.

@@ -19,6 +19,7 @@ pub mod page;
 pub mod path;
 mod pipe;
 pub mod ports;
+pub mod privileges;
 pub mod probe;
 pub mod resolve;
 mod ring;

@@ -82,6 +82,7 @@ struct Transfer {
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
 pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), ErrandError> {
+    errand.take_turn(crate::errand::TURN)?;
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let prober = errand.session()?;
     let mut run = Run {
@@ -357,6 +358,7 @@ impl Run<'_, '_> {
             until: mono_ns() + accepted.duration.as_nanos() as i64,
             sample: SAMPLE,
             patience: PATIENCE,
+            gate: None,
             stop: &stop,
         };
         let mut followed = self.errand.tally.follow(self.errand.peer.server);

@@ -5,7 +5,9 @@ use crate::clock::Clock;
 use crate::craft::{self, CraftError};
 use crate::errand::Tally;
 use crate::host::CpuSampler;
-use crate::load::{Access, ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped};
+use crate::load::{
+    Access, ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer, Stopped, Turn,
+};
 use crate::probe::{ProbeError, ProbePlan, Prober};
 use crate::traffic::{TrafficError, TrafficMonitor};
 use base::program::{Sending, Train};
@@ -47,12 +49,19 @@ pub struct TestPlan {
     pub interface: Option<String>,
     /// Wait this long for others to leave the line before the test begins.
     pub hold_off: Option<Duration>,
+    /// True to wait while another client loads the server's uplink; false to fail at once.
+    #[serde(default = "default_waits")]
+    pub waits: bool,
     /// Upper limit on the data of all loads and trains, both directions together.
     #[serde(default = "default_budget")]
     pub budget: Bytes,
     /// Upper limit on the overload trains of one direction.
     #[serde(default = "default_train_budget")]
     pub train_budget: Bytes,
+}
+
+fn default_waits() -> bool {
+    true
 }
 
 fn default_budget() -> Bytes {
@@ -80,6 +89,7 @@ impl Default for TestPlan {
             probe_interval: None,
             interface: None,
             hold_off: None,
+            waits: default_waits(),
             budget: default_budget(),
             train_budget: default_train_budget(),
         }
@@ -187,8 +197,7 @@ pub enum TestError {
 const TICK: Duration = Duration::from_millis(200);
 struct Run<'a> {
     plan: &'a TestPlan,
-    server: SocketAddr,
-    access: Access,
+    peer: Peer,
     clock: Clock,
     rows: Sender<Row>,
     watch: &'a mut (dyn Watch + Send),
@@ -215,6 +224,11 @@ pub fn run(
     rows: Sender<Row>,
     watch: &mut (dyn Watch + Send),
 ) -> Result<(), TestError> {
+    let peer = Peer {
+        server,
+        access: access.clone(),
+        patience: Duration::from_secs(10),
+    };
     let traffic = TrafficMonitor::start(
         plan.interface.as_deref(),
         server,
@@ -227,6 +241,10 @@ pub fn run(
     if let Some(longest) = plan.hold_off {
         hold_off(&traffic, longest, watch)?;
     }
+    let _turn = match plan.phases.iter().any(|p| !p.loads().is_empty()) {
+        true => Some(take_turn(plan, &peer, watch)?),
+        false => None,
+    };
     let first = plan.probe_interval.unwrap_or(cadence::UNKNOWN);
     let probe = ProbePlan {
         interval: first,
@@ -238,8 +256,7 @@ pub fn run(
     let prober = Prober::start(probe, clock, rows.clone())?;
     let mut run = Run {
         plan,
-        server,
-        access,
+        peer,
         clock,
         rows,
         watch,
@@ -262,6 +279,35 @@ pub fn run(
     traffic.stop();
     cpu.stop();
     result
+}
+
+/// Waits until the server's uplink is free of other clients' load, and keeps it.
+fn take_turn(
+    plan: &TestPlan,
+    peer: &Peer,
+    watch: &mut (dyn Watch + Send),
+) -> Result<Turn, TestError> {
+    let loads: usize = plan.phases.iter().map(|p| p.loads().len()).sum();
+    let lasts = plan.idle_max + (plan.phase_cap + plan.phase_cap) * loads as u64;
+    let mut waited = Duration::ZERO;
+    let mut interrupted = false;
+    let turn = peer.turn(lasts, &mut |standing| {
+        watch.progress(Progress {
+            phase: "queue",
+            elapsed: waited,
+            at_most: standing.after,
+            rate_down: None,
+            rate_up: None,
+            note: standing.to_string(),
+        });
+        waited += Duration::from_secs(1);
+        interrupted = watch.interrupted();
+        plan.waits && !interrupted
+    });
+    match turn {
+        Err(_) if interrupted => Err(TestError::Interrupted),
+        other => Ok(other?),
+    }
 }
 
 fn hold_off(
@@ -446,6 +492,7 @@ impl Run<'_> {
             budget: self.plan.train_budget.min(Bytes::new(left)),
             interface: self.plan.interface.clone(),
             hold_off: None,
+            waits: false,
             beside_others: true,
         };
         if self.watch.next_train(direction, &[], plan.budget).is_none() {
@@ -493,11 +540,7 @@ impl Run<'_> {
     }
 
     fn peer(&self) -> Peer {
-        Peer {
-            server: self.server,
-            access: self.access.clone(),
-            patience: Duration::from_secs(10),
-        }
+        self.peer.clone()
     }
 
     fn start_loads(&mut self, directions: &[Direction]) -> Result<Vec<Load>, TestError> {

@@ -40,6 +40,7 @@ pub struct Plan {
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
+    errand.take_turn(crate::errand::TURN)?;
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let prober = errand.session()?;
     let mut run = Run {

@@ -71,6 +71,7 @@ fn plan(server: SocketAddr) -> Plan {
         budget: Bytes::new(2_000_000),
         interface: None,
         hold_off: None,
+        waits: true,
         beside_others: false,
     }
 }

@@ -458,6 +458,7 @@ fn every_kind_of_request_works_inside_tls() {
             interface: None,
             hold_off: None,
             beside_others: true,
+            waits: false,
         };
         let (rows, _taken) = channel();
         let mut next = |trains: &[base::program::Train]| match trains.len() {

@@ -113,6 +113,7 @@ fn lie(rng: &mut Rng) -> Response {
                         busy: span(rng, LONGEST),
                         receive_window: span(rng, LONGEST),
                         send_buffer: span(rng, LONGEST),
+                        server_ceiling: span(rng, LONGEST),
                     },
                     samples: (0..rng.random_range(0..9)).map(|_| sample(rng)).collect(),
                 })
@@ -295,6 +296,7 @@ fn trains_and_ports_of_a_liar_end_with_an_error_or_a_figure() {
             budget: Bytes::new(1_000_000),
             interface: None,
             hold_off: None,
+            waits: true,
             beside_others: true,
         };
         let (rows, _taken) = channel();

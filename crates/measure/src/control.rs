@@ -193,6 +193,11 @@ pub enum Request {
     },
     /// What did you count in this session?
     Report { session: SessionId },
+    /// Says when this client may load the uplink, with a [`Response::Turn`] for each change of its place.
+    Turn {
+        /// Expected length of the load.
+        duration: Duration,
+    },
     /// Open these ports and say what arrives there. This connection stays open: see [`listen`].
     Listen {
         spec: FlowSpec,
@@ -223,9 +228,11 @@ pub enum Refusal {
     Failed,
     /// The server's owner does not allow it.
     Forbidden,
+    /// Another client loads the uplink.
+    Loaded,
 }
 
-const REFUSALS: [Refusal; 9] = [
+const REFUSALS: [Refusal; 10] = [
     Refusal::WrongKey,
     Refusal::KeyNeeded,
     Refusal::Busy,
@@ -235,6 +242,7 @@ const REFUSALS: [Refusal; 9] = [
     Refusal::Malformed,
     Refusal::Failed,
     Refusal::Forbidden,
+    Refusal::Loaded,
 ];
 
 /// What the server agreed to.
@@ -331,6 +339,8 @@ pub struct Limits {
     pub busy: Duration,
     pub receive_window: Duration,
     pub send_buffer: Duration,
+    /// By the rate that the server's operator allows.
+    pub server_ceiling: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -399,6 +409,13 @@ pub enum Response {
         why: Refusal,
         text: String,
     },
+    /// Place in the queue for the uplink.
+    Turn {
+        /// Clients before this one; zero if the uplink is reserved for it now.
+        place: u32,
+        /// Expected time until then.
+        after: Duration,
+    },
     Info(ServerInfo),
     Report(Vec<FlowReport>),
 }
@@ -462,6 +479,10 @@ impl Request {
                 body.0.extend_from_slice(program.to_string().as_bytes());
                 6
             }
+            Request::Turn { duration } => {
+                body.number(duration.min(&LONGEST).as_nanos());
+                12
+            }
             Request::Listen { spec, wanted } => {
                 listen::write_request(&mut body, spec, wanted);
                 7
@@ -513,6 +534,9 @@ impl Request {
                 congestion: r.text()?,
                 bytes: r.amount()?,
             },
+            12 => Request::Turn {
+                duration: r.span(LONGEST)?,
+            },
             _ => {
                 return Err(ControlError::Malformed {
                     what: "unknown kind of request",
@@ -561,6 +585,11 @@ impl Response {
                 );
                 w.text(text);
                 2
+            }
+            Response::Turn { place, after } => {
+                w.number(u64::from(*place));
+                w.number(after.min(&LONGEST).as_nanos());
+                12
             }
             Response::Info(info) => {
                 w.text(&info.release);
@@ -622,6 +651,10 @@ impl Response {
                         .collect::<Result<_, _>>()?,
                 )
             }
+            12 => Response::Turn {
+                place: r.small()?,
+                after: r.span(LONGEST)?,
+            },
             5 => Response::Ready,
             6 => Response::Stamps(r.stamps()?),
             7 => Response::Listening(listen::Listening::read(&mut r)?),

@@ -6,12 +6,14 @@
 use base::record::{Row, Status};
 use base::rng::{Rng, Streams, uniform};
 use base::{Duration, Time};
+use measure::keys::{Credential, KeyFile, Secret, UserKey, Users};
 use measure::lasting::{Lasting, Params, Transmit};
 use measure::reflector::{Arrival as FarArrival, Budget, Reflector};
 use measure::session::Arrival;
-use measure::wire::{ClientMessage, MAX_LEN};
+use measure::wire::MAX_LEN;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 const ORIGIN: i64 = 1_795_000_000_000_000_000;
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -31,6 +33,7 @@ struct Day {
     now: Time,
     lasting: Lasting,
     server: Reflector,
+    keyed: bool,
     servers: u8,
     client: SocketAddr,
     /// Where the network sends what comes from the client.
@@ -52,12 +55,18 @@ struct Day {
     rows: Vec<Row>,
 }
 
-fn server(number: u8) -> Reflector {
-    Reflector::new(Budget::default(), None, [number; 32], b"far", ORIGIN)
+/// A server that has been started for the `number`th time; its salt is another one each time.
+fn server(number: u8, keyed: bool) -> Reflector {
+    let users = keyed.then(|| {
+        let line = format!("anna {}", "11".repeat(32));
+        let file = KeyFile::parse(&line).expect("a good line");
+        Arc::new(Users::new(&file, [number; 48], None))
+    });
+    Reflector::new(Budget::default(), users, [number; 32], b"far", ORIGIN)
 }
 
 impl Day {
-    fn new(seed: u64) -> Day {
+    fn new(seed: u64, keyed: bool) -> Day {
         let streams = Streams::new(seed);
         let params = Params {
             interval: INTERVAL,
@@ -67,7 +76,7 @@ impl Day {
             origin_unix_ns: ORIGIN,
             host_origin_unix_ns: ORIGIN,
             target: "udp".into(),
-            key: None,
+            key: keyed.then(|| Credential::new("anna", Secret::Key(UserKey([0x11; 32])))),
             tos: 0,
             boot_id: b"near".to_vec(),
             capacity: 16_384,
@@ -76,7 +85,8 @@ impl Day {
         Day {
             now: Time::ZERO,
             lasting: Lasting::new(params, Time::ZERO, Time::ZERO, streams.stream("nonce")),
-            server: server(1),
+            server: server(1, keyed),
+            keyed,
             servers: 1,
             client,
             nat: client,
@@ -135,10 +145,10 @@ impl Day {
             return;
         }
         let rx_ns = ORIGIN + self.now.as_nanos() as i64;
-        let seq = match ClientMessage::decode(bytes, None) {
-            Ok(ClientMessage::Request { seq, .. }) => Some(u64::from(seq)),
-            _ => None,
-        };
+        // A probe's number follows the front, whether it is signed or not.
+        let is_probe = bytes[3] & 0x7f == 6;
+        let number = bytes[12..].first_chunk().filter(|_| is_probe);
+        let seq = number.map(|n| u64::from(u32::from_be_bytes(*n)));
         let arrival = FarArrival {
             from,
             local: None,
@@ -210,7 +220,13 @@ impl Day {
 
 #[test]
 fn a_day_with_every_fault_leaves_no_probe_out_and_bends_no_delay() {
-    let mut day = Day::new(20260521);
+    for keyed in [false, true] {
+        a_day(keyed);
+    }
+}
+
+fn a_day(keyed: bool) {
+    let mut day = Day::new(20260521, keyed);
     day.run(secs(2 * HOUR));
     // The line holds everything back for 154 s and then delivers it (000's table 15).
     day.held_until = secs(2 * HOUR + 154);
@@ -219,11 +235,11 @@ fn a_day_with_every_fault_leaves_no_probe_out_and_bends_no_delay() {
     day.dark_until = secs(4 * HOUR + 1200);
     day.run(secs(6 * HOUR));
     day.servers += 1;
-    day.server = server(day.servers);
+    day.server = server(day.servers, day.keyed);
     day.run(secs(7 * HOUR));
     day.server_away_until = secs(7 * HOUR + 300);
     day.servers += 1;
-    day.server = server(day.servers);
+    day.server = server(day.servers, day.keyed);
     day.run(secs(8 * HOUR));
     // Asleep for an hour, between two looks; what was in the air then is gone.
     let from = day.now;
@@ -318,7 +334,7 @@ fn a_day_with_every_fault_leaves_no_probe_out_and_bends_no_delay() {
 
 #[test]
 fn a_probe_an_hour_keeps_its_session() {
-    let mut day = Day::new(7);
+    let mut day = Day::new(7, false);
     let streams = Streams::new(7);
     let params = Params {
         interval: Duration::from_secs(HOUR),

@@ -16,6 +16,7 @@
 
 mod batch;
 mod bounds;
+mod checksum;
 mod columns;
 mod csv;
 mod day;

@@ -1,5 +1,5 @@
 use crate::batch::RowReader;
-use crate::{META, OPEN, SEALED, StoreError, bounds, disk, parquet_file, stream};
+use crate::{META, OPEN, SEALED, StoreError, bounds, checksum, disk, parquet_file, stream};
 use arrow_array::RecordBatch;
 use base::record::{FORMAT_VERSION, Meta, Recording, Row, TableId};
 use base::text::{clean, clean_lines};
@@ -106,9 +106,20 @@ pub fn read_meta_noting(
         let mut dirs = TableId::ALL.iter().map(|t| path.join(t.spec().name));
         dirs.any(|dir| dir.is_dir())
     };
-    let why = match read_meta(path) {
+    let why = match read_checked(path) {
         Err(StoreError::Damaged { what, .. }) if has_tables() => what,
-        other => return other,
+        Err(e) => return Err(e),
+        Ok((meta, fits)) => {
+            if !fits {
+                notes.push(Recovered {
+                    file: path.join(META),
+                    rows_kept: 0,
+                    bytes_dropped: 0,
+                    why: "its checksum does not fit: it was damaged or changed after it was written, so its title, plan and times may be wrong".into(),
+                });
+            }
+            return Ok(meta);
+        }
     };
     notes.push(Recovered {
         file: path.join(META),
@@ -129,7 +140,11 @@ pub fn read_meta_noting(
 /// # Errors
 /// As `read`.
 pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
-    let path = path.as_ref();
+    read_checked(path.as_ref()).map(|(meta, _)| meta)
+}
+
+/// `meta.json`, and true if its checksum fits.
+fn read_checked(path: &Path) -> Result<(Meta, bool), StoreError> {
     let file = path.join(META);
     let not = |why: &str| StoreError::NotARecording {
         path: path.to_owned(),
@@ -151,7 +166,7 @@ pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
         what,
     };
     // The version first: a newer one may hold fields that this build would take for damage.
-    let value: serde_json::Value =
+    let mut value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
         None | Some(0) => {
@@ -168,12 +183,16 @@ pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
         }
         Some(_) => {}
     }
+    let stated = value
+        .as_object_mut()
+        .and_then(|o| o.shift_remove(checksum::MEMBER));
+    let fits = checksum::fits(&text, stated.is_some());
     let meta: Meta = serde_json::from_value(cleaned(value)).map_err(|e| damaged(e.to_string()))?;
     let spans = meta.exclusions.iter().flat_map(|e| [e.from_ns, e.to_ns]);
     let mut instants = spans.chain([meta.started_ns]).chain(meta.ended_ns);
     match instants.find(|ns| !bounds::is_instant(*ns)) {
         Some(ns) => Err(damaged(format!("{ns} ns is no time of a recording"))),
-        None => Ok(meta),
+        None => Ok((meta, fits)),
     }
 }
 

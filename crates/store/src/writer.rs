@@ -5,7 +5,7 @@ use crate::keep::heirs;
 use crate::lock::Lock;
 use crate::parquet_file::Sheet;
 use crate::stream::Encoder;
-use crate::{META, OPEN, SEALED, StoreError, parquet_file};
+use crate::{META, OPEN, SEALED, StoreError, checksum, parquet_file};
 use arrow_array::RecordBatch;
 use base::Duration;
 use base::record::{FORMAT_VERSION, Meta, Origin, Row, Table, TableId};
@@ -408,10 +408,9 @@ impl Writer {
             format: FORMAT_VERSION,
             ..meta
         };
-        let mut text =
-            serde_json::to_vec_pretty(&meta).expect("maps of a recording's meta have text keys");
-        text.push(b'\n');
-        replace(&*self.disk, &path, &text)
+        let text =
+            serde_json::to_string_pretty(&meta).expect("maps of a recording's meta have text keys");
+        replace(&*self.disk, &path, checksum::add(&text).as_bytes())
             .map_err(|e| StoreError::io("write", &path, self.rows_saved(), e))
     }
 }

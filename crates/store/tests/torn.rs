@@ -316,6 +316,28 @@ fn a_damaged_description_costs_the_description_and_no_row() {
 }
 
 #[test]
+fn a_changed_description_is_noted_and_one_without_a_checksum_is_not() {
+    let dir = Scratch::new("checksum");
+    let path = dir.join("r.rec");
+    let (_, written) = closed_recording(&path);
+    let file = path.join("meta.json");
+    let good = std::fs::read_to_string(&file).unwrap();
+    assert!(read_noting(&path).unwrap().1.is_empty());
+    let changed = good.replacen("\"complete\": ", "\"complete\":  ", 1);
+    assert_ne!(changed, good);
+    std::fs::write(&file, &changed).unwrap();
+    let (recording, notes) = read_noting(&path).unwrap();
+    assert!(of(&recording, TableId::Delay) == written);
+    let told = notes[0].to_string();
+    assert!(told.contains("checksum does not fit"), "{told}");
+    // As earlier releases wrote it.
+    let mut old: serde_json::Value = serde_json::from_str(&good).unwrap();
+    old.as_object_mut().unwrap().remove("checksum").unwrap();
+    std::fs::write(&file, old.to_string()).unwrap();
+    assert!(read_noting(&path).unwrap().1.is_empty());
+}
+
+#[test]
 fn no_wrong_byte_brings_the_reader_down() {
     let dir = Scratch::new("flip");
     let path = dir.join("r.rec");

@@ -63,6 +63,9 @@ pub struct Args {
     /// Wait for others to leave the line, at most this long, instead of giving up
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
+    /// Fail at once if another client is loading the server's uplink, instead of waiting in the queue
+    #[arg(long)]
+    no_wait: bool,
     /// Measure although others use the line
     #[arg(long)]
     beside_others: bool,
@@ -273,6 +276,7 @@ fn probe(
         budget: args.budget,
         interface: args.interface.clone(),
         hold_off: args.hold_off,
+        waits: !args.no_wait,
         beside_others: args.beside_others || args.probe.kind().beside_others,
     };
     let tally = Tally::default();

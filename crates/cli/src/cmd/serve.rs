@@ -2,12 +2,20 @@
 
 use super::{serve_keys, usage};
 use crate::Outcome;
-use base::Bytes;
+use anyhow::Context;
+use base::{BitsPerSec, Bytes};
+use live::privileges::{self, Target};
+use live::serve::journal::Entry;
 use live::serve::{
-    Budgets, Keys, Network, PortSet, ServeConfig, ServeError, Server, TlsError, TlsKey,
+    Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
+    TlsKey, metrics,
 };
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(
@@ -56,6 +64,71 @@ pub struct Args {
     /// Ports to open for clients for a while, such as 80,443,40000-40999, or "any"; `tailback probe nat`, `ports`, `ipv6`, `middlebox` and `check` need some [default: none]
     #[arg(long, value_name = "PORTS")]
     allow_listen: Option<PortSet>,
+    /// Upper limit on the rate of all that the server sends and asks for, both directions combined [default: none]
+    #[arg(long, value_name = "RATE")]
+    max_rate: Option<BitsPerSec>,
+    /// Upper limit on the sum of all UDP load and trains
+    #[arg(long, value_name = "RATE", default_value_t = MAX_UDP_RATE)]
+    max_udp_rate: BitsPerSec,
+    /// Write one line for each session that ends and each refusal to standard output
+    #[arg(long, value_name = "FORMAT")]
+    log: Option<LogFormat>,
+    /// Write counters for Prometheus to this file every ten seconds (textfile collector of node_exporter)
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// User to become once the ports are open, if started as root
+    #[arg(long, value_name = "NAME", default_value = "nobody")]
+    user: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Json,
+}
+
+/// Interval between two writes of the counters.
+const METRICS_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+/// Log entries that may wait for whoever reads standard output.
+const LOG_WAITS: usize = 256;
+
+/// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
+fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
+    let write = move || {
+        for entry in entries {
+            let line = serde_json::to_string(&entry).unwrap_or_default();
+            // Nobody reads any more: the log is over, the server is not.
+            if super::print(&format!("{line}\n")).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("log".into())
+        .spawn(write)
+        .context("cannot start a thread for the log")?;
+    Ok(())
+}
+
+/// Writes the counters to a file that anybody may read.
+fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
+    super::write_file(path, &metrics::render(&server.stats()))?;
+    let readable = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, readable)
+        .with_context(|| format!("cannot let others read {}", path.display()))
+}
+
+/// User to become, if the process has rights to give up.
+fn user(name: &str) -> anyhow::Result<Option<Target>> {
+    if !privileges::is_root() {
+        return Ok(None);
+    }
+    if name == "root" {
+        eprintln!(
+            "tailback: serves as root, as --user root says. A fault in it would be a fault with all rights"
+        );
+        return Ok(None);
+    }
+    Ok(Some(Target::find(name)?))
 }
 
 /// Directory of what the server keeps, where none is given.
@@ -83,17 +156,18 @@ fn tls(args: &Args) -> TlsKey {
     }
 }
 
-/// Starts the server. Where its TLS key cannot be kept, it makes one for this run and says so.
-fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<Server> {
+/// Starts the server. If its TLS key cannot be kept, it makes one for this run, and gives the reason.
+fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
+    let mut unkept = None;
     let started = match Server::start(config.clone()) {
         Err(ServeError::Tls(e @ TlsError::File { .. })) if !asked_for => {
-            eprintln!("{e}. The TLS key is for this run only; --state DIRECTORY keeps one");
+            unkept = Some(e);
             config.tls = TlsKey::Fresh;
             Server::start(config)
         }
         other => other,
     };
-    started.map_err(|e| match e {
+    started.map(|server| (server, unkept)).map_err(|e| match e {
         ServeError::Keys(e) => usage(e.to_string()),
         ServeError::Tls(e) => usage(e.to_string()),
         e => e.into(),
@@ -106,11 +180,17 @@ enum Command {
     Keys(serve_keys::Args),
 }
 
+/// Tells the operator, if anybody reads standard error: a server goes on where nobody does.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
     if let Some(Command::Keys(args)) = args.command {
         return serve_keys::run(args);
     }
     live::signal::catch_interrupt();
+    privileges::confine().context("cannot limit the rights of this process")?;
     let usual = Budgets::default();
     let asked_for = args.state.is_some() || args.tls_only || args.tls_cert.is_some();
     let mut config = ServeConfig {
@@ -127,30 +207,57 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             ..usual
         },
         allow_listen: args.allow_listen.unwrap_or_default(),
+        max_rate: args.max_rate,
+        max_udp_rate: args.max_udp_rate,
+        user: user(&args.user)?,
         ..ServeConfig::default()
     };
     if !args.listen.is_empty() {
         config.listen = args.listen;
     }
     let open = config.keys.is_none();
-    let server = start(config, asked_for)?;
+    let became = config.user.clone();
+    let (to, entries) = std::sync::mpsc::sync_channel(LOG_WAITS);
+    config.log = args.log.map(|LogFormat::Json| to);
+    let (server, unkept) = start(config, asked_for)?;
+    // Threads that start now have no more rights than the server.
+    if args.log.is_some() {
+        log(entries)?;
+    }
     for address in server.local_addrs() {
-        eprintln!(
-            "listening on {address}, UDP and TCP{}",
-            if open {
-                "; open to anybody, within budgets"
-            } else {
-                "; for users with a key"
-            }
-        );
+        let whom = if open {
+            "; open to anybody, within budgets"
+        } else {
+            "; for users with a key"
+        };
+        tell(&format!("listening on {address}, UDP and TCP{whom}"));
+    }
+    if let Some(user) = became {
+        tell(&format!("runs as user {}", user.name()));
     }
     if let Some(pin) = server.pin() {
-        eprintln!("public key, for --pin of clients: {pin}");
+        tell(&format!("public key, for --pin of clients: {pin}"));
     }
+    if let Some(e) = unkept {
+        tell(&format!(
+            "{e}. This public key is for this run only; --state DIRECTORY keeps one"
+        ));
+    }
+    let mut written: Option<Instant> = None;
     while !live::signal::interrupted() {
+        if let Some(path) = &args.metrics
+            && written.is_none_or(|at| at.elapsed() >= METRICS_EVERY)
+        {
+            match write_metrics(path, &server) {
+                Err(e) if written.is_none() => return Err(e),
+                Err(e) => tell(&format!("tailback: {e:#}")),
+                Ok(()) => {}
+            }
+            written = Some(Instant::now());
+        }
         std::thread::sleep(std::time::Duration::from_millis(200));
         for note in server.notes() {
-            eprintln!("{note}");
+            tell(&note);
         }
     }
     server.stop();

@@ -85,6 +85,9 @@ pub struct Args {
     /// Wait for others to leave the line before starting, at most this long
     #[arg(long, num_args = 0..=1, default_missing_value = "60 s", value_name = "TIME")]
     hold_off: Option<Duration>,
+    /// Fail at once if another client is loading the server's uplink, instead of waiting in the queue
+    #[arg(long)]
+    no_wait: bool,
     /// What the contract promises, DOWN/UP, such as 50mbit/10mbit
     #[arg(long, value_name = "DOWN/UP")]
     contract: Option<String>,
@@ -176,6 +179,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         probe_interval: args.interval,
         interface: args.interface.clone(),
         hold_off: args.hold_off,
+        waits: !args.no_wait,
         ..TestPlan::default()
     };
     Ok(Plan {

@@ -1,50 +1,53 @@
 //! Counts the fragments of a train on this host's interface, where they are still apart: a packet socket sees
 //! those that are never put together again.
 
-use crate::clock::mono_ns;
 use base::program::{Fragments, Program};
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket,
 };
+use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// Datagrams of at most this size are whole on every link of IPv6 (RFC 8200, Internet Protocol, Version 6, section 5).
 const NEVER_CUT: u32 = 1232;
-/// How long it goes on reading after it was told to stop, at most.
-const DRAIN_NS: i64 = 50_000_000;
+/// What the kernel holds when a train has ended is read by then.
+const DRAIN: std::time::Duration = std::time::Duration::from_millis(50);
+/// Bytes of a packet that are looked at.
+const HEADERS: usize = 64;
 const UDP: u8 = 17;
 /// RFC 8200 section 4.5.
 const FRAGMENT: u8 = 44;
 
-/// Watchers at once in a process: each of them sees all packets of the host.
-const MOST: usize = 4;
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// Packet sockets of this process: one for each network namespace, shared by all its trains.
+static HUBS: Mutex<BTreeMap<Namespace, Weak<Hub>>> = Mutex::new(BTreeMap::new());
 
-struct Running;
+/// Device and inode of a network namespace.
+type Namespace = (u64, u64);
 
-impl Running {
-    fn take() -> Option<Running> {
-        let one_more = |n: usize| (n < MOST).then_some(n + 1);
-        let taken = RUNNING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        taken.ok().map(|_| Running)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Dropping it ends its thread.
-pub struct Watcher {
+/// Reader of one namespace's packet socket, for as long as a train needs it.
+struct Hub {
+    watched: Arc<Mutex<Vec<Arc<Watched>>>>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Fragments>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// One train.
+struct Watched {
+    pair: Pair,
+    tally: Mutex<Tally>,
+}
+
+/// Counter of one train's fragments. Dropping it ends the count.
+pub struct Watcher {
+    hub: Arc<Hub>,
+    watched: Arc<Watched>,
 }
 
 /// Whose packets are counted.
@@ -58,12 +61,11 @@ struct Pair {
 }
 
 impl Watcher {
-    /// None where nothing of it can be cut, enough are watching already, or the host does not let us (CAP_NET_RAW).
+    /// None where nothing of it can be cut, or the host does not let us (CAP_NET_RAW).
     pub fn start(train: &UdpSocket, program: &Program, outgoing: bool) -> Option<Watcher> {
         if program.largest_payload() <= NEVER_CUT {
             return None;
         }
-        let running = Running::take()?;
         let (here, there) = (train.local_addr().ok()?, train.peer_addr().ok()?);
         let (from, to) = if outgoing {
             (here, there)
@@ -77,6 +79,43 @@ impl Watcher {
             to_port: to.port(),
             outgoing,
         };
+        let hub = Hub::of_this_namespace()?;
+        let watched = Arc::new(Watched {
+            pair,
+            tally: Mutex::default(),
+        });
+        lock(&hub.watched).push(watched.clone());
+        Some(Watcher { hub, watched })
+    }
+
+    /// Ends the count, once what the kernel holds has been read.
+    pub fn stop(self) -> Fragments {
+        std::thread::sleep(DRAIN);
+        lock(&self.watched.tally).fragments
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        lock(&self.hub.watched).retain(|w| !Arc::ptr_eq(w, &self.watched));
+    }
+}
+
+impl Hub {
+    fn of_this_namespace() -> Option<Arc<Hub>> {
+        let about = std::fs::metadata("/proc/thread-self/ns/net").ok()?;
+        let mut hubs = lock(&HUBS);
+        hubs.retain(|_, hub| hub.strong_count() > 0);
+        let key = (about.dev(), about.ino());
+        if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
+            return Some(hub);
+        }
+        let hub = Arc::new(Hub::open()?);
+        hubs.insert(key, Arc::downgrade(&hub));
+        Some(hub)
+    }
+
+    fn open() -> Option<Hub> {
         let fd = socket(
             AddressFamily::Packet,
             SockType::Datagram,
@@ -84,67 +123,99 @@ impl Watcher {
             SockProtocol::EthAll,
         )
         .ok()?;
+        only_udp(&fd).ok()?;
         nix::sys::socket::setsockopt(&fd, nix::sys::socket::sockopt::RcvBuf, &(4 << 20)).ok()?;
         crate::timestamp::set_receive_timeout(fd.as_raw_fd(), base::Duration::from_millis(20))
             .ok()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let its = stop.clone();
+        let (watched, stop) = (Arc::<Mutex<Vec<Arc<Watched>>>>::default(), Arc::default());
+        let (its, until) = (watched.clone(), Arc::<AtomicBool>::clone(&stop));
         let thread = std::thread::Builder::new()
             .name("fragments".into())
-            .spawn(move || {
-                let _running = running;
-                count(&fd, &pair, &its)
-            })
+            .spawn(move || read(&fd, &its, &until))
             .ok()?;
-        Some(Watcher {
+        Some(Hub {
+            watched,
             stop,
-            thread: Some(thread),
+            thread: Mutex::new(Some(thread)),
         })
     }
-
-    pub fn stop(mut self) -> Fragments {
-        self.end()
-    }
-
-    fn end(&mut self) -> Fragments {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take();
-        thread.and_then(|t| t.join().ok()).unwrap_or_default()
-    }
 }
 
-impl Drop for Watcher {
+impl Drop for Hub {
     fn drop(&mut self) {
-        self.end();
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = lock(&self.thread).take().map(JoinHandle::join);
     }
 }
 
-fn count(fd: &OwnedFd, pair: &Pair, stop: &AtomicBool) -> Fragments {
-    let mut tally = Tally::default();
-    let mut buf = [0u8; 64];
-    let mut until = None;
-    loop {
-        let got = recvfrom::<LinkAddr>(fd.as_raw_fd(), &mut buf);
-        let asked = stop.load(Ordering::Relaxed);
-        match got {
+/// Has the kernel pass on UDP and fragments of it alone: what else the host does costs nothing here.
+fn only_udp(fd: &OwnedFd) -> io::Result<()> {
+    let byte = |at| statement(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, at);
+    let is =
+        |value, yes, no| statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, yes, no, value);
+    let mut program = [
+        byte(0),
+        statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf0),
+        is(0x40, 0, 2),
+        byte(9),
+        is(u32::from(UDP), 4, 5),
+        is(0x60, 0, 4),
+        byte(6),
+        is(u32::from(UDP), 1, 0),
+        is(u32::from(FRAGMENT), 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, HEADERS as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the option takes a sock_fprog, whose address and size are given; the statements it points to outlive the
+    // call, which copies them.
+    let done = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// linux/filter.h
+fn statement(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// Hands each packet to the trains whose direction it has, until told to stop.
+fn read(fd: &OwnedFd, watched: &Mutex<Vec<Arc<Watched>>>, stop: &AtomicBool) {
+    let mut buf = [0u8; HEADERS];
+    while !stop.load(Ordering::Relaxed) {
+        match recvfrom::<LinkAddr>(fd.as_raw_fd(), &mut buf) {
             Ok((n, from)) => {
                 let leaves = from.is_some_and(|a| a.pkttype() == libc::PACKET_OUTGOING);
-                if leaves == pair.outgoing {
-                    tally.packet(&buf[..n], pair);
+                for w in lock(watched).iter().filter(|w| w.pair.outgoing == leaves) {
+                    lock(&w.tally).packet(&buf[..n], &w.pair);
                 }
             }
-            Err(Errno::EAGAIN | Errno::EINTR) => {
-                if asked {
-                    return tally.fragments;
-                }
-            }
-            Err(_) => return tally.fragments,
-        }
-        // What others send never pauses for long: what was there when it was told to stop is read by then.
-        if asked && mono_ns() > *until.get_or_insert_with(|| mono_ns() + DRAIN_NS) {
-            return tally.fragments;
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(_) => return,
         }
     }
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Default)]
@@ -246,5 +317,54 @@ fn v6(ip: &[u8]) -> Option<Seen> {
             Some((from, to, 48, Piece::Part { offset, bytes }))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each of many trains counts its own datagrams, and all of them share one packet socket.
+    #[test]
+    fn trains_share_a_socket_and_count_their_own() {
+        let program: Program = "3 x 1400@1ms".parse().expect("a program");
+        let sockets: Vec<(UdpSocket, UdpSocket)> = (0..64)
+            .map(|_| {
+                let far = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                let near = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                near.connect(far.local_addr().expect("bound"))
+                    .expect("loopback");
+                (near, far)
+            })
+            .collect();
+        let watchers: Vec<Watcher> = sockets
+            .iter()
+            .filter_map(|(near, _)| Watcher::start(near, &program, true))
+            .collect();
+        if watchers.is_empty() {
+            eprintln!("without CAP_NET_RAW there is nothing to watch with");
+            return;
+        }
+        assert_eq!(watchers.len(), 64);
+        assert!(
+            watchers
+                .iter()
+                .all(|w| Arc::ptr_eq(&w.hub, &watchers[0].hub))
+        );
+        for (n, (near, _)) in sockets.iter().enumerate() {
+            for _ in 0..=n {
+                near.send(&[7; 1400]).expect("sent");
+            }
+        }
+        std::thread::sleep(DRAIN);
+        let hub = Arc::downgrade(&watchers[0].hub);
+        for (n, watcher) in watchers.into_iter().enumerate() {
+            assert_eq!(lock(&watcher.watched.tally).fragments.whole, n as u64 + 1);
+        }
+        assert_eq!(
+            hub.strong_count(),
+            0,
+            "the socket is closed with the last train"
+        );
     }
 }

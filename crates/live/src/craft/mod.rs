@@ -55,6 +55,8 @@ pub struct Plan {
     pub interface: Option<String>,
     /// Wait for others to leave the line for at most this long; end with an error where not given.
     pub hold_off: Option<Duration>,
+    /// True to wait while another client loads the server's uplink; false to fail at once.
+    pub waits: bool,
     /// Send also while others use the line.
     pub beside_others: bool,
 }

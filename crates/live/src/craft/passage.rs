@@ -21,7 +21,7 @@ use std::os::fd::AsRawFd;
 /// program.
 const MOST_BEHIND_NS: i64 = 500_000;
 /// Waking takes this long; the rest is waited for awake.
-const WAKE_NS: i64 = 60_000;
+pub const WAKE_NS: i64 = 60_000;
 /// How often whoever sends or receives is asked whether to go on.
 const ASK_NS: i64 = 20_000_000;
 /// When nothing has come for so long after the last has left, what is missing is lost.

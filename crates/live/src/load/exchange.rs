@@ -11,6 +11,7 @@ use measure::control::{
 };
 use measure::keys::{Credential, Pin};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Deref;
@@ -55,6 +56,12 @@ struct Talk {
     pipe: Pipe,
     /// From the greeting on.
     end: Option<ClientEnd>,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Line").field(&self.stream).finish()
+    }
 }
 
 impl Deref for Line {

@@ -205,6 +205,7 @@ impl Worker {
             until: began + self.plan.duration.as_nanos() as i64,
             sample: self.plan.sample,
             patience: VANISHED_AFTER,
+            gate: None,
             stop: &self.stop,
         };
         let mut followed = self.plan.tally.follow(self.plan.peer.server);
@@ -263,6 +264,7 @@ impl Worker {
             until: began + self.plan.duration.as_nanos() as i64,
             sample: self.plan.sample,
             patience: VANISHED_AFTER,
+            gate: None,
             stop: &self.stop,
         };
         let mut outcome = DatagramOutcome::default();

@@ -131,6 +131,7 @@ impl TcpInfo {
             busy: micros(BUSY_TIME_US),
             receive_window: micros(RWND_LIMITED_US),
             send_buffer: micros(SNDBUF_LIMITED_US),
+            server_ceiling: Duration::ZERO,
         }
     }
 }

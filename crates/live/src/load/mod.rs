@@ -3,18 +3,21 @@
 //! The sender's TCP_INFO and the receiver's byte count both become rows. What the far end saw is
 //! fetched when the load has stopped, and put on our clock by the exchange with the shortest turn.
 
+pub(crate) mod ceiling;
 pub(crate) mod exchange;
 mod flow;
 mod foreign;
 pub(crate) mod kernel;
 pub(crate) mod paced;
 pub(crate) mod pump;
+mod turn;
 pub(crate) mod whole;
 
 pub use exchange::{Access, Line, Peer};
 pub(crate) use flow::fill;
 pub use foreign::{ForeignPlan, ForeignProbe};
 pub use kernel::{CongestionControls, NoSuchCongestionControl};
+pub use turn::{Standing, Turn};
 
 use crate::clock::{Clock, mono_ns};
 use crate::errand::Tally;
@@ -112,6 +115,14 @@ pub enum LoadError {
         server: SocketAddr,
         why: Refusal,
         text: String,
+    },
+    #[error(
+        "another client is loading the uplink of {server}, and two loads at once would measure each other. Try again in {:.0} (place {} in the queue), or wait for it without --no-wait",
+        standing.after, standing.place
+    )]
+    Loaded {
+        server: SocketAddr,
+        standing: Standing,
     },
     #[error(transparent)]
     Congestion(#[from] NoSuchCongestionControl),
@@ -571,8 +582,10 @@ impl Stopped {
         for (by, time) in [
             ("receive window", limits.receive_window),
             ("send buffer", limits.send_buffer),
+            ("server ceiling", limits.server_ceiling),
         ] {
-            let share = time.as_secs_f64() / busy;
+            // Busy time ends with the last acknowledgement, the others with the flow.
+            let share = (time.as_secs_f64() / busy).min(1.0);
             if busy > 0.0 && share > HELD_BACK_SHARE {
                 let detail = serde_json::json!({ "by": by, "share": share });
                 event(

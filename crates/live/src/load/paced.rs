@@ -1,5 +1,6 @@
 //! Datagrams at a rate: sent at absolute deadlines, numbered, counted where they arrive.
 
+use super::ceiling::{Gate, HEADERS};
 use super::pump::{End, PEER_DONE, Payload, wait};
 use crate::clock::mono_ns;
 use base::{BitsPerSec, Bytes, Duration};
@@ -53,6 +54,8 @@ pub struct Paced<'a> {
     pub until: i64,
     pub sample: Duration,
     pub patience: Duration,
+    /// Rate limit of this host; none at a client.
+    pub gate: Option<&'a Gate<'a>>,
     pub stop: &'a AtomicBool,
 }
 
@@ -161,6 +164,9 @@ impl Paced<'_> {
                 std::thread::sleep(Duration::from_nanos(sleep.max(0) as u64).to_std());
                 continue;
             }
+            if self.gate.is_some_and(|g| g.sleeps(now, RATE_EVERY_NS)) {
+                continue;
+            }
             if now - due > MOST_BEHIND_NS {
                 due = now;
             }
@@ -175,7 +181,10 @@ impl Paced<'_> {
                 None => send(fd, &bytes, MsgFlags::MSG_DONTWAIT),
             };
             match done {
-                Ok(_) => {
+                Ok(n) => {
+                    if let Some(gate) = self.gate {
+                        gate.book(now, n as u64 + HEADERS);
+                    }
                     sent += 1;
                     due += gap;
                 }

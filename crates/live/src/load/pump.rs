@@ -1,6 +1,7 @@
 //! Moving bytes as fast as a connection takes them, with samples on time. Both ends use it: the client's
 //! upload and the server's download are one loop, as are the client's download and the server's sink.
 
+use super::ceiling::Gate;
 use super::kernel::{TcpInfo, random_bytes, set_notsent_lowat};
 use crate::clock::mono_ns;
 use base::Duration;
@@ -74,6 +75,8 @@ pub struct Pump<'a> {
     pub sample: Duration,
     /// How long nothing may move.
     pub patience: Duration,
+    /// Rate limit of this host; none at a client.
+    pub gate: Option<&'a Gate<'a>>,
     pub stop: &'a AtomicBool,
 }
 
@@ -100,6 +103,18 @@ impl Pump<'_> {
     fn next_after(&self, due: i64, now: i64) -> i64 {
         let step = self.sample.as_nanos().max(1_000_000) as i64;
         due + ((now - due) / step + 1) * step
+    }
+
+    /// Waits until the next sample at most while the rate limit is reached. True if it waited.
+    fn held(&self, now: i64, due: i64) -> bool {
+        let most = (due.min(self.until) - now).clamp(1_000_000, TICK_NS);
+        self.gate.is_some_and(|g| g.sleeps(now, most))
+    }
+
+    fn book(&self, now: i64, bytes: usize) {
+        if let Some(gate) = self.gate {
+            gate.book(now, bytes as u64);
+        }
     }
 
     fn must_end(&self, now: i64, moved: i64) -> Option<End> {
@@ -156,8 +171,16 @@ impl Pump<'_> {
                     break End::PeerClosed;
                 }
             }
-            match send(fd, payload.chunk(place), flags) {
+            if self.held(now, due) {
+                continue;
+            }
+            let chunk = payload.chunk(place);
+            let most = self
+                .gate
+                .map_or(chunk.len(), |g| g.chunk().min(chunk.len()));
+            match send(fd, &chunk[..most], flags) {
                 Ok(n) => {
+                    self.book(now, n);
                     place += n;
                     moved = now;
                 }
@@ -201,9 +224,16 @@ impl Pump<'_> {
                     break End::Enough;
                 }
             }
-            match recv(fd, &mut nowhere, flags) {
+            if self.held(now, due) {
+                continue;
+            }
+            let most = self
+                .gate
+                .map_or(nowhere.len(), |g| g.chunk().min(nowhere.len()));
+            match recv(fd, &mut nowhere[..most], flags) {
                 Ok(0) => break End::PeerClosed,
                 Ok(n) => {
+                    self.book(now, n);
                     total += n as u64;
                     moved = now;
                 }

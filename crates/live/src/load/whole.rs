@@ -1,6 +1,7 @@
 //! Transfers of a given size, from the first byte to the last: the client's upload and the server's answer to a request
 //! for one are one loop. What [`Pump`](super::pump::Pump) does for a time, this does for an amount.
 
+use super::ceiling::Gate;
 use super::kernel::{TcpInfo, set_notsent_lowat};
 use super::pump::{End, PEER_DONE, Payload, ended, wait};
 use crate::clock::mono_ns;
@@ -26,6 +27,8 @@ pub struct Whole<'a> {
     pub sample: Duration,
     /// How long nothing may move.
     pub patience: Duration,
+    /// Rate limit of this host; none at a client.
+    pub gate: Option<&'a Gate<'a>>,
     pub stop: &'a AtomicBool,
 }
 
@@ -131,11 +134,18 @@ impl Whole<'_> {
                 break Err(end);
             }
             let mut events = PEER_DONE;
+            if self.gate.is_some_and(|g| g.sleeps(now, LOOK_NS)) {
+                continue;
+            }
             if sent < self.bytes {
                 let chunk = payload.chunk(sent as usize);
                 let most = chunk.len().min((self.bytes - sent) as usize);
+                let most = self.gate.map_or(most, |g| g.chunk().min(most));
                 match send(fd, &chunk[..most], flags) {
                     Ok(n) => {
+                        if let Some(gate) = self.gate {
+                            gate.book(now, n as u64);
+                        }
                         sent += n as u64;
                         continue;
                     }
@@ -229,6 +239,7 @@ mod tests {
             until: mono_ns() + 20_000_000_000,
             sample: Duration::from_millis(20),
             patience: Duration::from_secs(20),
+            gate: None,
             stop: &stop,
         };
         let mut seen = 0;

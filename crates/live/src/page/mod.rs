@@ -71,6 +71,9 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), PageError> {
         path: browser::find(plan.browser.as_deref())?,
         trust: plan.trust.clone(),
     };
+    if !plan.beside_load.is_empty() {
+        errand.take_turn(crate::errand::TURN)?;
+    }
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let prober = errand.session()?;
     let mut run = Run {

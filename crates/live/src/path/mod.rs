@@ -60,6 +60,9 @@ pub struct Plan {
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
 pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
+    if !plan.directions.is_empty() {
+        errand.take_turn(crate::errand::TURN)?;
+    }
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let server = errand.peer.server.ip().to_canonical();
     let mut run = Run {

@@ -1,6 +1,9 @@
 //! Who is being served, what they have used up, and what was counted for them.
 
+use super::journal::{Entry, Happened, Journal};
 use super::kept::Kept;
+use super::lock;
+use super::uplink::{Standing, Uplink};
 use crate::clock::mono_ns;
 use base::record::Direction;
 use base::{Bytes, Duration};
@@ -8,8 +11,8 @@ use measure::control::{Ended, FlowReport, FlowSpec, Limits, Refusal, Response, S
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What clients may use. A client is an IPv4 address, or an IPv6 network of 64 bits.
 #[derive(Clone, Debug)]
@@ -57,12 +60,6 @@ const SHORTEST_SAMPLE: Duration = Duration::from_millis(5);
 /// A connection that has asked for nothing gives way to a newcomer after this long; a handshake over a slow line and a
 /// request are done by then.
 const GIVES_WAY_NS: i64 = 1_000_000_000;
-/// A client whose load has ended keeps the uplink to itself for this long: a test has pauses between its phases.
-const LINGER_NS: i64 = 10_000_000_000;
-/// The longest time that one client has the uplink to itself while others ask for it.
-const TURN_NS: i64 = 600_000_000_000;
-/// Whoever was refused is expected back within this.
-const WANTED_NS: i64 = 60_000_000_000;
 /// Reports that are being sent at once: of one client, and of all.
 const REPORTS_PER_CLIENT: u32 = 4;
 const REPORTS: u32 = 8;
@@ -142,17 +139,6 @@ struct Waiting {
     stream: Option<Arc<TcpStream>>,
 }
 
-/// The client that loads the uplink.
-struct Lease {
-    client: ClientKey,
-    since: i64,
-    /// Its flows of load, and when the last of them is over.
-    flows: u32,
-    until: i64,
-    /// When another client last asked.
-    wanted: Option<i64>,
-}
-
 #[derive(Default)]
 struct Ledger {
     clients: BTreeMap<ClientKey, Client>,
@@ -162,7 +148,7 @@ struct Ledger {
     waiting: BTreeMap<u64, Waiting>,
     connections: usize,
     next: u64,
-    lease: Option<Lease>,
+    uplink: Uplink<ClientKey>,
     reports: u32,
     trains: u32,
     hour_began: i64,
@@ -170,19 +156,17 @@ struct Ledger {
 
 pub struct Book {
     budgets: Budgets,
+    journal: Arc<Journal>,
     ledger: Arc<Mutex<Ledger>>,
     spent: Arc<AtomicU64>,
     samples: Arc<AtomicUsize>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts a connection, for as long as it lives.
 pub struct Permit {
     ledger: Arc<Mutex<Ledger>>,
     client: ClientKey,
+    from: IpAddr,
     id: u64,
     served: Cell<bool>,
     user: RefCell<Option<Arc<str>>>,
@@ -285,54 +269,6 @@ impl Ledger {
         victim.is_some()
     }
 
-    /// Gives the uplink to a client for a flow of load.
-    fn lease(&mut self, now: i64, client: ClientKey, until: i64) -> Result<(), Refused> {
-        let busy = |ns: i64| {
-            let left = Duration::from_nanos(ns.max(1_000_000_000).unsigned_abs());
-            let text = format!(
-                "another client is loading this server's uplink, and two loads at once would measure each other: try again in {left:.0}"
-            );
-            Err((Refusal::Busy, text))
-        };
-        if let Some(held) = &mut self.lease {
-            let over = held.flows == 0 && now - held.until > LINGER_NS;
-            if held.client == client {
-                let wanted = held.wanted.is_some_and(|at| now - at < WANTED_NS);
-                if held.flows == 0 && wanted && now - held.since > TURN_NS {
-                    // It has had its turn, and somebody waits.
-                    held.until = now - LINGER_NS - 1;
-                    let text = "this client has loaded the server's uplink for ten minutes, and another one waits: try again in 60 s";
-                    return Err((Refusal::Busy, text.into()));
-                }
-                if !over {
-                    held.flows += 1;
-                    held.until = held.until.max(until);
-                    return Ok(());
-                }
-            } else if !over {
-                held.wanted = Some(now);
-                return busy(held.until + LINGER_NS - now);
-            }
-        }
-        self.lease = Some(Lease {
-            client,
-            since: now,
-            flows: 1,
-            until,
-            wanted: None,
-        });
-        Ok(())
-    }
-
-    fn end_lease(&mut self, now: i64, client: ClientKey) {
-        if let Some(held) = self.lease.as_mut().filter(|l| l.client == client) {
-            held.flows = held.flows.saturating_sub(1);
-            if held.flows == 0 {
-                held.until = now;
-            }
-        }
-    }
-
     /// The oldest session of a client makes room, where it has too many; that of the client with most, where all have.
     fn make_room_for_session(&mut self, client: ClientKey) {
         let mut of: BTreeMap<ClientKey, usize> = BTreeMap::new();
@@ -377,13 +313,34 @@ impl Drop for Share<'_> {
     }
 }
 
-/// What a flow is to the uplink.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// Kind of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
-    /// It fills the uplink: one client at a time.
-    Load,
-    /// It leaves room for others.
-    Light,
+    Upload,
+    Download,
+    Fetch,
+    Datagrams,
+    Train,
+    Listen,
+}
+
+impl Use {
+    /// Name in the log and in the counters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::Upload => "upload",
+            Use::Download => "download",
+            Use::Fetch => "fetch",
+            Use::Datagrams => "datagrams",
+            Use::Train => "train",
+            Use::Listen => "listen",
+        }
+    }
+
+    /// True if it fills the uplink: one client at a time. The others leave room.
+    fn is_load(self) -> bool {
+        !matches!(self, Use::Train | Use::Listen)
+    }
 }
 
 /// Counts a flow, for as long as it lives, and what it may still use.
@@ -399,7 +356,21 @@ pub struct FlowPermit<'a> {
     total_budget: u64,
     counted: u64,
     usage: Use,
+    began: i64,
+    /// Set when the client's turn on the uplink is over.
+    cut: Arc<AtomicBool>,
+    /// Reason for which the flow was ended early.
+    enough: Cell<&'static str>,
+    journal: Arc<Journal>,
 }
+
+/// Reasons for which a flow is ended early.
+pub const HOUR_SPENT: &str =
+    "this client, or all together, have moved all the bytes they may in an hour";
+pub const TURN_OVER: &str =
+    "this client has loaded the server's uplink for ten minutes, and another one waits";
+pub const TOO_FAST: &str = "the client sends faster than it was granted";
+pub const IDLE: &str = "nothing has come from the client for 15 s";
 
 impl FlowPermit<'_> {
     /// Books what the flow has moved so far; false when that was too much.
@@ -419,7 +390,26 @@ impl FlowPermit<'_> {
                 .fetch_add(more, Ordering::Relaxed)
                 .saturating_add(more)
         });
-        its <= self.budget && user <= self.budget && all <= self.total_budget
+        if its > self.budget || user > self.budget || all > self.total_budget {
+            self.enough.set(HOUR_SPENT);
+            return false;
+        }
+        if self.cut.load(Ordering::Relaxed) {
+            self.enough.set(TURN_OVER);
+            return false;
+        }
+        true
+    }
+
+    /// Ends the flow for this reason; what [`FlowPermit::spend`] gives for its own.
+    pub fn give_up(&self, why: &'static str) -> bool {
+        self.enough.set(why);
+        false
+    }
+
+    /// Reason for which the flow was ended early.
+    pub fn enough(&self) -> &'static str {
+        self.enough.get()
     }
 
     pub fn with_report(&self, change: impl FnOnce(&mut FlowReport)) {
@@ -434,14 +424,34 @@ impl FlowPermit<'_> {
 
 impl Drop for FlowPermit<'_> {
     fn drop(&mut self) {
+        let mut ended = Ended::Failed;
         self.with_report(|r| {
             if r.ended == Ended::Running {
                 r.ended = Ended::Failed;
             }
+            ended = r.ended;
+        });
+        let now = mono_ns();
+        self.journal.write(Entry {
+            what: self.usage.name(),
+            bytes: self.counted,
+            duration: Duration::from_nanos((now - self.began).max(0).unsigned_abs()),
+            why: match (ended, self.enough()) {
+                (Ended::Budget, TURN_OVER) => "turn_over",
+                (Ended::Budget, TOO_FAST) => "too_fast",
+                (Ended::Budget, IDLE) => "idle",
+                (Ended::Budget, _) => "budget",
+                (Ended::TimeUp, _) => "time_up",
+                (Ended::ByClient, _) => "by_client",
+                (Ended::Whole, _) => "whole",
+                (Ended::Failed | Ended::Running, _) => "failed",
+            },
+            user: self.permit.user.borrow().clone(),
+            ..Entry::about(Happened::Session, self.permit.from)
         });
         let mut ledger = lock(&self.permit.ledger);
-        if self.usage == Use::Load {
-            ledger.end_lease(mono_ns(), self.permit.client);
+        if self.usage.is_load() {
+            ledger.uplink.end(now, self.permit.client);
         }
         if let Some(c) = ledger.clients.get_mut(&self.permit.client) {
             c.flows = c.flows.saturating_sub(1);
@@ -457,9 +467,10 @@ fn busy<T>(text: impl Into<String>) -> Result<T, Refused> {
 }
 
 impl Book {
-    pub fn new(budgets: Budgets) -> Book {
+    pub fn new(budgets: Budgets, journal: Arc<Journal>) -> Book {
         Book {
             budgets,
+            journal,
             ledger: Arc::default(),
             spent: Arc::default(),
             samples: Arc::default(),
@@ -504,6 +515,7 @@ impl Book {
         Some(Permit {
             ledger: self.ledger.clone(),
             client,
+            from: from.to_canonical(),
             id,
             served: Cell::new(false),
             user: RefCell::default(),
@@ -615,8 +627,11 @@ impl Book {
             ));
         }
         let duration = spec.duration.min(self.budgets.duration);
-        if usage == Use::Load {
-            ledger.lease(now, permit.client, now + duration.as_nanos() as i64)?;
+        let mut cut = Arc::default();
+        if usage.is_load() {
+            let until = now + duration.as_nanos() as i64;
+            let taken = ledger.uplink.take(now, permit.client, until);
+            cut = taken.map_err(|standing| loaded(&standing))?;
         }
         let Some(client) = ledger.clients.get_mut(&permit.client) else {
             return busy("the server is full: try again in a minute");
@@ -655,6 +670,10 @@ impl Book {
             total_budget: self.budgets.total_bytes_per_hour.get(),
             counted: 0,
             usage,
+            began: now,
+            cut,
+            enough: Cell::new(HOUR_SPENT),
+            journal: self.journal.clone(),
         })
     }
 
@@ -741,6 +760,104 @@ impl Book {
     }
 }
 
+/// What the server holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holds {
+    pub connections: usize,
+    pub clients: usize,
+    pub flows: u32,
+    pub uplink_taken: bool,
+    pub waiting: usize,
+}
+
+/// A place in the queue for the uplink, for as long as it lives.
+pub struct Place<'a>(&'a Permit, i64);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.ledger).uplink.leave(self.0.client);
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Keeps the turn that has come.
+    pub fn hold(self) -> Hold<'a> {
+        let Place(permit, lasts_ns) = self;
+        let cut = lock(&permit.ledger)
+            .uplink
+            .hold(mono_ns(), permit.client, lasts_ns);
+        Hold { permit, cut }
+    }
+
+    /// Place now. If the turn has come, the uplink is reserved for the client for some seconds.
+    pub fn ask(&self) -> Standing {
+        lock(&self.0.ledger).uplink.ask(mono_ns(), self.0.client)
+    }
+}
+
+/// A turn on the uplink, for as long as it lives.
+pub struct Hold<'a> {
+    permit: &'a Permit,
+    cut: Arc<AtomicBool>,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut ledger = lock(&self.permit.ledger);
+        ledger.uplink.release(mono_ns(), self.permit.client);
+    }
+}
+
+impl Hold<'_> {
+    /// True if the turn is over because others wait.
+    pub fn is_over(&self) -> bool {
+        self.cut.load(Ordering::Relaxed)
+    }
+
+    /// True if the client does not load, while others wait.
+    pub fn is_idle(&self) -> bool {
+        lock(&self.permit.ledger).uplink.is_idle(self.permit.client)
+    }
+}
+
+fn loaded(standing: &Standing) -> Refused {
+    let left = Duration::from_nanos(standing.after_ns.max(1_000_000_000).unsigned_abs());
+    let text = format!(
+        "another client is loading this server's uplink, and two loads at once would measure each other: try again in {left:.0}"
+    );
+    (Refusal::Loaded, text)
+}
+
+impl Book {
+    pub fn holds(&self) -> Holds {
+        let ledger = lock(&self.ledger);
+        let clients = ledger.clients.values();
+        Holds {
+            connections: ledger.connections,
+            clients: clients.clone().filter(|c| c.served > 0).count(),
+            flows: clients.map(|c| c.flows).sum(),
+            uplink_taken: ledger.uplink.is_taken(mono_ns()),
+            waiting: ledger.uplink.waiting(),
+        }
+    }
+
+    /// Lets a client wait for the uplink, for a load of this length.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub fn wait<'a>(&self, permit: &'a Permit, lasts: Duration) -> Result<Place<'a>, Refused> {
+        let client = permit.client;
+        let lasts_ns = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
+        let mut ledger = lock(&self.ledger);
+        if !ledger.uplink.join(client, client.neighbourhood(), lasts_ns) {
+            return busy(
+                "too many clients wait for this server's uplink: try again in ten minutes",
+            );
+        }
+        Ok(Place(permit, lasts_ns))
+    }
+}
+
 /// The report of these flows as bytes, once none of them is still being written or `patience` is over: a flow that the
 /// client has just reset may not have noticed. One report is put together at a time.
 pub fn settle(flows: &[SharedFlow], patience: Duration) -> Vec<u8> {
@@ -758,6 +875,7 @@ pub fn settle(flows: &[SharedFlow], patience: Duration) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::uplink::{LINGER_NS, TURN_NS};
 
     fn spec(session: u8, flow: u32) -> FlowSpec {
         FlowSpec {
@@ -768,8 +886,13 @@ mod tests {
         }
     }
 
+    fn new_book(budgets: Budgets) -> Book {
+        let journal = Journal::new(None, crate::clock::Clock::start());
+        Book::new(budgets, Arc::new(journal))
+    }
+
     fn book() -> Book {
-        Book::new(Budgets {
+        new_book(Budgets {
             clients: 2,
             connections_per_client: 2,
             flows_per_client: 1,
@@ -804,7 +927,7 @@ mod tests {
     /// Every address of the attacker holds connections that ask for nothing; one client comes each second.
     #[test]
     fn who_asks_for_nothing_keeps_nobody_out() {
-        let book = Book::new(Budgets {
+        let book = new_book(Budgets {
             connections: 64,
             ..Budgets::default()
         });
@@ -836,38 +959,41 @@ mod tests {
 
     #[test]
     fn the_uplink_belongs_to_one_client_at_a_time_and_others_are_told_for_how_long() {
-        let book = Book::new(Budgets::default());
+        let book = new_book(Budgets::default());
         let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
         let first = book
-            .flow(&a, &spec(1, 0), Direction::Up, Use::Load)
+            .flow(&a, &spec(1, 0), Direction::Up, Use::Upload)
             .unwrap();
-        let second = book.flow(&a, &spec(1, 1), Direction::Up, Use::Load);
+        let second = book.flow(&a, &spec(1, 1), Direction::Up, Use::Upload);
         assert!(second.is_ok(), "its own flows load together");
         let (why, text) = book
-            .flow(&b, &spec(2, 0), Direction::Up, Use::Load)
+            .flow(&b, &spec(2, 0), Direction::Up, Use::Upload)
             .err()
             .unwrap();
-        assert_eq!(why, Refusal::Busy);
+        assert_eq!(why, Refusal::Loaded);
         assert!(text.contains("try again in 20 s"), "{text}");
-        let light = book.flow(&b, &spec(2, 0), Direction::Up, Use::Light);
+        let light = book.flow(&b, &spec(2, 0), Direction::Up, Use::Train);
         assert!(light.is_ok(), "probes are shared");
         drop((first, second));
-        let after = book.flow(&b, &spec(2, 1), Direction::Up, Use::Load);
+        let after = book.flow(&b, &spec(2, 1), Direction::Up, Use::Upload);
         assert!(after.is_err(), "a pause between two phases is no end");
-        lock(&book.ledger).lease.as_mut().unwrap().until -= LINGER_NS;
-        assert!(book.flow(&b, &spec(2, 2), Direction::Up, Use::Load).is_ok());
+        lock(&book.ledger).uplink.age(0, LINGER_NS);
+        assert!(
+            book.flow(&b, &spec(2, 2), Direction::Up, Use::Upload)
+                .is_ok()
+        );
     }
 
     #[test]
     fn whoever_has_had_ten_minutes_lets_another_have_the_uplink() {
-        let book = Book::new(Budgets::default());
+        let book = new_book(Budgets::default());
         let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
         let load = |permit, n| {
-            book.flow(permit, &spec(n, 0), Direction::Up, Use::Load)
+            book.flow(permit, &spec(n, 0), Direction::Up, Use::Upload)
                 .map(drop)
         };
         assert!(load(&a, 1).is_ok());
-        lock(&book.ledger).lease.as_mut().unwrap().since -= TURN_NS;
+        lock(&book.ledger).uplink.age(TURN_NS, 0);
         assert!(load(&a, 2).is_ok(), "nobody waits");
         assert!(load(&b, 3).is_err());
         assert!(load(&a, 4).is_err(), "somebody waits");
@@ -876,7 +1002,7 @@ mod tests {
 
     #[test]
     fn reports_and_trains_at_once_are_bounded() {
-        let book = Book::new(Budgets::default());
+        let book = new_book(Budgets::default());
         let permits: Vec<Permit> = [A, B, C].map(|ip| served(&book, ip).unwrap()).into();
         let mut held = Vec::new();
         for permit in &permits {
@@ -893,14 +1019,14 @@ mod tests {
 
     #[test]
     fn a_session_of_another_client_is_not_joined() {
-        let book = Book::new(Budgets::default());
+        let book = new_book(Budgets::default());
         let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
         assert!(
-            book.flow(&a, &spec(1, 0), Direction::Up, Use::Light)
+            book.flow(&a, &spec(1, 0), Direction::Up, Use::Train)
                 .is_ok()
         );
         assert!(
-            book.flow(&b, &spec(1, 1), Direction::Up, Use::Light)
+            book.flow(&b, &spec(1, 1), Direction::Up, Use::Train)
                 .is_err()
         );
     }
@@ -919,11 +1045,11 @@ mod tests {
         let book = book();
         let permit = served(&book, A).unwrap();
         let mut flow = book
-            .flow(&permit, &spec(1, 0), Direction::Up, Use::Load)
+            .flow(&permit, &spec(1, 0), Direction::Up, Use::Upload)
             .unwrap();
         assert_eq!(flow.duration, Duration::from_secs(5));
         let (why, text) = book
-            .flow(&permit, &spec(1, 1), Direction::Up, Use::Load)
+            .flow(&permit, &spec(1, 1), Direction::Up, Use::Upload)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Busy, "{text}");
@@ -932,7 +1058,7 @@ mod tests {
         assert!(!flow.spend(1001));
         drop(flow);
         let (why, text) = book
-            .flow(&permit, &spec(1, 1), Direction::Up, Use::Load)
+            .flow(&permit, &spec(1, 1), Direction::Up, Use::Upload)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Spent, "{text}");
@@ -952,7 +1078,7 @@ mod tests {
         let permit = served(&book, A).unwrap();
         for s in 0..=SESSIONS_PER_CLIENT as u8 {
             drop(
-                book.flow(&permit, &spec(s, 0), Direction::Up, Use::Load)
+                book.flow(&permit, &spec(s, 0), Direction::Up, Use::Upload)
                     .unwrap(),
             );
         }

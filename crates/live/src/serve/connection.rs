@@ -9,11 +9,12 @@ use super::listeners;
 use super::tls::{Handshake, Tls};
 use super::train::{self, Host};
 use crate::clock::mono_ns;
+use crate::load::ceiling::Gate;
 use crate::load::kernel::{
     CongestionControls, TcpInfo, choose_congestion, close_abruptly, congestion_of,
     lift_send_buffer, random_bytes,
 };
-use crate::load::pump::{End, Payload, Pump};
+use crate::load::pump::{End, PEER_DONE, Payload, Pump, wait};
 use crate::load::whole::Whole;
 use crate::pipe::{Pipe, TLS_FIRST};
 use base::record::Direction;
@@ -24,7 +25,8 @@ use measure::control::{
     Accepted, ControlError, Detail, Ended, FlowSpec, Greeting, HELLO_LEN, Hello, Refusal, Request,
     Response, Sample, ServerInfo,
 };
-use socket2::SockRef;
+use nix::poll::PollFlags;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
@@ -41,6 +43,15 @@ const REPORT_WITHIN: Duration = Duration::from_secs(120);
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// A transfer of a given size that moves nothing for this long ends: TCP's timer has doubled to a minute by then.
 const FETCH_PATIENCE: Duration = Duration::from_secs(120);
+/// The longest time in the queue for the uplink.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// How often a client in the queue hears of its place.
+const TELL_NS: i64 = 1_000_000_000;
+/// A turn is lost after this long without load, while others wait.
+const IDLE_TURN_NS: i64 = 60_000_000_000;
+const GONE: PollFlags = PEER_DONE
+    .union(PollFlags::POLLHUP)
+    .union(PollFlags::POLLERR);
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Says why a connection is not served, without a thread of its own and without ever waiting.
@@ -139,7 +150,7 @@ fn meet<'a>(stream: &'a TcpStream, shared: &Shared) -> io::Result<Option<(Line<'
         let answered = shared.ring.answers_wrong_key(from);
         pause(WRONG_AFTER_NS, shared)?;
         if !answered {
-            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            shared.refused(from, why, "");
             close_abruptly(stream);
             return Ok(None);
         }
@@ -263,6 +274,7 @@ fn answer(
             };
             return datagrams(&carrier, permit, &spec, direction);
         }
+        Request::Turn { duration } => return turn(stream, permit, duration, shared),
         Request::Listen { spec, wanted } => {
             return listeners::serve(stream, permit, &spec, &wanted, shared);
         }
@@ -288,7 +300,9 @@ pub(super) fn refuse(
     (why, text): (Refusal, String),
     shared: &Shared,
 ) -> io::Result<()> {
-    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+    if let Ok(from) = stream.peer_addr() {
+        shared.refused(from.ip(), why, &text);
+    }
     let until = mono_ns() + REQUEST_WITHIN.as_nanos() as i64;
     stream.say(&Response::Refused { why, text }, until, shared)?;
     // Closing with something unread would reset the connection and could lose the answer on its way.
@@ -412,12 +426,18 @@ pub(super) fn accept(
     Ok((began, len))
 }
 
-fn pump<'a>(stream: &'a TcpStream, flow: &FlowPermit, began: i64, shared: &'a Shared) -> Pump<'a> {
+fn pump<'a>(
+    stream: &'a TcpStream,
+    flow: &FlowPermit,
+    began: i64,
+    (gate, shared): (&'a Gate<'a>, &'a Shared),
+) -> Pump<'a> {
     Pump {
         socket: stream,
         until: began + flow.duration.as_nanos() as i64,
         sample: flow.sample,
         patience: PATIENCE,
+        gate: Some(gate),
         stop: &shared.stop,
     }
 }
@@ -427,13 +447,18 @@ fn since(began: i64, now: i64) -> Duration {
 }
 
 fn upload(stream: &Line, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Load) {
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Upload) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
     let (began, _) = accept(stream, &flow, "", 0, shared)?;
     let mut counted = 0;
-    let end = pump(stream, &flow, began, shared).receive(&mut |now, bytes| {
+    let gate = Gate::new(&shared.ceiling);
+    let end = pump(stream, &flow, began, (&gate, shared)).receive(&mut |now, bytes| {
+        flow.with_report(|r| {
+            r.limits.busy = since(began, now);
+            r.limits.server_ceiling = gate.waited();
+        });
         flow.sampled(Sample {
             at: since(began, now),
             bytes,
@@ -458,7 +483,7 @@ fn sending<'a>(
     stream: &TcpStream,
     permit: &'a Permit,
     spec: &FlowSpec,
-    congestion: &str,
+    (congestion, usage): (&str, Use),
     shared: &Shared,
 ) -> Result<FlowPermit<'a>, Refused> {
     // Without a name the socket keeps what it inherited from the listener.
@@ -467,7 +492,7 @@ fn sending<'a>(
     {
         return Err((Refusal::UnknownCongestion, format!("at the server: {e}")));
     }
-    let flow = shared.book.flow(permit, spec, Direction::Down, Use::Load)?;
+    let flow = shared.book.flow(permit, spec, Direction::Down, usage)?;
     lift_send_buffer(stream);
     Ok(flow)
 }
@@ -479,7 +504,7 @@ fn download(
     congestion: &str,
     shared: &Shared,
 ) -> io::Result<()> {
-    let mut flow = match sending(stream, permit, spec, congestion, shared) {
+    let mut flow = match sending(stream, permit, spec, (congestion, Use::Download), shared) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -487,7 +512,8 @@ fn download(
     let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
     let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
     let mut counted = 0;
-    let end = pump(stream, &flow, began, shared).send(payload, &mut |now, info| {
+    let gate = Gate::new(&shared.ceiling);
+    let end = pump(stream, &flow, began, (&gate, shared)).send(payload, &mut |now, info| {
         let bytes = info
             .bytes_acked()
             .unwrap_or(0)
@@ -497,7 +523,7 @@ fn download(
             since(began, now),
             bytes,
             &mut counted,
-            info,
+            (info, &gate),
             shared,
         )
     });
@@ -510,10 +536,13 @@ fn acknowledged(
     at: Duration,
     bytes: u64,
     counted: &mut u64,
-    info: &TcpInfo,
+    (info, gate): (&TcpInfo, &Gate),
     shared: &Shared,
 ) -> ControlFlow<()> {
-    flow.with_report(|r| r.limits = info.limits());
+    flow.with_report(|r| {
+        r.limits = info.limits();
+        r.limits.server_ceiling = gate.waited();
+    });
     flow.sampled(Sample {
         at,
         bytes,
@@ -539,19 +568,21 @@ fn fetch(
     bytes: u64,
     shared: &Shared,
 ) -> io::Result<()> {
-    let mut flow = match sending(stream, permit, spec, congestion, shared) {
+    let mut flow = match sending(stream, permit, spec, (congestion, Use::Fetch), shared) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
     let payload = shared.payload.get_or_init(Payload::new);
     let before = TcpInfo::read(stream)?.bytes_acked().unwrap_or(0);
     let (began, answer) = accept(stream, &flow, &congestion_of(stream), 0, shared)?;
+    let gate = Gate::new(&shared.ceiling);
     let whole = Whole {
         socket: stream,
         bytes,
         until: began + flow.duration.as_nanos() as i64,
         sample: flow.sample,
         patience: flow.duration.min(FETCH_PATIENCE),
+        gate: Some(&gate),
         stop: &shared.stop,
     };
     let mut counted = 0;
@@ -561,7 +592,7 @@ fn fetch(
             since(began, now),
             acked,
             &mut counted,
-            info,
+            (info, &gate),
             shared,
         )
     });
@@ -589,7 +620,11 @@ fn datagrams(
         );
         return refuse(stream, (Refusal::Malformed, text), shared);
     }
-    let mut flow = match shared.book.flow(permit, spec, direction, Use::Load) {
+    let _promise = match shared.promises.rate(carrier.rate, "UDP load") {
+        Ok(promise) => promise,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let mut flow = match shared.book.flow(permit, spec, direction, Use::Datagrams) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -606,6 +641,65 @@ fn datagrams(
     finish(stream, &flow, &end, shared)
 }
 
+/// Lets a client wait until it has the uplink, tells it its place, and keeps the uplink for it until it closes.
+fn turn(stream: &Line, permit: &Permit, lasts: Duration, shared: &Shared) -> io::Result<()> {
+    let place = match shared.book.wait(permit, lasts) {
+        Ok(place) => place,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let gone = || wait(stream, PEER_DONE, TICK.as_nanos() as i64).intersects(GONE);
+    let until = mono_ns() + LONGEST_WAIT.as_nanos() as i64;
+    let mut told = None;
+    loop {
+        let standing = place.ask();
+        let now = mono_ns();
+        let changed = |(at, before): (i64, usize)| now - at > TELL_NS || before != standing.place;
+        if told.is_none_or(changed) {
+            told = Some((now, standing.place));
+            let answer = Response::Turn {
+                place: u32::try_from(standing.place).unwrap_or(u32::MAX),
+                after: Duration::from_nanos(standing.after_ns.max(0).unsigned_abs()),
+            };
+            let by = now + REQUEST_WITHIN.as_nanos() as i64;
+            stream.say(&answer, by, shared)?;
+        }
+        if standing.place == 0 {
+            break;
+        }
+        if gone() || shared.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if now > until {
+            let text = "the uplink was not free within an hour".to_string();
+            return refuse(stream, (Refusal::Loaded, text), shared);
+        }
+    }
+    let held = place.hold();
+    // A client that vanishes frees the uplink.
+    keep_alive(stream, std::time::Duration::from_secs(15));
+    let (began, mut loaded) = (mono_ns(), mono_ns());
+    while !gone() && !held.is_over() && !shared.stop.load(Ordering::Relaxed) {
+        let now = mono_ns();
+        if !held.is_idle() {
+            loaded = now;
+        }
+        if now - loaded > IDLE_TURN_NS || now - began > LONGEST_WAIT.as_nanos() as i64 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Has the kernel ask whether a silent client lives, after this time and then three times as often.
+pub(super) fn keep_alive(stream: &TcpStream, after: std::time::Duration) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(after)
+        .with_interval(after / 3)
+        .with_retries(4);
+    // A kernel that does not ask lets the flow go to its end, which is bounded.
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}
+
 pub(super) fn finish(
     stream: &Line,
     flow: &FlowPermit,
@@ -620,8 +714,7 @@ pub(super) fn finish(
     };
     flow.with_report(|r| r.ended = ended);
     if let (End::Enough, Direction::Up) = (end, direction_of(flow)) {
-        let text = "this client has moved all the bytes it may in an hour";
-        return refuse(stream, (Refusal::Spent, text.to_string()), shared);
+        return refuse(stream, (Refusal::Spent, flow.enough().to_string()), shared);
     }
     if !matches!(end, End::PeerClosed) {
         close_abruptly(stream);

@@ -4,10 +4,11 @@
 //! Only a flow that was let in over TCP has a token, and datagrams go only to an address and port that has returned a
 //! cookie: `measure::control::inbox` decides.
 
-use super::Shared;
-use super::book::FlowPermit;
+use super::book::{FlowPermit, IDLE, TOO_FAST};
 use super::line::Line;
+use super::{Shared, lock};
 use crate::clock::mono_ns;
+use crate::load::ceiling::{Gate, HEADERS};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::Paced;
 use crate::load::pump::{End, Payload};
@@ -22,7 +23,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// How long a download waits for the datagram that shows it the way.
 pub const SHOWN_WITHIN_NS: i64 = 10_000_000_000;
@@ -31,10 +32,6 @@ type SharedInbox = Arc<Mutex<Inbox>>;
 
 #[derive(Clone, Default)]
 pub struct Inboxes(Arc<Mutex<BTreeMap<u64, SharedInbox>>>);
-
-fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// An inbox that is open for as long as this lives.
 pub struct Open<'a> {
@@ -175,6 +172,7 @@ impl Carrier<'_> {
     ) -> io::Result<End> {
         let open = self.shared.datagrams.open(self.client);
         let began = accept(flow, open.token)?;
+        let gate = Gate::new(&self.shared.ceiling);
         let paced = Paced {
             socket: self.socket,
             control: self.stream,
@@ -182,8 +180,10 @@ impl Carrier<'_> {
             until: began + flow.duration.as_nanos() as i64,
             sample: flow.sample,
             patience: super::connection::PATIENCE,
+            gate: Some(&gate),
             stop: &self.shared.stop,
         };
+        let mut upward = Upward::new(self.rate, began);
         let came = || {
             let inbox = lock(&open.inbox);
             (inbox.bytes, inbox.count)
@@ -192,7 +192,9 @@ impl Carrier<'_> {
             Direction::Up => paced.idle(&mut |now| {
                 let (bytes, count) = came();
                 record(flow, began, now, bytes, count);
-                if flow.spend(bytes) {
+                gate.book(now, upward.more(now, bytes, count.received));
+                let wrong = upward.wrong(now);
+                if flow.spend(bytes) && wrong.is_none_or(|why| flow.give_up(why)) {
                     ControlFlow::Continue(())
                 } else {
                     ControlFlow::Break(())
@@ -250,6 +252,49 @@ impl Carrier<'_> {
             }
         };
         Ok(end)
+    }
+}
+
+/// Watch over an upward flow: datagrams keep coming, and no faster than was granted.
+struct Upward {
+    granted: BitsPerSec,
+    began: i64,
+    moved: i64,
+    bytes: u64,
+    whole: u64,
+}
+
+impl Upward {
+    fn new(granted: BitsPerSec, began: i64) -> Upward {
+        Upward {
+            granted,
+            began,
+            moved: began,
+            bytes: 0,
+            whole: 0,
+        }
+    }
+
+    /// Takes the payload bytes and the datagrams so far; gives the bytes of whole packets since the last time.
+    fn more(&mut self, now: i64, bytes: u64, datagrams: u64) -> u64 {
+        if bytes > self.bytes {
+            (self.bytes, self.moved) = (bytes, now);
+        }
+        let whole = bytes.saturating_add(datagrams.saturating_mul(HEADERS));
+        let more = whole.saturating_sub(self.whole);
+        self.whole = self.whole.max(whole);
+        more
+    }
+
+    /// Reason to end the flow. A queue that drains may deliver a second's worth at once.
+    fn wrong(&self, now: i64) -> Option<&'static str> {
+        const SLACK: Duration = Duration::from_secs(2);
+        let elapsed = Duration::from_nanos((now - self.began).max(0).unsigned_abs()) + SLACK;
+        let most = self.granted.bytes_in_floor(elapsed).get();
+        if self.bytes > most.saturating_add(most / 4) {
+            return Some(TOO_FAST);
+        }
+        (now - self.moved > super::connection::PATIENCE.as_nanos() as i64).then_some(IDLE)
     }
 }
 

@@ -113,7 +113,7 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Busy, text), shared);
     };
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Light) {
+    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Listen) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };

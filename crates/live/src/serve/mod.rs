@@ -6,37 +6,47 @@
 mod book;
 mod connection;
 mod datagrams;
+pub mod journal;
 mod kept;
 pub mod keys;
 mod line;
 mod listeners;
+pub mod metrics;
 mod networks;
 mod ports;
+mod promises;
 mod tls;
 mod train;
 pub mod udp;
+mod uplink;
 
-pub use book::Budgets;
+pub use book::{Budgets, Holds};
 pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
 pub use tls::{TlsError, TlsKey};
 
 use crate::clock::Clock;
+use crate::load::ceiling::Ceiling;
 use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
+use crate::privileges::{Kept, PrivilegeError, Target};
+use base::BitsPerSec;
 use book::Book;
 use datagrams::Inboxes;
+use journal::{Entry, Happened, Journal};
 use keys::Ring;
 use measure::control::Refusal;
 use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use promises::Promises;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use tls::Tls;
 
@@ -58,7 +68,18 @@ pub struct ServeConfig {
     pub allow: Vec<Network>,
     /// Ports that it opens for a while when a client asks for them; none by default.
     pub allow_listen: PortSet,
+    /// Upper limit on what the server sends and asks for, both directions combined.
+    pub max_rate: Option<BitsPerSec>,
+    /// Upper limit on the sum of all UDP load and trains.
+    pub max_udp_rate: BitsPerSec,
+    /// User to become once the ports are open.
+    pub user: Option<Target>,
+    /// Receiver of the log.
+    pub log: Option<SyncSender<Entry>>,
 }
+
+/// Default of [`ServeConfig::max_udp_rate`].
+pub const MAX_UDP_RATE: BitsPerSec = BitsPerSec::from_mbps(10_000);
 
 impl Default for ServeConfig {
     /// All addresses of both families, on the usual port, for everybody.
@@ -72,6 +93,10 @@ impl Default for ServeConfig {
             probe_budget: measure::reflector::Budget::default(),
             allow: Vec::new(),
             allow_listen: PortSet::default(),
+            max_rate: None,
+            max_udp_rate: MAX_UDP_RATE,
+            user: None,
+            log: None,
         }
     }
 }
@@ -106,6 +131,8 @@ pub enum ServeError {
     Keys(#[from] KeysError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(transparent)]
+    Privileges(#[from] PrivilegeError),
     #[error("no address to listen on was given")]
     Nowhere,
     #[error("cannot set up the reflector of probes: {0}")]
@@ -115,7 +142,7 @@ pub enum ServeError {
 }
 
 /// What a server has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct ServerStats {
     pub connections: u64,
     pub refused: u64,
@@ -126,8 +153,19 @@ pub struct ServerStats {
     pub foreign: u64,
     /// Requests with a key that nobody has.
     pub wrong_keys: u64,
+    /// Bytes that each user with a key has moved in the current hour.
+    pub users: Vec<(Arc<str>, u64)>,
     /// TLS handshakes that have begun.
     pub tls_handshakes: u64,
+    /// Sessions that ended and refusals.
+    pub counts: journal::Counts,
+    pub log_left_out: u64,
+    pub holds: Holds,
+    /// Sum over all reflectors.
+    pub probes: udp::Published,
+    /// Bytes of load, trains and probes, both directions combined.
+    pub moved_bytes: u64,
+    pub max_rate: Option<BitsPerSec>,
 }
 
 #[derive(Default)]
@@ -142,6 +180,10 @@ struct Counters {
     tls_handshakes: AtomicU64,
 }
 
+pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What all threads of a server share.
 struct Shared {
     ring: Ring,
@@ -154,12 +196,28 @@ struct Shared {
     /// Ports that are open for clients.
     ports_open: AtomicUsize,
     book: Book,
+    ceiling: Ceiling,
+    promises: Promises,
+    journal: Arc<Journal>,
     counters: Counters,
     datagrams: Inboxes,
     /// Made for the first download.
     payload: OnceLock<Payload>,
-    /// Set while a train is sent that waits awake for its instants: one at a time, so that trains cost a core at most.
-    exact: AtomicBool,
+    /// Processor time for trains that are waited for awake.
+    awake: train::Awake,
+}
+
+impl Shared {
+    /// Counts a refusal and logs it.
+    fn refused(&self, client: std::net::IpAddr, why: Refusal, text: &str) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        self.journal.write(Entry {
+            what: "request",
+            why: journal::name(why),
+            text: base::text::clean(text).into_owned(),
+            ..Entry::about(Happened::Refused, client.to_canonical())
+        });
+    }
 }
 
 /// A running server. Dropping it stops it.
@@ -167,12 +225,9 @@ pub struct Server {
     addrs: Vec<SocketAddr>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    reflectors: Vec<Arc<Mutex<udp::Published>>>,
     trouble: Arc<Mutex<Option<String>>>,
     notes: Arc<Mutex<Vec<String>>>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Server {
@@ -190,7 +245,13 @@ impl Server {
             .iter()
             .map(|addr| bind_port(*addr))
             .collect::<Result<Vec<_>, _>>()?;
+        if let Some(user) = &config.user {
+            user.become_it(Kept {
+                low_ports: config.allow_listen.holds_below(1024),
+            })?;
+        }
         let clock = Clock::start();
+        let journal = Arc::new(Journal::new(config.log, clock));
         let mut server = Server {
             addrs: Vec::new(),
             shared: Arc::new(Shared {
@@ -202,13 +263,17 @@ impl Server {
                 allow: config.allow,
                 allow_listen: config.allow_listen,
                 ports_open: AtomicUsize::new(0),
-                book: Book::new(budgets),
+                book: Book::new(budgets, journal.clone()),
+                ceiling: Ceiling::new(config.max_rate),
+                promises: Promises::new(config.max_udp_rate, config.max_rate),
+                journal,
                 counters: Counters::default(),
                 datagrams: Inboxes::default(),
                 payload: OnceLock::new(),
-                exact: AtomicBool::new(false),
+                awake: train::Awake::default(),
             }),
             threads: Vec::new(),
+            reflectors: Vec::new(),
             trouble: Arc::default(),
             notes: Arc::default(),
         };
@@ -235,18 +300,19 @@ impl Server {
                 accept(&tcp, &socket, &shared);
                 Ok(())
             })?;
+            let published = Arc::<Mutex<udp::Published>>::default();
+            server.reflectors.push(published.clone());
             let shared = server.shared.clone();
             server.thread("serve-udp", move || {
-                udp::run(
-                    &probes,
-                    reflector,
-                    clock,
-                    &shared.allow,
-                    Some(&shared.ring),
-                    &shared.stop,
-                )
-                .map(drop)
-                .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
+                let within = udp::Within {
+                    allow: &shared.allow,
+                    ceiling: &shared.ceiling,
+                    published: &published,
+                    ring: Some(&shared.ring),
+                };
+                udp::run_within(&probes, reflector, clock, &within, &shared.stop)
+                    .map(drop)
+                    .map_err(|e| format!("the reflector of probes on {addr} has failed: {e}"))
             })?;
             let shared = server.shared.clone();
             server.thread("serve-load", move || {
@@ -287,13 +353,22 @@ impl Server {
     pub fn stats(&self) -> ServerStats {
         let c = &self.shared.counters;
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        let (counts, log_left_out) = self.shared.journal.counts();
+        let probes = self.reflectors.iter().map(|p| *lock(p));
         ServerStats {
+            counts,
+            log_left_out,
+            holds: self.shared.book.holds(),
+            probes: probes.fold(udp::Published::default(), udp::Published::plus),
+            moved_bytes: self.shared.ceiling.bytes(),
+            max_rate: self.shared.ceiling.rate(),
             connections: get(&c.connections),
             refused: get(&c.refused),
             flows: get(&c.flows),
             bytes_sent: get(&c.bytes_sent),
             bytes_received: get(&c.bytes_received),
             foreign: get(&c.foreign),
+            users: self.used(),
             wrong_keys: get(&c.wrong_keys),
             tls_handshakes: get(&c.tls_handshakes),
         }
@@ -469,13 +544,13 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
         };
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
         if !networks::allows(&shared.allow, from.ip()) {
-            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            shared.refused(from.ip(), Refusal::Forbidden, NOT_ALLOWED);
             connection::turn_away(&stream, Refusal::Forbidden, NOT_ALLOWED, shared);
             continue;
         }
         let stream = Arc::new(stream);
         let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
-            shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+            shared.refused(from.ip(), Refusal::Busy, FULL);
             connection::turn_away(&stream, Refusal::Busy, FULL, shared);
             continue;
         };

@@ -22,6 +22,11 @@ impl PortSet {
         self.0.iter().any(|r| r.contains(&port))
     }
 
+    /// True if the set has a port below this one.
+    pub fn holds_below(&self, port: u16) -> bool {
+        self.0.iter().any(|r| *r.start() < port)
+    }
+
     /// A port for one that does not care: one above 1023 where the set has any. `random` decides; 0 where the set is
     /// empty.
     pub fn draw(&self, random: u64) -> u16 {

@@ -5,6 +5,7 @@
 
 use super::keys::KeysError;
 use crate::clock::mono_ns;
+use crate::load::kernel::random_bytes;
 use crate::pipe::pin_of;
 use base::Time;
 use measure::bucket::{ByNetwork, neighbourhood};
@@ -181,19 +182,31 @@ fn kept(directory: &Path) -> Result<KeyPair, TlsError> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             std::fs::create_dir_all(directory).map_err(failed("make the directory of"))?;
             let key = KeyPair::generate().map_err(unusable)?;
-            let mut file = std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&path)
-                .map_err(failed("write"))?;
-            file.write_all(&key.serialize_der())
-                .and_then(|()| file.sync_all())
-                .map_err(failed("write"))?;
-            Ok(key)
+            match put(directory, &path, &key.serialize_der()) {
+                Ok(()) => Ok(key),
+                // Another server was quicker: there is a key now.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => kept(directory),
+                Err(e) => Err(failed("write")(e)),
+            }
         }
         Err(e) => Err(failed("read")(e)),
     }
+}
+
+/// Writes a file whole, for nobody else to read, unless there is one.
+fn put(directory: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let beside = directory.join(format!(".{:016x}", u64::from_ne_bytes(random_bytes())));
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
+    let done = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::hard_link(&beside, path));
+    std::fs::remove_file(&beside)?;
+    done
 }
 
 fn only_ours(path: &Path) -> Result<(), TlsError> {
@@ -235,7 +248,14 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("tailback-tls-{}", std::process::id()));
         let kept = TlsKey::KeptIn(directory.clone());
         let pin = || Tls::new(&kept).map(|tls| tls.expect("TLS").pin);
-        let first = pin().expect("a new key");
+        // Servers that start at once agree on one key.
+        let all: Vec<Pin> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..8).map(|_| scope.spawn(pin)).collect();
+            let pins = started.into_iter().map(|t| t.join().expect("no panic"));
+            pins.map(|p| p.expect("a key")).collect()
+        });
+        let first = all[0];
+        assert_eq!(all, [first; 8]);
         assert_eq!(pin().expect("the same key"), first);
         let path = directory.join(KEY_FILE);
         let mode = std::fs::metadata(&path).expect("a file").mode();

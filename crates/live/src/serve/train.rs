@@ -3,14 +3,15 @@
 //! It has a socket of its own on the server's port, connected to where the client showed it the way from, so that
 //! neither other clients nor probes pass through it.
 
-use super::Shared;
 use super::book::{Permit, Use};
 use super::connection::{accept, finish, refuse};
 use super::datagrams::SHOWN_WITHIN_NS;
 use super::line::{Heard, Line};
+use super::{Shared, lock};
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
 use crate::craft::passage::{self, QUIET_NS, Waits};
+use crate::load::ceiling::HEADERS;
 use crate::load::paced::headers;
 use crate::load::pump::{End, PEER_DONE, wait};
 use base::Duration;
@@ -22,7 +23,8 @@ use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 /// The stamps have to be taken by then, even over GPRS.
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
@@ -55,7 +57,12 @@ pub fn serve(
         Ok(share) => share,
         Err(e) => return refuse(stream, e, shared),
     };
-    let mut flow = match shared.book.flow(permit, spec, direction, Use::Light) {
+    let before = headers(stream.peer_addr()?) as u32;
+    let _promise = match shared.promises.train(program, before) {
+        Ok(promise) => promise,
+        Err(e) => return refuse(stream, e, shared),
+    };
+    let mut flow = match shared.book.flow(permit, spec, direction, Use::Train) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -106,7 +113,8 @@ fn count(host: &Host, direction: Direction, stamps: &Stamps, program: &Program) 
         Direction::Down => &counters.bytes_sent,
     };
     let mean = program.bytes(0).get() / program.count();
-    counter.fetch_add(mean * stamps.stamps.len() as u64, Ordering::Relaxed);
+    let bytes = mean * stamps.stamps.len() as u64;
+    counter.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Waits for the datagram that shows the way back; none where it does not come in time.
@@ -143,18 +151,40 @@ fn unsent(stream: &TcpStream) -> i32 {
     bytes
 }
 
-/// The right to wait awake, of which the server has one.
-struct Exact<'a>(&'a AtomicBool);
+/// Time that a program is waited for awake, ns: a little before each of its instants.
+fn awake_ns(program: &Program) -> i64 {
+    let (mut sum, mut before) = (0, Duration::ZERO);
+    for due in program.datagrams() {
+        let gap = due.at.saturating_sub(before).as_nanos() as i64;
+        before = due.at;
+        sum += gap.min(passage::WAKE_NS);
+    }
+    sum
+}
 
-impl Exact<'_> {
-    fn take(one: &AtomicBool) -> Option<Exact<'_>> {
-        (!one.swap(true, Ordering::Relaxed)).then_some(Exact(one))
+/// Processor time that trains may be waited for awake: so much in the long run, and at once.
+const AWAKE_SHARE: f64 = 0.1;
+const AWAKE_AT_ONCE_NS: f64 = 1e9;
+
+/// Budget of the time in which trains are waited for awake, so that strangers cannot keep a core busy.
+pub struct Awake(Mutex<(f64, i64)>);
+
+impl Default for Awake {
+    fn default() -> Awake {
+        Awake(Mutex::new((AWAKE_AT_ONCE_NS, 0)))
     }
 }
 
-impl Drop for Exact<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
+impl Awake {
+    /// Takes so much time from the budget, if it is there.
+    fn take(&self, now: i64, ns: i64) -> bool {
+        let mut budget = lock(&self.0);
+        let (level, at) = *budget;
+        let more = now.saturating_sub(at).max(0) as f64 * AWAKE_SHARE;
+        let level = (level + more).min(AWAKE_AT_ONCE_NS);
+        let enough = level >= ns as f64;
+        *budget = (if enough { level - ns as f64 } else { level }, now);
+        enough
     }
 }
 
@@ -181,6 +211,31 @@ fn watch_over(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
+/// Books a train against the server's rate limit while it passes. The train keeps its instants; flows that can wait pay.
+struct Booked<'a> {
+    shared: &'a Shared,
+    datagram: u64,
+    count: u64,
+}
+
+impl Booked<'_> {
+    fn new<'a>(shared: &'a Shared, program: &Program) -> Booked<'a> {
+        let datagram = program.bytes(0).get() / program.count().max(1) + HEADERS;
+        Booked {
+            shared,
+            datagram,
+            count: 0,
+        }
+    }
+
+    /// So many datagrams have passed.
+    fn up_to(&mut self, count: u64) {
+        let more = count.saturating_sub(self.count);
+        self.count = self.count.max(count);
+        self.shared.ceiling.book(mono_ns(), more * self.datagram);
+    }
+}
+
 type Passed = (Option<Stamps>, End);
 
 fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::Result<Passed> {
@@ -189,21 +244,24 @@ fn send(host: &Host, socket: &UdpSocket, token: u64, program: &Program) -> io::R
     if is_steady(program) {
         watch_over(host.stream);
     }
-    let exact = Exact::take(&shared.exact);
-    let waits = match exact {
-        Some(_) => Waits::Awake,
-        None => Waits::Asleep,
+    let waits = match shared.awake.take(mono_ns(), awake_ns(program)) {
+        true => Waits::Awake,
+        false => Waits::Asleep,
     };
     let start = mono_ns() + LEAD_NS;
+    let mut booked = Booked::new(shared, program);
     let left = passage::send(
         socket,
         token,
         program,
         shared.clock,
         (start, waits),
-        &mut |_| !shared.stop.load(Ordering::Relaxed) && !gone(host),
+        &mut |left| {
+            booked.up_to(left.stamps.len() as u64);
+            !shared.stop.load(Ordering::Relaxed) && !gone(host)
+        },
     )?;
-    drop(exact);
+    booked.up_to(left.stamps.len() as u64);
     if left.cut {
         return Ok((None, End::PeerClosed));
     }
@@ -224,6 +282,7 @@ fn receive(
 ) -> io::Result<Passed> {
     let shared = host.shared;
     let mut finished: Option<(u64, i64)> = None;
+    let mut booked = Booked::new(shared, program);
     let mut end = End::TimeUp;
     let arrived = passage::receive(
         socket,
@@ -233,6 +292,7 @@ fn receive(
         Waits::Asleep,
         &mut |arrived| {
             let now = mono_ns();
+            booked.up_to(arrived.stamps.len() as u64);
             if shared.stop.load(Ordering::Relaxed) {
                 end = End::Stopped;
                 return false;
@@ -270,4 +330,30 @@ fn receive(
         ..Stamps::default()
     });
     Ok((stamps, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trains_are_waited_for_awake_within_a_tenth_of_a_core() {
+        let steady: Program = "20000 x 100@60us".parse().expect("a program");
+        let usual: Program = "100 x 1200@1ms".parse().expect("a program");
+        assert!(awake_ns(&usual) < 7_000_000);
+        let (awake, mut spent) = (Awake::default(), 0);
+        for second in 0..60 {
+            for _ in 0..10 {
+                for (program, all) in [(&steady, true), (&usual, false)] {
+                    let ns = awake_ns(program);
+                    if awake.take(second * 1_000_000_000, ns) {
+                        spent += ns;
+                    } else {
+                        assert!(all || spent > 1_000_000_000);
+                    }
+                }
+            }
+        }
+        assert!(spent < 7_000_000_000, "{spent} ns of a minute");
+    }
 }

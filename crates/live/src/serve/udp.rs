@@ -2,8 +2,10 @@
 //! sends its answers with the kernel's transmit time for the answer after.
 
 use super::keys::{Ring, unix_s};
+use super::lock;
 use super::networks::{self, Network};
-use crate::clock::Clock;
+use crate::clock::{Clock, mono_ns};
+use crate::load::ceiling::{Ceiling, HEADERS};
 use crate::probe::host;
 use crate::timestamp::{self, Batch};
 use base::Duration;
@@ -14,12 +16,14 @@ use measure::wire::MAX_LEN;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// How often the thread looks at `stop` and at its trains when nothing comes.
 const LOOK: Duration = Duration::from_millis(100);
 const BATCH: usize = 32;
+/// Probes are dropped while the server is behind its rate limit by more than this: load that can wait waits first.
+const MOST_BEHIND_NS: i64 = 500_000_000;
 
 /// A reflector with a fresh secret that knows which kernel it runs on.
 ///
@@ -41,6 +45,8 @@ pub struct ServeSummary {
     pub reflector: Stats,
     /// Processor time of the thread.
     pub cpu: Duration,
+    /// Datagrams that were dropped because of the server's rate limit.
+    pub shed: u64,
     /// Probes whose receive time the kernel did not give.
     pub without_rx_stamp: u64,
 }
@@ -51,12 +57,76 @@ pub struct ServeSummary {
 /// When the socket cannot be set up or fails.
 pub fn run(
     socket: &UdpSocket,
-    mut reflector: Reflector,
+    reflector: Reflector,
     clock: Clock,
     allow: &[Network],
     ring: Option<&Ring>,
     stop: &AtomicBool,
 ) -> io::Result<ServeSummary> {
+    let within = Within {
+        allow,
+        ceiling: &Ceiling::default(),
+        published: &Mutex::default(),
+        ring,
+    };
+    run_within(socket, reflector, clock, &within, stop)
+}
+
+/// What a server has around its reflectors.
+pub(super) struct Within<'a> {
+    pub allow: &'a [Network],
+    pub ceiling: &'a Ceiling,
+    /// Keys of the users, where there are some.
+    pub ring: Option<&'a Ring>,
+    /// Counters of this reflector, brought up to date ten times a second.
+    pub published: &'a Mutex<Published>,
+}
+
+/// Counters of a reflector and the number of its sessions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Published {
+    pub stats: Stats,
+    pub sessions: usize,
+    /// Datagrams that were dropped because of the server's rate limit.
+    pub shed: u64,
+}
+
+impl Published {
+    /// Sum of two reflectors.
+    pub fn plus(self, other: Published) -> Published {
+        let (a, b) = (self.stats, other.stats);
+        Published {
+            stats: Stats {
+                answered: a.answered + b.answered,
+                opened: a.opened + b.opened,
+                refused: a.refused + b.refused,
+                ignored: a.ignored + b.ignored,
+                throttled: a.throttled + b.throttled,
+                replayed: a.replayed + b.replayed,
+                wrong_keys: a.wrong_keys + b.wrong_keys,
+                without_tx_stamp: a.without_tx_stamp + b.without_tx_stamp,
+            },
+            sessions: self.sessions + other.sessions,
+            shed: self.shed + other.shed,
+        }
+    }
+}
+
+/// [`run`] with the limits of a server.
+pub(super) fn run_within(
+    socket: &UdpSocket,
+    mut reflector: Reflector,
+    clock: Clock,
+    within: &Within,
+    stop: &AtomicBool,
+) -> io::Result<ServeSummary> {
+    let Within {
+        allow,
+        ceiling,
+        ring,
+        ..
+    } = *within;
+    let mut publish_due = 0;
     let fd = socket.as_raw_fd();
     timestamp::enable(fd, true)?;
     timestamp::enable_headers(fd, socket.local_addr()?.is_ipv6(), true)?;
@@ -89,11 +159,17 @@ pub fn run(
                     reflector.handle_clock_step();
                 }
                 let now = clock.now();
+                let mono = mono_ns();
                 for (received, bytes) in batch.messages() {
                     let from = received.from;
                     let Some(from) = from.filter(|f| networks::allows(allow, f.ip())) else {
                         continue;
                     };
+                    if ceiling.wait_ns(mono) > MOST_BEHIND_NS {
+                        summary.shed += 1;
+                        continue;
+                    }
+                    ceiling.book(mono, bytes.len() as u64 + HEADERS);
                     let kernel = received
                         .wall_ns
                         .filter(|_| steady)
@@ -124,7 +200,18 @@ pub fn run(
             Err(e) => return Err(e),
         }
         reflector.handle_timeout(clock.now());
-        if transmit(fd, &mut reflector, clock, &mut out, &mut ahead)? {
+        let mono = mono_ns();
+        if mono >= publish_due {
+            publish_due = mono + LOOK.as_nanos() as i64;
+            *lock(within.published) = Published {
+                stats: reflector.stats(),
+                sessions: reflector.sessions(),
+                shed: summary.shed,
+            };
+        }
+        let sent = transmit(fd, &mut reflector, clock, &mut out, &mut ahead)?;
+        if sent > 0 {
+            ceiling.book(mono, sent);
             read_stamps(fd, &mut stamps, &mut reflector, clock, &wall, ahead);
         }
     }
@@ -133,7 +220,7 @@ pub fn run(
     Ok(summary)
 }
 
-/// Sends what the reflector has to say; whether that was anything. The kernel counts datagrams from 0
+/// Sends what the reflector has to say. Returns the bytes of it, headers included. The kernel counts datagrams from 0
 /// since timestamps were asked for, the reflector since it began: its count is `ahead` of the kernel's.
 fn transmit(
     fd: RawFd,
@@ -141,10 +228,10 @@ fn transmit(
     clock: Clock,
     out: &mut [u8; MAX_LEN],
     ahead: &mut u32,
-) -> io::Result<bool> {
-    let mut any = false;
+) -> io::Result<u64> {
+    let mut sent = 0;
     while let Some(o) = reflector.poll_transmit(clock.unix_ns(), out) {
-        any = true;
+        sent += o.len as u64 + HEADERS;
         if timestamp::send_to(fd, &out[..o.len], o.to, o.local, o.tos).is_err() {
             // Whether the kernel counted this one is its secret: start its count again. To the client
             // this is a loss, as with any other answer that did not get through.
@@ -152,7 +239,7 @@ fn transmit(
             *ahead = o.id.wrapping_add(1);
         }
     }
-    Ok(any)
+    Ok(sent)
 }
 
 fn read_stamps(

@@ -68,7 +68,8 @@ impl Writer {
                 .expect("every end is listed") as u8,
         );
         self.text(&f.congestion);
-        for d in [f.limits.busy, f.limits.receive_window, f.limits.send_buffer] {
+        let l = &f.limits;
+        for d in [l.busy, l.receive_window, l.send_buffer, l.server_ceiling] {
             self.number(d.as_nanos());
         }
         self.number(f.samples.len() as u64);
@@ -330,6 +331,7 @@ impl Reader<'_> {
                 busy: self.span(LONGEST)?,
                 receive_window: self.span(LONGEST)?,
                 send_buffer: self.span(LONGEST)?,
+                server_ceiling: self.span(LONGEST)?,
             },
             samples: Vec::new(),
         };

@@ -118,6 +118,9 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         Just(Request::Info),
         Just(Request::Ping),
+        (0..=LONGEST.as_nanos()).prop_map(|ns| Request::Turn {
+            duration: Duration::from_nanos(ns),
+        }),
         spec().prop_map(|spec| Request::Upload { spec }),
         (spec(), "[a-z]{0,16}")
             .prop_map(|(spec, congestion)| Request::Download { spec, congestion }),
@@ -251,6 +254,7 @@ fn flow() -> impl Strategy<Value = FlowReport> {
                     busy: Duration::from_nanos(l[0]),
                     receive_window: Duration::from_nanos(l[1]),
                     send_buffer: Duration::from_nanos(l[2]),
+                    server_ceiling: Duration::from_nanos(l[0]),
                 },
                 samples,
             },
@@ -287,6 +291,10 @@ fn response() -> impl Strategy<Value = Response> {
         });
     prop_oneof![
         Just(Response::Pong),
+        (any::<u32>(), 0..=LONGEST.as_nanos()).prop_map(|(place, ns)| Response::Turn {
+            place,
+            after: Duration::from_nanos(ns),
+        }),
         accepted,
         (0..REFUSALS.len(), "[ -~äß€]{0,80}").prop_map(|(r, text)| Response::Refused {
             why: REFUSALS[r],

@@ -1,0 +1,191 @@
+//! `tailback serve` as operators run it: its rights, its log, its counters.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a server on a free port of loopback and waits until it listens.
+fn serve(args: &[&str]) -> Served {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tailback"))
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let address = loop {
+        let line = lines.next().expect("it listens").expect("text");
+        if let Some(rest) = line.strip_prefix("listening on ") {
+            break rest.split(',').next().expect("an address").to_owned();
+        }
+    };
+    // A pipe that nobody reads would end the server's words, not the server.
+    std::thread::spawn(move || lines.for_each(drop));
+    Served { child, address }
+}
+
+fn status(pid: u32, key: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let line = text.lines().find(|l| l.starts_with(key)).expect(key);
+    let values = line.split_whitespace().skip(1);
+    values.map(str::to_owned).collect()
+}
+
+/// All threads, not only the first one: some C libraries change the user of one alone.
+fn threads(pid: u32, key: &str) -> Vec<Vec<String>> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let ids = tasks.map(|t| t.expect("a thread").file_name());
+    let ids = ids.map(|name| name.to_string_lossy().parse().expect("a number"));
+    ids.map(|id: u32| {
+        let path = format!("/proc/{pid}/task/{id}/status");
+        let text = std::fs::read_to_string(path).expect("it runs");
+        let line = text.lines().find(|l| l.starts_with(key)).expect(key);
+        line.split_whitespace().skip(1).map(str::to_owned).collect()
+    })
+    .collect()
+}
+
+#[test]
+fn a_server_started_as_root_keeps_no_rights() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("not root: there are no rights to give up");
+        return;
+    }
+    let served = serve(&[]);
+    let pid = served.child.id();
+    for (key, wanted) in [("Uid:", "65534"), ("Gid:", "65534")] {
+        for ids in threads(pid, key) {
+            assert!(ids.iter().all(|id| id == wanted), "{key} {ids:?}");
+        }
+    }
+    for key in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
+        for caps in threads(pid, key) {
+            assert_eq!(caps, ["0000000000000000"], "{key}");
+        }
+    }
+    assert_eq!(status(pid, "Groups:"), ["65534"]);
+    assert_eq!(status(pid, "NoNewPrivs:"), ["1"]);
+    let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+    let core = limits
+        .lines()
+        .find(|l| l.starts_with("Max core"))
+        .expect("a line");
+    assert!(core.split_whitespace().any(|w| w == "0"), "{core}");
+    drop(served);
+    // A port below 1024 needs one right, and keeps no other.
+    let served = serve(&["--allow-listen", "80"]);
+    for caps in threads(served.child.id(), "CapEff:") {
+        assert!(
+            caps == ["0000000000000400"] || caps == ["0000000000000000"],
+            "{caps:?}"
+        );
+    }
+}
+
+/// A client that asks for nothing that the server knows.
+fn nonsense(address: &str) -> std::net::TcpStream {
+    let mut stream = std::net::TcpStream::connect(address).expect("it serves");
+    let patience = Some(Duration::from_secs(5));
+    stream.set_read_timeout(patience).expect("a time-out");
+    let request = b"GET / HTTP/1.0\r\nHost: far.example\r\n\r\n";
+    stream.write_all(request).expect("sent");
+    let mut greeting = [0; measure::control::GREETING_LEN];
+    stream.read_exact(&mut greeting).expect("a greeting");
+    stream
+}
+
+#[test]
+fn the_log_is_json_and_the_counters_are_prometheus_text() {
+    let dir = std::env::temp_dir().join(format!("tailback-serve-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let metrics = dir.join("tailback.prom");
+    let metrics_arg = metrics.to_str().expect("text");
+    // The user that it becomes could not write there.
+    let args = ["--user", "root", "--log", "json", "--metrics", metrics_arg];
+    let mut served = serve(&args);
+    let mut log = BufReader::new(served.child.stdout.take().expect("piped")).lines();
+    let _stream = nonsense(&served.address);
+    let line = log.next().expect("a line").expect("text");
+    let entry: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(entry["client"], "127.0.0.1", "{line}");
+    assert!(
+        entry["event"].is_string() && entry["time_ns"].is_i64(),
+        "{line}"
+    );
+    let began = Instant::now();
+    let text = loop {
+        if let Ok(text) = std::fs::read_to_string(&metrics) {
+            break text;
+        }
+        assert!(began.elapsed().as_secs() < 10, "no counters");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(
+        text.contains("# TYPE tailback_connections_total counter"),
+        "{text}"
+    );
+    drop(served);
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// A reader that stands still must not stop the service.
+#[test]
+fn a_log_that_nobody_reads_delays_no_client() {
+    let served = serve(&["--log", "json"]);
+    let began = Instant::now();
+    for n in 0..400 {
+        let _stream = nonsense(&served.address);
+        assert!(began.elapsed().as_secs() < 60, "{n} connections");
+    }
+    drop(served);
+}
+
+/// Path of a file of the repository.
+fn repository(path: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+#[test]
+fn the_book_lists_every_counter() {
+    let page = std::fs::read_to_string(repository("docs/book/serve.md")).expect("the page");
+    for (name, kind, help) in live::serve::metrics::METRICS {
+        let row = format!("| `{name}` | {kind} | {help} |");
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
+/// Exposure of the units as systemd reckons it; 2.0 of 10 at most.
+#[test]
+fn the_units_are_confined() {
+    let dir = std::env::temp_dir().join(format!("tailback-units-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    for name in ["tailback-serve.service", "tailback-monitor@.service"] {
+        // An instance of a template has to have a name.
+        let unit = dir.join(name.replace('@', "@home"));
+        std::fs::copy(repository("packaging").join(name), &unit).expect("the unit");
+        let asked = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--threshold=20"])
+            .arg(&unit)
+            .output();
+        match asked {
+            Err(e) => eprintln!("systemd-analyze is not here ({e}): nothing was checked"),
+            Ok(told) => assert!(told.status.success(), "{name}: {told:?}"),
+        }
+    }
+    let _ = std::fs::remove_dir_all(&dir);
+}
