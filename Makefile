@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws accuracy attack install
+.PHONY: demo test build static assets deps truth draws accuracy attack fuzz-long liar-long install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -42,6 +42,13 @@ accuracy: build ## every kind of probe on lines whose truth is known, fifty minu
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
 	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
+
+COUNT ?= 10000000
+fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
+	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
+
+liar-long: ## 100,000 lies of a server to each verb
+	LIES=100000 $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
 
 assets: $(WEB)/dist/page.js
 

@@ -98,9 +98,41 @@ impl Histogram {
         let bytes = STANDARD
             .decode(text)
             .map_err(|e| unreadable(e.to_string()))?;
+        bounded(&bytes).map_err(|why| unreadable(why.into()))?;
         let read = Deserializer::new().deserialize(&mut bytes.as_slice());
         read.map(Histogram).map_err(|e| unreadable(e.to_string()))
     }
+}
+
+/// Length of the header of HdrHistogram V2.
+const HEADER: usize = 40;
+const COOKIE_V2: u32 = 0x1c84_9313;
+/// Longest range and finest resolution that are read: half a megabyte of counts.
+const MOST_HIGH: u64 = 1 << 53;
+const MOST_DIGITS: u32 = 3;
+
+/// Checks what a histogram says about its own size, for the library allocates as much as that.
+fn bounded(bytes: &[u8]) -> Result<(), &'static str> {
+    let word = |at: usize| -> Option<u32> {
+        let word = bytes.get(at..at + 4)?;
+        Some(u32::from_be_bytes(word.try_into().ok()?))
+    };
+    let high = bytes.get(24..32).and_then(|b| b.try_into().ok());
+    let (Some(cookie), Some(payload), Some(digits), Some(high)) =
+        (word(0), word(4), word(12), high.map(u64::from_be_bytes))
+    else {
+        return Err("it is cut short");
+    };
+    if cookie != COOKIE_V2 {
+        return Err("it is of another form");
+    }
+    if payload as usize > bytes.len().saturating_sub(HEADER) {
+        return Err("it is shorter than it says");
+    }
+    if high > MOST_HIGH || digits > MOST_DIGITS {
+        return Err("its range or its resolution is too large");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -117,6 +149,20 @@ mod tests {
             "{e}"
         );
         assert!(Histogram::from_base64("###").is_err());
+    }
+
+    /// Found by fuzzing: a few bytes that say they were four gigabytes cost as much memory.
+    #[test]
+    fn a_text_that_promises_more_than_it_holds_is_refused_at_once() {
+        let mut bytes = STANDARD.decode(Histogram::new().to_base64()).unwrap();
+        bytes[4..8].copy_from_slice(&[0xff; 4]);
+        let e = Histogram::from_base64(&STANDARD.encode(&bytes)).unwrap_err();
+        assert!(e.to_string().contains("shorter than it says"), "{e}");
+        let mut fine = STANDARD.decode(Histogram::new().to_base64()).unwrap();
+        fine[12..16].copy_from_slice(&5u32.to_be_bytes());
+        fine[24..32].copy_from_slice(&u64::MAX.to_be_bytes());
+        let e = Histogram::from_base64(&STANDARD.encode(&fine)).unwrap_err();
+        assert!(e.to_string().contains("too large"), "{e}");
     }
 
     proptest! {

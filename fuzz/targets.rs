@@ -1,0 +1,682 @@
+// Parsers and state machines that read what strangers send, each as a function of bytes, with messages to begin from.
+// Shared by `crates/cli/tests/fuzz.rs`, which replays the corpus and mutates on stable Rust, and by `cargo fuzz`.
+
+use base::record::Direction;
+use base::{BitsPerSec, Duration, Time};
+use measure::capture;
+use measure::control::datagram::Message;
+use measure::control::inbox::Inbox;
+use measure::control::listen::{Order, Place, Transport, Wanted, knock};
+use measure::control::post::{Author, Post};
+use measure::control::{
+    Accepted, FlowSpec, Greeting, Refusal, Request, RequestReader, Response, ResponseReader,
+    SessionId, Stamp, Stamps,
+};
+use measure::reflector::{Arrival, Budget, Reflector};
+use measure::wire::{Ask, ClientMessage, Grant, History, Key, MAX_LEN, Reply, ServerMessage};
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// One parser or state machine.
+pub struct Target {
+    pub name: &'static str,
+    /// Must return for any bytes, without a panic and soon.
+    pub run: fn(&[u8]),
+    /// Messages that are right.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// How many times longer one takes than a message of a few bytes.
+    pub weight: u64,
+}
+
+const fn target(
+    name: &'static str,
+    run: fn(&[u8]),
+    seeds: fn() -> Vec<Vec<u8>>,
+    weight: u64,
+) -> Target {
+    Target {
+        name,
+        run,
+        seeds,
+        weight,
+    }
+}
+
+pub const TARGETS: &[Target] = &[
+    target("control_request", control_request, requests, 1),
+    target("control_response", control_response, responses, 1),
+    target("control_greeting", control_greeting, greetings, 1),
+    target("listen_order", listen_order, orders, 1),
+    target("load_datagram", load_datagram, load_datagrams, 1),
+    target("probe_client", probe_client, client_messages, 1),
+    target("probe_server", probe_server, server_messages, 1),
+    target("sequence", sequence, sequences, 10),
+    target("dns", dns, dns_messages, 1),
+    target("icmp", icmp, icmp_messages, 1),
+    target("program", program, programs, 2),
+    target("units", units, quantities, 1),
+    target("capture", pcap, captures, 10),
+    target("link", link_file, links, 5),
+    target("scenario", scenario, scenarios, 20),
+    target("plan", plan, plans, 2),
+    target("histogram", histogram, histograms, 1),
+    target("meta", meta, metas, 30),
+    target("table", table, tables, 100),
+    target("import", import, imports, 300),
+];
+
+const NONCE: [u8; 16] = [7; 16];
+const CLIENT: &str = "192.0.2.1:5000";
+
+fn client() -> SocketAddr {
+    CLIENT.parse().expect("an address")
+}
+
+fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+fn spec() -> FlowSpec {
+    FlowSpec {
+        session: SessionId([9; 16]),
+        flow: 1,
+        duration: Duration::from_secs(10),
+        sample: Duration::from_millis(50),
+    }
+}
+
+/// Hands bytes to a reader as a socket would: never more than it wants.
+fn feed(bytes: &[u8], wants: &mut dyn FnMut(Option<&[u8]>) -> Option<usize>) {
+    let (mut rest, mut next) = (bytes, wants(None));
+    while let Some(n) = next.filter(|n| *n > 0 && !rest.is_empty()) {
+        let (now, later) = rest.split_at(n.min(rest.len()));
+        rest = later;
+        next = wants(Some(now));
+    }
+}
+
+fn control_request(bytes: &[u8]) {
+    let mut reader = RequestReader::new(NONCE, None);
+    feed(bytes, &mut |now| match now.map(|b| reader.push(b)) {
+        None | Some(Ok(None)) => Some(reader.wants()),
+        // What was read is written again as it was understood.
+        Some(Ok(Some(request))) => {
+            let again = request.encode(&NONCE, None);
+            let mut second = RequestReader::new(NONCE, None);
+            let mut read = None;
+            feed(&again, &mut |now| match now.map(|b| second.push(b)) {
+                None | Some(Ok(None)) => Some(second.wants()),
+                Some(Ok(r)) => {
+                    read = r;
+                    None
+                }
+                Some(Err(e)) => panic!("{request:?}: {e}"),
+            });
+            assert_eq!(read.as_ref(), Some(&request));
+            None
+        }
+        Some(Err(_)) => None,
+    });
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    let spec = spec();
+    let (direction, congestion) = (Direction::Down, String::from("cubic"));
+    let all = [
+        Request::Info,
+        Request::Ping,
+        Request::Upload { spec },
+        Request::Download {
+            spec,
+            congestion: congestion.clone(),
+        },
+        Request::Datagrams {
+            spec,
+            direction,
+            rate: BitsPerSec::from_mbps(10),
+            payload_bytes: 1200,
+        },
+        Request::Report {
+            session: spec.session,
+        },
+        Request::Train {
+            spec,
+            direction,
+            program: "9 x 1452, 200@5 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df"
+                .parse()
+                .expect("a program"),
+        },
+        Request::Turn {
+            duration: Duration::from_secs(30),
+        },
+        Request::Listen {
+            spec,
+            wanted: vec![Wanted::new(Transport::Udp, Place::Here, 53); 3],
+        },
+        Request::Fetch {
+            spec,
+            congestion,
+            bytes: 1 << 30,
+        },
+    ];
+    all.iter().map(|r| r.encode(&NONCE, None)).collect()
+}
+
+fn control_response(bytes: &[u8]) {
+    let mut reader = ResponseReader::default();
+    feed(bytes, &mut |now| match now.map(|b| reader.push(b)) {
+        None | Some(Ok(None)) => Some(reader.wants()),
+        Some(_) => None,
+    });
+}
+
+fn responses() -> Vec<Vec<u8>> {
+    let now = 1_700_000_000_000_000_000;
+    let stamp = |seq| Stamp {
+        seq,
+        at_ns: now + seq as i64 * 1_000_000,
+        ecn: 1,
+    };
+    let all = [
+        Response::Pong,
+        Response::Ready,
+        Response::Turn {
+            place: 2,
+            after: Duration::from_secs(40),
+        },
+        Response::Accepted(Accepted {
+            server_ns: now,
+            duration: Duration::from_secs(5),
+            sample: Duration::from_millis(50),
+            congestion: "reno".into(),
+            udp_port: 7117,
+            udp_token: 9,
+        }),
+        Response::Refused {
+            why: Refusal::Busy,
+            text: "try again in 5 s".into(),
+        },
+        Response::Stamps(Stamps {
+            stamps: (0..30).map(stamp).collect(),
+            ..Stamps::default()
+        }),
+        Response::Report(Vec::new()),
+    ];
+    all.iter().map(Response::encode).collect()
+}
+
+fn control_greeting(bytes: &[u8]) {
+    if let Some(first) = bytes.first_chunk() {
+        let _ = Greeting::decode(first);
+    }
+}
+
+fn greetings() -> Vec<Vec<u8>> {
+    let one = Greeting {
+        key_needed: true,
+        nonce: NONCE,
+    };
+    vec![one.encode().to_vec()]
+}
+
+fn listen_order(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(Some((_, len))) = Order::decode(rest) {
+        assert!(len > 0 && len <= rest.len());
+        rest = &rest[len..];
+    }
+}
+
+fn orders() -> Vec<Vec<u8>> {
+    let send = Order::Send {
+        listener: 1,
+        to: client(),
+        cookie: [3; 16],
+        number: 7,
+        len: 600,
+    };
+    vec![send.encode()]
+}
+
+fn load_datagram(bytes: &[u8]) {
+    let mut inbox = Inbox::new(client().ip(), 7, [3; 16]);
+    if let Some(answer) = inbox.datagram(1, client(), bytes) {
+        assert!(answer.len() <= bytes.len());
+    }
+    assert_eq!(inbox.address(), None, "nobody has proven anything");
+}
+
+fn load_datagrams() -> Vec<Vec<u8>> {
+    let (cookie, received) = ([5; 16], 1 << 20);
+    vec![
+        Message::Hello.encode(7),
+        Message::Proof { cookie, received }.encode(7),
+        Message::Challenge { cookie }.encode(7),
+        Message::Load(9).encode(7),
+        knock(&[3; 8], 80),
+    ]
+}
+
+fn arrival(from: SocketAddr) -> Arrival {
+    Arrival {
+        from,
+        local: None,
+        rx_ns: 1_700_000_000_000_000_000,
+        kernel: true,
+        tos: Some(0),
+    }
+}
+
+fn reflector() -> Reflector {
+    Reflector::new(Budget::default(), None, [7; 32], b"boot", 0)
+}
+
+fn probe_client(bytes: &[u8]) {
+    thread_local! {
+        static ONE: RefCell<(Reflector, u64)> = RefCell::new((reflector(), 0));
+    }
+    let _ = ClientMessage::decode(bytes, Some(&Key::new(b"secret")));
+    ONE.with_borrow_mut(|(reflector, at)| {
+        *at += 1;
+        let now = Time::from_millis(*at);
+        reflector.handle_datagram(now, arrival(client()), bytes);
+        let mut out = [0; MAX_LEN];
+        while let Some(o) = reflector.poll_transmit(0, &mut out) {
+            assert!(o.len <= bytes.len(), "{} for {}", o.len, bytes.len());
+        }
+        reflector.handle_timeout(now);
+    });
+}
+
+fn encoded(message: &ClientMessage) -> Vec<u8> {
+    let mut out = [0; MAX_LEN];
+    let n = message.encode(&mut out, 0, None);
+    out[..n].to_vec()
+}
+
+fn client_messages() -> Vec<Vec<u8>> {
+    let (nonce, cookie, token) = (5, [6; 16], 7);
+    let ask = Ask {
+        interval_ns: 10_000_000,
+        duration_s: 0,
+        tos: 0,
+        boot_proof: 0,
+    };
+    let all = [
+        ClientMessage::Hello { nonce },
+        ClientMessage::Open { nonce, cookie, ask },
+        ClientMessage::Request {
+            token,
+            seq: 9,
+            sent_ns: 1,
+        },
+        ClientMessage::Train {
+            token,
+            train: 1,
+            index: 0,
+            count: 8,
+        },
+        ClientMessage::Close { token },
+    ];
+    all.iter().map(encoded).collect()
+}
+
+fn probe_server(bytes: &[u8]) {
+    let _ = ServerMessage::decode(bytes, None);
+    let _ = ServerMessage::decode(bytes, Some(&Key::new(b"secret")));
+}
+
+fn server_messages() -> Vec<Vec<u8>> {
+    let token = 7;
+    let reply = Reply {
+        seq: 3,
+        rx_ns: 1_700_000_000_000_000_000,
+        hold_ns: 900,
+        earlier_hold_ns: 800,
+        earlier_seq: 2,
+        history: History::starting_at(3),
+        tos: 0,
+        flags: Reply::KERNEL_RX,
+        throttled: 0,
+    };
+    let grant = Grant {
+        token,
+        min_interval_ns: 1_000_000,
+        duration_s: 0,
+        max_datagram: 1400,
+        origin_unix_ns: 0,
+    };
+    let all = [
+        ServerMessage::Challenge {
+            nonce: 5,
+            cookie: [6; 16],
+        },
+        ServerMessage::Opened { nonce: 5, grant },
+        ServerMessage::Reply { token, reply },
+    ];
+    let encode = |m: &ServerMessage| {
+        let mut out = [0; MAX_LEN];
+        let n = m.encode(&mut out, 0, None);
+        out[..n].to_vec()
+    };
+    all.iter().map(encode).collect()
+}
+
+/// Messages one after the other against all that answers at a server. Each begins with a byte that says from whom and to
+/// which machine, one for the time that has passed, and one for its length.
+fn sequence(bytes: &[u8]) {
+    let (own, victim): (SocketAddr, SocketAddr) =
+        (client(), "198.51.100.7:53".parse().expect("an address"));
+    let author: Author = |_, _| vec![b'x'; 200];
+    let wanted = vec![Wanted::new(Transport::Udp, Place::Here, 0); 3];
+    let mut post = Post::new([3; 8], [4; 16], own.ip(), wanted, author);
+    let mut inbox = Inbox::new(own.ip(), 7, [3; 16]);
+    let mut reflector = reflector();
+    let (mut now_ns, mut rest) = (1_000_000u64, bytes);
+    let (mut spent, mut got) = (0, 0);
+    while let [how, passed, len, after @ ..] = rest {
+        let (message, later) = after.split_at(usize::from(*len).min(after.len()));
+        rest = later;
+        now_ns += u64::from(*passed) * 10_000_000;
+        let from = if how & 1 == 0 { own } else { victim };
+        let answers = match how >> 1 & 3 {
+            0 => post
+                .datagram(usize::from(how >> 3), from, message)
+                .map_or(0, |a| a.len()),
+            1 => inbox
+                .datagram(now_ns as i64, from, message)
+                .map_or(0, |a| a.len()),
+            2 => {
+                let now = Time::ZERO + Duration::from_nanos(now_ns);
+                reflector.handle_datagram(now, arrival(from), message);
+                reflector.handle_timeout(now);
+                let (mut out, mut sum) = ([0; MAX_LEN], 0);
+                while let Some(o) = reflector.poll_transmit(0, &mut out) {
+                    sum += o.len;
+                }
+                sum
+            }
+            _ => {
+                control_request(message);
+                0
+            }
+        };
+        if from == victim {
+            spent += message.len();
+            got += answers;
+        }
+        let _ = inbox.allowance(now_ns as i64, BitsPerSec::from_mbps(100));
+    }
+    assert!(got <= spent, "{got} bytes for {spent}");
+}
+
+fn sequences() -> Vec<Vec<u8>> {
+    let machines = [
+        (0u8, load_datagrams()),
+        (2, load_datagrams()),
+        (4, client_messages()),
+        (6, requests()),
+    ];
+    let mut all = Vec::new();
+    for from in [0u8, 1] {
+        let mut one = Vec::new();
+        for (machine, messages) in &machines {
+            for m in messages.iter().filter(|m| m.len() < 256) {
+                one.extend([machine | from, 3, m.len() as u8]);
+                one.extend(m);
+            }
+        }
+        all.push(one);
+    }
+    all
+}
+
+fn dns(bytes: &[u8]) {
+    let query = measure::dns::encode(77, "far.example").expect("a name");
+    let _ = measure::dns::decode(bytes, &query);
+    let _ = measure::dns::encode(77, &text(bytes));
+}
+
+fn dns_messages() -> Vec<Vec<u8>> {
+    let mut answer = measure::dns::encode(77, "far.example").expect("a name");
+    answer[2] |= 0x80;
+    vec![answer]
+}
+
+fn icmp(bytes: &[u8]) {
+    for (v6, header) in [(false, false), (false, true), (true, false)] {
+        let _ = measure::icmp::decode(bytes, v6, header, 9);
+    }
+}
+
+fn icmp_messages() -> Vec<Vec<u8>> {
+    let mut out = [0; measure::icmp::LEN];
+    measure::icmp::encode(&mut out, false, 3, 9, 5);
+    let mut whole = vec![
+        0x45, 0, 0, 60, 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+    ];
+    whole.extend(out);
+    vec![out.to_vec(), whole]
+}
+
+fn program(bytes: &[u8]) {
+    let Ok(program) = text(bytes).parse::<base::program::Program>() else {
+        return;
+    };
+    let again: base::program::Program = program.to_string().parse().expect("as it is written");
+    assert_eq!(again, program);
+    let _ = (
+        program.time(),
+        program.bytes(28),
+        program.datagrams().take(100).count(),
+    );
+}
+
+fn strings(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|s| s.as_bytes().to_vec()).collect()
+}
+
+fn programs() -> Vec<Vec<u8>> {
+    strings(&[
+        "9 x 1452, 200@5 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df",
+        "100 x 1200@1ms",
+    ])
+}
+
+fn units(bytes: &[u8]) {
+    let text = text(bytes);
+    let _ = text.parse::<BitsPerSec>();
+    let _ = text.parse::<base::Bytes>();
+    let _ = text.parse::<Duration>();
+    let _ = base::text::clean(&text);
+    let _ = text.parse::<live::serve::PortSet>();
+    let _ = text.parse::<live::serve::Network>();
+}
+
+fn quantities() -> Vec<Vec<u8>> {
+    strings(&[
+        "20mbit",
+        "1.5KiB",
+        "5 ms",
+        "80,443,40000-40999",
+        "2001:db8::/32",
+    ])
+}
+
+fn pcap(bytes: &[u8]) {
+    let Ok(mut reader) = capture::Reader::new(bytes) else {
+        return;
+    };
+    let mut tracker = measure::track::Tracker::new(measure::track::Settings::default());
+    while let Ok(Some(record)) = reader.next_record() {
+        tracker.record(&record);
+        // The same bytes as another link layer.
+        let other = capture::Record {
+            link: capture::LinkType(record.data.len() as u16 % 300),
+            ..record
+        };
+        let _ = capture::frame::parse(&other);
+    }
+    assert_eq!(reader.offset(), bytes.len() as u64);
+    let _ = tracker.finish();
+}
+
+/// A file of the repository.
+pub fn repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .find(|dir| dir.join("fuzz/targets.rs").is_file())
+        .expect("within the repository")
+        .join(path)
+}
+
+/// Files of a directory of the repository with one of these endings, small ones only.
+fn files(dir: &str, endings: &[&str]) -> Vec<Vec<u8>> {
+    let Ok(entries) = std::fs::read_dir(repository(dir)) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    paths.sort();
+    let fits = |p: &&PathBuf| endings.iter().any(|e| p.to_string_lossy().ends_with(e));
+    let read = paths
+        .iter()
+        .filter(fits)
+        .filter_map(|p| std::fs::read(p).ok());
+    read.filter(|bytes| bytes.len() < 20_000).collect()
+}
+
+fn captures() -> Vec<Vec<u8>> {
+    files("crates/measure/tests/corpus", &[".pcap", ".pcapng"])
+}
+
+fn link_file(bytes: &[u8]) {
+    let _ = link::LinkSpec::parse(&text(bytes));
+}
+
+fn links() -> Vec<Vec<u8>> {
+    let spec = link::LinkSpec::named("adsl").expect("it is known");
+    vec![toml::to_string(&spec).unwrap_or_default().into_bytes()]
+}
+
+fn scenario(bytes: &[u8]) {
+    if let Ok(draft) = sim::scenario::Draft::new(&text(bytes)) {
+        let _ = draft.finish();
+    }
+}
+
+fn scenarios() -> Vec<Vec<u8>> {
+    files("scenarios", &[".toml"])
+}
+
+fn plan(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<live::test::TestPlan>(bytes);
+}
+
+fn plans() -> Vec<Vec<u8>> {
+    vec![serde_json::to_vec(&live::test::TestPlan::default()).expect("plain data")]
+}
+
+fn histogram(bytes: &[u8]) {
+    let _ = base::histogram::Histogram::from_base64(&text(bytes));
+}
+
+fn histograms() -> Vec<Vec<u8>> {
+    let mut one = base::histogram::Histogram::new();
+    for n in 0..100 {
+        one.record_ms(f64::from(n));
+    }
+    vec![one.to_base64().into_bytes()]
+}
+
+/// A directory of this process for files that are to be read.
+fn scratch() -> PathBuf {
+    thread_local! {
+        static DIR: PathBuf = {
+            let id = std::thread::current().id();
+            let name = format!("tailback-fuzz-{}-{id:?}", std::process::id());
+            std::env::temp_dir().join(name.replace(['(', ')'], ""))
+        };
+    }
+    DIR.with(Clone::clone)
+}
+
+/// Puts bytes into a recording as this file of it, and reads it.
+fn within_recording(file: &str, bytes: &[u8]) {
+    let dir = scratch().join("r.rec");
+    let path = dir.join(file);
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("it is ours");
+    let meta = dir.join("meta.json");
+    if file != "meta.json" && !meta.exists() {
+        let good = repository("data/records/v1/closed.rec/meta.json");
+        std::fs::copy(good, &meta).expect("a recording of the repository");
+    }
+    std::fs::write(&path, bytes).expect("it is ours");
+    let _ = store::read_noting(&dir);
+    std::fs::remove_file(&path).expect("it is ours");
+}
+
+fn meta(bytes: &[u8]) {
+    within_recording("meta.json", bytes);
+}
+
+fn metas() -> Vec<Vec<u8>> {
+    files("data/records/v1/closed.rec", &["meta.json"])
+}
+
+fn table(bytes: &[u8]) {
+    let sealed = bytes.starts_with(b"PAR1");
+    let ending = if sealed { "parquet" } else { "arrows" };
+    within_recording(&format!("event/2026-11-21.{ending}"), bytes);
+}
+
+fn tables() -> Vec<Vec<u8>> {
+    let mut all = files("data/records/v1/closed.rec/event", &[".parquet"]);
+    all.extend(files("data/records/v1/crashed.rec/event", &[".arrows"]));
+    all
+}
+
+/// The first byte says as which format.
+fn import(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else {
+        return;
+    };
+    let dir = scratch();
+    let out = dir.join("import.rec");
+    std::fs::create_dir_all(&dir).expect("it is ours");
+    let file = dir.join("import.txt");
+    std::fs::write(&file, rest).expect("it is ours");
+    let formats = store::import::Format::ALL;
+    let format = formats[usize::from(*first) % formats.len()];
+    let settings = store::import::Settings {
+        zone: jiff::tz::TimeZone::UTC,
+        start_ns: 1_700_000_000_000_000_000,
+        interval_ns: None,
+        rate_unit: 1.0,
+    };
+    let writer = store::Writer::create(&out, base::record::Meta::default()).expect("it is ours");
+    let _ = store::import::import(&[(file, format)], &settings, writer);
+    std::fs::remove_dir_all(&out).expect("it is ours");
+}
+
+fn imports() -> Vec<Vec<u8>> {
+    let ping = "PING far.example (192.0.2.1) 56(84) bytes of data.\n64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=12.3 ms\n\
+        64 bytes from 192.0.2.1: icmp_seq=3 ttl=64 time=11 ms\n\n--- far.example ping statistics ---\n";
+    let dstat = "\"pcp-dstat\",\n\"Host:\",\"a\",,,,\"User:\",\"b\"\n\"epoch\",\"net/total\",\n\"epoch\",\"recv\",\"send\"\n1700000000,100,200\n";
+    let flent = r#"{"version":4,"x_values":[0.0,0.2],"results":{"Ping (ms) ICMP":[1.0,null]},"metadata":{"T0":"2026-11-01T00:00:00Z"},"raw_values":{}}"#;
+    let irtt = r#"{"version":{},"config":{},"stats":{},"round_trips":[{"seqno":0,"lost":"false","timestamps":{},"delay":{"rtt":1000}}]}"#;
+    let texts = [
+        ping,
+        dstat,
+        flent,
+        irtt,
+        "far : [0], 64 bytes, 12.3 ms (12.3 avg, 0% loss)\n",
+    ];
+    let formats = store::import::Format::ALL.len() as u8;
+    let each = |text: &str| {
+        (0..formats)
+            .map(move |f| [&[f], text.as_bytes()].concat())
+            .collect::<Vec<_>>()
+    };
+    texts.iter().flat_map(|text| each(text)).collect()
+}
