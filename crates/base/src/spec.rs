@@ -324,7 +324,7 @@ mod tests {
 
     params! {
         required;
-        struct Strict for "strict": "", [] {
+        struct Strict for "strict": "a strict thing", [] {
             /// rate
             rate: BitsPerSec ["1 bit/s".."1 Gbit/s"];
             /// size

@@ -589,7 +589,7 @@ mod tests {
         }
         params! {
             #[derive(Debug, PartialEq)]
-            struct Thing for "thing": "", [] {
+            struct Thing for "thing": "a thing", [] {
                 /// gain
                 gain: f64 = "2.5" ["-1".."10"];
                 /// mode

@@ -54,6 +54,18 @@ worded! {
     DriftSpec, "drift", DRIFTS.iter()
 }
 
+impl DriftSpec {
+    /// End of a ramp, height of a wave, or largest delay of a walk.
+    pub fn reach(&self) -> Duration {
+        let w = self.words();
+        match w.entry().name {
+            "ramp" => w.read::<RampParams>().to,
+            "wave" => w.read::<WaveParams>().height,
+            _ => w.read::<WalkParams>().most,
+        }
+    }
+}
+
 /// Drift at work.
 #[derive(Clone, Debug)]
 pub(crate) enum Drift {

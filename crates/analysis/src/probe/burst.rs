@@ -115,7 +115,7 @@ fn standing(trials: &[Trial]) -> Standing {
 
 /// The length of the next burst of one size; none when it is settled.
 fn next_count(params: &Params, trials: &[Trial]) -> Option<u64> {
-    let (most, repeats) = (params.most, params.repeats as usize);
+    let (most, repeats) = (params.most, params.repeats);
     let s = standing(trials);
     if trials.len() >= MOST_TRIALS {
         return None;

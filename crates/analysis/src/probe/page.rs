@@ -191,7 +191,7 @@ fn answer(params: &Params, recording: &Recording) -> Outcome {
     if sites.is_empty() {
         return Outcome::cannot_tell("no page was loaded");
     }
-    let iterations = params.iterations as u32;
+    let iterations = params.iterations;
     let mut outcome = Outcome {
         tables: tables(&sites, iterations),
         plots: plots(&sites, iterations),

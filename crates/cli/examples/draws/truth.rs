@@ -126,14 +126,8 @@ fn probe_ms(spec: &DirectionSpec, rate: f64) -> f64 {
 
 /// Most that the base delay drifts.
 fn drift_ms(spec: &DirectionSpec) -> f64 {
-    let Some(drift) = &spec.drift else { return 0.0 };
-    let words = drift.words();
-    let key = match words.entry().name {
-        "ramp" => "to",
-        "wave" => "height",
-        _ => "most",
-    };
-    words.duration(key).as_millis_f64()
+    let reach = spec.drift.as_ref().map(link::DriftSpec::reach);
+    reach.map_or(0.0, |d| d.as_millis_f64())
 }
 
 pub fn in_virtual_time(draw: &Draw, seen: &Seen) -> Observed {
