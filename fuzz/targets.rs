@@ -8,8 +8,9 @@ use measure::control::datagram::Message;
 use measure::control::inbox::Inbox;
 use measure::control::listen::{Order, Place, Transport, Wanted, knock};
 use measure::control::post::{Author, Post};
+use measure::control::seal::{ClientEnd, RequestReader, Transcript};
 use measure::control::{
-    Accepted, FlowSpec, Greeting, Refusal, Request, RequestReader, Response, ResponseReader,
+    Accepted, FlowSpec, GREETING_LEN, Greeting, HELLO_LEN, Hello, Refusal, Request, Response,
     SessionId, Stamp, Stamps,
 };
 use measure::reflector::{Arrival, Budget, Reflector};
@@ -96,28 +97,43 @@ fn feed(bytes: &[u8], wants: &mut dyn FnMut(Option<&[u8]>) -> Option<usize>) {
     }
 }
 
-fn control_request(bytes: &[u8]) {
-    let mut reader = RequestReader::new(NONCE, None);
+fn greeted() -> ([u8; HELLO_LEN], [u8; GREETING_LEN]) {
+    let greeting = Greeting {
+        key_needed: false,
+        nonce: NONCE,
+        salt: [0; 16],
+    };
+    (Hello { nonce: NONCE }.encode(), greeting.encode())
+}
+
+fn end() -> ClientEnd {
+    let (hello, greeting) = greeted();
+    ClientEnd::new(&hello, &greeting, None).expect("no key is needed")
+}
+
+/// The request in `bytes`, where a server reads one.
+fn read_request(bytes: &[u8]) -> Option<Request> {
+    let (hello, greeting) = greeted();
+    let mut reader = RequestReader::default();
+    let mut read = None;
     feed(bytes, &mut |now| match now.map(|b| reader.push(b)) {
         None | Some(Ok(None)) => Some(reader.wants()),
-        // What was read is written again as it was understood.
-        Some(Ok(Some(request))) => {
-            let again = request.encode(&NONCE, None);
-            let mut second = RequestReader::new(NONCE, None);
-            let mut read = None;
-            feed(&again, &mut |now| match now.map(|b| second.push(b)) {
-                None | Some(Ok(None)) => Some(second.wants()),
-                Some(Ok(r)) => {
-                    read = r;
-                    None
-                }
-                Some(Err(e)) => panic!("{request:?}: {e}"),
-            });
-            assert_eq!(read.as_ref(), Some(&request));
+        Some(Ok(Some(asked))) => {
+            let admitted = asked.admit(&Transcript::new(&hello, &greeting), None, 0);
+            read = admitted.ok().map(|a| a.request);
             None
         }
         Some(Err(_)) => None,
     });
+    read
+}
+
+/// What was read is written again as it was understood.
+fn control_request(bytes: &[u8]) {
+    if let Some(request) = read_request(bytes) {
+        let again = end().request(&request);
+        assert_eq!(read_request(&again).as_ref(), Some(&request));
+    }
 }
 
 fn requests() -> Vec<Vec<u8>> {
@@ -160,11 +176,11 @@ fn requests() -> Vec<Vec<u8>> {
             bytes: 1 << 30,
         },
     ];
-    all.iter().map(|r| r.encode(&NONCE, None)).collect()
+    all.iter().map(|r| end().request(r)).collect()
 }
 
 fn control_response(bytes: &[u8]) {
-    let mut reader = ResponseReader::default();
+    let mut reader = end();
     feed(bytes, &mut |now| match now.map(|b| reader.push(b)) {
         None | Some(Ok(None)) => Some(reader.wants()),
         Some(_) => None,
@@ -216,15 +232,14 @@ fn greetings() -> Vec<Vec<u8>> {
     let one = Greeting {
         key_needed: true,
         nonce: NONCE,
+        salt: [3; 16],
     };
     vec![one.encode().to_vec()]
 }
 
 fn listen_order(bytes: &[u8]) {
-    let mut rest = bytes;
-    while let Ok(Some((_, len))) = Order::decode(rest) {
-        assert!(len > 0 && len <= rest.len());
-        rest = &rest[len..];
+    if let Ok(order) = Order::decode(bytes) {
+        assert_eq!(Order::decode(&order.encode()), Ok(order));
     }
 }
 
@@ -305,7 +320,12 @@ fn client_messages() -> Vec<Vec<u8>> {
     };
     let all = [
         ClientMessage::Hello { nonce },
-        ClientMessage::Open { nonce, cookie, ask },
+        ClientMessage::Open {
+            nonce,
+            cookie,
+            ask,
+            user: None,
+        },
         ClientMessage::Request {
             token,
             seq: 9,
@@ -351,6 +371,8 @@ fn server_messages() -> Vec<Vec<u8>> {
         ServerMessage::Challenge {
             nonce: 5,
             cookie: [6; 16],
+            key_needed: false,
+            salt: [3; 16],
         },
         ServerMessage::Opened { nonce: 5, grant },
         ServerMessage::Reply { token, reply },

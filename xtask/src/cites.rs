@@ -115,6 +115,15 @@ const TITLES: &[(u32, &str)] = &[
     ),
     (8489, "Session Traversal Utilities for NAT (STUN)"),
     (9097, "Metrics and Methods for One-Way IP Capacity"),
+    (
+        9946,
+        "The UDP Speed Test Protocol (UDPSTP) for One-Way IP Capacity Metric Measurement",
+    ),
+    (8762, "Simple Two-Way Active Measurement Protocol"),
+    (
+        8972,
+        "Simple Two-Way Active Measurement Protocol Optional Extensions",
+    ),
     (9609, "Initializing a DNS Resolver with Priming Queries"),
     (6891, "Extension Mechanisms for DNS (EDNS(0))"),
     (6895, "Domain Name System (DNS) IANA Considerations"),

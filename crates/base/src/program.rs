@@ -108,8 +108,26 @@ impl Step {
         self.times.saturating_mul(self.shots.len() as u64)
     }
 
-    fn time(&self) -> Duration {
+    /// Shortens the step to one of `share` equal shares of the limits.
+    fn clamp(&mut self, share: u64) {
+        self.shots.truncate((MOST_SHOTS / share as usize).max(1));
+        let shots = self.shots.len() as u64;
+        let time = LONGEST.as_nanos() / share;
+        self.pause = self.pause.min(Duration::from_nanos(time / 2));
+        let gap = Duration::from_nanos(time / 2 / shots);
+        for shot in &mut self.shots {
+            shot.payload = shot.payload.clamp(SMALLEST_PAYLOAD, LARGEST_PAYLOAD);
+            shot.gap = shot.gap.min(gap);
+        }
         let cycle: u64 = self.shots.iter().map(|s| s.gap.as_nanos()).sum();
+        let fit = (time - self.pause.as_nanos()).checked_div(cycle);
+        let most = fit.unwrap_or(u64::MAX).min(MOST_DATAGRAMS / share / shots);
+        self.times = self.times.clamp(1, most.max(1));
+    }
+
+    fn time(&self) -> Duration {
+        let gaps = self.shots.iter().map(|s| s.gap.as_nanos());
+        let cycle = gaps.fold(0u64, u64::saturating_add);
         Duration::from_nanos(
             cycle
                 .saturating_mul(self.times)
@@ -194,12 +212,25 @@ impl Program {
         Ok(program)
     }
 
-    /// Of one step; the caller's numbers are known to fit.
-    ///
-    /// # Panics
-    /// When they do not.
+    /// One step, or as much of it as the limits allow.
     pub fn of(step: Step) -> Program {
-        Program::new(vec![step]).expect("the caller keeps within the limits")
+        Program::within(vec![step])
+    }
+
+    /// These steps, or as much of them as the limits allow. For programs that follow from what was measured: a far end
+    /// that lies can make that anything.
+    pub fn within(mut steps: Vec<Step>) -> Program {
+        if let Ok(program) = Program::new(steps.clone()) {
+            return program;
+        }
+        steps.retain(|s| s.times > 0 && !s.shots.is_empty());
+        steps.truncate(MOST_STEPS);
+        let share = steps.len().max(1);
+        steps.iter_mut().for_each(|s| s.clamp(share as u64));
+        if steps.is_empty() {
+            steps.push(Step::burst(1, SMALLEST_PAYLOAD));
+        }
+        Program::new(steps).expect("each step has its share of the limits")
     }
 
     pub fn steps(&self) -> &[Step] {
@@ -547,6 +578,36 @@ impl Train {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn any_step() -> impl Strategy<Value = Step> {
+        let amount = || prop_oneof![Just(0u64), Just(u64::MAX), any::<u64>(), 0u64..2000];
+        let shot = (amount(), amount()).prop_map(|(payload, gap)| Shot {
+            payload: payload as u32,
+            gap: Duration::from_nanos(gap),
+        });
+        let shots = prop::collection::vec(shot, 0..300);
+        (amount(), shots, amount()).prop_map(|(times, shots, pause)| {
+            Step::new(times, shots).then_pause(Duration::from_nanos(pause))
+        })
+    }
+
+    proptest! {
+        /// A lying server made rates of nothing, and of those steps of centuries.
+        #[test]
+        fn any_steps_become_a_program_within_the_limits(steps in prop::collection::vec(any_step(), 0..80)) {
+            let program = Program::within(steps.clone());
+            prop_assert!(program.count() >= 1 && program.time() <= LONGEST);
+            if let Ok(as_asked) = Program::new(steps) {
+                prop_assert_eq!(program, as_asked);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_no_panic() {
+        let step = Step::steady(1452, BitsPerSec::ZERO, Duration::from_secs(10));
+        assert!(Program::of(step).time() <= LONGEST);
+    }
 
     #[test]
     fn pattern_one_and_a_burst_are_due_when_they_say() {

@@ -70,17 +70,20 @@ impl Duration {
     pub const fn from_nanos(ns: u64) -> Duration {
         Duration(ns)
     }
+    /// [`Duration::MAX`] if it is longer than that.
     #[inline]
     pub const fn from_micros(us: u64) -> Duration {
-        Duration(us * 1_000)
+        Duration(us.saturating_mul(1_000))
     }
+    /// [`Duration::MAX`] if it is longer than that.
     #[inline]
     pub const fn from_millis(ms: u64) -> Duration {
-        Duration(ms * 1_000_000)
+        Duration(ms.saturating_mul(1_000_000))
     }
+    /// [`Duration::MAX`] if it is longer than that.
     #[inline]
     pub const fn from_secs(s: u64) -> Duration {
-        Duration(s * 1_000_000_000)
+        Duration(s.saturating_mul(1_000_000_000))
     }
     /// Rounded to the nearest nanosecond; negative and NaN become zero.
     #[inline]
@@ -230,6 +233,16 @@ impl fmt::Display for SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_beyond_the_longest_are_the_longest() {
+        for n in [u64::MAX, u64::MAX / 900] {
+            assert_eq!(Duration::from_micros(n), Duration::MAX);
+            assert_eq!(Duration::from_millis(n), Duration::MAX);
+            assert_eq!(Duration::from_secs(n), Duration::MAX);
+        }
+        assert_eq!(Duration::from_secs_f64(1e300), Duration::MAX);
+    }
 
     #[test]
     fn spans_and_instants_combine_exactly() {

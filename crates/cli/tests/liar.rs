@@ -83,7 +83,7 @@ fn run(verb: &[String], seed: u64) -> u64 {
         .args(&args)
         .current_dir(&dir)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(std::fs::File::create(dir.join("out")).expect("it is ours"))
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -107,6 +107,7 @@ fn run(verb: &[String], seed: u64) -> u64 {
     };
     stop.store(true, Ordering::Relaxed);
     let said = said.join().expect("it reads");
+    let shown = std::fs::read(dir.join("out")).unwrap_or_default();
     let _ = std::fs::remove_dir_all(&dir);
     let about = format!("{} with LIAR_SEED={seed}: {said}", args.join(" "));
     let status = status.unwrap_or_else(|| panic!("{LONGEST:?} were not enough for {about}"));
@@ -118,6 +119,9 @@ fn run(verb: &[String], seed: u64) -> u64 {
     }
     assert!(code <= 3, "exit code {code} of {about}");
     assert!(!said.contains("panicked"), "{about}");
+    let shown = format!("{said}{}", String::from_utf8_lossy(&shown));
+    let command = |c: char| c.is_control() && !"\r\n\t".contains(c) || c == '\u{202e}';
+    assert!(!shown.contains(command), "a command of a terminal: {about}");
     assert!(
         code == 0 || said.contains("tailback: "),
         "no reason: {about}"

@@ -265,7 +265,7 @@ fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         Some(Sending {
             stage: format!("{stage} {payload} {}", rate as u64),
             direction: way,
-            programs: vec![Program::new(steps).expect("two steps within the limits")],
+            programs: vec![Program::within(steps)],
             rest: rest.max(until_room(trains, lacking, longest)),
         })
     };

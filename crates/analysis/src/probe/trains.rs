@@ -186,7 +186,8 @@ pub fn loss(train: &Train) -> Figure {
     stats::wilson(train.lost() as f64, train.sent() as f64)
 }
 
-/// A duration in whole milliseconds, at least one.
+/// A duration in whole milliseconds, at least one and no longer than a program.
 pub fn seconds(s: f64) -> Duration {
-    Duration::from_millis((s * 1e3).round().max(1.0) as u64)
+    // What a far end says can make any number.
+    Duration::from_millis((s * 1e3).round().max(1.0) as u64).min(base::program::LONGEST)
 }

@@ -64,7 +64,11 @@ fn sample(rng: &mut Rng) -> Sample {
 }
 
 pub fn lie(rng: &mut Rng) -> Response {
-    let text = "x".repeat(number(rng, 1000) as usize);
+    // Commands of a terminal, and as many letters as it likes.
+    let text = format!(
+        "\x1b[2J\x1b]0;owned\x07\u{202e}{}",
+        "x".repeat(number(rng, 1000) as usize)
+    );
     match rng.random_range(0..13) {
         12 => Response::Turn {
             place: number(rng, u64::from(u32::MAX)) as u32,
@@ -78,7 +82,7 @@ pub fn lie(rng: &mut Rng) -> Response {
         },
         3 => Response::Info(ServerInfo {
             release: text,
-            congestion: vec!["reno".into()],
+            congestion: vec!["reno".into(), "\x1b[31m".into()],
             max_flows: rng.random(),
             max_duration: span(rng, LONGEST),
         }),

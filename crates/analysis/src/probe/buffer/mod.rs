@@ -99,7 +99,7 @@ fn flood(params: &Params, rate: f64, time: Duration) -> Program {
         Step::new(RESTING, vec![small]),
         Step::steady(payload, BitsPerSec::new(rate as u64), time),
     ];
-    Program::new(steps).expect("rate and time are bounded")
+    Program::within(steps)
 }
 
 /// Rate of the latest flood, and how long it was.

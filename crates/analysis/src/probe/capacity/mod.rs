@@ -183,7 +183,7 @@ fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
     if !sent("train") {
         let pause = seconds(1.5 * TRAIN as f64 * own + 0.1);
         let step = Step::burst(TRAIN, PAYLOAD).then_pause(pause);
-        let program = Program::new(vec![step; TRAINS]).expect("a few steps within the limits");
+        let program = Program::within(vec![step; TRAINS]);
         return Some(Sending {
             stage: "train".into(),
             direction: way,
@@ -207,7 +207,7 @@ fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         Sending {
             stage: format!("{stage} {}", rate as u64),
             direction: way,
-            programs: vec![Program::new(steps).expect("two steps within the limits")],
+            programs: vec![Program::within(steps)],
             rest,
         }
     };
