@@ -299,10 +299,10 @@ mod tests {
 
     params! {
         #[derive(Clone, Debug, PartialEq)]
-        struct Thing for "thing": "a thing", ["RFC 1", TABLE] {
+        struct Thing for "thing": "a thing", ["a paper", TABLE] {
             /// how long it waits,
             /// in all
-            wait: Duration = "5 ms" ["1 us".."10 s"], "RFC 1 section 2";
+            wait: Duration = "5 ms" ["1 us".."10 s"], "a paper, section 2";
             /// most of them
             limit: u32 as Packets = "10" ["1".."100"];
             /// share
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(wait.doc, "how long it waits, in all");
         assert_eq!(
             (wait.min, wait.max, wait.section),
-            ("1 us", "10 s", "RFC 1 section 2")
+            ("1 us", "10 s", "a paper, section 2")
         );
         assert_eq!((limit.unit, limit.section), (Unit::Packets, ""));
         assert_eq!((share.unit, share.section), (Unit::Probability, TABLE));
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!((bytes.default, bytes.required), (None, false));
         assert_eq!(rates.unit, Unit::List(&Unit::Rate));
         assert_eq!(servers.unit, Unit::List(&Unit::Address));
-        assert_eq!(Thing::ENTRY.sources, ["RFC 1", TABLE]);
+        assert_eq!(Thing::ENTRY.sources, ["a paper", TABLE]);
     }
 
     #[test]
