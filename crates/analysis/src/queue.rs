@@ -29,12 +29,18 @@ pub struct Size {
 /// Share of probes among the packets from which TCP's ceiling leaves the size open.
 pub(crate) const MOST_SMALL: f64 = 0.12;
 
+/// Packets up to which a queue is too short for TCP's ceiling to tell its size beside many small packets.
+const SHORT: f64 = 10.0;
+
 /// Size of the queue of `b`, whose discipline is `kind`.
 pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
     // Many small packets among few full ones: how the queue counts them decides its size.
     let ceiling_of_flood = b.overload.as_ref().filter(|o| o.plateau_ms.is_some());
-    let mixed =
-        b.small_share > MOST_SMALL || ceiling_of_flood.is_some_and(|o| o.small_share > MOST_SMALL);
+    let short = |o: &overload::Overload| {
+        let level = o.plateau_ms.as_ref().and_then(Figure::value);
+        o.small_share > MOST_SMALL && level.is_some_and(|l| l <= SHORT * b.packet_ms)
+    };
+    let mixed = b.small_share > MOST_SMALL || ceiling_of_flood.is_some_and(short);
     let plateau = ceiling_of_flood
         .filter(|o| o.small_share <= MOST_SMALL)
         .and_then(|o| o.plateau_ms.clone());

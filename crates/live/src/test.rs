@@ -241,10 +241,6 @@ pub fn run(
     if let Some(longest) = plan.hold_off {
         hold_off(&traffic, longest, watch)?;
     }
-    let _turn = match plan.phases.iter().any(|p| !p.loads().is_empty()) {
-        true => Some(take_turn(plan, &peer, watch)?),
-        false => None,
-    };
     let first = plan.probe_interval.unwrap_or(cadence::UNKNOWN);
     let probe = ProbePlan {
         interval: first,
@@ -254,6 +250,11 @@ pub fn run(
     };
     let probe_size = probe.ip_size();
     let prober = Prober::start(probe, clock, rows.clone())?;
+    // After the prober: who is not there, or filtered, is told by its answers to datagrams.
+    let _turn = match plan.phases.iter().any(|p| !p.loads().is_empty()) {
+        true => Some(take_turn(plan, &peer, watch)?),
+        false => None,
+    };
     let mut run = Run {
         plan,
         peer,
