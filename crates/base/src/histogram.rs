@@ -2,9 +2,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-/// Delays in microseconds, three significant digits from 1 µs to an hour, in HdrHistogram's own form:
-/// histograms of different phases, days or hosts can be added, and percentiles of the sum are true ones,
-/// which averages of percentiles are not.
+/// Histogram of delays in microseconds, three significant digits from 1 µs to 1 h, in HdrHistogram's own format.
+/// Histograms of different phases, days or hosts can be added. Percentiles of the sum are exact; averages of
+/// percentiles are not.
 ///
 /// **Source.** HdrHistogram, format V2 without compression, base64 (RFC 4648 section 4).
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub enum HistogramError {
     NotAddable { why: String },
 }
 
-/// One hour: longer waits are counted as one hour.
+/// Largest value kept, 1 h in µs; longer delays count as 1 h.
 const MOST_US: u64 = 3_600_000_000;
 
 impl Default for Histogram {
@@ -37,7 +37,7 @@ impl Histogram {
         )
     }
 
-    /// Negative values, which only the uncertainty of a base can bring, count as zero.
+    /// Records one delay in ms. A negative value, possible when the base delay is uncertain, counts as zero.
     pub fn record_ms(&mut self, ms: f64) {
         if ms.is_finite() {
             self.0
@@ -53,12 +53,12 @@ impl Histogram {
         self.0.is_empty()
     }
 
-    /// `None` for an empty histogram.
+    /// Returns the delay at quantile `p`, in ms; `None` for an empty histogram.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(p) as f64 / 1e3)
     }
 
-    /// Share of values up to `ms`; `None` for an empty histogram.
+    /// Returns the share of values up to `ms`; `None` for an empty histogram.
     pub fn share_within_ms(&self, ms: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| {
             self.0
@@ -67,14 +67,14 @@ impl Histogram {
     }
 
     /// # Errors
-    /// Where the other one's range cannot be held by this one.
+    /// Fails if this histogram's range cannot hold the other's values.
     pub fn add(&mut self, other: &Histogram) -> Result<(), HistogramError> {
         self.0
             .add(&other.0)
             .map_err(|e| HistogramError::NotAddable { why: e.to_string() })
     }
 
-    /// The values that were recorded, in microseconds to three digits, and how often.
+    /// Iterates over the recorded values, in µs to three digits, each with its count.
     pub fn counts_us(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let recorded = self.0.iter_recorded();
         recorded.map(|v| (v.value_iterated_to(), v.count_at_value()))
@@ -89,7 +89,7 @@ impl Histogram {
     }
 
     /// # Errors
-    /// Where the text is not base64 or not an uncompressed HdrHistogram V2.
+    /// Fails if the text is not base64 or not an uncompressed HdrHistogram V2.
     pub fn from_base64(text: &str) -> Result<Histogram, HistogramError> {
         let unreadable = |why: String| HistogramError::Unreadable {
             length: text.len(),
@@ -107,11 +107,11 @@ impl Histogram {
 /// Length of the header of HdrHistogram V2.
 const HEADER: usize = 40;
 const COOKIE_V2: u32 = 0x1c84_9313;
-/// Longest range and finest resolution that are read: half a megabyte of counts.
+/// Largest range and finest resolution that are read: half a megabyte of counts.
 const MOST_HIGH: u64 = 1 << 53;
 const MOST_DIGITS: u32 = 3;
 
-/// Checks what a histogram says about its own size, for the library allocates as much as that.
+/// Checks the size that a histogram's header declares, because the library allocates that much memory.
 fn bounded(bytes: &[u8]) -> Result<(), &'static str> {
     let word = |at: usize| -> Option<u32> {
         let word = bytes.get(at..at + 4)?;
@@ -151,7 +151,7 @@ mod tests {
         assert!(Histogram::from_base64("###").is_err());
     }
 
-    /// Found by fuzzing: a few bytes that say they were four gigabytes cost as much memory.
+    /// Fuzzing found a few bytes that declared 4 GB and made the library allocate it.
     #[test]
     fn a_text_that_promises_more_than_it_holds_is_refused_at_once() {
         let mut bytes = STANDARD.decode(Histogram::new().to_base64()).unwrap();
@@ -175,7 +175,7 @@ mod tests {
             a.iter().for_each(|v| one.record_ms(*v));
             b.iter().for_each(|v| two.record_ms(*v));
             a.iter().chain(&b).for_each(|v| both.record_ms(*v));
-            // Through the text that `--json` carries.
+            // Round trip through the text that `--json` carries.
             let mut sum = Histogram::from_base64(&one.to_base64()).unwrap();
             sum.add(&Histogram::from_base64(&two.to_base64()).unwrap()).unwrap();
             prop_assert_eq!(&sum, &both);
