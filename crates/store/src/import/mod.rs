@@ -1,11 +1,11 @@
-//! Other tools' files as rows of a recording: the files of the thesis this project began with, and those of irtt,
-//! flent, fping, ping and SmokePing.
+//! Import of other tools' files as rows of a recording: the files of the thesis on which this project is based, and
+//! those of irtt, flent, fping, ping and SmokePing.
 //!
-//! A file's format is told by its content. A line that makes no sense is left out, counted and quoted with its number;
-//! the rest is imported. What is known to be wrong with a tool's files is repaired, and each repair is counted. Both
-//! are kept in the recording as events (`import`, `repair`).
+//! The content determines a file's format. An invalid line is skipped, counted and quoted with its number; the rest is
+//! imported. Known defects of a tool's files are repaired, and each repair is counted. The recording keeps both as
+//! events (`import`, `repair`).
 //!
-//! Rows go to Parquet by the column, on a second thread.
+//! Rows go to Parquet by column, on a second thread.
 
 mod dstat;
 mod flent;
@@ -30,14 +30,14 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-/// What kind of file it is.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The delay monitor's answered packets.
+    /// Answered packets of the delay monitor.
     Delay,
-    /// The delay monitor's packets without an answer.
+    /// Unanswered packets of the delay monitor.
     Dropped,
-    /// The traffic monitor's rates.
+    /// Rates of the traffic monitor.
     Traffic,
     /// `dstat --output`.
     Dstat,
@@ -49,7 +49,7 @@ pub enum Format {
     Fping,
     /// Standard output of `ping`.
     Ping,
-    /// A SmokePing `.rrd`, or what `rrdtool dump` makes of it.
+    /// SmokePing `.rrd`, or its `rrdtool dump`.
     Rrd,
 }
 
@@ -81,16 +81,16 @@ impl Format {
     }
 }
 
-/// What the files themselves do not say.
+/// Settings for facts that the files do not contain.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the host was whose files hold local times.
+    /// Time zone of the host whose files hold local times.
     pub zone: TimeZone,
-    /// When the first probe left, UNIX ns, for text without times.
+    /// Send time of the first probe, UNIX ns, for text without times.
     pub start_ns: i64,
-    /// Time between probes, for text without times. Where the text does not tell it either: a second.
+    /// Time between probes, for text without times. If the text does not give it either: 1 s.
     pub interval_ns: Option<i64>,
-    /// Bits a second in one unit of the traffic monitor's rates: its prefix was a flag that the file does not hold.
+    /// Traffic monitor's unit in bit/s: its prefix was a flag that the file does not contain.
     pub rate_unit: f64,
 }
 
@@ -114,18 +114,18 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What became of one file.
+/// Result of importing one file.
 #[derive(Clone, Debug)]
 pub struct Imported {
     pub path: PathBuf,
     pub format: Format,
     pub rows: u64,
-    /// Lines that were left out, and the first few of them with their numbers.
+    /// Number of skipped lines; the next field quotes the first few with their numbers.
     pub wrong: u64,
     pub examples: Vec<String>,
-    /// What was repaired, and how often.
+    /// Repairs, and how often each was made.
     pub repairs: BTreeMap<&'static str, u64>,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub notes: Vec<String>,
     /// First and last instant of its rows.
     pub span_ns: Option<(i64, i64)>,
@@ -146,7 +146,7 @@ impl Imported {
     }
 }
 
-/// Tells the format by the file's first lines.
+/// Determines the format from the file's first lines.
 ///
 /// # Errors
 /// `Io`, `Unknown`.
@@ -184,13 +184,13 @@ fn guess(head: &[u8], text: &str) -> Option<Format> {
     if start.starts_with("\"Dstat") || start.starts_with("\"pcp-dstat") {
         return Some(Format::Dstat);
     }
-    // The first line may be a header, the second one a damaged one.
+    // The first line may be a header, the second one damaged.
     text.lines()
         .take(20)
         .find_map(|line| monitor::guess(line).or_else(|| ping::guess(line)))
 }
 
-/// Opens a file, and what is inside where it is compressed.
+/// Opens a file, decompressing it if necessary.
 fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     Ok(if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
@@ -200,10 +200,10 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     })
 }
 
-/// Puts the rows of all files into the recording that `writer` has begun, which remains to be closed.
+/// Writes the rows of all files into the recording that `writer` has started; the caller closes it.
 ///
 /// # Errors
-/// `Io`, `Unreadable`, `Store`: the recording is then worth nothing.
+/// `Io`, `Unreadable`, `Store`: the recording is unusable then.
 pub fn import(
     files: &[(PathBuf, Format)],
     settings: &Settings,
@@ -221,7 +221,7 @@ pub fn import(
         let read = read_all(files, settings, &mut out);
         out.finish();
         drop(out);
-        // What the disk said comes first: it is why the reader stopped.
+        // The disk's error comes first: it is the reason why the reader stopped.
         let writer = saver.join().expect("the saver does not panic")?;
         Ok((writer, read?))
     })
@@ -294,7 +294,7 @@ fn read_all(
     Ok(all)
 }
 
-/// What the recording itself keeps of the import.
+/// Adds the events that the recording keeps about the import.
 fn events(told: &Imported, out: &mut Out) {
     let Some((t_ns, _)) = told.span_ns else {
         return;
@@ -323,7 +323,7 @@ fn events(told: &Imported, out: &mut Out) {
     }
 }
 
-/// Why a file cannot be read at all.
+/// Reason why a file cannot be read at all.
 enum Fault {
     Io(io::Error),
     Unreadable(String),
