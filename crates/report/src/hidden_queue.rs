@@ -1,4 +1,4 @@
-//! The estimate of a queue that cannot be seen, as a table.
+//! Table of the estimate of a queue that cannot be observed.
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{DELAY, RATE, lasting, number, when};
@@ -6,7 +6,7 @@ use analysis::answer::Figure;
 use analysis::hidden_queue::{ByLaw, Errors, HiddenQueue, Law};
 use jiff::tz::TimeZone;
 
-/// What it is of, in words, and a column for each law.
+/// Returns the subject in words, and a table with one column per law.
 pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
     let known = h.laws.iter().any(|l| l.beside_truth.is_some());
     let caption = format!(

@@ -1,4 +1,4 @@
-//! What a person reads in a terminal after a test.
+//! Text in a terminal after a test.
 
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
@@ -18,17 +18,17 @@ use page::{Page, Paint, length, shown};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
     pub colour: bool,
-    /// Without it the text is ASCII only.
+    /// True if the terminal shows Unicode; otherwise the text is ASCII only.
     pub unicode: bool,
 }
 
-/// The whole report as text.
+/// Renders the whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     let mut page = Page::new(style);
     let origin = match recording.meta.origin {
@@ -98,7 +98,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     page.finish()
 }
 
-/// The queue that a recording of any origin shows.
+/// Renders the queue found in a recording of any origin.
 pub fn which_queue(found: &WhichQueue, style: Style) -> String {
     let mut page = Page::new(style);
     page.heading("Queue");
@@ -138,7 +138,7 @@ pub fn which_queue(found: &WhichQueue, style: Style) -> String {
     page.finish()
 }
 
-/// One line: grade, queues, base round trip, rates.
+/// Renders one line: grade, queues, base RTT, rates.
 pub fn line(answer: &Answer, style: Style) -> String {
     let queue = |d: Direction| {
         let a = of(answer, d);
@@ -228,7 +228,7 @@ impl Page {
         self.gap();
     }
 
-    /// Commands are never wrapped: what is copied must run.
+    /// Writes the advice. Commands are never wrapped, so that copied commands run.
     fn advice(&mut self, answer: &Answer) {
         if answer.advice.is_empty() {
             return;
@@ -244,7 +244,7 @@ impl Page {
     }
 }
 
-/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
+/// Writes phase names under the time axis: each starts with its phase, or behind the preceding name.
 fn strip(curves: &Curves, columns: usize) -> String {
     let mut out = String::new();
     for p in &curves.phases {

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits, the unit written out.
+//! Numbers for people: three significant digits, the unit written out.
 
 use analysis::answer::{Discipline, Figure};
 use analysis::incidents::{Incident, IncidentKind};
@@ -6,47 +6,47 @@ use analysis::statistics::Gap;
 use base::record::{Direction, Origin};
 use base::units::significant;
 
-/// A kind of quantity: its units with their sizes, largest first.
+/// Kind of quantity: its units with their sizes, largest first.
 #[derive(Clone, Copy)]
 pub struct Unit(&'static [(&'static str, f64)]);
 
-/// From milliseconds.
+/// Delay, from milliseconds.
 pub const DELAY: Unit = Unit(&[("s", 10_000.0), ("ms", 1.0)]);
-/// From seconds: how long a run or a stretch of it took.
+/// Length of a run or a part of it, from seconds.
 pub const SPAN: Unit = Unit(&[("s", 1.0)]);
-/// From bits per second.
+/// Rate, from bits per second.
 pub const RATE: Unit = Unit(&[
     ("Gbit/s", 1e9),
     ("Mbit/s", 1e6),
     ("kbit/s", 1e3),
     ("bit/s", 1.0),
 ]);
-/// From bytes.
+/// Size, from bytes.
 pub const SIZE: Unit = Unit(&[("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]);
-/// A ratio.
+/// Ratio.
 pub const TIMES: Unit = Unit(&[("times", 1.0)]);
 /// Round trips per minute.
 pub const RPM: Unit = Unit(&[("round trips per minute", 1.0)]);
-/// The same where the words stand beside it.
+/// Round trips per minute, for places beside the full words.
 pub const RPM_SHORT: Unit = Unit(&[("RPM", 1.0)]);
 pub const PPM: Unit = Unit(&[("ppm", 1.0)]);
 pub const PERCENT: Unit = Unit(&[("%", 1.0)]);
 
 impl Unit {
-    /// The unit in which `value` reads best, with its size.
+    /// Returns the unit in which `value` reads best, with its size.
     pub fn fitting(self, value: f64) -> (&'static str, f64) {
         let reached = self.0.iter().find(|(_, size)| value.abs() >= *size);
         let (name, size) = *reached
             .or(self.0.last())
             .expect("a unit has at least one size");
-        // Delays are printed in seconds, from ten of them on.
+        // Delays are printed in seconds from 10 s on.
         (name, if size == 10_000.0 { 1_000.0 } else { size })
     }
     pub fn print(self, value: f64) -> String {
         let (name, size) = self.fitting(value);
         format!("{} {name}", number(value / size))
     }
-    /// The value with its interval, all in one unit: `430 ms (418 to 441)`.
+    /// Formats a value with its interval, all in one unit: `430 ms (418 to 441)`.
     pub fn figure(self, figure: &Figure) -> Result<String, String> {
         match figure {
             Figure::Is { value, low, high } => {
@@ -64,7 +64,7 @@ impl Unit {
     }
 }
 
-/// Three significant digits. What is not a number says so.
+/// Formats three significant digits, or text for a value that is not a number.
 pub fn number(value: f64) -> String {
     if value.is_nan() {
         return "not a number".into();
@@ -73,7 +73,7 @@ pub fn number(value: f64) -> String {
     if text == "-0" { "0".into() } else { text }
 }
 
-/// A share from 0 to 1 in percent. Only what is whole reads 100: 0.99996 is `99.99`.
+/// Formats a share from 0 to 1 in percent. Only exactly 1 reads 100: 0.99996 is `99.99`.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     if p > 99.0 && p < 100.0 {
@@ -83,7 +83,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Start of the run for people: date and minute in UTC.
+/// Formats the start of a run: date and minute in UTC.
 pub fn moment(unix_ns: i64) -> String {
     match jiff::Timestamp::from_nanosecond(i128::from(unix_ns)) {
         Ok(t) => t.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -91,7 +91,7 @@ pub fn moment(unix_ns: i64) -> String {
     }
 }
 
-/// An instant in that zone, with seconds where it is not a whole minute.
+/// Formats an instant in a zone, with seconds if it is not a whole minute.
 pub fn when(unix_ns: i64, zone: &jiff::tz::TimeZone) -> String {
     let Ok(t) = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)) else {
         return "unknown time".into();
@@ -104,8 +104,8 @@ pub fn when(unix_ns: i64, zone: &jiff::tz::TimeZone) -> String {
     t.to_zoned(zone.clone()).strftime(form).to_string()
 }
 
-/// A share from 0 to 1 in percent, cut off rather than rounded up, with digits enough to tell three nines from
-/// five: 0.999996 is `99.9996`.
+/// Formats a share from 0 to 1 in percent, rounded down, with enough digits to tell three nines from five: 0.999996 is
+/// `99.9996`.
 pub fn nines(share: f64) -> String {
     let p = share * 100.0;
     let missing = 100.0 - p;
@@ -115,15 +115,16 @@ pub fn nines(share: f64) -> String {
     if p <= 0.0 {
         return "0".into();
     }
-    // Two digits of what is missing, and two decimals at least. A tenth stays one where binary puts it just below.
+    // Two digits of the difference to 100 %, and at least two decimals. The margin absorbs binary rounding of exact
+    // tenths.
     let digits = (1.0 - (missing.log10() + 1e-6).floor()).clamp(2.0, 9.0) as usize;
     let scale = 10f64.powi(digits as i32);
-    // What stands just below a digit by rounding in binary stays there.
+    // The margin keeps digits that binary rounding puts just below their value.
     let cut = (p * scale + 1e-6).floor() / scale;
     format!("{cut:.digits$}")
 }
 
-/// Why nothing was recorded.
+/// Returns the reason for a gap in the recording.
 pub fn why_gap(g: &Gap) -> &str {
     if g.reason.is_empty() {
         "nothing was recorded"
@@ -132,7 +133,7 @@ pub fn why_gap(g: &Gap) -> &str {
     }
 }
 
-/// What befell a recording, without when.
+/// Describes an incident, without its time.
 pub fn incident(i: &Incident) -> String {
     let who = &i.subject;
     let long = i.seconds.map_or("unknown".into(), |s| lasting(s.abs()));
@@ -172,14 +173,14 @@ pub fn origin(o: Origin) -> &'static str {
     }
 }
 
-/// A length of time from seconds, in the two largest units that it has: `154 s`, `3 h 53 min`, `20 d 8 h`.
+/// Formats a length of time in seconds, in its two largest units: `154 s`, `3 h 53 min`, `20 d 8 h`.
 pub fn lasting(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
-    // 12 min and less are told in seconds where they are no whole minutes.
+    // Up to 12 min are printed in seconds if they are not whole minutes.
     if seconds < 180.0 || (seconds < 720.0 && seconds % 60.0 != 0.0) {
         return SPAN.print(seconds);
     }
-    // To the minute from an hour on, to the hour from a day on.
+    // Precision: minutes from 1 h on, hours from 1 d on.
     let to = match seconds {
         s if s >= 86_400.0 - 30.0 => 3600,
         s if s >= 3600.0 - 0.5 => 60,
@@ -196,7 +197,7 @@ pub fn lasting(seconds: f64) -> String {
     parts.join(" ")
 }
 
-/// Why a figure cannot be had; empty where it can.
+/// Returns the reason why a figure cannot be measured; empty if it can.
 pub fn reason(figure: &Figure) -> &str {
     match figure {
         Figure::CannotTell { cannot_tell } => cannot_tell,
@@ -211,7 +212,7 @@ pub fn direction(d: Direction) -> &'static str {
     }
 }
 
-/// The phase's name as a heading.
+/// Returns the phase's name as a heading.
 pub fn phase(name: &str) -> &str {
     match name {
         "idle" => "Idle",
@@ -233,14 +234,15 @@ pub fn discipline(d: Discipline) -> &'static str {
     }
 }
 
-/// Text that cannot steer a terminal: control characters, escape sequences' first byte among them, become spaces.
+/// Replaces control characters, among them the first byte of escape sequences, by spaces, so that text cannot control a
+/// terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-/// ASCII for terminals that have nothing else.
+/// Converts to ASCII for terminals without Unicode.
 pub fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,9 +1,9 @@
-//! The packets of one direction of a TCP connection, drawn: what was sent and acknowledged over time, round trips, bytes
-//! in flight, throughput.
+//! Plots of one direction of a TCP connection, packet by packet: data sent and acknowledged over time, RTT, bytes in
+//! flight, throughput.
 //!
-//! **Source.** The time–sequence plot is that of tcptrace and xplot (Shepard, *TCP packet trace analysis*, 1991): segments
-//! as upright bars over the bytes that they carry, below them the line of what is acknowledged, above them the line of
-//! what the receiver has room for.
+//! **Source.** The time–sequence plot is that of tcptrace and xplot (Shepard, *TCP packet trace analysis*, 1991):
+//! segments as vertical bars over their bytes, below them the line of acknowledged data, above them the line of the
+//! receive window.
 
 mod data;
 mod draw;
@@ -11,10 +11,10 @@ mod page;
 
 pub use page::{Page, page};
 
-/// What can be drawn of it.
+/// Kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
-    /// Bytes over time.
+    /// Sequence: bytes over time.
     Sequence,
     Rtt,
     InFlight,
@@ -24,7 +24,7 @@ pub enum Plot {
 impl Plot {
     pub const ALL: [Plot; 4] = [Plot::Sequence, Plot::Throughput, Plot::InFlight, Plot::Rtt];
 
-    /// As a file is named.
+    /// Returns the name used in file names.
     pub fn word(self) -> &'static str {
         match self {
             Plot::Sequence => "sequence",
@@ -35,24 +35,24 @@ impl Plot {
     }
 
     /// # Errors
-    /// What there is none of in these packets.
+    /// Fails if the packets contain no data for this plot; the error names it.
     pub fn svg(self, packets: &Packets) -> Result<String, String> {
         draw::plot(self, packets).map(|m| m.into_string())
     }
 }
 
-/// A segment. Positions are bytes of the direction from its first one.
+/// Segment. Positions are bytes from the first byte of the direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     pub t_s: f64,
     pub from: u64,
     pub to: u64,
-    /// Payload that was not seen before.
+    /// New payload: bytes not seen before.
     pub fresh: u64,
     pub in_flight: u64,
 }
 
-/// Everything up to a position is acknowledged, and there is room up to another.
+/// ACK: data is acknowledged up to `to`, and the receive window ends at `room`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Acked {
     pub t_s: f64,
@@ -60,7 +60,7 @@ pub struct Acked {
     pub room: u64,
 }
 
-/// A segment that was sent again.
+/// Retransmitted segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Again {
     pub t_s: f64,
@@ -70,7 +70,7 @@ pub struct Again {
     pub needless: bool,
 }
 
-/// A packet that begins or ends something.
+/// Packet that starts or ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Syn,
@@ -88,27 +88,27 @@ impl Mark {
     }
 }
 
-/// Everything that is drawn of a direction, in the order of time. Times in seconds since the connection began.
+/// Data for all plots of one direction, in the order of time. Times are in seconds since the start of the connection.
 #[derive(Clone, Debug, Default)]
 pub struct Packets {
-    /// From whom to whom.
+    /// Sender and receiver.
     pub name: String,
-    /// What is drawn of it: begin and end.
+    /// Time range drawn: start and end.
     pub span_s: (f64, f64),
     pub sent: Vec<Sent>,
     pub acked: Vec<Acked>,
     pub again: Vec<Again>,
-    /// Blocks that the receiver reported: time, from, to.
+    /// SACK blocks reported by the receiver: time, start, end.
     pub sacked: Vec<(f64, u64, u64)>,
     pub marks: Vec<(f64, u64, Mark)>,
-    /// Time of the ACK, and the round trip in ms.
+    /// Time of the ACK, and the RTT in ms.
     pub rtt: Vec<(f64, f64)>,
-    /// The least round trip between the two hosts, ms.
+    /// Smallest RTT between the two hosts, ms.
     pub base_ms: Option<f64>,
 }
 
 impl Packets {
-    /// Segments, ACKs and the rest.
+    /// Returns the number of segments, ACKs and other items.
     pub fn len(&self) -> usize {
         self.sent.len() + self.acked.len()
     }
@@ -118,7 +118,7 @@ impl Packets {
     }
 }
 
-/// A cause in words, and its colour's class.
+/// Returns a cause in words, and its colour's class.
 pub(crate) fn told(cause: base::record::Cause) -> (&'static str, &'static str) {
     use base::record::Cause;
     match cause {

@@ -1,4 +1,4 @@
-//! Plots of recordings of any length and origin, weeks and years of them: one file a plot.
+//! Plots of recordings of any length and origin, including weeks and years: one file per plot.
 
 mod availability;
 mod calendar;
@@ -18,27 +18,28 @@ pub use page::page;
 use crate::svg::{INNER, LEFT, document, nice_top, short};
 use maud::{Markup, PreEscaped, html};
 
-/// What can be drawn.
+/// Kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
-    /// Round trips, download and upload over time; losses marked.
+    /// RTT, download and upload over time; losses marked.
     Rtt,
-    /// The mean over a sliding window.
+    /// Mean over a sliding window.
     Smoothed,
     /// Smallest, 5 %, median, 95 % and largest.
     Bounds,
-    /// The distribution of each stretch, coloured by its losses.
+    /// Distribution of each stretch, coloured by its losses.
     Smoke,
     Cdf,
-    /// Bytes a day.
+    /// Bytes per day.
     Daily,
-    /// By weekday and hour.
+    /// Delay by weekday and hour.
     Heat,
-    /// Share of the minutes with an answer, by day and hour.
+    /// Availability by day and hour.
     Availability,
 }
 
-/// Colours beside those that all plots share. Those of the smoke's median are SmokePing's, which its users can read.
+/// Style of these plots: colours in addition to the common ones. The colours of the smoke's median are SmokePing's,
+/// which its users know.
 const STYLE: &str = "
 .tb-plot .range{fill:var(--ink);stroke:none;opacity:.16}.tb-plot .puff{fill:var(--ink);stroke:none;opacity:.11}.tb-plot .middle{stroke:var(--ink);stroke-width:1.6}
 .tb-plot .swatch{stroke:var(--ink);stroke-width:10;opacity:.2}.tb-plot .swatch.dark{opacity:.35}.tb-plot .p99{stroke:var(--both);stroke-width:1}.tb-plot .gone{stroke:var(--loss);stroke-width:1.5;opacity:.35}
@@ -50,7 +51,7 @@ const STYLE: &str = "
 
 impl Plot {
     /// # Errors
-    /// What is missing in the recording that this plot is about.
+    /// Fails if the recording lacks the data of this plot; the error names them.
     pub fn svg(self, material: &Material) -> Result<String, String> {
         self.markup(material).map(|m| m.into_string())
     }
@@ -85,7 +86,7 @@ impl Plot {
     }
 }
 
-/// A plot with its heading above and the span below.
+/// Draws a plot with its heading above and the span below.
 fn framed(m: &Material, height: f64, what: &str, inside: Markup) -> Markup {
     let heading = if m.title.is_empty() {
         what.to_owned()
@@ -104,7 +105,7 @@ fn framed(m: &Material, height: f64, what: &str, inside: Markup) -> Markup {
     )
 }
 
-/// Marks of civil time under a panel.
+/// Draws marks of civil time under a panel.
 fn time_axis(m: &Material, y: f64) -> Markup {
     let x = |t: i64| LEFT + INNER * (t - m.scope.from_ns) as f64 / m.length_ns() as f64;
     html! {
@@ -115,18 +116,18 @@ fn time_axis(m: &Material, y: f64) -> Markup {
     }
 }
 
-/// Middle of the stretch at `index` of `count`.
+/// Returns the middle of the stretch at `index` of `count`, px.
 fn middle_x(index: usize, count: usize) -> f64 {
     LEFT + INNER * (index as f64 + 0.5) / count as f64
 }
 
-/// An area between two lines, interrupted where there is no value: (x, low, high).
+/// Draws an area between two lines, interrupted at missing values: (x, low, high).
 fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> String {
     let mut out = String::new();
     let mut part: Vec<(f64, f64, f64)> = Vec::new();
     let mut close = |part: &mut Vec<(f64, f64, f64)>| {
         if let [(x, low, high)] = part[..] {
-            // A single stretch still has a width.
+            // Single stretches need a width, too.
             *part = vec![(x - 0.5, low, high), (x + 0.5, low, high)];
         }
         let there = part.iter().map(|(x, _, high)| (*x, *high));
@@ -154,7 +155,7 @@ fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> String {
     out
 }
 
-/// Top of an axis that shows what most of the probes saw: tails beyond it are named, not drawn.
+/// Returns the top of an axis that shows `share` of the values; tails beyond it are named, not drawn.
 fn most_of(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

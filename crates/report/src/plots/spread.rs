@@ -1,15 +1,15 @@
-//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are true ones.
+//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are exact.
 
 use base::histogram::Histogram;
 
-/// Steps an octave. A value is drawn within 0.2 % of what it is: half a pixel at the most.
+/// Steps per octave. A value is drawn within 0.2 % of its true value: at most half a pixel.
 const STEPS: u32 = 256;
 
-/// Counts over logarithmic steps, a few kilobytes: a plot holds a thousand of these, where `Histogram` would take
-/// 200 kB each. From 1 µs to over an hour.
+/// Counts over logarithmic steps from 1 µs to over 1 h, a few kilobytes. A plot holds a thousand of them; `Histogram`
+/// would take 200 kB each.
 #[derive(Clone, Debug, Default)]
 pub struct Spread {
-    /// The step that `counts` begins with.
+    /// Step of the first entry of `counts`.
     first: usize,
     counts: Vec<u64>,
     n: u64,
@@ -29,7 +29,7 @@ fn step_of(us: u64) -> usize {
     }
 }
 
-/// The middle of a step.
+/// Returns the middle of a step.
 fn value_us(step: usize) -> f64 {
     let step = step as u32;
     if step < 2 * STEPS {
@@ -96,7 +96,7 @@ impl Spread {
         self.sum_us += other.sum_us;
     }
 
-    /// (delay in µs, how many), rising.
+    /// Iterates over (delay in µs, count), rising.
     pub fn counts_us(&self) -> impl Iterator<Item = (f64, u64)> {
         let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         filled.map(|(i, n)| (value_us(self.first + i), *n))
@@ -118,7 +118,7 @@ impl Spread {
         self.sum_us / 1e3
     }
 
-    /// Nearest rank; the smallest and the largest are exact. `None` where there is no value.
+    /// Returns the quantile by nearest rank; the smallest and the largest are exact. `None` if there is no value.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
         let rank = ((p * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
         if self.n == 0 {
@@ -139,7 +139,7 @@ impl Spread {
         Some(us.clamp(self.least_us as f64, self.most_us as f64) / 1e3)
     }
 
-    /// (delay, share of all values up to it), rising.
+    /// Returns (delay, share of all values up to it), rising.
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let mut seen = 0;
         let steps = self.counts.iter().enumerate().filter(|(_, c)| **c > 0);
