@@ -12,7 +12,6 @@
 
 use crate::clock::ClockFit;
 use crate::phases::{self, Phase};
-use crate::stats;
 use base::record::{Direction, Recording};
 use std::ops::Range;
 

@@ -11,15 +11,15 @@
 //! acknowledgement, up to one packet's time a flow and, with small windows, 40 ms: differences below that
 //! prove nothing.
 
-use crate::answer::{Discipline, Figure};
+use crate::answer::Discipline;
 use crate::baseline::Baseline;
 use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
 use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
 use crate::rate::{self, Steadiness};
-use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
+use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

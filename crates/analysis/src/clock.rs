@@ -17,10 +17,10 @@
 //! once empty shows its standing wait as base. The offset itself is known only to half the base round
 //! trip; waits do not need it.
 
-use crate::answer::{ClockAnswer, Figure};
+use crate::answer::ClockAnswer;
 use crate::phases;
-use crate::stats;
 use base::record::{Delay, Recording};
+use stats::Figure;
 
 /// No quartz and no virtual machine in working order is off by more.
 pub(crate) const MOST_DRIFT: f64 = 1e-3;

@@ -7,9 +7,9 @@
 //!
 //! **Limits.** An outage shorter than ten intervals and than a slot does not count. A hole inside one slot is not seen; what was left out by exclusions is not looked at.
 
-use crate::answer::Figure;
 use crate::series::{Series, slots::Slot};
 use crate::statistics::{Gap, Outage};
+use stats::Figure;
 
 pub struct Holes {
     pub gaps: Vec<Gap>,

@@ -13,7 +13,6 @@ use crate::answer::Instrument;
 use crate::loss::was_sent;
 use crate::phases::{self, Phase};
 use crate::rate;
-use crate::stats;
 use base::record::{Direction, Recording, Status};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -11,7 +11,6 @@
 //! queue counted in bytes. Below about ten losses the pattern is a hint.
 
 use crate::answer::Loss;
-use crate::stats;
 use base::record::{Delay, Status};
 
 pub(crate) fn is_lost(status: Status) -> bool {
@@ -45,7 +44,7 @@ pub fn loss(probes: &[&Delay], waits_ms: &[Option<f64>]) -> Loss {
             lost as f64 / sent.len() as f64
         };
         if sent.is_empty() {
-            crate::answer::Figure::cannot_tell("no probe was sent")
+            stats::Figure::cannot_tell("no probe was sent")
         } else {
             stats::wilson(share * n, n).map(|p| p * 100.0)
         }

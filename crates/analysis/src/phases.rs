@@ -6,9 +6,8 @@
 //!
 //! **Limits.** A phase name that comes twice is two phases; the answers use the first of each name.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
+use stats::Figure;
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -13,10 +13,10 @@
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as the
 //! probes are: the size is right for the mix that was in it.
 
-use crate::answer::{Discipline, Figure, QueueIs};
+use crate::answer::{Discipline, QueueIs};
 use crate::bottleneck::Bottleneck;
 use crate::overload;
-use crate::stats;
+use stats::Figure;
 
 pub struct Size {
     pub ms: Figure,

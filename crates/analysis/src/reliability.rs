@@ -11,7 +11,6 @@
 use crate::answer::Reliability;
 use crate::loss::was_sent;
 use crate::phases::rtt_ms;
-use crate::stats;
 use base::record::{Delay, Status};
 
 /// Limits in ms that the services of document 000, table 2, and interactive programs ask for.
@@ -32,7 +31,7 @@ pub fn reliability(probes: &[&Delay], limits_ms: &[f64]) -> Vec<Reliability> {
         let n = stats::effective_size_of(in_time.iter().copied());
         let share = in_time.iter().filter(|y| **y).count() as f64 / in_time.len().max(1) as f64;
         let share = if in_time.is_empty() {
-            crate::answer::Figure::cannot_tell("no probe was sent")
+            stats::Figure::cannot_tell("no probe was sent")
         } else {
             stats::wilson(share * n, n)
         };

@@ -10,10 +10,10 @@
 //! **Limits.** Scores of other versions and tools differ several times: the harmonic form, which some of
 //! them print, stands beside it, and so do both inputs.
 
-use crate::answer::{Figure, Responsiveness};
+use crate::answer::Responsiveness;
 use crate::phases::{self, Phase};
-use crate::stats;
 use base::record::{Direction, Recording};
+use stats::Figure;
 
 const FORMULA: &str = "draft-ietf-ippm-responsiveness-09 without TLS: (60000/((TM95(tcp)+TM95(request))/2) + 60000/TM95(TCP_INFO rtt of the load))/2, single-sided";
 

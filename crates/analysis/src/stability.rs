@@ -12,14 +12,13 @@
 //! **Limits.** A link whose rate changes all the time never settles; the caller's time limit ends the
 //! phase and the answer says that it was not stable and why.
 
-use crate::answer::Figure;
 use crate::baseline::Baseline;
 use crate::bottleneck::{self, Scene};
 use crate::clock;
 use crate::phases::{self, Phase};
 use crate::rate;
-use crate::stats;
 use base::record::{Direction, Recording};
+use stats::Figure;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stability {

@@ -14,14 +14,16 @@
 //!
 //! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
 
-use crate::answer::{Figure, Reliability};
+use crate::answer::Reliability;
 use crate::incidents::Incident;
-use crate::series::{Block, Counts, Series, runs};
+use crate::series::{Block, Counts, Series};
 use crate::services::Verdict;
-use crate::stats::{self, Moments};
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
+use stats::Moments;
+use stats::runs;
 
 pub const STATISTICS_VERSION: u32 = 1;
 

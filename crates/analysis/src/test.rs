@@ -2,7 +2,7 @@
 
 use crate::advice::{self, Need};
 use crate::answer::{
-    ANSWER_VERSION, Answer, Delays, DirectionAnswer, DisciplineGuess, Figure, PhaseAnswer, QueueIs,
+    ANSWER_VERSION, Answer, DirectionAnswer, DisciplineGuess, PhaseAnswer, QueueIs,
 };
 use crate::baseline::{self, Baseline};
 use crate::bottleneck::{self, Bottleneck, Scene};
@@ -17,6 +17,7 @@ use crate::{
 use base::Bytes;
 use base::program::{Sending, Train};
 use base::record::{Direction, Recording};
+use stats::{Delays, Figure};
 
 /// What the analysis has to be told; the recording has the rest.
 #[derive(Clone, Debug)]

@@ -9,12 +9,13 @@
 //!
 //! **Limits.** Probes alone do not tell the direction. An interface's counters include link-layer headers.
 
-use crate::answer::{Discipline, DisciplineGuess, Figure, QueueIs};
+use crate::answer::{Discipline, DisciplineGuess, QueueIs};
 use crate::discipline;
 use crate::queue;
 use base::record::{Direction, Recording};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 /// Queue of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

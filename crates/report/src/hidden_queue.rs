@@ -2,9 +2,9 @@
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{DELAY, RATE, lasting, number, when};
-use analysis::answer::Figure;
 use analysis::hidden_queue::{ByLaw, Errors, HiddenQueue, Law};
 use jiff::tz::TimeZone;
+use stats::Figure;
 
 /// What it is of, in words, and a column for each law.
 pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {

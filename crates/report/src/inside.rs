@@ -4,10 +4,10 @@ use crate::chart::{Chart, Draw, Series};
 use crate::html::{grid, head};
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, PERCENT, RATE, SIZE, SPAN, number, when};
-use analysis::answer::Figure;
 use analysis::inside::{Inside, Samples};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 
 /// Transfers that have a line of their own in a plot: those that carried most.
 const LINES: usize = 6;

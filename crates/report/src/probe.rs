@@ -4,10 +4,10 @@ use crate::chart::{Chart, Draw, Series};
 use crate::html::head;
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
-use analysis::answer::Figure;
 use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use base::record::{Meta, Origin};
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 
 /// How the rows came about, in words.
 pub fn origin(meta: &Meta) -> &'static str {

@@ -2,13 +2,13 @@
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, PERCENT, lasting, nines, number, phase, when};
-use analysis::answer::Figure;
 use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::together::{Beside, Together};
 use base::units::significant;
 use jiff::tz::TimeZone;
+use stats::Figure;
 
 /// Every table of a recording.
 pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {

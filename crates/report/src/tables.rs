@@ -3,7 +3,8 @@
 use crate::words::{
     DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, discipline, number, percent, phase,
 };
-use analysis::answer::{Answer, Delays, Discipline, Figure, PhaseAnswer, QueueIs, Reliability};
+use analysis::answer::{Answer, Discipline, PhaseAnswer, QueueIs, Reliability};
+use stats::{Delays, Figure};
 
 /// What stands in one place of a table.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 //! how long packets waited between two captures.
 
 use crate::chart::{Chart, Draw, LogChart, Series};
-use analysis::hurst::Estimate;
 use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
+use stats::hurst::Estimate;
 
 /// Fitted curves drawn over each distribution: more are told apart by no eye.
 const CURVES: usize = 3;

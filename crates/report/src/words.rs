@@ -1,10 +1,11 @@
 //! Numbers as people read them: three significant digits, the unit written out.
 
-use analysis::answer::{Discipline, Figure};
+use analysis::answer::Discipline;
 use analysis::incidents::{Incident, IncidentKind};
 use analysis::statistics::Gap;
 use base::record::{Direction, Origin};
 use base::units::significant;
+use stats::Figure;
 
 /// A kind of quantity: its units with their sizes, largest first.
 #[derive(Clone, Copy)]

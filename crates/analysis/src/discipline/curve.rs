@@ -13,10 +13,10 @@
 //! behind it. A probe is lost seldom: 10 a second take minutes to hours of load. Period, floor and shape of the
 //! curve are told as evidence and decide nothing: an AQM's sawtooth under one flow is as regular as a full buffer's.
 
-use crate::answer::{Discipline, DisciplineGuess, Figure};
+use crate::answer::{Discipline, DisciplineGuess};
 use crate::phases;
-use crate::stats;
 use base::record::{Recording, Status};
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

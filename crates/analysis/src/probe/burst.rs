@@ -18,12 +18,12 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{self, SCOUT, of_stage, received_rate};
-use crate::answer::Figure;
 use base::program::{Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{Bytes, Duration};
+use stats::Figure;
 use std::collections::BTreeMap;
 
 const PENG: &str = "Peng 2012, chapter 5";

@@ -10,7 +10,6 @@
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
 use super::registry::{How, Spec};
-use crate::stats;
 use base::Duration;
 use base::record::{Delay, Recording, Status};
 use base::spec::{Params as _, params};

@@ -15,8 +15,7 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::Ways;
-use crate::answer::{Delays, Figure};
-use crate::{phases, rate, stats};
+use crate::{phases, rate};
 use base::BitsPerSec;
 use base::Duration;
 use base::noted::Noted;
@@ -25,6 +24,7 @@ use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::words::Words;
+use stats::{Delays, Figure};
 use std::ops::Range;
 
 const DOCUMENT: &str = "document 000, section 3.5.1";

@@ -1,11 +1,10 @@
 //! What single trains say: rate at the receiver, growth of the queue, share lost. The kinds build on these.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::program::{Fate, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::choices;
+use stats::Figure;
 
 /// Datagrams of the first, careful look at a line.
 const SCOUTS: u64 = 12;

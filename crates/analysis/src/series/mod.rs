@@ -4,7 +4,7 @@
 //! **Method.** Time is cut into blocks: at midnight, at every edge that was asked for, and every so often in
 //! between. A block counts its probes by what became of them and keeps their round trips in ascending order.
 //! Figures of a span are those of the union of its blocks: counts and moments add, quantiles are found
-//! among several ascending runs without merging them (`runs`), and the blocks' own means tell how much
+//! among several ascending runs without merging them (`stats::runs`), and the blocks' own means tell how much
 //! the samples depend on each other (`stats`). Beside the blocks, short slots keep what gaps, outages, base
 //! line and the worst sliding window are found from (`slots`).
 //!
@@ -12,7 +12,6 @@
 //! count with three digits.
 
 pub mod plan;
-pub mod runs;
 pub mod slots;
 
 use base::histogram::Histogram;

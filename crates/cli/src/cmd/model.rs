@@ -4,7 +4,6 @@ mod traffic;
 
 use super::{print, stdout_style, usage, write_file};
 use crate::Outcome;
-use analysis::theory::{MODELS, Measure, Model, Output, parse};
 use base::units::significant;
 use base::words::{Value, Words};
 use base::{BitsPerSec, Bytes, Duration};
@@ -13,6 +12,7 @@ use report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
+use theory::{MODELS, Measure, Model, Output, parse};
 
 #[derive(clap::Args)]
 #[command(

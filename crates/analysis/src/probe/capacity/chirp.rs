@@ -6,10 +6,9 @@
 //! **Deviations.** Waits grow only where they do so by more than the stamps' noise.
 
 use super::super::trains::of_stage;
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::program::{Shot, Step, Train};
+use stats::Figure;
 
 /// From one gap to the next.
 const SPREAD: f64 = 1.1;

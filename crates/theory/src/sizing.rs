@@ -3,10 +3,10 @@
 use super::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
 };
-use crate::stats::normal_cdf;
 use base::spec::{Params as _, params};
 use base::words::Words;
 use base::{BitsPerSec, Bytes, Duration};
+use stats::normal_cdf;
 
 params! {
     required;

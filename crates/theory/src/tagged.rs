@@ -428,20 +428,20 @@ fn work(mixture: &Mixture, datagram: usize, cells: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::theory::mixture::tests::draw;
-    use crate::theory::tests::figure;
+    use crate::mixture::tests::draw;
+    use crate::tests::figure;
     use base::rng::Streams;
 
     fn tagged(text: &str) -> Tagged {
-        Tagged::of(&crate::theory::parse(text).unwrap().1.read()).unwrap()
+        Tagged::of(&crate::parse(text).unwrap().1.read()).unwrap()
     }
 
     /// Mean delay and loss, mean jitter and what one in 1000 exceeds, in slots: each random number drawn, nothing in cells.
     fn simulated(text: &str, arrivals: usize) -> [f64; 4] {
-        let words = crate::theory::parse(text).unwrap().1;
+        let words = crate::parse(text).unwrap().1;
         let given: TaggedParams = words.read();
         let m = Mixture::of(&given.background());
-        let gap = crate::theory::mixture::Variable::Weibull {
+        let gap = crate::mixture::Variable::Weibull {
             shape: given.gap_shape,
             scale: given.gap_scale,
         };
@@ -528,7 +528,7 @@ mod tests {
             }
             // Of heavy tails a part lies beyond the buffer; the others keep all of their mean.
             if shape >= 1.0 {
-                let words = crate::theory::parse(&text).unwrap().1;
+                let words = crate::parse(&text).unwrap().1;
                 let cells: f64 = law.work.iter().enumerate().map(|(i, p)| i as f64 * p).sum();
                 let mean = Mixture::of(&words.read::<TaggedParams>().background()).load();
                 let got = cells / law.datagram as f64;

@@ -1,10 +1,11 @@
 //! Formulas of queues, buffers and transport as calculators: each a [`Model`] with its formula, its source, where it
 //! holds, and an example that a person can check by hand. `tailback model` and its pages are made from [`MODELS`].
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
 
 mod mixture;
 mod path;
 mod queues;
-pub mod regression;
 mod sizing;
 mod tagged;
 mod tcp;

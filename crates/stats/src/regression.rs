@@ -5,7 +5,7 @@
 //!
 //! **Units.** Those of the values.
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
+use crate::student_t95;
 
 /// A line through observations: one coefficient for each column, the first for the constant.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +94,7 @@ impl Regression {
         let deleted = residuals.iter().map(|(e, h)| e / (1.0 - h));
         let left_out: f64 = deleted.map(|e| e * e).sum();
         // The deviation without a row, from the whole: Draper and Smith, 8.1.
-        let reach = quantile(degrees - 1.0);
+        let reach = student_t95(degrees - 1.0);
         let outside = residuals.iter().filter(|(e, h)| {
             let without = ((squares - e * e / (1.0 - h)) / (degrees - 1.0)).max(0.0);
             (e / (1.0 - h)).abs() > reach * (without / (1.0 - h)).sqrt()
@@ -115,7 +115,7 @@ impl Regression {
         let through: Vec<f64> = self.inverse.iter().map(|r| dot(r, &x)).collect();
         let standard_error = self.deviation * (1.0 + dot(&x, &through)).sqrt();
         let value = dot(&self.coefficients, &x);
-        let reach = quantile(self.degrees) * standard_error;
+        let reach = student_t95(self.degrees) * standard_error;
         Prediction {
             value,
             standard_error,
@@ -127,13 +127,6 @@ impl Regression {
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// Two-sided 95 % of Student's t.
-fn quantile(degrees: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, degrees)
-        .expect("degrees above 0")
-        .inverse_cdf(0.975)
 }
 
 /// By Gauss and Jordan with the largest pivot, of a matrix whose diagonal is scaled to 1.

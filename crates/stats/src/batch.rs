@@ -1,5 +1,5 @@
 use super::{Moments, moments};
-use crate::answer::Figure;
+use crate::Figure;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// How many independent samples leave the same doubt about the mean as this series, which is in the

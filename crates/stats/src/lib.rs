@@ -14,18 +14,29 @@
 //! **Limits.** With few samples the upper end of a high quantile's interval is the largest value seen:
 //! the data cannot say more. Batch means see correlation over up to a twentieth of the series.
 
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
 mod batch;
 mod binomial;
+mod changes;
+mod delays;
+mod figure;
+pub mod fit;
+pub mod hurst;
 mod quantile;
+pub mod regression;
+pub mod runs;
 
 pub use base::histogram::{Histogram, HistogramError};
-pub(crate) use batch::mean_interval;
-pub use batch::{effective_size, effective_size_of, mean_figure, student_t95};
+pub use batch::{effective_size, effective_size_of, mean_figure, mean_interval, student_t95};
 pub use binomial::{binomial_cdf, normal_cdf, wilson};
-pub use quantile::{endpoint_below, quantile_figure, quantile_of_sorted, sorted};
-pub(crate) use quantile::{interval_at, too_few};
-
-use crate::answer::{Delays, Figure};
+pub use changes::change_points;
+pub use delays::{Delays, delays, jitter};
+pub use figure::Figure;
+pub use quantile::{
+    endpoint_below, interval_at, quantile_figure, quantile_of_sorted, sorted, too_few,
+};
 
 /// 97.5 % point of the normal distribution: two-sided 95 %.
 pub const Z95: f64 = 1.959_963_984_540_054;
@@ -66,62 +77,9 @@ pub fn moments(values: &[f64]) -> Option<Moments> {
     })
 }
 
-/// Jitter: the mean difference of the delays of successive packets (RFC 3393 section 2.2), each with its number, as they were
-/// sent. Where one between two is missing, they do not count.
-pub fn jitter(delays_ms: &[(i64, f64)]) -> Figure {
-    let successive = delays_ms.windows(2).filter(|w| w[1].0 == w[0].0 + 1);
-    let steps: Vec<f64> = successive.map(|w| (w[1].1 - w[0].1).abs()).collect();
-    mean_figure(&steps).map(|ms| ms.max(0.0))
-}
-
-/// The distribution of delays in milliseconds, given in the order in which they were sampled.
-/// `none` says why there are none, should that be so.
-pub fn delays(ms: &[f64], none: &str) -> Delays {
-    let ms: Vec<f64> = ms.iter().copied().filter(|v| v.is_finite()).collect();
-    let mut histogram = Histogram::new();
-    for v in &ms {
-        histogram.record_ms(*v);
-    }
-    let missing = || Figure::cannot_tell(none);
-    let Some(m) = moments(&ms) else {
-        return Delays {
-            count: 0,
-            min_ms: missing(),
-            mean_ms: missing(),
-            mdev_ms: missing(),
-            p50_ms: missing(),
-            p95_ms: missing(),
-            p99_ms: missing(),
-            max_ms: missing(),
-            histogram: histogram.to_base64(),
-        };
-    };
-    let deviations: Vec<f64> = ms.iter().map(|v| (v - m.mean).abs()).collect();
-    Delays {
-        count: ms.len() as u64,
-        min_ms: Figure::exactly(m.min),
-        mean_ms: mean_figure(&ms),
-        mdev_ms: mean_figure(&deviations),
-        p50_ms: quantile_figure(&ms, 0.50),
-        p95_ms: quantile_figure(&ms, 0.95),
-        p99_ms: quantile_figure(&ms, 0.99),
-        max_ms: Figure::exactly(m.max),
-        histogram: histogram.to_base64(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn jitter_is_the_mean_step_between_neighbours_and_knows_where_one_is_missing() {
-        // Steps of 2 and 4; from packet 2 to packet 5 there is none.
-        let delays = [(0, 10.0), (1, 12.0), (2, 8.0), (5, 100.0)];
-        assert_eq!(jitter(&delays).value(), Some(3.0));
-        // Another train begins with its own number 0.
-        assert_eq!(jitter(&[(1, 5.0), (0, 9.0)]).value(), None);
-    }
 
     #[test]
     fn moments_agree_with_a_calculation_by_hand() {
@@ -131,19 +89,5 @@ mod tests {
         assert_eq!((m.n, m.mean, m.mdev, m.min, m.max), (8, 5.0, 1.5, 2.0, 9.0));
         assert!((m.sd - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
         assert_eq!(moments(&[f64::NAN]), None);
-    }
-
-    #[test]
-    fn no_samples_is_a_reason_and_not_a_zero() {
-        let d = delays(&[], "no probe was answered");
-        assert_eq!(d.count, 0);
-        assert_eq!(d.p95_ms, Figure::cannot_tell("no probe was answered"));
-    }
-
-    #[test]
-    fn one_sample_has_a_median_but_no_tail() {
-        let d = delays(&[7.0], "none");
-        assert_eq!(d.p50_ms.value(), Some(7.0));
-        assert_eq!(d.p99_ms.value(), None);
     }
 }

@@ -2,9 +2,9 @@
 
 mod fgn;
 
-use analysis::answer::Figure;
-use analysis::hurst::{Estimate, Hurst};
 use base::rng::{Streams, uniform};
+use stats::Figure;
+use stats::hurst::{Estimate, Hurst};
 
 const NAMES: [&str; 3] = ["variance-time", "R/S", "wavelet"];
 

@@ -1,5 +1,5 @@
 use super::{binomial::binomial_cdf, effective_size};
-use crate::answer::Figure;
+use crate::Figure;
 
 /// Finite values in ascending order.
 pub fn sorted(values: &[f64]) -> Vec<f64> {

@@ -1,8 +1,8 @@
 //! Fits of distributions: beside scipy's, and on samples whose law is known.
 
-use analysis::answer::Figure;
-use analysis::fit::{Family, FitError, Rounding, Sample, fit, fit_all};
 use base::rng::{Rng, Streams, uniform};
+use stats::Figure;
+use stats::fit::{Family, FitError, Rounding, Sample, fit, fit_all};
 
 fn values(figures: &[Figure]) -> Vec<f64> {
     figures.iter().filter_map(Figure::value).collect()

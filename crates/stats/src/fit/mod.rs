@@ -26,8 +26,8 @@ mod goodness;
 
 pub use family::Family;
 
-use crate::answer::Figure;
-use crate::stats::Z95;
+use crate::Figure;
+use crate::Z95;
 use family::Shape;
 
 /// How the instrument made the values coarse.

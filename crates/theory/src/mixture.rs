@@ -277,7 +277,7 @@ fn overloaded(load: f64) -> OutOfModel {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::theory::tests::figure;
+    use crate::tests::figure;
     use base::rng::{Rng, Streams, uniform};
 
     pub fn draw(of: Variable, rng: &mut Rng) -> f64 {

@@ -61,7 +61,7 @@ pub fn quantile(runs: &[&[i64]], p: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::quantile_of_sorted;
+    use crate::quantile_of_sorted;
     use proptest::prelude::*;
 
     proptest! {

@@ -1,5 +1,5 @@
 use super::Z95;
-use crate::answer::Figure;
+use crate::Figure;
 
 /// Wilson's 95 % interval for a share of `successes` in `n`, both possibly fractions of samples where
 /// an effective sample size stands for `n`.

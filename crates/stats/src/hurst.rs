@@ -20,8 +20,8 @@
 //! drift takes in the first two and not the third; a step takes in all, but the wavelet then says more than 1,
 //! which no steady series has. Values below 0.5 come out up to 0.02 low.
 
-use crate::answer::Figure;
-use crate::stats::Z95;
+use crate::Figure;
+use crate::Z95;
 use statrs::function::gamma::{digamma, gamma_ur, ln_gamma};
 
 /// Shorter series have too few octaves.
