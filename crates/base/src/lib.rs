@@ -10,6 +10,7 @@ pub mod packet;
 pub mod program;
 pub mod record;
 pub mod rng;
+pub mod sketch;
 pub mod spec;
 pub mod text;
 pub mod time;

@@ -162,7 +162,7 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn of_ns(s: &Summary) -> Stats {
-        let ms = |q| s.quantile(q).unwrap_or(0) as f64 / 1e6;
+        let ms = |q| s.quantile(q).unwrap_or(0.0) / 1e6;
         Stats {
             mean: s.mean().unwrap_or(0.0) / 1e6,
             p50: ms(0.5),
@@ -624,8 +624,7 @@ impl Sums {
 
     fn note_delay(&mut self, delay: &Summary) {
         self.delays.extend(delay.mean().map(|ns| ns / 1e6));
-        self.p95s
-            .extend(delay.quantile(0.95).map(|ns| ns as f64 / 1e6));
+        self.p95s.extend(delay.quantile(0.95).map(|ns| ns / 1e6));
     }
 }
 

@@ -35,7 +35,8 @@ pub use changes::change_points;
 pub use delays::{Delays, delays, jitter};
 pub use figure::Figure;
 pub use quantile::{
-    endpoint_below, interval_at, quantile_figure, quantile_of_sorted, sorted, too_few,
+    endpoint_below, interval_at, median, quantile, quantile_figure, quantile_of_sorted, sorted,
+    too_few,
 };
 
 /// 97.5 % point of the normal distribution: two-sided 95 %.

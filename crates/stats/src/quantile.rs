@@ -8,13 +8,19 @@ pub fn sorted(values: &[f64]) -> Vec<f64> {
     v
 }
 
-/// Linear interpolation between order statistics (Hyndman and Fan 1996, type 7). `None` for an empty series.
+/// The `p`-quantile of values in ascending order, by the rule of `base::sketch`. `None` for an empty series.
 pub fn quantile_of_sorted(sorted: &[f64], p: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = p.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (at.floor() as usize, at.ceil() as usize);
-    let share = at - below as f64;
-    Some(sorted[below] * (1.0 - share) + sorted[above] * share)
+    base::sketch::quantile(sorted.len() as u64, p, |k| sorted[k as usize])
+}
+
+/// The `p`-quantile of values in any order, those that are not finite left out. `None` without any.
+pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
+    quantile_of_sorted(&sorted(values), p)
+}
+
+/// Median of values in any order, those that are not finite left out. `None` without any.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
 }
 
 /// The `p`-quantile with a distribution-free 95 % interval; `values` in the order of sampling, so that

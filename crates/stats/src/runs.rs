@@ -41,21 +41,17 @@ pub fn kth(runs: &[&[i64]], k: usize) -> i64 {
     low
 }
 
-/// The `p`-quantile, linear between order statistics (Hyndman and Fan 1996, type 7). `None` without values.
+/// The `p`-quantile by the rule of `base::sketch`. `None` without values.
 pub fn quantile(runs: &[&[i64]], p: f64) -> Option<f64> {
     let total: usize = runs.iter().map(|r| r.len()).sum();
-    let last = total.checked_sub(1)?;
-    let at = p.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (at.floor() as usize, at.ceil() as usize);
-    let value = kth(runs, below);
-    let share = at - below as f64;
-    // The next one is often the same.
-    let next = if above == below || within(runs, value) > above {
-        value
-    } else {
-        kth(runs, above)
-    };
-    Some(value as f64 * (1.0 - share) + next as f64 * share)
+    let mut before: Option<i64> = None;
+    base::sketch::quantile(total as u64, p, |k| {
+        // The next one is often the same.
+        let same = before.filter(|value| within(runs, *value) > k as usize);
+        let value = same.unwrap_or_else(|| kth(runs, k as usize));
+        before = Some(value);
+        value as f64
+    })
 }
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ fn found(trains: &[Train], size: u32, headers: u32) -> Option<Found> {
         .filter_map(|t| places(t, rate))
         .collect();
     all.sort_by(f64::total_cmp);
-    let middle = all.get(all.len() / 2).copied();
+    let middle = stats::quantile_of_sorted(&all, 0.5);
     Some(Found {
         size,
         packet,

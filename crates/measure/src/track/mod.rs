@@ -12,7 +12,6 @@ mod events;
 mod half;
 mod limits;
 mod packet;
-mod quantiles;
 pub mod queue;
 mod segments;
 mod table;
@@ -23,7 +22,6 @@ pub use detail::{Bin, Course, Detail};
 pub use events::{Blame, Break, Cause, Events, Mark, MarkKind, Retransmission};
 pub use half::{Counts, Half, Reordering, RoundTrips};
 pub use limits::Limited;
-pub use quantiles::Quantiles;
 pub use watch::{Act, Watch};
 
 use crate::capture::Record;
@@ -34,6 +32,9 @@ use packet::{Batch, Flow, Packet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
 use table::{Key, Seeds, Table, Touch};
+
+/// A distribution of times or sizes: 64 steps an octave, so a quantile is right to 0.8 %.
+pub type Quantiles = base::sketch::Sketch<6>;
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

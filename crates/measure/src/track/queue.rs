@@ -133,7 +133,7 @@ pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> 
             let wait = (rtt - base).max(0);
             one.base_ns = one.base_ns.min(base);
             one.course.push((t, wait));
-            one.waits.add(wait);
+            one.waits.add(wait as u64);
         }
         all.push(one);
     }

@@ -156,14 +156,6 @@ fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> String {
 
 /// Top of an axis that shows what most of the probes saw: tails beyond it are named, not drawn.
 fn most_of(values: impl Iterator<Item = f64>, share: f64) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let rank = (values.len() as f64 * share).ceil() as usize;
-    nice_top(
-        values
-            .get(rank.saturating_sub(1))
-            .copied()
-            .unwrap_or_default()
-            * 1.05,
-    )
+    let values: Vec<f64> = values.collect();
+    nice_top(stats::quantile(&values, share).unwrap_or_default() * 1.05)
 }
