@@ -7,6 +7,7 @@ pub mod framing;
 pub mod histogram;
 pub mod noted;
 pub mod packet;
+pub mod print;
 pub mod program;
 pub mod record;
 pub mod rng;

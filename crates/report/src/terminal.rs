@@ -3,9 +3,10 @@
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
 use crate::verdict::{of, verdict};
-use crate::words::{self, DELAY, RATE, SIZE, SPAN, TIMES, number, phase};
+use crate::words::{self, phase};
 use analysis::answer::{Answer, Severity};
 use analysis::which_queue::WhichQueue;
+use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};
 use base::record::{Direction, Recording};
 
 mod page;
@@ -121,7 +122,7 @@ pub fn which_queue(found: &WhichQueue, style: Style) -> String {
         ("Too large by", bound, &found.factor_too_large, TIMES),
     ];
     for (name, bound, figure, unit) in rows {
-        let text = match unit.figure(figure) {
+        let text = match figure.print(unit) {
             Ok(text) => format!("{name}: {bound}{text}"),
             Err(why) => format!("{name}: cannot tell: {why}"),
         };
@@ -152,7 +153,8 @@ pub fn line(answer: &Answer, style: Style) -> String {
         let rate = a.goodput_bps.value().map_or("?".into(), |r| RATE.print(r));
         format!("{} {rate}, waits {wait}{size}", words::direction(d))
     };
-    let or_unknown = |v: Option<f64>, unit: words::Unit| v.map_or("?".into(), |v| unit.print(v));
+    let or_unknown =
+        |v: Option<f64>, unit: base::print::Unit| v.map_or("?".into(), |v| unit.print(v));
     let text = format!(
         "{}: grade {} · {} · {} · base RTT {} · {}{}",
         title(answer),

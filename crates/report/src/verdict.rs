@@ -1,7 +1,8 @@
 //! The one sentence at the top: where packets wait, how long, in what, and how much too much that is.
 
-use crate::words::{DELAY, SIZE, TIMES, direction};
+use crate::words::direction;
 use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs};
+use base::print::{DELAY, SIZE, TIMES};
 use base::record::Direction;
 use stats::Figure;
 

@@ -1,5 +1,6 @@
 //! A figure: a number with its interval, or the reason why there is none.
 
+use base::print::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,16 @@ impl Figure {
     pub fn cannot_tell(because: impl Into<String>) -> Figure {
         Figure::CannotTell {
             cannot_tell: because.into(),
+        }
+    }
+    /// The value with its interval, all in one unit: `430 ms (418 to 441)`.
+    ///
+    /// # Errors
+    /// The reason why there is no figure.
+    pub fn print(&self, unit: Unit) -> Result<String, String> {
+        match self {
+            Figure::Is { value, low, high } => Ok(unit.interval(*value, *low, *high)),
+            Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
         }
     }
     pub fn value(&self) -> Option<f64> {
@@ -80,5 +91,24 @@ impl Figure {
             },
             other => other.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::print::SIZE;
+
+    #[test]
+    fn an_interval_shares_the_unit_of_its_value() {
+        let f = Figure::Is {
+            value: 37_625.0,
+            low: 900.0,
+            high: 39_100.0,
+        };
+        assert_eq!(f.print(SIZE).unwrap(), "37.6 kB (0.9 to 39.1)");
+        assert_eq!(Figure::exactly(5.0).print(SIZE).unwrap(), "5 B");
+        let unknown = Figure::cannot_tell("no load");
+        assert_eq!(unknown.print(SIZE).unwrap_err(), "no load");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Again, Mark, Packets, Plot, told};
 use crate::svg::{INNER, LEFT, document, even_marks, nice_top, path, short};
-use crate::words::{RATE, SIZE, number};
+use base::print::{RATE, SIZE, number};
 use base::record::Cause;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 use super::framed;
 use super::material::Material;
 use crate::svg::{INNER, LEFT, Panel, joined, log_marks, short};
-use crate::words::number;
+use base::print::number;
 use maud::{Markup, html};
 
 pub fn draw(m: &Material) -> Markup {

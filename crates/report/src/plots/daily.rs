@@ -3,7 +3,7 @@
 use super::material::Material;
 use super::{calendar, framed};
 use crate::svg::{INNER, LEFT, Panel, nice_top, short};
-use crate::words::{SIZE, number};
+use base::print::{SIZE, number};
 use maud::{Markup, html};
 
 pub fn draw(m: &Material) -> Markup {

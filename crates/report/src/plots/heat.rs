@@ -4,7 +4,7 @@
 use super::framed;
 use super::material::{Material, Stretch, sum};
 use crate::svg::{INNER, LEFT, short};
-use crate::words::{number, percent};
+use base::print::{number, percent};
 use maud::{Markup, html};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];

@@ -3,7 +3,7 @@
 use super::material::{Carried, Material, Stretch, sum};
 use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
-use crate::words::{DELAY, RATE, number};
+use base::print::{DELAY, RATE, number};
 use maud::{Markup, html};
 
 /// The window of the smoothed line is this part of the span.

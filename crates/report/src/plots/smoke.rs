@@ -5,7 +5,7 @@
 use super::material::{Material, Stretch};
 use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, path, short};
-use crate::words::{number, percent};
+use base::print::{number, percent};
 use maud::{Markup, html};
 
 /// Nested areas: from this share to one less it.

@@ -3,7 +3,7 @@
 use super::strip;
 use crate::curves::Curves;
 use crate::svg::quartered_top;
-use crate::words::number;
+use base::print::number;
 
 const ROWS: usize = 8;
 
