@@ -103,7 +103,7 @@ impl Scene<'_> {
                 Direction::Down => w.down_ms,
             })?,
             None if phase.loads(direction) && phase.name != "both" => {
-                phases::rtt_ms(d)? - self.base_rtt_ms?
+                d.rtt_ms()? - self.base_rtt_ms?
             }
             None => return None,
         };
@@ -183,7 +183,7 @@ impl Scene<'_> {
                 let base = self.base_rtt_ms.unwrap_or(0.0);
                 let rtts = phases::probes(self.rec, "udp", idle.steady());
                 rtts.into_iter()
-                    .filter_map(|d| Some(phases::rtt_ms(d)? - base))
+                    .filter_map(|d| Some(d.rtt_ms()? - base))
                     .collect()
             }
         };
@@ -353,7 +353,7 @@ fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Opt
 /// Rate of the probes themselves in the steady part of a phase, whole IP packets.
 fn probe_rate(scene: &Scene, phase: &Phase) -> f64 {
     let probes = phases::probes(scene.rec, "udp", phase.steady());
-    let sent = probes.iter().filter(|d| crate::loss::was_sent(d)).count() as f64;
+    let sent = probes.iter().filter(|d| d.status.was_sent()).count() as f64;
     let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
     sent / seconds * scene.probe_ip_bytes * 8.0
 }
@@ -398,8 +398,8 @@ fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) 
         .into_iter()
         .flat_map(|range| phases::probes(rec, "udp", range))
     {
-        sent += u64::from(crate::loss::was_sent(d));
-        lost += u64::from(crate::loss::is_lost(d.status) && d.status != other);
+        sent += u64::from(d.status.was_sent());
+        lost += u64::from(d.status.is_lost() && d.status != other);
     }
     (sent, lost)
 }

@@ -62,7 +62,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
     let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
     let usable: Vec<(&Delay, i64, i64)> = probes
         .into_iter()
-        .filter(|d| phases::rtt_ms(d).is_some())
+        .filter(|d| d.rtt_ms().is_some())
         .filter_map(|d| Some((d, d.rtt_ns?, d.remote_rx_ns?)))
         .collect();
     let Some((first, _, first_remote)) = usable.first().copied() else {
@@ -182,7 +182,7 @@ impl ClockFit {
     /// by more than the uncertainty) or are missing.
     pub fn waits(&self, d: &Delay) -> Option<Waits> {
         let (rtt, remote) = (d.rtt_ns?, d.remote_rx_ns?);
-        phases::rtt_ms(d)?;
+        d.rtt_ms()?;
         let t = (i128::from(d.sent_ns) - i128::from(self.origin_ns)) as f64;
         let u = (i128::from(remote) - i128::from(d.sent_ns) - self.shift_ns) as f64;
         let up = u - self.up_ns - self.slope * t;

@@ -295,7 +295,7 @@ impl Context<'_> {
 
     fn phase(&self, phase: &Phase) -> PhaseAnswer {
         let probes = phases::probes(self.scene.rec, "udp", phase.steady());
-        let rtts: Vec<f64> = probes.iter().filter_map(|d| phases::rtt_ms(d)).collect();
+        let rtts: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
         let lost = if probes.is_empty() {
             "no probe was sent in this phase"
         } else {

@@ -70,7 +70,9 @@ fn from_probes(rec: &Recording) -> WhichQueue {
             Figure::cannot_tell(why),
         ),
     };
-    let size = queue::sizes(&queue_ms, &link_rate_bps, &base_rtt_ms);
+    let queue_bytes = queue_ms.bytes_at(&link_rate_bps);
+    let bdp_bytes = base_rtt_ms.bytes_at(&link_rate_bps);
+    let factor_too_large = queue_ms.over(&base_rtt_ms);
     WhichQueue {
         direction: None,
         queue_is: if guess.is == Discipline::DropTail {
@@ -82,9 +84,9 @@ fn from_probes(rec: &Recording) -> WhichQueue {
         base_rtt_ms,
         link_rate_bps,
         queue_ms,
-        queue_bytes: size.0,
-        bdp_bytes: size.1,
-        factor_too_large: size.2,
+        queue_bytes,
+        bdp_bytes,
+        factor_too_large,
     }
 }
 

@@ -80,14 +80,6 @@ pub struct Estimate {
     pub runs: u64,
 }
 
-/// Student's t for 95 % with 1, 2, … degrees of freedom; above 30 that of the normal distribution is
-/// close enough.
-const T95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
-
 impl Estimate {
     /// `None` of nothing.
     pub fn of(values: &[f64]) -> Option<Estimate> {
@@ -104,7 +96,7 @@ impl Estimate {
         let half = (n > 1).then(|| {
             let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
             let sd = (square / (n - 1) as f64).sqrt();
-            T95.get(n - 2).copied().unwrap_or(1.96) * sd / (n as f64).sqrt()
+            stats::student_t95((n - 1) as f64) * sd / (n as f64).sqrt()
         });
         Some(Estimate {
             mean,

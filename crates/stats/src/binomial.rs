@@ -1,5 +1,5 @@
 use super::Z95;
-use crate::Figure;
+use crate::{Figure, effective_size_of};
 
 /// Wilson's 95 % interval for a share of `successes` in `n`, both possibly fractions of samples where
 /// an effective sample size stands for `n`.
@@ -15,6 +15,17 @@ pub fn wilson(successes: f64, n: f64) -> Figure {
         value: p,
         low: (centre - half).clamp(0.0, p),
         high: (centre + half).clamp(p, 1.0),
+    }
+}
+
+/// Share of `true` in a series in the order of sampling, with Wilson's interval for its effective size: what comes in
+/// bursts, such as losses, tells less than as many independent samples.
+pub fn share(series: &[bool]) -> Figure {
+    let n = effective_size_of(series.iter().copied());
+    let hits = series.iter().filter(|hit| **hit).count();
+    match series.len() {
+        0 => Figure::cannot_tell("there are no samples"),
+        all => wilson(hits as f64 / all as f64 * n, n),
     }
 }
 

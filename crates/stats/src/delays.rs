@@ -19,11 +19,17 @@ pub struct Delays {
     pub histogram: String,
 }
 
-/// Jitter: the mean difference of the delays of successive packets (RFC 3393 section 2.2), each with its number, as they were
-/// sent. Where one between two is missing, they do not count.
+/// IP packet delay variation (RFC 3393, section 2.2): of each packet the delay less that of the packet sent just before it,
+/// with its number. `delays` are numbers and delays in the order of sending, in any unit. A packet that was lost has no
+/// variation, nor has the one after it.
+pub fn ipdv(delays: &[(i64, f64)]) -> impl Iterator<Item = (i64, f64)> + '_ {
+    let successive = delays.windows(2).filter(|w| w[1].0 == w[0].0 + 1);
+    successive.map(|w| (w[1].0, w[1].1 - w[0].1))
+}
+
+/// Jitter: the mean size of the packet delay variation ([`ipdv`]).
 pub fn jitter(delays_ms: &[(i64, f64)]) -> Figure {
-    let successive = delays_ms.windows(2).filter(|w| w[1].0 == w[0].0 + 1);
-    let steps: Vec<f64> = successive.map(|w| (w[1].1 - w[0].1).abs()).collect();
+    let steps: Vec<f64> = ipdv(delays_ms).map(|(_, ms)| ms.abs()).collect();
     mean_figure(&steps).map(|ms| ms.max(0.0))
 }
 
@@ -72,6 +78,7 @@ mod tests {
         // Steps of 2 and 4; from packet 2 to packet 5 there is none.
         let delays = [(0, 10.0), (1, 12.0), (2, 8.0), (5, 100.0)];
         assert_eq!(jitter(&delays).value(), Some(3.0));
+        assert_eq!(ipdv(&delays).collect::<Vec<_>>(), [(1, 2.0), (2, -4.0)]);
         // Another train begins with its own number 0.
         assert_eq!(jitter(&[(1, 5.0), (0, 9.0)]).value(), None);
     }

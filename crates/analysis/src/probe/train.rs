@@ -108,7 +108,13 @@ impl Way<'_> {
     }
 
     fn lost(&self) -> Figure {
-        stats::wilson(self.sum(Train::lost), self.sum(Train::sent))
+        stats::share(
+            &self
+                .trains
+                .iter()
+                .flat_map(|t| t.losses())
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Mean of the repeats', or the one's with its own interval.

@@ -182,7 +182,7 @@ pub fn overloads(train: &Train, rate_bps: f64) -> bool {
 
 /// Share that was lost, with its interval.
 pub fn loss(train: &Train) -> Figure {
-    stats::wilson(train.lost() as f64, train.sent() as f64)
+    stats::share(&train.losses().collect::<Vec<_>>())
 }
 
 /// A duration in whole milliseconds, at least one and no longer than a program.

@@ -30,12 +30,11 @@ pub struct Probe {
 impl Probe {
     /// Whether it went out: no further answer, no slot that was missed.
     pub fn was_sent(&self) -> bool {
-        !matches!(self.status, Status::NotSent | Status::Duplicate)
+        self.status.was_sent()
     }
     /// The round trip where it can be trusted.
     pub fn rtt(&self) -> Option<i64> {
-        let answered = matches!(self.status, Status::Ok | Status::Late);
-        self.rtt_ns.filter(|rtt| answered && *rtt > 0)
+        self.status.trusted(self.rtt_ns)
     }
 }
 

@@ -417,7 +417,7 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let idle: Vec<f64> = resting.iter().take(RESTING as usize).map(|w| w.1).collect();
     let quiet = stats::quantile_of_sorted(&stats::sorted(&idle), 0.5).unwrap_or(0.0);
     let queue_ms = held_ms(train, &seen, &late, bps, quiet);
-    let queue_bytes = match queue_ms.times(&rate).map(|bits| bits / 8e3) {
+    let queue_bytes = match queue_ms.bytes_at(&rate) {
         Figure::Is { value, low, high } => Figure::Is {
             value,
             low,
