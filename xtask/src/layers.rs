@@ -37,7 +37,10 @@ const ROOMS: &[Room] = &[
     pure("measure", &[]),
     pure("analysis", &["stats"]),
     pure("control", &["stats", "analysis"]),
-    pure("sim", &["stats", "link", "congestion", "measure", "control"]),
+    pure(
+        "sim",
+        &["stats", "link", "congestion", "measure", "control"],
+    ),
     pure("twin", &["stats", "sim", "analysis"]),
     room("live", &["link", "measure", "control"]),
     room("store", &[]),

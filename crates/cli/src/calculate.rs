@@ -119,7 +119,7 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
         let mut row = Vec::new();
         for (key, [low, high]) in &study.vary {
             let value = low + (high - low) * uniform(&mut rng);
-            sim::document::set(&mut table, key, &Value::Float(value))?;
+            sim::reproduction::set(&mut table, key, &Value::Float(value))?;
             row.push(value);
         }
         if let Some(value) = figures(&table, seed.wrapping_add(tried))?.get(&study.of) {

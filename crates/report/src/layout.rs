@@ -3,7 +3,8 @@
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, nines};
 
-use analysis::statistics::{Gap, Statistics, Summary, TargetStatistics};
+use analysis::holes::Gap;
+use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use base::units::significant;
 use jiff::tz::TimeZone;
 use serde::Deserialize;

@@ -14,20 +14,10 @@ mod plot;
 mod probe;
 mod statistics;
 
-pub use page::wrapped;
-use page::{Page, Paint, length, shown};
+use page::{Page, Paint, shown};
+pub use page::{Style, wrapped};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
-
-/// What the terminal can show.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Columns.
-    pub width: usize,
-    pub colour: bool,
-    /// Without it the text is ASCII only.
-    pub unicode: bool,
-}
 
 /// The whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
@@ -244,16 +234,4 @@ impl Page {
         }
         self.gap();
     }
-}
-
-/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
-fn strip(curves: &Curves, columns: usize) -> String {
-    let mut out = String::new();
-    for p in &curves.phases {
-        let at = (p.from_s / curves.span_s * columns as f64).round().max(0.0) as usize;
-        let free = at.max(length(&out) + usize::from(!out.is_empty()));
-        out.push_str(&" ".repeat(free - length(&out)));
-        out.push_str(&phase(&p.name).to_lowercase());
-    }
-    out
 }

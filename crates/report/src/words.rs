@@ -1,8 +1,8 @@
 //! Moments, spans, gaps and incidents in words. Figures and their units: `base::print`.
 
 use analysis::answer::Discipline;
+use analysis::holes::Gap;
 use analysis::incidents::{Incident, IncidentKind};
-use analysis::statistics::Gap;
 use base::record::{Direction, Origin};
 use base::units::significant;
 use stats::Figure;

@@ -1,8 +1,9 @@
 //! Many runs at once: seeds and values swept, each run alone on its core. What comes out does not
 //! depend on the number of cores.
 
+use crate::error::ScenarioError;
 use crate::run::{Outcome, run};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

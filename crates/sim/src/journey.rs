@@ -2,12 +2,12 @@
 //! first arrival. Papers call it the instantaneous delay, and the difference from the packet before it the
 //! instantaneous jitter.
 
+use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
 use crate::plan::{self, End, Plan};
-use crate::run::Stats;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::{Segment, flag};
-use crate::summary::Summary;
+use crate::summary::{Stats, Summary};
 use base::{Duration, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@
 //!
 //! **Units.** Rates in datagrams in a unit of time, sizes in bytes.
 
-use super::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use crate::model::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
 use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Duration};
 use statrs::function::gamma::ln_gamma;

@@ -1,6 +1,6 @@
 //! What a path delivers in time.
 
-use super::{
+use crate::model::{
     Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output, seconds,
 };
 use base::spec::{Params as _, choices, params};

@@ -1,6 +1,6 @@
 //! Single queues in equilibrium: what waits, and how long.
 
-use super::{
+use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, seconds,
 };
 use base::spec::{Params as _, params};

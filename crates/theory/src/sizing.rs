@@ -1,6 +1,6 @@
 //! How large a buffer should be, and what delay that means.
 
-use super::{
+use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
 };
 use base::spec::{Params as _, params};

@@ -19,8 +19,8 @@
 //!
 //! **Units.** Work in cells, a few to a datagram of mean size; what falls between two cells is parted so that its mean stays.
 
-use super::mixture::{Mixture, MixtureParams, Sizes};
-use super::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
+use crate::mixture::{Mixture, MixtureParams, Sizes};
+use crate::model::{Example, Measure, Model, OutOfModel, RATES, SHARES, TIMES, output, seconds};
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Duration};
 use statrs::function::gamma::{gamma_ur, ln_gamma};

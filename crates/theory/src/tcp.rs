@@ -1,6 +1,6 @@
 //! What one TCP flow sends at a given rate of loss.
 
-use super::{Example, Measure, Model, OutOfModel, PACKETS, TIMES, bytes, output, seconds};
+use crate::model::{Example, Measure, Model, OutOfModel, PACKETS, TIMES, bytes, output, seconds};
 use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 

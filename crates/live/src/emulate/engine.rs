@@ -11,7 +11,7 @@ use super::way::Way;
 use crate::clock::{Clock, wall_minus_mono_ns};
 use crate::probe::host;
 use base::record::Row;
-use base::{Bytes, Duration, Time};
+use base::{Duration, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -237,9 +237,4 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, |t| {
         Duration::from_nanos(t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
     })
-}
-
-/// Bytes of the IP packet in a frame.
-pub(super) fn ip_len(frame: usize) -> Bytes {
-    Bytes::new(frame.saturating_sub(super::header::ETHERNET) as u64)
 }

@@ -1,7 +1,7 @@
 //! What an emulation says of itself when it ends: what it carried, what became of the rest, and
 //! whether the host was quick enough for the figures to be trusted.
 
-use super::engine::ip_len;
+use super::header::ip_len;
 use super::way::Way;
 use base::units::significant;
 use base::{BitsPerSec, Duration};

@@ -1,7 +1,7 @@
 //! What the page's script draws smoke from: the counts of each of some thousand cells of time, coarse enough for a page,
 //! so that zooming in adds cells anew and every percentile stays that of the probes themselves.
 
-use super::material::Scope;
+use super::scope::Scope;
 use super::spread::Spread;
 use base::sketch::Sketch;
 use base64::Engine;

@@ -1,7 +1,8 @@
 //! Bytes a day in both directions (the thesis's figures 28 and 43).
 
+use super::calendar;
+use super::frame::framed;
 use super::material::Material;
-use super::{calendar, framed};
 use crate::svg::{INNER, LEFT, Panel, nice_top, short};
 use base::print::{SIZE, number};
 use maud::{Markup, html};

@@ -1,7 +1,7 @@
 //! When in the day and in the week the line is slow: 95th percentile of all probes of each weekday and hour, over all
 //! weeks, and of each hour over all days.
 
-use super::framed;
+use super::frame::framed;
 use super::material::{Material, Stretch, sum};
 use crate::svg::{INNER, LEFT, short};
 use base::print::{number, percent};

@@ -1,7 +1,6 @@
 //! A probe's answer as text.
 
-use super::Style;
-use super::page::{Page, Paint};
+use super::page::{Page, Paint, Style};
 use super::plot::braille;
 use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;

@@ -1,7 +1,6 @@
 //! The statistics of a recording, and several beside each other, as text.
 
-use super::Style;
-use super::page::{Page, Paint};
+use super::page::{Page, Paint, Style};
 use crate::statistics as tables;
 use crate::tables::{Notes, Table};
 use crate::words;

@@ -1,6 +1,6 @@
 //! The families, and where the likelihood of each is highest.
 
-use super::{FitError, Sample};
+use super::sample::{FitError, Sample};
 use statrs::function::erf::erfc;
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 

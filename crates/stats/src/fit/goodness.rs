@@ -1,7 +1,7 @@
 //! How far a sample lies from a curve.
 
-use super::Sample;
 use super::family::Shape;
+use super::sample::Sample;
 
 /// Pieces into which a rounded value's interval is cut for A².
 const PIECES: usize = 8;
