@@ -1,5 +1,6 @@
 use super::Z95;
 use crate::{Figure, effective_size_of};
+use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
 /// Wilson's 95 % interval for a share of `successes` in `n`, both possibly fractions of samples where
 /// an effective sample size stands for `n`.
@@ -29,41 +30,24 @@ pub fn share(series: &[bool]) -> Figure {
     }
 }
 
+/// Trials up to which the binomial distribution is computed exactly.
+const EXACT: u64 = 3000;
+
 /// P(B ≤ k) of the binomial distribution: exact up to n = 3000, normal with continuity correction above.
 pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
-    if k >= n {
+    if k >= n || p <= 0.0 {
         return 1.0;
     }
-    if p <= 0.0 {
-        return 1.0;
-    }
-    if p >= 1.0 {
-        return 0.0;
-    }
-    if n > 3000 {
+    if n > EXACT {
         let sd = (n as f64 * p * (1.0 - p)).sqrt();
         return normal_cdf((k as f64 + 0.5 - n as f64 * p) / sd);
     }
-    // Logarithms of successive terms: no factorial overflows.
-    let odds = (p / (1.0 - p)).ln();
-    let mut term = n as f64 * (1.0 - p).ln();
-    let mut sum = term.exp();
-    for i in 1..=k {
-        term += ((n - i + 1) as f64 / i as f64).ln() + odds;
-        sum += term.exp();
-    }
-    sum.min(1.0)
+    Binomial::new(p.min(1.0), n).map_or(0.0, |b| b.cdf(k))
 }
 
-/// Abramowitz and Stegun 26.2.17, error below 7.5e-8.
+/// Distribution function of the standard normal distribution.
 pub fn normal_cdf(x: f64) -> f64 {
-    let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-    let poly = t
-        * (0.319_381_530
-            + t * (-0.356_563_782
-                + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
-    let upper = (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt() * poly;
-    if x >= 0.0 { 1.0 - upper } else { upper }
+    Normal::standard().cdf(x)
 }
 
 #[cfg(test)]
@@ -101,5 +85,54 @@ mod tests {
         assert!((normal_cdf(1.96) - 0.9750021).abs() < 1e-6);
         // Both ways meet where the exact one ends.
         assert!((binomial_cdf(2850, 3000, 0.95) - binomial_cdf(2851, 3001, 0.95)).abs() < 0.02);
+        assert_eq!(
+            [binomial_cdf(3, 4, 1.0), binomial_cdf(4, 4, 1.0)],
+            [0.0, 1.0]
+        );
+    }
+
+    /// The terms one after another, by their logarithms.
+    fn summed(k: u64, n: u64, p: f64) -> f64 {
+        let odds = (p / (1.0 - p)).ln();
+        let mut term = n as f64 * (1.0 - p).ln();
+        let mut sum = term.exp();
+        for i in 1..=k {
+            term += ((n - i + 1) as f64 / i as f64).ln() + odds;
+            sum += term.exp();
+        }
+        sum.min(1.0)
+    }
+
+    #[test]
+    fn the_binomial_distribution_is_the_sum_of_its_terms() {
+        let mut rng = base::rng::Streams::new(5).stream("binomial");
+        let mut draw = || base::rng::uniform(&mut rng);
+        for _ in 0..2000 {
+            let n = 1 + (draw() * (EXACT - 1) as f64) as u64;
+            let p = 0.001 + 0.998 * draw();
+            // Around the mean, where the ranks of intervals lie.
+            let sd = (n as f64 * p * (1.0 - p)).sqrt();
+            let k = (n as f64 * p + (8.0 * draw() - 4.0) * sd).clamp(0.0, n as f64 - 1.0) as u64;
+            let (ours, truth) = (binomial_cdf(k, n, p), summed(k, n, p));
+            assert!(
+                (ours - truth).abs() < 1e-9,
+                "{k} of {n} at {p}: {ours} {truth}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_interval_of_a_share_knows_that_losses_come_in_bursts() {
+        let width = |f: Figure| match f {
+            Figure::Is { low, high, .. } => high - low,
+            Figure::CannotTell { cannot_tell } => panic!("{cannot_tell}"),
+        };
+        let scattered: Vec<bool> = (0..2000).map(|i| i * 7919 % 20 == 0).collect();
+        let bursts: Vec<bool> = (0..2000).map(|i| i % 1000 < 50).collect();
+        let [a, b] = [&scattered, &bursts].map(|s| share(s));
+        let is_right = |f: &Figure| (f.value().unwrap() - 0.05).abs() < 1e-12;
+        assert!(is_right(&a) && is_right(&b));
+        assert!(width(b) > 3.0 * width(a));
+        assert_eq!(share(&[]).value(), None);
     }
 }

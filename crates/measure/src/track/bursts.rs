@@ -15,8 +15,7 @@
 //! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
 //! **Limits.** Where the capture is far from the sender, which ACK released a burst cannot be told.
 
-use super::Quantiles;
-use super::count;
+use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
 /// What made a sender send a burst.

@@ -4,10 +4,9 @@
 //! **Source.** RFC 7323 section 4 (timestamps measure the round trip of what was sent twice as well); Paxson 1997,
 //! section 16.3 (ACK compression: ACKs closer together than the data they answer can have arrived).
 
-use super::Quantiles;
 use super::bursts::Bursts;
-use super::count;
 use super::limits::{Limited, Limits};
+use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
 /// A stretch of time.

@@ -6,13 +6,13 @@ mod cause;
 
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
 use super::copies::{Found, Twice};
-use super::count;
 use super::detail::{Detail, UnderWay};
-use super::events::{Events, KEPT, MarkKind, NOTHING, Retransmission};
+use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
 use super::limits::Moment;
 use super::packet::Packet;
 use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
+use super::tally::count;
 use super::watch::{Act, Watch};
 use crate::capture::frame::{Options, flag};
 use base::sketch::quantile;
@@ -135,16 +135,6 @@ impl Scale {
             _ => None,
         }
     }
-}
-
-/// What filled a hole, seen from behind the loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reordering {
-    /// Sent again: it left the sender after what lies above it.
-    Repair,
-    /// Sent in order, arrived out of it.
-    Reordered,
-    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
