@@ -17,7 +17,7 @@ use crate::bottleneck::{self, Scene};
 use crate::clock;
 use crate::phases::{self, Phase};
 use crate::rate;
-use base::record::{Direction, Recording};
+use base::record::{Delay, Direction, Recording};
 use stats::Figure;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn stable(rec: &Recording, phase: &str, now_ns: i64) -> Stability {
 fn idle(rec: &Recording, p: &Phase) -> Stability {
     let rtts: Vec<f64> = phases::probes(rec, "udp", p.steady())
         .into_iter()
-        .filter_map(phases::rtt_ms)
+        .filter_map(Delay::rtt_ms)
         .collect();
     let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
     let base = rtts.iter().copied().fold(f64::INFINITY, f64::min);
@@ -87,7 +87,7 @@ fn loaded(rec: &Recording, p: &Phase) -> Stability {
     let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
     let base = phases::probes(rec, "udp", i64::MIN..p.to_ns)
         .into_iter()
-        .filter_map(phases::rtt_ms)
+        .filter_map(Delay::rtt_ms)
         .reduce(f64::min);
     let fit = clock::fit(rec).ok();
     for direction in [Direction::Down, Direction::Up] {

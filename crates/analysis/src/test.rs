@@ -16,7 +16,7 @@ use crate::{
 };
 use base::Bytes;
 use base::program::{Sending, Train};
-use base::record::{Direction, Recording};
+use base::record::{Delay, Direction, Recording};
 use stats::{Delays, Figure};
 
 /// What the analysis has to be told; the recording has the rest.
@@ -379,7 +379,7 @@ impl Context<'_> {
         let size = queue::size(&b, guess.is, self.base_rtt);
         let probes: Vec<f64> = phases::probes(self.scene.rec, "udp", phase.steady())
             .into_iter()
-            .filter_map(phases::rtt_ms)
+            .filter_map(Delay::rtt_ms)
             .collect();
         let load: Vec<f64> = phases::flows(self.scene.rec, direction, phase.steady())
             .into_iter()
