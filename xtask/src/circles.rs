@@ -118,7 +118,7 @@ fn found(root: &Path) -> Result<Vec<Circle>> {
             .into_iter()
             .filter(|c| folders(c, &files) > 1);
         all.extend(circles.map(|modules| {
-            let files = modules.iter().map(|m| word(m)).collect();
+            let files = modules.iter().map(word).collect();
             (name.clone(), files)
         }));
     }

@@ -138,7 +138,7 @@ pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
         probes(rec, "udp", range)
             .into_iter()
-            .filter_map(rtt_ms)
+            .filter_map(Delay::rtt_ms)
             .collect::<Vec<_>>()
     };
     let mut idle: Vec<f64> = list

@@ -12,7 +12,7 @@ use crate::findings::Added;
 use crate::phases::{self, Phase};
 use crate::{
     answer::Discipline, discipline, findings, grade, instrument, loss, overload, queue, rate,
-    reliability, responsiveness, stability, stats,
+    reliability, responsiveness, stability,
 };
 use base::Bytes;
 use base::program::{Sending, Train};

@@ -157,6 +157,12 @@ mod tests {
         let mut rng = Streams::new(1).stream("print");
         for _ in 0..20_000 {
             let ns = (45.0 * uniform(&mut rng)).exp2().round();
+            // Half a digit is rounded either way, by what binary makes of it.
+            let digits = format!("{ns}");
+            let digits = digits.trim_end_matches('0');
+            if digits.len() == 4 && digits.ends_with('5') {
+                continue;
+            }
             let text = TIME.print(ns);
             assert_eq!(DELAY.print(ns / 1e6), text);
             assert_eq!(SPAN.print(ns / 1e9), text);

@@ -3,7 +3,7 @@
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
 use crate::verdict::{of, verdict};
-use crate::words::{self, phase};
+use crate::words;
 use analysis::answer::{Answer, Severity};
 use analysis::which_queue::WhichQueue;
 use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};

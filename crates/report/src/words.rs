@@ -3,8 +3,8 @@
 use analysis::answer::Discipline;
 use analysis::holes::Gap;
 use analysis::incidents::{Incident, IncidentKind};
+use base::print::number;
 use base::record::{Direction, Origin};
-use base::units::significant;
 use stats::Figure;
 
 /// Start of the run for people: date and minute in UTC.
@@ -101,7 +101,7 @@ pub fn lasting(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
     // 12 min and less are told in seconds where they are no whole minutes.
     if seconds < 180.0 || (seconds < 720.0 && seconds % 60.0 != 0.0) {
-        return SPAN.print(seconds);
+        return format!("{} s", number(seconds));
     }
     // To the minute from an hour on, to the hour from a day on.
     let to = match seconds {

@@ -1,10 +1,10 @@
 //! What a document says of an experiment, and how near our runs come to it: the section `[document]` of a
 //! scenario. Whatever can be compared is compared here, so that every host of it says the same.
 
+use crate::estimate::Estimate;
 use base::Duration;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use toml::{Table, Value};
+use toml::Table;
 
 /// An experiment of a document, told in our words.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Document {
 fn one() -> u64 {
     1
 }
-fn anything() -> [f64; 2] {
+pub(crate) fn anything() -> [f64; 2] {
     [f64::NEG_INFINITY, f64::INFINITY]
 }
 fn unscaled() -> f64 {
@@ -133,7 +133,7 @@ pub struct Expectation {
 
 impl Expectation {
     /// Of bands that contradict each other or the trend, what is wrong.
-    fn fault(&self) -> Option<&'static str> {
+    pub(crate) fn fault(&self) -> Option<&'static str> {
         let [low, high] = self.reproduced;
         let outside = |p: f64| !(low..=high).contains(&p);
         let wider = self.near.is_none_or(|n| n[0] <= low && high <= n[1]);
@@ -176,7 +176,7 @@ impl Expectation {
     }
 
     /// `exact`: every run gives the same, so that one run tells.
-    fn judge(&self, ours: &Estimate, exact: bool) -> State {
+    pub(crate) fn judge(&self, ours: &Estimate, exact: bool) -> State {
         let within = |[low, high]: [f64; 2]| (low..=high).contains(&ours.mean);
         // One run of packets tells no trend.
         let half = ours.half.or(exact.then_some(0.0));

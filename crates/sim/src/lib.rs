@@ -17,6 +17,7 @@ pub mod craft;
 pub mod document;
 mod draft;
 mod error;
+mod estimate;
 pub mod fault;
 pub mod flow;
 pub mod hops;
@@ -40,6 +41,7 @@ pub mod topology;
 
 pub use draft::Draft;
 pub use error::ScenarioError;
+pub use estimate::Estimate;
 pub use flow::Flow;
 pub use run::{Outcome, run};
 pub use scenario::Scenario;

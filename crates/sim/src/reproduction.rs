@@ -1,12 +1,12 @@
 //! A document's experiments carried out: which runs they ask for, and how near what comes out is to what is printed.
 
-use crate::batch::Estimate;
-use crate::document::{Document, Side, State};
+use crate::document::{Document, Expectation, Plot, PlotKind, Side, State, Variant, anything};
 use crate::draft::Draft;
 use crate::error::ScenarioError;
+use crate::estimate::Estimate;
 use crate::scenario::Scenario;
 use base::Duration;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 

@@ -57,7 +57,7 @@ pub fn mean_figure(series: &[f64]) -> Figure {
 }
 
 /// The mean of samples that are worth `independent` ones.
-pub(crate) fn mean_interval(m: &Moments, independent: f64) -> Figure {
+pub fn mean_interval(m: &Moments, independent: f64) -> Figure {
     if independent < 2.0 {
         return Figure::Is {
             value: m.mean,

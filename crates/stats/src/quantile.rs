@@ -49,7 +49,7 @@ pub fn quantile_figure(values: &[f64], p: f64) -> Figure {
 }
 
 /// Why the `p`-quantile of `n` samples is a guess: it needs half a sample beyond it.
-pub(crate) fn too_few(n: usize, p: f64) -> Option<String> {
+pub fn too_few(n: usize, p: f64) -> Option<String> {
     let needed = (0.5 / (1.0 - p).min(p).max(1e-9)).ceil() as usize;
     let percent = p * 100.0;
     (n < needed).then(|| format!("{n} samples; the {percent} % point needs {needed}"))
@@ -57,7 +57,7 @@ pub(crate) fn too_few(n: usize, p: f64) -> Option<String> {
 
 /// Where in `n` samples in ascending order, worth `independent` ones, the 95 % interval of the `p`-quantile
 /// begins and ends.
-pub(crate) fn interval_at(n: usize, independent: f64, p: f64) -> (usize, usize) {
+pub fn interval_at(n: usize, independent: f64, p: f64) -> (usize, usize) {
     let (low, high) = ranks(independent, p);
     let at = |rank: f64| {
         let i = (rank / independent * n as f64).round() as i64 - 1;

@@ -15,7 +15,7 @@
 
 use crate::answer::{Discipline, DisciplineGuess};
 use crate::phases;
-use base::record::{Recording, Status};
+use base::record::Recording;
 use stats::Figure;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -31,13 +31,12 @@ pub use tally::Quantiles;
 pub use watch::{Act, Watch};
 
 use crate::capture::Record;
-use crate::capture::frame::{self, Address, Frame, Options, Transport, flag};
+use crate::capture::frame::{self, Frame, Options, Transport, flag};
 use copies::Copies;
 use half::Side;
 use key::{Key, Seeds};
 use packet::{Batch, Flow, Packet};
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr};
 use table::{Table, Touch};
 use tally::count;
 

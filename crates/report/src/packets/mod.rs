@@ -11,7 +11,6 @@ mod page;
 mod seen;
 
 pub use page::{Page, page};
-pub(crate) use seen::told;
 pub use seen::{Acked, Again, Mark, Packets, Plot, Sent};
 
 impl Plot {

@@ -9,7 +9,6 @@ use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use base::histogram::{Histogram, HistogramError};
 use base::record::{Distribution, Status};
-use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 /// Stretches that the span is divided into: about one a pixel.
@@ -457,7 +456,7 @@ mod tests {
         Scope {
             from_ns: 0,
             to_ns: hours * HOUR,
-            zone: TimeZone::UTC,
+            zone: jiff::tz::TimeZone::UTC,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a recording holds about a path: who stands where, and the round trips of each in each phase.
 
-use base::record::{Delay, Recording, Status};
+use base::record::Recording;
 use std::collections::BTreeMap;
 
 /// A load is given this long to fill the queue, or a fifth of its phase where that is shorter, s.

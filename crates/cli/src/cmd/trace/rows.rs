@@ -79,7 +79,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         acks_of_unseen: int(e.acks_of_unseen),
         outstanding_max_bytes: int(n.outstanding_max),
         in_flight_max_bytes: int(n.in_flight_max),
-        initial_window_bytes: ints(h.initial_window()),
+        initial_window_bytes: h.initial_window().map(int),
         mss_bytes: h.mss.map(i64::from),
         window_scale: h.window_scale.map(i64::from),
         sack_permitted: h.sack_permitted,
