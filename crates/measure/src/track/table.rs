@@ -225,6 +225,7 @@ impl<T> IndexMut<usize> for Table<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::{Endpoint, fold};
     use super::*;
     use std::collections::BTreeMap;
 
