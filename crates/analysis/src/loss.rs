@@ -11,7 +11,18 @@
 //! queue counted in bytes. Below about ten losses the pattern is a hint.
 
 use crate::answer::Loss;
-use base::record::{Delay, Status};
+use base::record::{Delay, Direction, Status};
+
+/// Probes that crossed the link in `direction`. Those lost somewhere count half.
+pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
+    let share = |d: &Delay| match (d.status, direction) {
+        (s, _) if s.is_answered() => 1.0,
+        (Status::LostDown, Direction::Up) => 1.0,
+        (Status::Lost, _) => 0.5,
+        _ => 0.0,
+    };
+    probes.iter().map(|d| share(d)).sum()
+}
 
 /// `probes` in the order of their numbers; `waits_ms` beside them, what each that was answered waited in
 /// the direction under load.

@@ -264,8 +264,10 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
             Figure::Is {
                 value,
                 low: least,
-                // A failure below the plateau may be the link's own.
-                high: bad.map_or(b, |bad| bad.max(plateau)).max(value),
+                high: bad
+                    .and_then(|bad| held.iter().find(|h| h.rate == bad))
+                    .map_or(b, |h| ceiling(h, plateau))
+                    .max(value),
             }
         }
     };
@@ -323,6 +325,16 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
             .push("every rate that was tried passed: the highest may be higher".into());
     }
     outcome
+}
+
+/// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's own:
+/// then the link carries what came out under overload and that loss.
+fn ceiling(failed: &Held, plateau: f64) -> f64 {
+    if overloads(failed.train, plateau) {
+        return failed.rate;
+    }
+    let lost = failed.train.lost() as f64 / (failed.train.sent() as f64).max(1.0);
+    failed.rate.max(plateau / (1.0 - lost).max(0.5))
 }
 
 /// Reason why the rate `bad` failed, if it is not the queue: what comes out under overload is clearly more.
