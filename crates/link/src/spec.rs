@@ -6,6 +6,7 @@ use crate::impair::{JitterSpec, LossSpec, ReorderSpec, SleepSpec};
 use crate::line::LinkParams;
 use crate::qdisc::registry::QdiscSpec;
 use crate::rate::{Rate, RateError, Steps, Trace};
+use crate::rate_table::Step;
 use crate::words::{Entry, hint};
 use crate::{bucket, drift, impair, rate_table};
 use base::framing::{Framing, FramingSpec};
@@ -96,14 +97,6 @@ pub enum RateSpec {
         repeat: Option<Duration>,
     },
     Opportunities(Vec<u64>),
-}
-
-/// Step of a schedule: from `at` on, counted from the start of the run, the link has `rate`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    pub at: Duration,
-    pub rate: BitsPerSec,
 }
 
 /// Error for a link description that cannot be used.

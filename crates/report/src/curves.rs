@@ -83,7 +83,7 @@ impl Curves {
             .iter()
             .map(|d| Point {
                 t_s: seconds(d.sent_ns, start),
-                ms: round_trip_ms(d),
+                ms: d.rtt_ms(),
             })
             .collect();
         let last = points.last().map_or(0.0, |p| p.t_s);
@@ -155,17 +155,7 @@ fn main_name(recording: &Recording) -> Option<&Text> {
 
 /// True if a row says something about the link; unsent slots, duplicates and invalid times do not, and are not drawn.
 fn of_the_link(status: Status) -> bool {
-    matches!(
-        status,
-        Status::Ok | Status::Late | Status::LostUp | Status::LostDown | Status::Lost
-    )
-}
-
-/// Returns the RTT in ms: a late answer has one, a lost probe has none.
-fn round_trip_ms(d: &Delay) -> Option<f64> {
-    d.rtt_ns
-        .filter(|_| matches!(d.status, Status::Ok | Status::Late))
-        .map(|ns| ns as f64 / 1e6)
+    status.is_answered() || status.is_unanswered()
 }
 
 /// Thins a curve to the smallest and largest value of each column of time, in their order, so that peaks and minima
@@ -241,7 +231,7 @@ fn cdfs(answer: &Answer, recording: &Recording) -> Vec<Cdf> {
 }
 
 fn cdf<'a>(phase: &str, probes: impl Iterator<Item = &'a Delay>) -> Option<Cdf> {
-    let all: Vec<Option<f64>> = probes.map(round_trip_ms).collect();
+    let all: Vec<Option<f64>> = probes.map(Delay::rtt_ms).collect();
     let mut ms: Vec<f64> = all.iter().flatten().copied().collect();
     if ms.is_empty() {
         return None;

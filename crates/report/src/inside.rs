@@ -3,11 +3,12 @@
 use crate::chart::{Chart, Draw, Series};
 use crate::html::{grid, head};
 use crate::tables::{Cell, Row, Table};
-use crate::words::{self, DELAY, PERCENT, RATE, SIZE, SPAN, number, when};
-use analysis::answer::Figure;
+use crate::words::{self, when};
 use analysis::inside::{Inside, Samples};
+use base::print::{DELAY, PERCENT, RATE, SIZE, SPAN, number};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 
 /// Number of transfers with their own line in a plot: the largest.
 const LINES: usize = 6;
@@ -16,8 +17,8 @@ const LISTED: usize = 40;
 /// Steps of a rate over time.
 const STEPS: i64 = 60;
 
-fn figure(f: &Figure, unit: words::Unit) -> Cell {
-    unit.figure(f).into()
+fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
+    f.print(unit).into()
 }
 
 /// Returns a table of the queues and a table of the transfers, one row each.

@@ -1,8 +1,10 @@
 //! Sentence at the top of the report: where packets wait, how long, in which queue, and how much too large it is.
 
-use crate::words::{DELAY, SIZE, TIMES, direction};
-use analysis::answer::{Answer, DirectionAnswer, Discipline, Figure, QueueIs};
+use crate::words::direction;
+use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs};
+use base::print::{DELAY, SIZE, TIMES};
 use base::record::Direction;
+use stats::Figure;
 
 /// Largest size of a fitting queue, relative to the link's bandwidth-delay product: a single sender needs 1, and
 /// measurement adds its own error.

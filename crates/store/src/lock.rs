@@ -4,8 +4,7 @@
 //! it. The file names the owner. The owner removes it on release; a file left by a crash is taken over.
 
 use crate::StoreError;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::owner::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
@@ -13,26 +12,7 @@ use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
 
-/// Process that writes to a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Owner {
-    pub pid: u32,
-    pub host: String,
-    /// Time at which it took the lock, UTC, RFC 3339.
-    pub since: String,
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            0 => f.write_str("another process"),
-            pid => write!(f, "process {pid} on {} since {}", self.host, self.since),
-        }
-    }
-}
-
-/// Permission to write to a recording, until it is dropped.
+/// The right to write to a recording, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     /// Lock file, kept open because closing it releases the lock. `None` if the file system has no locks.

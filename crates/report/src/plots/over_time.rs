@@ -1,9 +1,9 @@
 //! RTT, download and upload, one above the other on the same time axis (the thesis's figures 26, 29, 31, 32, 34).
 
+use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Carried, Material, Stretch, sum};
-use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
-use crate::words::{DELAY, RATE, number};
+use base::print::{DELAY, RATE, number};
 use maud::{Markup, html};
 
 /// Divisor of the span that gives the window of the smoothed line.

@@ -1,10 +1,19 @@
 //! Text layout in a terminal.
 
-use super::Style;
 use crate::tables::{Cell, Notes, Table};
 use crate::words;
 
-/// Narrowest layout, columns; a smaller terminal wraps by itself.
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    pub colour: bool,
+    /// Without it the text is ASCII only.
+    pub unicode: bool,
+}
+
+/// Narrowest text that is still laid out; a smaller terminal wraps by itself.
 const NARROWEST: usize = 40;
 /// Widest layout, columns: longer lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 110;

@@ -3,9 +3,9 @@
 //! **Source.** dstat 0.7: five header lines, a line of groups, a line of columns, then one line per sample. The time
 //! has no year; the header's date gives it. The first sample is the mean since boot.
 
+use super::file::{Fault, Imported, Settings};
 use super::lines::{Lines, Local, billionths, shown};
 use super::out::Out;
-use super::{Fault, Imported, Settings};
 use base::record::{HostLoad, Text, Traffic};
 use jiff::civil::DateTime;
 

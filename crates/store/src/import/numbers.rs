@@ -1,6 +1,6 @@
 //! Missing packet numbers: packets that were sent, but never recorded.
 
-use super::{Format, Imported};
+use super::file::{Format, Imported};
 
 /// Tracks the delay monitor's numbers over all of its files.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Probes of one target as printed by a text tool: by index, with or without a time; lost ones often are only missing.
 
+use super::file::{Imported, Settings};
 use super::out::Out;
-use super::{Imported, Settings};
 use base::record::{Delay, Status, Text};
 
 const SECOND_NS: i64 = 1_000_000_000;
