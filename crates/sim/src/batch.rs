@@ -1,5 +1,5 @@
-//! Many runs at once: seeds and values swept, each run alone on its core. What comes out does not
-//! depend on the number of cores.
+//! Batches of runs: seeds and swept values in parallel, one run per core. The results do not depend on the number of
+//! cores.
 
 use crate::run::{Outcome, run};
 use crate::scenario::{Scenario, ScenarioError};
@@ -14,11 +14,11 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// Makes all runs on up to `threads` threads. `progress` is told the share that is done, 0 to 1. Once
-/// `stop` is set, runs under way end early and are left out. Results are in the order of the jobs.
+/// Makes all runs on up to `threads` threads. `progress` gets the share that is done, 0 to 1. Once `stop` is set,
+/// unfinished runs end early and are left out. Results are in the order of the jobs.
 ///
 /// # Errors
-/// The first job that cannot be run.
+/// The error of the first job that cannot be run.
 pub fn run_all(
     jobs: &[Job],
     threads: usize,
@@ -44,7 +44,7 @@ pub fn run_all(
     results.into_iter().map(Option::transpose).collect()
 }
 
-/// Does the work of each item on up to `threads` threads; what comes out is in the order of the items.
+/// Processes items on up to `threads` threads; results are in the order of the items.
 pub fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -71,7 +71,7 @@ pub fn in_parallel<T: Sync, R: Send>(
     all.map(|r| r.expect("every item was worked on")).collect()
 }
 
-/// A figure over several seeds.
+/// Estimate of a figure from several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Estimate {
     pub mean: f64,
@@ -80,8 +80,7 @@ pub struct Estimate {
     pub runs: u64,
 }
 
-/// Student's t for 95 % with 1, 2, … degrees of freedom; above 30 that of the normal distribution is
-/// close enough.
+/// Student's t for 95 % with 1, 2, … degrees of freedom; above 30 the normal distribution is close enough.
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
     2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
@@ -89,13 +88,13 @@ const T95: [f64; 30] = [
 ];
 
 impl Estimate {
-    /// `None` of nothing.
+    /// Estimate from the values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let n = values.len();
         if n == 0 {
             return None;
         }
-        // What seeds do not change has no interval, whatever rounding makes of the sum.
+        // Values that do not depend on the seed have no interval, even if their sum has rounding errors.
         let same = values.iter().all(|v| *v == values[0]);
         let mean = match same {
             true => values[0],
@@ -142,7 +141,7 @@ fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, f64
     }
 }
 
-/// The figures of several seeds, each with its interval.
+/// Estimates of every figure over several seeds, each with its interval.
 pub fn estimates(outcomes: &[&Outcome]) -> BTreeMap<String, Estimate> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for outcome in outcomes {

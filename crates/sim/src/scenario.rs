@@ -1,4 +1,4 @@
-//! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
+//! Scenarios: a TOML file with units and defaults, of which single values can be overridden.
 
 use crate::calendar::Began;
 use crate::document::Document;
@@ -21,14 +21,14 @@ use toml::{Table, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line for people.
+    /// Title, one line.
     #[serde(default)]
     pub title: String,
     pub duration: Duration,
-    /// When it took place, such as `2014-05-04T15:55:00Z`: what a recording is dated by.
+    /// Date of the experiment, such as `2014-05-04T15:55:00Z`; dates the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Began>,
-    /// Figures count from here.
+    /// End of the warm-up: figures count from here.
     #[serde(default)]
     pub warmup: Duration,
     #[serde(default = "one")]
@@ -37,17 +37,17 @@ pub struct Scenario {
     pub topology: TopologySpec,
     #[serde(default)]
     pub sample: Sample,
-    /// The link that the scenario is about; in a row, each of them.
+    /// The link under study; in a row, each of its links.
     pub link: DirectionSpec,
-    /// The way back; as `link`, with a queue that never fills, where it is not given.
+    /// Reverse direction; default: as `link`, with a queue that never fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<DirectionSpec>,
-    /// Between hosts and routers, both ways; ten times as fast as `link` where it is not given.
+    /// Access links between hosts and routers, both directions; default: ten times as fast as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<DirectionSpec>,
     #[serde(default)]
     pub tcp: Tcp,
-    /// Watched links are ports under link-by-link congestion avoidance.
+    /// Link-by-link congestion avoidance: the watched links become its ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lblca: Option<Routers>,
     #[serde(default, rename = "flow")]
@@ -55,13 +55,13 @@ pub struct Scenario {
     /// Links of `topology = "graph"`.
     #[serde(default, rename = "edge", skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<EdgeSpec>,
-    /// Stretches of time with a name, as `tailback test` has them: `idle`, `up`, `down`, `both`.
+    /// Named phases, as in `tailback test`: `idle`, `up`, `down`, `both`.
     #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
-    /// What the measuring host does wrong.
+    /// Faults of the measuring host.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// Where it comes from, and what came out there; no part of what is run.
+    /// Source of the experiment and its printed results; not part of the simulation.
     #[serde(default, skip_serializing)]
     pub document: Option<Document>,
 }
@@ -73,13 +73,13 @@ fn dumbbell() -> TopologySpec {
     "dumbbell".parse().expect("it is in the table")
 }
 
-/// How often rows are written.
+/// Intervals between rows of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sample {
     pub queue: Duration,
     pub flow: Duration,
-    /// Counters of the interface in front of the first watched link: what was handed to it, and what came back.
+    /// Interface counters in front of the first watched link: bytes handed to it and bytes received from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Duration>,
 }
@@ -94,7 +94,7 @@ impl Default for Sample {
     }
 }
 
-/// What TCP is set to; see [`Settings`].
+/// TCP settings; see [`Settings`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -102,7 +102,7 @@ pub struct Tcp {
     pub mss: Bytes,
     pub header: Bytes,
     pub handshake: bool,
-    /// In segments; RFC 6928's where it is not given.
+    /// Initial window in segments; default: RFC 6928's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u64>,
     pub delayed_ack: bool,
@@ -112,7 +112,7 @@ pub struct Tcp {
     pub limited_transmit: bool,
     pub dup_thresh: u64,
     pub rack: bool,
-    /// Part of ssthresh down to which recovery lowers the window; RFC 9937's way where it is not given.
+    /// Fraction of ssthresh down to which recovery lowers the window; default: RFC 9937's reduction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_halving: Option<f64>,
     pub tail_loss_probe: bool,
@@ -121,7 +121,7 @@ pub struct Tcp {
     pub burst: u64,
     pub receive_window: Bytes,
     pub idle_restart: bool,
-    /// Least retransmission time-out: on top of the round trip as in Linux, or of all where `rto_rfc`.
+    /// Minimum retransmission timeout: added to the RTT as in Linux, or a floor of the whole timeout with `rto_rfc`.
     pub min_rto: Duration,
     pub initial_rto: Duration,
     pub rto_rfc: bool,
@@ -194,7 +194,7 @@ impl Tcp {
     }
 }
 
-/// An array of two would let more than two pass.
+/// Reads exactly two node names; serde's own array of two would accept more.
 fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error> {
     let nodes = Vec::<String>::deserialize(from)?;
     match <[String; 2]>::try_from(nodes) {
@@ -211,17 +211,17 @@ fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
-    /// Two nodes; the first is where `link` begins.
+    /// Two nodes; `link` leads from the first to the second.
     #[serde(deserialize_with = "two_nodes")]
     pub between: [String; 2],
-    /// In tables and recordings; `a>b` where it is not given. The way back is `b>a`, or `name/back`.
+    /// Name in tables and recordings; default `a>b`. The reverse link is `b>a`, or `name/back`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its queue is one that the scenario is about.
+    /// True if the scenario studies this link's queue.
     #[serde(default)]
     pub watch: bool,
     pub link: DirectionSpec,
-    /// As `link` where it is not given.
+    /// Reverse direction; default: as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<DirectionSpec>,
 }
@@ -232,12 +232,12 @@ pub struct Phase {
     pub name: String,
     pub from: Duration,
     pub to: Duration,
-    /// Its figures count from so much after its beginning.
+    /// Warm-up within the phase: its figures count from this long after its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Duration>,
 }
 
-/// Why a scenario cannot be run.
+/// Reason why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     #[error("{0}")]
@@ -252,21 +252,21 @@ pub enum ScenarioError {
     Invalid(String),
 }
 
-/// Gives the text of a file, or says why not.
+/// Returns the text of a file, or the reason why it cannot be read.
 pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
-/// A scenario as it is put together: the text of a file, then single values.
+/// A scenario under construction: the text of a file, then single overrides.
 #[derive(Clone, Debug)]
 pub struct Draft {
     text: String,
     table: Table,
-    /// Keys that were set after the file was read, and by what.
+    /// Keys set after the file was read, and who set each.
     set: Vec<(String, String)>,
 }
 
 impl Draft {
     /// # Errors
-    /// Text that is not TOML.
+    /// The text is not TOML.
     pub fn new(text: &str) -> Result<Draft, ScenarioError> {
         let table = toml::from_str(text).map_err(|e| ScenarioError::Toml(e.to_string()))?;
         Ok(Draft {
@@ -276,11 +276,11 @@ impl Draft {
         })
     }
 
-    /// Changes one value by its dotted key, such as `link.queue`, `flow.0.tcp.controller`. The value is
-    /// TOML where it reads as TOML, and text where not. `by` says who asks, such as `--set`.
+    /// Sets one value by its dotted key, such as `link.queue` or `flow.0.tcp.controller`. The value is TOML if it
+    /// parses as TOML, otherwise text. `by` names the origin, such as `--set`.
     ///
     /// # Errors
-    /// A key that leads nowhere.
+    /// The key does not exist.
     pub fn set(&mut self, key: &str, value: &str, by: &str) -> Result<(), ScenarioError> {
         let failed = |why: String| ScenarioError::Set {
             key: key.into(),
@@ -325,18 +325,18 @@ impl Draft {
         Ok(())
     }
 
-    /// A scenario that names no files.
+    /// Builds a scenario that names no files.
     ///
     /// # Errors
-    /// A key that is not known, answered with the nearest; a value that cannot be right.
+    /// An unknown key (the message gives the nearest known one) or an invalid value.
     pub fn finish(&self) -> Result<Scenario, ScenarioError> {
         self.finish_reading(&mut |_| Err("no files can be read here".into()))
     }
 
-    /// The same; what its rates name is read through `read`, which is given the path as written.
+    /// Builds a scenario; files named by its rates are read through `read`, which gets the path as written.
     ///
     /// # Errors
-    /// As [`Draft::finish`], and what `read` says.
+    /// As [`Draft::finish`], and errors from `read`.
     pub fn finish_reading(&self, read: ReadFile) -> Result<Scenario, ScenarioError> {
         let mut scenario = self.parse()?;
         scenario.load_traces(read)?;
@@ -345,7 +345,7 @@ impl Draft {
     }
 
     fn parse(&self) -> Result<Scenario, ScenarioError> {
-        // From the text where nothing was changed, so that a message shows the line.
+        // Parses the original text if nothing was overridden, so that a message can show the line.
         let read: Result<Scenario, _> = match self.set.is_empty() {
             true => toml::from_str(&self.text),
             false => self.table.clone().try_into(),
@@ -353,13 +353,13 @@ impl Draft {
         read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))
     }
 
-    /// The whole scenario with where each value comes from: the file, a change, or the default.
+    /// Prints the whole scenario with the origin of each value: the file, an override, or the default.
     ///
     /// # Errors
     /// As [`Draft::finish_reading`].
     pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
         self.finish_reading(read)?;
-        // With the names of files, not with what stands in them.
+        // Shows the names of files, not their contents.
         let table = Table::try_from(self.parse()?).expect("a scenario is plain data");
         let mut out = String::new();
         self.describe_table(&table, &mut Vec::new(), &mut out);
@@ -435,7 +435,7 @@ impl Draft {
 }
 
 impl Scenario {
-    /// What each `[[flow]]` is called in tables; a name that stands there already gets a number.
+    /// Name of each `[[flow]]` in tables; a name that is already taken gets a number.
     pub fn labels(&self) -> Vec<String> {
         let mut labels: Vec<String> = Vec::new();
         for flow in &self.flows {
@@ -449,7 +449,7 @@ impl Scenario {
         labels
     }
 
-    /// Reads the files that its rates name.
+    /// Reads the files named by the scenario's rates.
     fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
         let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
             rate.load(read)
@@ -470,10 +470,10 @@ impl Scenario {
         Ok(())
     }
 
-    /// What a flow's TCP is set to: `[tcp]` with the flow's differences.
+    /// TCP settings of a flow: `[tcp]` with the flow's overrides.
     ///
     /// # Errors
-    /// A key that is not known, or a value that cannot be right.
+    /// An unknown key or an invalid value.
     pub fn tcp_of(&self, flow: &Flow) -> Result<Tcp, ScenarioError> {
         let mut table = Table::try_from(&self.tcp).expect("settings are plain data");
         table.extend(flow.tcp.clone());
@@ -487,7 +487,7 @@ impl Scenario {
     }
 }
 
-/// Adds the nearest match to what serde says of an unknown field or variant.
+/// Adds the nearest match to serde's message about an unknown field or variant.
 fn hinted(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let known: Vec<&str>;
@@ -498,7 +498,7 @@ fn hinted(message: &str) -> String {
         }
         _ => None,
     };
-    // Rust's names of numbers are not everyone's.
+    // Replaces Rust's names of number types with plain words.
     let message = &message
         .replace("expected u64", "expected a whole number from 0 on")
         .replace("expected u32", "expected a whole number from 0 on")

@@ -1,19 +1,19 @@
-//! What is kept of many delays: their number, sum, extremes and a histogram fine enough for quantiles.
+//! Summary of many delays: count, sum, extremes, and a histogram fine enough for quantiles.
 
 use base::Duration;
 
-/// Values below 2^`FINE` are kept exactly; above, each doubling has 2^`FINE` steps, so that a quantile
-/// is right to 1.6 %.
+/// Values below 2^`FINE` are kept exactly; above, each doubling has 2^`FINE` steps, so that a quantile is right to 1.6
+/// %.
 const FINE: u32 = 5;
 
-/// Delays, or other quantities that are whole and not negative.
+/// Summary of delays, or of other whole, non-negative quantities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     count: u64,
     sum: u128,
     min: u64,
     max: u64,
-    /// The first step that is in use; `counts` begins there.
+    /// First step in use; `counts` starts there.
     first: usize,
     counts: Vec<u32>,
 }
@@ -40,7 +40,7 @@ fn step_of(value: u64) -> usize {
     ((octave as usize) << FINE) + (value >> octave) as usize
 }
 
-/// The middle of a step.
+/// Middle of a step.
 fn middle_of(step: usize) -> u64 {
     if step < 2 << FINE {
         return step as u64;
@@ -58,7 +58,7 @@ impl Summary {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         let step = step_of(value);
-        // Below the first, this is beyond the end as well.
+        // Steps below the first wrap around and so lie beyond the end as well.
         let at = step.wrapping_sub(self.first);
         match self.counts.get_mut(at) {
             Some(count) => *count = count.saturating_add(1),
@@ -66,7 +66,7 @@ impl Summary {
         }
     }
 
-    /// A value outside what has been seen so far.
+    /// Makes room for a value outside the range so far.
     #[cold]
     fn widen(&mut self, step: usize) {
         if self.counts.is_empty() {
@@ -88,7 +88,7 @@ impl Summary {
     pub fn add_span(&mut self, d: Duration) {
         self.add(d.as_nanos());
     }
-    /// Adds all that another has seen.
+    /// Adds all values of another summary.
     pub fn merge(&mut self, other: &Summary) {
         if other.count == 0 {
             return;
@@ -118,7 +118,7 @@ impl Summary {
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// `None` where nothing was added.
+    /// Mean; `None` if nothing was added.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
@@ -128,7 +128,7 @@ impl Summary {
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
-    /// The value below which a share `q` of all lies, to 1.6 %.
+    /// Quantile: the value below which a share `q` of all lies, to 1.6 %.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = (q * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
