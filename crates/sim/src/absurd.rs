@@ -1,7 +1,8 @@
 //! Limits of plausible values, checked before memory is allocated or anything overflows.
 
+use crate::error::ScenarioError;
 use crate::flow::Flow;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::topology::Graph;
 use base::{BitsPerSec, Bytes, Duration};
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@
 //!
 //! **Units.** Bytes; slots of the service time of one datagram of mean size.
 
-use crate::scenario::ScenarioError;
+use crate::error::ScenarioError;
 use base::rng::{Rng, Streams, uniform};
 use serde::Deserialize;
 use statrs::function::gamma::gamma;

@@ -1,12 +1,12 @@
 //! Delay of each packet of a flow from its first departure to its first arrival, retransmissions included. Papers call
 //! it the instantaneous delay, and the difference from the packet before it the instantaneous jitter.
 
+use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
 use crate::plan::{self, End, Plan};
-use crate::run::Stats;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::{Segment, flag};
-use crate::summary::Summary;
+use crate::summary::{Stats, Summary};
 use base::{Duration, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub struct Journey {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Journeys {
     pub delay_ms: Stats,
-    /// Largest difference in delay, up or down, between a packet and the previous one that arrived.
+    /// Largest packet delay variation: difference in delay between a packet and the one sent just before it, either way.
     pub jitter_ms: f64,
     /// Largest delay minus smallest: the peak-to-peak jitter of papers that do not compare neighbours.
     pub range_ms: f64,
@@ -121,12 +121,10 @@ impl Observer for Follower {
     }
 }
 
-/// Jitter of each packet, in ms: its delay minus that of the previous packet that arrived.
-pub fn jitter_ms(journeys: &[Journey]) -> impl Iterator<Item = (u64, f64)> {
-    let ms = |j: &Journey| j.lasted.as_secs_f64() * 1e3;
-    journeys
-        .windows(2)
-        .map(move |w| (w[1].number, ms(&w[1]) - ms(&w[0])))
+/// Packet delay variation by the number of the packet, in ms ([`stats::ipdv`]).
+pub fn ipdv_ms(journeys: &[Journey]) -> Vec<(i64, f64)> {
+    let delay = |j: &Journey| (j.number as i64, j.lasted.as_secs_f64() * 1e3);
+    stats::ipdv(&journeys.iter().map(delay).collect::<Vec<_>>()).collect()
 }
 
 /// Summary of the packets that left at or after `from`; `None` if none of them arrived.
@@ -138,13 +136,11 @@ pub(crate) fn summed(journeys: &[Journey], from: Time) -> Option<Journeys> {
         .collect();
     let mut delays = Summary::default();
     journeys.iter().for_each(|j| delays.add_span(j.lasted));
-    let least = |least: f64, (_, j): (u64, f64)| least.min(j);
-    let most = |most: f64, (_, j): (u64, f64)| most.max(j);
-    let low = jitter_ms(&journeys).fold(0.0, least);
-    let high = jitter_ms(&journeys).fold(0.0, most);
+    let variations = ipdv_ms(&journeys).into_iter();
+    let jitter_ms = variations.fold(0.0, |most: f64, (_, ms)| most.max(ms.abs()));
     (!journeys.is_empty()).then(|| Journeys {
         delay_ms: Stats::of_ns(&delays),
-        jitter_ms: high.max(-low),
+        jitter_ms,
         range_ms: (delays.max().unwrap_or(0) - delays.min().unwrap_or(0)) as f64 / 1e6,
     })
 }

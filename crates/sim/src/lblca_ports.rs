@@ -13,8 +13,8 @@
 //! **Deviations.** A port that sends slower than its link stretches its packets in time instead of leaving gaps.
 //! Messages take no capacity of the reverse link: one of 64 bytes every 2 ms would be 0.3 Mbit/s.
 
+use crate::error::ScenarioError;
 use crate::network::{LinkIndex, Network};
-use crate::scenario::ScenarioError;
 use crate::topology::Graph;
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Duration, Time};

@@ -1,8 +1,9 @@
 //! Departure time of each TCP segment: the data of a time–sequence diagram.
 
+use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
 use crate::plan::{self, End};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::Segment;
 use base::{Packet, Time};
 use std::collections::BTreeMap;

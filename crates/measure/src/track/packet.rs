@@ -5,7 +5,7 @@
 //! belongs to is fetched at once instead of one after the other. Packets between the same two ends share one [`Flow`] of
 //! the batch, so that their ends are hashed and their connection is looked up once, not once a packet.
 
-use super::table::{Key, Seeds};
+use super::key::{Key, Seeds};
 use crate::capture::frame::{Frame, Options, Tcp, flag, interface_place};
 use crate::capture::{LinkType, Record};
 
@@ -14,7 +14,7 @@ pub(super) struct Packet {
     pub t: i64,
     pub seq: u32,
     pub ack: u32,
-    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    /// Number in the capture, from 1; 0 beyond what 32 bits count.
     pub frame: u32,
     /// Where it was captured: equal packets at two places are one that went from the one to the other.
     pub place: u32,
