@@ -12,7 +12,7 @@ pub struct WallClock {
     best: Option<Reading>,
 }
 
-/// One comparison of the two clocks: the wall clock read between two readings of the monotonic one.
+/// Comparison of the two clocks: the wall clock read between two readings of the monotonic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// Wall time minus monotonic time since the run started, ns.

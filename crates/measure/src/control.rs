@@ -278,7 +278,7 @@ pub enum Ended {
     ByClient,
     Budget,
     Failed,
-    /// Everything requested was sent and acknowledged.
+    /// Complete: all data requested was sent and acknowledged.
     Whole,
 }
 
@@ -310,7 +310,7 @@ pub struct SenderState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCount {
     pub received: u64,
-    /// One more than the highest sequence number seen.
+    /// Highest sequence number seen, plus one.
     pub expected: u64,
     /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
@@ -324,7 +324,7 @@ pub enum Detail {
     Datagrams(DatagramCount),
 }
 
-/// One sample of a flow at the server.
+/// Sample of a flow at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Time since the flow's start.

@@ -17,7 +17,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Reason why no session was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing readable came back: number of requests sent, and the time waited.
+    /// Silence: nothing readable came back. Number of requests sent, and the time waited.
     Silent { sent: u32, waited: Duration },
     /// The server refused.
     Refused(Refusal),

@@ -224,7 +224,7 @@ pub enum Refusal {
     SessionsOfAddress(u64),
     /// The server already has its maximum number of sessions.
     Full,
-    /// Over the budget: the shortest interval that is allowed, ns.
+    /// Rate over the budget: the shortest interval that is allowed, ns.
     Rate(u64),
     /// The session has reached its maximum duration.
     DurationOver,

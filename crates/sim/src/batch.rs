@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// One run to make.
+/// A run to make.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub scenario: Arc<Scenario>,

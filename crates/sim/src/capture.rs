@@ -130,7 +130,7 @@ struct Held {
     comment: Option<String>,
 }
 
-/// One capture file being written.
+/// A capture file being written.
 struct Tap<W> {
     name: String,
     writer: Writer<W>,

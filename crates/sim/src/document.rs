@@ -92,7 +92,7 @@ pub struct Variant {
     pub x: Option<f64>,
 }
 
-/// One printed figure, and the band in which ours agrees with it.
+/// Printed figure, and the band in which ours agrees with it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {

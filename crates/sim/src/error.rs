@@ -1,4 +1,4 @@
-//! Why a simulation cannot be made.
+//! Errors of scenarios and simulations.
 
 /// Reason why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

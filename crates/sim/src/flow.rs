@@ -8,7 +8,7 @@ use base::words::{Value as Word, Words, hint};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use toml::{Table, Value};
 
-/// One or more identical flows.
+/// Identical flows, one or more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Traffic source with its own keys.

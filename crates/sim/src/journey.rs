@@ -11,7 +11,7 @@ use base::{Duration, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One packet that has arrived.
+/// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Journey {
     /// Packet number from 0, in the order of first departures.

@@ -56,7 +56,7 @@ struct Gate {
     in_packets: bool,
     /// Gates of the next ports; none if the next hop is a receiver.
     next: Vec<usize>,
-    /// Its share of the next buffer.
+    /// Share of the next buffer that belongs to this port.
     share: f64,
     delay: Duration,
     on_the_way: VecDeque<Message>,

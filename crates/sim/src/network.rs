@@ -220,7 +220,7 @@ enum Feeder {
 pub struct Connection {
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Its application, and its number among that application's connections.
+    /// Application of the connection, and its number among that application's connections.
     application: u32,
     channel: u32,
     opening: Opening,
@@ -240,7 +240,7 @@ pub struct Connection {
     place: u32,
     /// Packets of its sender that were dropped in the network.
     pub lost: u64,
-    /// One-way delay of its data.
+    /// Transit time of its data, one way.
     pub delay: Summary,
     pub forward_ecn: Ecn,
 }
@@ -267,7 +267,7 @@ pub struct Datagrams {
     pub lost: u64,
     pub received_bytes: u64,
     pub answered: u64,
-    /// One-way delay in the forward direction.
+    /// Transit time in the forward direction, one way.
     pub delay: Summary,
     /// RTT.
     pub rtt: Summary,

@@ -20,7 +20,7 @@ const MOST_FLOWS: u64 = 1_000_000;
 /// Longest run; its end must be a time that the event queue can hold.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// One flow of the network and its `[[flow]]`.
+/// A flow of the network and its `[[flow]]`.
 #[derive(Clone, Debug)]
 pub struct Instance {
     /// Number of its `[[flow]]`.

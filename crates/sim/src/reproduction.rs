@@ -1,4 +1,5 @@
-//! A document's experiments carried out: which runs they ask for, and how near what comes out is to what is printed.
+//! Runs of published experiments: the runs that a document needs, and the comparison of our figures with the printed
+//! ones.
 
 use crate::document::{Document, Expectation, Plot, PlotKind, Side, State, Variant, anything};
 use crate::draft::Draft;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// One case to run: a variant at a point, in a time window. Names, not numbers, so that messages are readable.
+/// A case to run: a variant at a point, in a time window. Names, not numbers, so that messages are readable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Case {
     pub variant: String,
@@ -28,7 +29,7 @@ pub struct Reproduction {
 
 #[derive(Clone, Debug)]
 enum Subject {
-    /// Nothing can be run: the source says too little, or the experiment takes more than a program.
+    /// No subject: the source says too little, or the experiment takes more than a program.
     Nothing,
     Packets(Box<Draft>),
     /// The section `[calculate]`.

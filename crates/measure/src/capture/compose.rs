@@ -70,7 +70,7 @@ impl Composed {
         self.original_len = self.original_len.max(ETHERNET as u32 + ip_len);
     }
 
-    /// At most `snaplen` bytes of the frame.
+    /// First `snaplen` bytes of the frame.
     pub fn kept(mut self, snaplen: u32) -> Vec<u8> {
         self.head.resize(self.original_len.min(snaplen) as usize, 0);
         self.head

@@ -11,7 +11,7 @@ use super::LinkType;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// One captured packet.
+/// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Capture time, UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.

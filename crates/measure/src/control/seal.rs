@@ -46,7 +46,7 @@ impl Transcript {
     }
 }
 
-/// One direction of a connection: the key, if any, and the number of the next message.
+/// Direction of a connection: the key, if any, and the number of the next message.
 #[derive(Clone, Debug)]
 struct Seal {
     key: Option<Key>,

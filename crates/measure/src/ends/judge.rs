@@ -7,7 +7,7 @@ use super::{Fragments, Matched, fragments};
 use crate::capture::frame::flag;
 use std::collections::{BTreeMap, HashMap};
 
-/// One direction of one flow, and access to its packets.
+/// A direction of a flow, and access to its packets.
 pub(super) struct Judge<'a> {
     near: &'a Capture,
     far: &'a Capture,

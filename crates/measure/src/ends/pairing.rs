@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// From the near end to the far one.
+    /// Direction from the near end to the far one.
     Up,
     Down,
 }
 
-/// One packet at both ends, each on its own clock.
+/// A packet at both ends, each time on that end's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     pub near_ns: i64,
@@ -68,7 +68,7 @@ pub struct Changes {
     pub cut_or_joined: u64,
 }
 
-/// One direction of a flow.
+/// A direction of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
     /// Packets that the upstream end saw while both captures ran.
@@ -179,7 +179,7 @@ fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
     ])
 }
 
-/// One direction of one flow, matched but not yet judged. Indices are those of the captures' packets.
+/// A direction of a flow, matched but not yet judged. Indices are those of the captures' packets.
 #[derive(Default)]
 pub(super) struct Raw {
     pub pairs: Vec<(u32, u32)>,
@@ -467,7 +467,7 @@ fn on_one_clock(
         .collect()
 }
 
-/// Direction of each half of each flow.
+/// Up or down for both directions of each flow.
 fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
     let middles: Vec<[Option<i64>; 2]> = raws
         .iter()

@@ -21,7 +21,7 @@ const LONGEST_NAME: usize = 32;
 const NAME_RULE: &str = "a name has 1 to 32 letters, digits, dots, dashes or underscores";
 const LONGEST_PASSPHRASE: usize = 1024;
 
-/// One key of one user.
+/// A key of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,

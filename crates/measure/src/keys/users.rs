@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// Everybody who has a key, in the form in which the server looks them up.
+/// All users with a key, in the form in which the server looks them up.
 #[derive(Clone, Debug)]
 pub struct Users {
     salt: Salt,

@@ -45,7 +45,7 @@ fn mac(node: u32) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// One direction of a flow.
+/// A direction of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     src: u32,

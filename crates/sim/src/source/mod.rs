@@ -33,7 +33,7 @@ use base::{Duration, Time};
 /// Number of a connection of an application, from 0.
 pub type Channel = usize;
 
-/// One connection of an application.
+/// Parameters of a connection of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// True if its data goes from the far host to the near one.
@@ -77,7 +77,7 @@ pub enum Told {
     Due,
     /// The oldest message in flight has arrived completely.
     Arrived(Channel),
-    /// Everything written has been acknowledged.
+    /// Acknowledgement of everything written.
     Acknowledged(Channel),
 }
 

@@ -13,7 +13,7 @@ use base::words::{Entry, Words};
 use base::{BitsPerSec, Bytes, Duration};
 use std::ops::Range;
 
-/// One source: its name, its parameters, and its constructor.
+/// Entry for a source: its name, its parameters, and its constructor.
 pub struct Spec {
     pub entry: Entry,
     build: Build,

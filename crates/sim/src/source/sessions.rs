@@ -29,7 +29,7 @@ pub struct Crowd {
     pub sizes: Law,
 }
 
-/// One active connection.
+/// An active connection.
 #[derive(Clone, Copy, Debug)]
 struct Busy {
     began: Time,

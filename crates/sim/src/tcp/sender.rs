@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not opened yet.
+    /// State before the first write.
     Closed,
     SynToSend,
     SynSent,
@@ -46,11 +46,11 @@ enum Episode {
         point: u64,
         rule: Recovery,
     },
-    /// After a retransmission timeout, or Tahoe's restart: every outstanding segment was deemed lost.
+    /// Recovery after a retransmission timeout, or Tahoe's restart: every outstanding segment was deemed lost.
     Loss {
         point: u64,
     },
-    /// After a CE mark: no second reduction before `point` is acknowledged.
+    /// Reduction after a CE mark: no second one before `point` is acknowledged.
     Reduced {
         point: u64,
     },
