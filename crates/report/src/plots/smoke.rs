@@ -160,8 +160,9 @@ mod tests {
         }
         assert!(m.whole.delays.quantile_ms(0.99).unwrap() > 990.0);
         let svg = Plot::Smoke.svg(&m).unwrap();
+        // The middle of the step that holds a second: a value is drawn within 0.2 % of itself.
         assert!(
-            svg.contains("p99 1000 ms"),
+            svg.contains("p99 999 ms"),
             "{}",
             &svg[svg.find("all of it").unwrap()..][..200]
         );
