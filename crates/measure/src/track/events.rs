@@ -53,7 +53,7 @@ pub struct Events {
     /// First hundred thousand retransmissions.
     pub retransmissions: Vec<Retransmission>,
     pub breaks: Vec<Break>,
-    /// Other packets that indicate trouble, in the order of the capture; the first hundred thousand.
+    /// Packets that indicate other trouble, in the order of the capture; the first hundred thousand.
     pub marks: Vec<Mark>,
 }
 

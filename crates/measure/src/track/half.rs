@@ -1,4 +1,4 @@
-//! One direction of a connection: the data that its sender sent, and its acknowledgements.
+//! Direction of a connection: the data that its sender sent, and its acknowledgements.
 
 mod acked;
 mod again;
@@ -246,8 +246,8 @@ impl State {
         newly >= 2 * u64::from(self.mss.min(largest).max(1))
     }
 
-    /// True for an ACK of a segment whose receiver did not wait for the next one. The next one left soon after it, and
-    /// may only be missing because it was lost.
+    /// True for an ACK of a single segment that its receiver did not hold back. The next segment left soon after it, so
+    /// the receiver did not wait for that one, unless it was lost.
     #[inline]
     fn is_alone(&self, last: &Segment, newly: u64, largest: u32) -> bool {
         let full = u64::from(self.mss.min(largest).max(1));

@@ -3,7 +3,7 @@
 use crate::capture::frame::Address;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// One end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     pub address: Address,

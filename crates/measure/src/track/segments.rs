@@ -25,10 +25,10 @@ pub struct Segment {
 /// Place within a super-segment of more than two segments that left the sender at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joined {
-    /// Not part of a super-segment.
+    /// Outside of a super-segment.
     #[default]
     No,
-    /// From the first byte of the super-segment on.
+    /// Start of the super-segment, from its first byte on.
     First,
     /// Inside the super-segment.
     Inner,

@@ -13,7 +13,7 @@ pub enum Act {
         fresh: u64,
         in_flight: u64,
     },
-    /// Everything up to a position is acknowledged; with the window offered beyond it, if its scale is known.
+    /// ACK of everything up to a position; with the window offered beyond it, if its scale is known.
     Acknowledged {
         t: i64,
         position: u64,
