@@ -3,7 +3,6 @@
 //! A thread accepts, each connection has a thread of its own, and none of them outlives its deadline:
 //! a request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
 
-mod book;
 mod connection;
 mod datagrams;
 pub mod journal;
@@ -15,15 +14,16 @@ pub mod metrics;
 mod networks;
 mod ports;
 mod promises;
+mod quota;
 mod tls;
 mod train;
 pub mod udp;
 mod uplink;
 
-pub use book::{Budgets, Holds};
 pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
+pub use quota::{Budgets, Holds};
 pub use tls::{TlsError, TlsKey};
 
 use crate::clock::Clock;
@@ -32,7 +32,6 @@ use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use crate::privileges::{Kept, PrivilegeError, Target};
 use base::BitsPerSec;
-use book::Book;
 use datagrams::Inboxes;
 use journal::{Entry, Happened, Journal};
 use keys::Ring;
@@ -40,6 +39,7 @@ use measure::control::Refusal;
 use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use promises::Promises;
+use quota::Quota;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -195,7 +195,7 @@ struct Shared {
     allow_listen: PortSet,
     /// Ports that are open for clients.
     ports_open: AtomicUsize,
-    book: Book,
+    quota: Quota,
     ceiling: Ceiling,
     promises: Promises,
     journal: Arc<Journal>,
@@ -263,7 +263,7 @@ impl Server {
                 allow: config.allow,
                 allow_listen: config.allow_listen,
                 ports_open: AtomicUsize::new(0),
-                book: Book::new(budgets, journal.clone()),
+                quota: Quota::new(budgets, journal.clone()),
                 ceiling: Ceiling::new(config.max_rate),
                 promises: Promises::new(config.max_udp_rate, config.max_rate),
                 journal,
@@ -358,7 +358,7 @@ impl Server {
         ServerStats {
             counts,
             log_left_out,
-            holds: self.shared.book.holds(),
+            holds: self.shared.quota.holds(),
             probes: probes.fold(udp::Published::default(), udp::Published::plus),
             moved_bytes: self.shared.ceiling.bytes(),
             max_rate: self.shared.ceiling.rate(),
@@ -394,7 +394,7 @@ impl Server {
 
     /// Bytes that each user has moved in the current hour, both directions together.
     pub fn used(&self) -> Vec<(Arc<str>, u64)> {
-        self.shared.book.used()
+        self.shared.quota.used()
     }
 
     /// Ends every flow and thread, within about a quarter of a second.
@@ -549,7 +549,7 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
             continue;
         }
         let stream = Arc::new(stream);
-        let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
+        let Some(permit) = shared.quota.connect(from.ip(), Some(stream.clone())) else {
             shared.refused(from.ip(), Refusal::Busy, FULL);
             connection::turn_away(&stream, Refusal::Busy, FULL, shared);
             continue;

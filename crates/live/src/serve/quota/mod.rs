@@ -154,7 +154,7 @@ struct Ledger {
     hour_began: i64,
 }
 
-pub struct Book {
+pub struct Quota {
     budgets: Budgets,
     journal: Arc<Journal>,
     ledger: Arc<Mutex<Ledger>>,
@@ -466,9 +466,9 @@ fn busy<T>(text: impl Into<String>) -> Result<T, Refused> {
     Err((Refusal::Busy, text.into()))
 }
 
-impl Book {
-    pub fn new(budgets: Budgets, journal: Arc<Journal>) -> Book {
-        Book {
+impl Quota {
+    pub fn new(budgets: Budgets, journal: Arc<Journal>) -> Quota {
+        Quota {
             budgets,
             journal,
             ledger: Arc::default(),
@@ -716,7 +716,7 @@ impl Book {
     /// True if the client may have one more flow.
     fn has_budget(&self, ledger: &Ledger, permit: &Permit, now: i64) -> Result<(), Refused> {
         let Some(client) = ledger.clients.get(&permit.client) else {
-            let text = "the connection is not in the server's books";
+            let text = "the server no longer knows this connection";
             return Err((Refusal::Failed, text.into()));
         };
         if client.flows >= self.budgets.flows_per_client {
@@ -828,7 +828,7 @@ fn loaded(standing: &Standing) -> Refused {
     (Refusal::Loaded, text)
 }
 
-impl Book {
+impl Quota {
     pub fn holds(&self) -> Holds {
         let ledger = lock(&self.ledger);
         let clients = ledger.clients.values();
@@ -886,13 +886,13 @@ mod tests {
         }
     }
 
-    fn new_book(budgets: Budgets) -> Book {
+    fn new_quota(budgets: Budgets) -> Quota {
         let journal = Journal::new(None, crate::clock::Clock::start());
-        Book::new(budgets, Arc::new(journal))
+        Quota::new(budgets, Arc::new(journal))
     }
 
-    fn book() -> Book {
-        new_book(Budgets {
+    fn quota() -> Quota {
+        new_quota(Budgets {
             clients: 2,
             connections_per_client: 2,
             flows_per_client: 1,
@@ -907,93 +907,93 @@ mod tests {
     const C: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 3));
 
     /// A connection that has made its request.
-    fn served(book: &Book, from: IpAddr) -> Result<Permit, Refused> {
-        let permit = book.connect(from, None).expect("room to ask");
-        book.serve(&permit).map(|()| permit)
+    fn served(quota: &Quota, from: IpAddr) -> Result<Permit, Refused> {
+        let permit = quota.connect(from, None).expect("room to ask");
+        quota.serve(&permit).map(|()| permit)
     }
 
     #[test]
     fn connections_are_counted_for_as_long_as_they_live() {
-        let book = book();
-        let first = served(&book, A).unwrap();
-        let _second = served(&book, A).unwrap();
-        assert!(book.connect(A, None).is_none());
-        let _b = served(&book, B).unwrap();
-        assert!(served(&book, C).is_err(), "a third client");
+        let quota = quota();
+        let first = served(&quota, A).unwrap();
+        let _second = served(&quota, A).unwrap();
+        assert!(quota.connect(A, None).is_none());
+        let _b = served(&quota, B).unwrap();
+        assert!(served(&quota, C).is_err(), "a third client");
         drop(first);
-        assert!(served(&book, A).is_ok());
+        assert!(served(&quota, A).is_ok());
     }
 
     /// Every address of the attacker holds connections that ask for nothing; one client comes each second.
     #[test]
     fn who_asks_for_nothing_keeps_nobody_out() {
-        let book = new_book(Budgets {
+        let quota = new_quota(Budgets {
             connections: 64,
             ..Budgets::default()
         });
         let ip = |a: u8, b: u8| IpAddr::V4(std::net::Ipv4Addr::new(198, 51, a, b));
         // One network holds all of it: a newcomer from elsewhere gets in at once.
         let mut held: Vec<Permit> = (0..64)
-            .map(|n| book.connect(ip(1, n), None).expect("room"))
+            .map(|n| quota.connect(ip(1, n), None).expect("room"))
             .collect();
-        let newcomer = book.connect(A, None).expect("the heaviest gives way");
-        assert!(book.serve(&newcomer).is_ok());
+        let newcomer = quota.connect(A, None).expect("the heaviest gives way");
+        assert!(quota.serve(&newcomer).is_ok());
         // The attacker comes back for that place, and takes it from nobody but itself.
-        held.extend(book.connect(ip(1, 99), None));
-        let another = book.connect(B, None).expect("and still");
-        assert!(book.serve(&another).is_ok());
+        held.extend(quota.connect(ip(1, 99), None));
+        let another = quota.connect(B, None).expect("and still");
+        assert!(quota.serve(&another).is_ok());
         drop(held);
         // As many networks as places.
         let spread: Vec<Permit> = (0..60)
-            .filter_map(|n| book.connect(ip(n, 1), None))
+            .filter_map(|n| quota.connect(ip(n, 1), None))
             .collect();
         assert!(spread.len() >= 60);
         std::thread::sleep(std::time::Duration::from_millis(1_100));
         for _ in 0..20 {
-            let newcomer = book.connect(C, None).expect("the oldest gives way");
-            assert!(book.serve(&newcomer).is_ok());
+            let newcomer = quota.connect(C, None).expect("the oldest gives way");
+            assert!(quota.serve(&newcomer).is_ok());
         }
-        let ledger = lock(&book.ledger);
+        let ledger = lock(&quota.ledger);
         assert!(ledger.connections <= 64, "{}", ledger.connections);
     }
 
     #[test]
     fn the_uplink_belongs_to_one_client_at_a_time_and_others_are_told_for_how_long() {
-        let book = new_book(Budgets::default());
-        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
-        let first = book
+        let quota = new_quota(Budgets::default());
+        let (a, b) = (served(&quota, A).unwrap(), served(&quota, B).unwrap());
+        let first = quota
             .flow(&a, &spec(1, 0), Direction::Up, Use::Upload)
             .unwrap();
-        let second = book.flow(&a, &spec(1, 1), Direction::Up, Use::Upload);
+        let second = quota.flow(&a, &spec(1, 1), Direction::Up, Use::Upload);
         assert!(second.is_ok(), "its own flows load together");
-        let (why, text) = book
+        let (why, text) = quota
             .flow(&b, &spec(2, 0), Direction::Up, Use::Upload)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Loaded);
         assert!(text.contains("try again in 20 s"), "{text}");
-        let light = book.flow(&b, &spec(2, 0), Direction::Up, Use::Train);
+        let light = quota.flow(&b, &spec(2, 0), Direction::Up, Use::Train);
         assert!(light.is_ok(), "probes are shared");
         drop((first, second));
-        let after = book.flow(&b, &spec(2, 1), Direction::Up, Use::Upload);
+        let after = quota.flow(&b, &spec(2, 1), Direction::Up, Use::Upload);
         assert!(after.is_err(), "a pause between two phases is no end");
-        lock(&book.ledger).uplink.age(0, LINGER_NS);
+        lock(&quota.ledger).uplink.age(0, LINGER_NS);
         assert!(
-            book.flow(&b, &spec(2, 2), Direction::Up, Use::Upload)
+            quota.flow(&b, &spec(2, 2), Direction::Up, Use::Upload)
                 .is_ok()
         );
     }
 
     #[test]
     fn whoever_has_had_ten_minutes_lets_another_have_the_uplink() {
-        let book = new_book(Budgets::default());
-        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
+        let quota = new_quota(Budgets::default());
+        let (a, b) = (served(&quota, A).unwrap(), served(&quota, B).unwrap());
         let load = |permit, n| {
-            book.flow(permit, &spec(n, 0), Direction::Up, Use::Upload)
+            quota.flow(permit, &spec(n, 0), Direction::Up, Use::Upload)
                 .map(drop)
         };
         assert!(load(&a, 1).is_ok());
-        lock(&book.ledger).uplink.age(TURN_NS, 0);
+        lock(&quota.ledger).uplink.age(TURN_NS, 0);
         assert!(load(&a, 2).is_ok(), "nobody waits");
         assert!(load(&b, 3).is_err());
         assert!(load(&a, 4).is_err(), "somebody waits");
@@ -1002,31 +1002,31 @@ mod tests {
 
     #[test]
     fn reports_and_trains_at_once_are_bounded() {
-        let book = new_book(Budgets::default());
-        let permits: Vec<Permit> = [A, B, C].map(|ip| served(&book, ip).unwrap()).into();
+        let quota = new_quota(Budgets::default());
+        let permits: Vec<Permit> = [A, B, C].map(|ip| served(&quota, ip).unwrap()).into();
         let mut held = Vec::new();
         for permit in &permits {
-            held.extend((0..10).filter_map(|_| book.reporting(permit).ok()));
+            held.extend((0..10).filter_map(|_| quota.reporting(permit).ok()));
         }
         assert_eq!(held.len() as u32, REPORTS);
         drop(held);
-        assert!(book.reporting(&permits[2]).is_ok());
+        assert!(quota.reporting(&permits[2]).is_ok());
         let trains: Vec<_> = (0..20)
-            .filter_map(|_| book.train(&permits[0]).ok())
+            .filter_map(|_| quota.train(&permits[0]).ok())
             .collect();
         assert_eq!(trains.len() as u32, TRAINS_PER_CLIENT);
     }
 
     #[test]
     fn a_session_of_another_client_is_not_joined() {
-        let book = new_book(Budgets::default());
-        let (a, b) = (served(&book, A).unwrap(), served(&book, B).unwrap());
+        let quota = new_quota(Budgets::default());
+        let (a, b) = (served(&quota, A).unwrap(), served(&quota, B).unwrap());
         assert!(
-            book.flow(&a, &spec(1, 0), Direction::Up, Use::Train)
+            quota.flow(&a, &spec(1, 0), Direction::Up, Use::Train)
                 .is_ok()
         );
         assert!(
-            book.flow(&b, &spec(1, 1), Direction::Up, Use::Train)
+            quota.flow(&b, &spec(1, 1), Direction::Up, Use::Train)
                 .is_err()
         );
     }
@@ -1042,13 +1042,13 @@ mod tests {
 
     #[test]
     fn a_flow_is_cut_to_the_longest_and_ends_with_its_bytes() {
-        let book = book();
-        let permit = served(&book, A).unwrap();
-        let mut flow = book
+        let quota = quota();
+        let permit = served(&quota, A).unwrap();
+        let mut flow = quota
             .flow(&permit, &spec(1, 0), Direction::Up, Use::Upload)
             .unwrap();
         assert_eq!(flow.duration, Duration::from_secs(5));
-        let (why, text) = book
+        let (why, text) = quota
             .flow(&permit, &spec(1, 1), Direction::Up, Use::Upload)
             .err()
             .unwrap();
@@ -1057,35 +1057,35 @@ mod tests {
         assert!(flow.spend(1000));
         assert!(!flow.spend(1001));
         drop(flow);
-        let (why, text) = book
+        let (why, text) = quota
             .flow(&permit, &spec(1, 1), Direction::Up, Use::Upload)
             .err()
             .unwrap();
         assert_eq!(why, Refusal::Spent, "{text}");
-        let flows = book.session(&SessionId([1; 16])).unwrap();
+        let flows = quota.session(&SessionId([1; 16])).unwrap();
         assert_eq!(flows.len(), 1);
         assert_eq!(
             lock(&flows[0]).report_mut().ended,
             Ended::Failed,
             "it ended without saying how"
         );
-        assert!(book.session(&SessionId([2; 16])).is_none());
+        assert!(quota.session(&SessionId([2; 16])).is_none());
     }
 
     #[test]
     fn sessions_of_a_client_do_not_pile_up() {
-        let book = book();
-        let permit = served(&book, A).unwrap();
+        let quota = quota();
+        let permit = served(&quota, A).unwrap();
         for s in 0..=SESSIONS_PER_CLIENT as u8 {
             drop(
-                book.flow(&permit, &spec(s, 0), Direction::Up, Use::Upload)
+                quota.flow(&permit, &spec(s, 0), Direction::Up, Use::Upload)
                     .unwrap(),
             );
         }
         assert!(
-            book.session(&SessionId([0; 16])).is_none(),
+            quota.session(&SessionId([0; 16])).is_none(),
             "the oldest made room"
         );
-        assert!(book.session(&SessionId([1; 16])).is_some());
+        assert!(quota.session(&SessionId([1; 16])).is_some());
     }
 }
