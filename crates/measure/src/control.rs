@@ -15,7 +15,7 @@ pub mod listen;
 pub mod post;
 pub mod seal;
 
-use crate::keys::{SALT_LEN, Salt};
+use crate::keys::{SALT_LEN, Salt, Ticket, UserKey};
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
@@ -191,6 +191,8 @@ pub enum Request {
         direction: Direction,
         program: Program,
     },
+    /// A key for probes, for a client that has the server's pin and no key. Answered inside TLS only.
+    Ticket,
     /// What did you count in this session?
     Report { session: SessionId },
     /// Says when this client may load the uplink, with a [`Response::Turn`] for each change of its place.
@@ -418,6 +420,7 @@ pub enum Response {
     },
     Info(ServerInfo),
     Report(Vec<FlowReport>),
+    Ticket(Ticket),
 }
 
 /// Bytes at the front of every message that tell protocol and version.
@@ -479,6 +482,7 @@ impl Request {
                 body.0.extend_from_slice(program.to_string().as_bytes());
                 6
             }
+            Request::Ticket => 9,
             Request::Turn { duration } => {
                 body.number(duration.min(&LONGEST).as_nanos());
                 12
@@ -534,6 +538,7 @@ impl Request {
                 congestion: r.text()?,
                 bytes: r.amount()?,
             },
+            9 => Request::Ticket,
             12 => Request::Turn {
                 duration: r.span(LONGEST)?,
             },
@@ -590,6 +595,11 @@ impl Response {
                 w.number(u64::from(*place));
                 w.number(after.min(&LONGEST).as_nanos());
                 12
+            }
+            Response::Ticket(ticket) => {
+                w.0.extend_from_slice(&ticket.id);
+                w.0.extend_from_slice(&ticket.key.0);
+                9
             }
             Response::Info(info) => {
                 w.text(&info.release);
@@ -651,6 +661,10 @@ impl Response {
                         .collect::<Result<_, _>>()?,
                 )
             }
+            9 => Response::Ticket(Ticket {
+                id: r.array()?,
+                key: UserKey(r.array()?),
+            }),
             12 => Response::Turn {
                 place: r.small()?,
                 after: r.span(LONGEST)?,

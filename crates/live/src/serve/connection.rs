@@ -1,11 +1,11 @@
 //! One connection: hello and greeting, a request, its answer.
 
 use super::Shared;
-use super::quota::{FlowPermit, Permit, Refused, Use, settle};
 use super::datagrams::Carrier;
 use super::keys::{WRONG_AFTER_NS, unix_s};
 use super::line::Line;
 use super::listeners;
+use super::quota::{FlowPermit, Permit, Refused, Use, settle};
 use super::tls::{Handshake, Tls};
 use super::train::{self, Host};
 use crate::clock::mono_ns;
@@ -221,13 +221,20 @@ fn answer(
     udp: &UdpSocket,
     shared: &Shared,
 ) -> io::Result<()> {
-    if !matches!(request, Request::Ping | Request::Info)
+    if !matches!(request, Request::Ping | Request::Info | Request::Ticket)
         && let Err(e) = shared.quota.serve(permit)
     {
         return refuse(stream, e, shared);
     }
     let answer = match request {
         Request::Ping => Response::Pong,
+        Request::Ticket => match &shared.tls {
+            Some(tls) if stream.is_secret() => Response::Ticket(tls.tickets.ticket(random_bytes())),
+            _ => {
+                let text = "keys for probes are told inside TLS only: give the server's public key with --pin";
+                return refuse(stream, (Refusal::Forbidden, text.into()), shared);
+            }
+        },
         Request::Info => Response::Info(ServerInfo {
             release: env!("CARGO_PKG_VERSION").to_string(),
             congestion: CongestionControls::read().available,

@@ -6,10 +6,10 @@
 //! that the client's connection came in by.
 
 use super::Shared;
-use super::quota::{FlowPermit, Permit, Use};
 use super::connection::{finish, refuse};
 use super::line::{Heard, Line};
 use super::ports::PortSet;
+use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;

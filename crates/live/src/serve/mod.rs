@@ -24,7 +24,7 @@ pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
 pub use quota::{Budgets, Holds};
-pub use tls::{TlsError, TlsKey};
+pub use tls::{Tls, TlsError, TlsKey};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use tls::Tls;
+use std::time::Instant;
 
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -157,6 +157,8 @@ pub struct ServerStats {
     pub users: Vec<(Arc<str>, u64)>,
     /// TLS handshakes that have begun.
     pub tls_handshakes: u64,
+    /// True while the key file has a fault or cannot be read.
+    pub key_file_faulty: bool,
     /// Sessions that ended and refusals.
     pub counts: journal::Counts,
     pub log_left_out: u64,
@@ -292,8 +294,12 @@ impl Server {
                 load,
             } = port;
             server.addrs.push(addr);
-            let reflector = udp::reflector(config.probe_budget, server.shared.ring.users(), clock)
-                .map_err(ServeError::Reflector)?;
+            let its = server.shared.clone();
+            let tickets = its.tls.as_ref().map(|tls| tls.tickets.clone());
+            let reflector = udp::reflector(config.probe_budget, its.ring.users(), clock)
+                .map_err(ServeError::Reflector)?
+                .with_tickets(tickets)
+                .with_accounts(Box::new(move |from, user| its.quota.account(from, user)));
             let load = Arc::new(load);
             let (shared, socket) = (server.shared.clone(), load.clone());
             server.thread("serve-tcp", move || {
@@ -369,6 +375,7 @@ impl Server {
             bytes_received: get(&c.bytes_received),
             foreign: get(&c.foreign),
             users: self.used(),
+            key_file_faulty: self.shared.ring.is_faulty(),
             wrong_keys: get(&c.wrong_keys),
             tls_handshakes: get(&c.tls_handshakes),
         }
@@ -385,6 +392,11 @@ impl Server {
     /// What the operator should know and has not been told: keys that were read again, or could not be.
     pub fn notes(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.notes))
+    }
+
+    /// Reads the key file again soon, even if it has not changed.
+    pub fn reload(&self) {
+        self.shared.ring.read_again();
     }
 
     /// Pin of the server's public key, where it speaks TLS.
@@ -527,11 +539,18 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
 
 const NOT_ALLOWED: &str =
     "this server serves certain networks only, and this address is in none of them";
+/// Interval at which the hours of accounts are looked at.
+const ROLL: std::time::Duration = std::time::Duration::from_secs(1);
 const FULL: &str = "the server is full: try again in a minute";
 
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut rolled = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
+        if rolled.elapsed() >= ROLL {
+            rolled = Instant::now();
+            shared.quota.roll();
+        }
         let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::from(100u8));
         threads.retain(|t| !t.is_finished());

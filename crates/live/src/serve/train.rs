@@ -3,10 +3,10 @@
 //! It has a socket of its own on the server's port, connected to where the client showed it the way from, so that
 //! neither other clients nor probes pass through it.
 
-use super::quota::{Permit, Use};
 use super::connection::{accept, finish, refuse};
 use super::datagrams::SHOWN_WITHIN_NS;
 use super::line::{Heard, Line};
+use super::quota::{Permit, Use};
 use super::{Shared, lock};
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
