@@ -19,7 +19,7 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{self, SCOUT, of_stage, received_rate};
 use crate::answer::Figure;
-use base::program::{Program, Sending, Step, Train};
+use base::program::{Fate, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
@@ -32,6 +32,8 @@ const SIZES: [u32; 4] = [1452, 1000, 500, 50];
 /// What is not settled by then is not settled.
 const MOST_TRIALS: usize = 40;
 const FIRST: u64 = 8;
+/// Datagrams behind a loss that tell whether the queue was full; one of them at most may be lost by the link too.
+const BEHIND: usize = 4;
 
 params! {
     #[derive(Clone, Debug)]
@@ -70,12 +72,31 @@ fn trials(trains: &[Train], size: u32) -> Vec<Trial<'_>> {
         .map(|train| Trial {
             count: train.facts.program.count(),
             train,
-            first_lost: train
-                .fates
-                .iter()
-                .position(|f| f.sent_ns.is_some() && f.received_ns.is_none()),
+            first_lost: (0..train.fates.len())
+                .find(|i| lost(&train.fates[*i]) && !alone(&train.fates[*i + 1..])),
         })
         .collect()
+}
+
+fn lost(fate: &Fate) -> bool {
+    fate.sent_ns.is_some() && fate.received_ns.is_none()
+}
+
+/// True if a loss is the link's own: a full queue has no room for nearly all of the next datagrams of a burst either.
+fn alone(next: &[Fate]) -> bool {
+    let next = &next[..next.len().min(BEHIND)];
+    next.len() > 1 && next.iter().filter(|f| lost(f)).count() * BEHIND <= next.len()
+}
+
+/// Losses that no full queue explains, in all bursts.
+fn lost_alone(trains: &[Train]) -> usize {
+    let of = |t: &Train| {
+        let f = &t.fates;
+        (0..f.len())
+            .filter(|i| lost(&f[*i]) && alone(&f[*i + 1..]))
+            .count()
+    };
+    of_stage(trains, "burst").map(of).sum()
 }
 
 /// Where the bursts of one size stand: the longest that passes, the shortest above it that does not.
@@ -406,6 +427,12 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
         evidence: tail.into_iter().chain(two.evidence).collect(),
         ..Outcome::default()
     };
+    let alone = lost_alone(trains);
+    if alone > 0 {
+        outcome.evidence.push(format!(
+            "{alone} datagrams were lost although those behind them arrived: by the link, not by a full queue"
+        ));
+    }
     if let Some(each) = two.each {
         outcome.figures.push(Figured::new(
             "two_senders_packets",

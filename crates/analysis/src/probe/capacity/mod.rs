@@ -48,6 +48,8 @@ const ABOVE: f64 = 0.06;
 const AHEAD: u64 = 6;
 /// A train that is slower than pairs by less than this share met no cross traffic.
 const AGREE: f64 = 0.005;
+/// From this share of the capacity on all of it is free.
+const ALL_FREE: f64 = 0.995;
 /// A method that sends little takes so long.
 const PATIENCE_S: f64 = 20.0;
 
@@ -75,17 +77,67 @@ fn packet_bits(trains: &[Train]) -> f64 {
     f64::from(PAYLOAD + trains.first().map_or(28, |t| t.facts.headers)) * 8.0
 }
 
-/// Capacity of the link, by the method that found it.
+/// Capacity of the link. Sizes alone give no more than a lower bound, for all links of the path add up in them.
 fn carries(trains: &[Train]) -> Figure {
     let bits = packet_bits(trains);
-    let found = match pairs::capacity(trains, bits) {
-        Figure::CannotTell { cannot_tell } => match size::capacity(trains) {
-            Figure::CannotTell { .. } => Figure::CannotTell { cannot_tell },
-            found => found,
+    let train = pairs::dispersion(trains, bits);
+    let found = match (pairs::capacity(trains, bits), size::capacity(trains)) {
+        (found @ Figure::Is { .. }, _) => at_least_trains(found, &train),
+        (untold, Figure::CannotTell { .. }) => untold,
+        (Figure::CannotTell { cannot_tell }, sizes @ Figure::Is { .. }) => match (&sizes, &train) {
+            (Figure::Is { low, .. }, Figure::Is { value, .. }) if *value >= (1.0 - AGREE) * low => {
+                at_least_trains(sizes, &train)
+            }
+            _ => Figure::cannot_tell(cannot_tell),
         },
-        found => found,
     };
-    at_least_trains(found, &pairs::dispersion(trains, bits)).widened(CLOCK)
+    found.widened(CLOCK)
+}
+
+/// Capacity that later stages are planned with, bit/s: a lower bound if nothing better is known.
+fn working(trains: &[Train]) -> Option<f64> {
+    carries(trains)
+        .value()
+        .or_else(|| size::capacity(trains).value())
+}
+
+/// The sizes' figure beside the capacity: it reaches up to the capacity, for it adds up all links of the path.
+fn sizes_beside(sizes: Figure, carries: &Figure) -> Figure {
+    match (sizes.widened(CLOCK), carries) {
+        (Figure::Is { value, low, high }, Figure::Is { high: most, .. }) => Figure::Is {
+            value,
+            low,
+            high: high.max(*most),
+        },
+        (Figure::Is { low, .. }, Figure::CannotTell { .. }) => Figure::cannot_tell(format!(
+            "at least {} Mbit/s: all links of the path add up in it",
+            significant(low / 1e6, 3)
+        )),
+        (untold, _) => untold,
+    }
+}
+
+/// A free rate that reaches up to the whole capacity is known no better than the capacity is.
+fn free_of(free: Figure, carries: &Figure) -> Figure {
+    match (free.widened(CLOCK), carries) {
+        (
+            Figure::Is { value, low, high },
+            Figure::Is {
+                value: all,
+                low: least,
+                high: most,
+            },
+        ) if high > ALL_FREE * all => Figure::Is {
+            value,
+            low: if value > ALL_FREE * all {
+                low.min(*least)
+            } else {
+                low
+            },
+            high: high.max(*most),
+        },
+        (free, _) => free,
+    }
 }
 
 /// Nothing makes a long train leave a link faster than the link carries, and on an idle link nothing makes it slower. So a train
@@ -163,7 +215,7 @@ fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         return Some(one("pairs", way, rest, step));
     }
     if !sent("size") {
-        let rough = carries(trains).value().or(received_rate(first, 0.0))?;
+        let rough = working(trains).or(received_rate(first, 0.0))?;
         let mean_s = (bits / 2.0 / (0.08 * rough)).min(0.3);
         let rounds = (PATIENCE_S / 8.0 / mean_s).clamp(12.0, 60.0);
         let shots = SIZES.into_iter().zip(at_random(mean_s));
@@ -178,7 +230,7 @@ fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
             Step::new(rounds as u64, shots.collect()),
         ));
     }
-    let capacity = carries(trains).value()?;
+    let capacity = working(trains)?;
     let own = bits / capacity;
     if !sent("train") {
         let pause = seconds(1.5 * TRAIN as f64 * own + 0.1);
@@ -265,10 +317,11 @@ struct Said {
     fails: &'static str,
 }
 
-fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
+fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
     let bits = packet_bits(trains);
+    let capacity = carries.value();
     let free = |f: fn(&[Train], f64, f64) -> Figure| match capacity {
-        Some(c) => f(trains, c, bits),
+        Some(c) => free_of(f(trains, c, bits), carries),
         None => Figure::cannot_tell("it needs what the line carries"),
     };
     let said = |method, of, key, figure, fails| Said {
@@ -290,7 +343,7 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
             "sizes",
             "carries",
             "sizes_bps",
-            size::capacity(trains),
+            sizes_beside(size::capacity(trains), carries),
             "adds up all links on the way, switches too: too low behind several of like rate",
         ),
         said(
@@ -305,7 +358,7 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
             "free",
             "streams_bps",
             match capacity {
-                Some(c) => streams::free(trains, &line(trains, c)),
+                Some(c) => free_of(streams::free(trains, &line(trains, c)), carries),
                 None => Figure::cannot_tell("it needs what the line carries"),
             },
             "fair queueing shows a flow's share; what others send must last as long as the streams do",
@@ -336,30 +389,13 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
     }
     let bits = packet_bits(trains);
     let carries = carries(trains);
-    let said = methods(trains, carries.value());
+    let said = methods(trains, &carries);
     let free = said
         .iter()
         .find(|s| s.key == "streams_bps")
         .map_or(Figure::cannot_tell("no stream was sent"), |s| {
             s.figure.clone()
         });
-    let free = free.widened(CLOCK);
-    // All of it is free: that is known no better than what all of it is.
-    let free = match (&free, &carries) {
-        (
-            Figure::Is { value, low, .. },
-            Figure::Is {
-                value: all,
-                low: least,
-                high: most,
-            },
-        ) if *value > 0.995 * all => Figure::Is {
-            value: *value,
-            low: low.min(*least),
-            high: *most,
-        },
-        _ => free,
-    };
     let mbit = |f: &Figure| f.value().map(|v| significant(v / 1e6, 3));
     let says = match (mbit(&carries), mbit(&free)) {
         (Some(c), Some(a)) => format!(
