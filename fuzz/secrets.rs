@@ -15,12 +15,12 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 pub const TARGETS: &[Target] = &[
-    target("key_file", key_file, key_files, 2),
-    target("signed_request", signed_request, signed_requests, 3),
-    target("signed_response", signed_response, signed_responses, 3),
-    target("signed_probe", signed_probe, signed_probes, 10),
-    target("signed_answer", signed_answer, signed_answers, 3),
-    target("tls_server", tls_server, client_hellos, 20),
+    target("key_file", key_file, key_files, 1),
+    target("signed_request", signed_request, signed_requests, 1),
+    target("signed_response", signed_response, signed_responses, 1),
+    target("signed_probe", signed_probe, signed_probes, 1),
+    target("signed_answer", signed_answer, signed_answers, 1),
+    target("tls_server", tls_server, client_hellos, 5),
     target("tls_client", tls_client, server_hellos, 50),
     target("tls_files", tls_files, pem_files, 200),
 ];
