@@ -30,16 +30,21 @@ const fn room(name: &'static str, uses: &'static [&'static str]) -> Room {
 
 const ROOMS: &[Room] = &[
     pure("base", &[]),
+    pure("stats", &[]),
+    pure("theory", &["stats"]),
     pure("link", &[]),
     pure("congestion", &[]),
     pure("measure", &[]),
-    pure("analysis", &[]),
-    pure("control", &["analysis"]),
-    pure("sim", &["link", "congestion", "measure", "control"]),
-    pure("twin", &["sim", "analysis"]),
+    pure("analysis", &["stats"]),
+    pure("control", &["stats", "analysis"]),
+    pure(
+        "sim",
+        &["stats", "link", "congestion", "measure", "control"],
+    ),
+    pure("twin", &["stats", "sim", "analysis"]),
     room("live", &["link", "measure", "control"]),
     room("store", &[]),
-    room("report", &["analysis"]),
+    room("report", &["stats", "analysis"]),
     room("fleet", &["live", "store", "report", "twin"]),
     Room {
         name: "python",

@@ -1,5 +1,5 @@
-//! The nouns every other room speaks with: time, units, random streams, packets, and the one
-//! definition of a recording. Nothing here reads a clock, a file or the environment.
+//! Types shared by all crates: time, units, random streams, packets, and the definition of a recording. Nothing here
+//! reads a clock, a file or the environment.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
@@ -7,9 +7,11 @@ pub mod framing;
 pub mod histogram;
 pub mod noted;
 pub mod packet;
+pub mod print;
 pub mod program;
 pub mod record;
 pub mod rng;
+pub mod sketch;
 pub mod spec;
 pub mod text;
 pub mod time;

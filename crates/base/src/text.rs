@@ -1,9 +1,9 @@
-//! Texts from elsewhere, made safe to show: names in recordings, refusals of servers, lines of imported files.
+//! Escaping of text from outside before it is shown: names in recordings, server refusals, lines of imported files.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// True for what a terminal obeys instead of showing, and for marks that turn or hide the text around them.
+/// True for terminal control characters, and for marks that reverse or hide the text around them.
 fn commands(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -20,12 +20,12 @@ fn commands(c: char) -> bool {
         )
 }
 
-/// The text with every command of a terminal written out, as `\u{1b}`; line breaks and tabs are such too.
+/// Writes out every terminal control character, such as `\u{1b}`, including line breaks and tabs.
 pub fn clean(text: &str) -> Cow<'_, str> {
     escape(text, commands)
 }
 
-/// The same for a text of several lines, whose line breaks and tabs stay.
+/// Writes out the control characters of a text of several lines; line breaks and tabs stay.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| commands(c) && c != '\n' && c != '\t')
 }

@@ -1,9 +1,9 @@
-//! One bottleneck: a queue, a rate, a propagation delay and what else happens to packets on a line.
-//! Sans-IO: the simulator, the emulator and the gateway run these same bytes.
+//! Model of one bottleneck: a queue, a rate, a propagation delay and impairments. Sans-IO: the simulator, the emulator
+//! and the gateway run the same code.
 //!
-//! A [`Link`] is one direction. It is told the time at which a packet arrives ([`Link::enqueue`]) and
-//! is asked for the packets that have come out by now ([`Link::poll`]); it says when asking again is
-//! worth while ([`Link::next_wakeup`]). A [`LinkSpec`] describes both directions in words and units.
+//! A [`Link`] is one direction. The caller passes packets with their arrival times ([`Link::enqueue`]) and polls for
+//! packets that have come out ([`Link::poll`]). [`Link::next_wakeup`] returns when to poll again. A [`LinkSpec`]
+//! describes both directions in words and units.
 //!
 //! ```
 //! use base::{Bytes, Ecn, FlowId, Packet, PacketId, Time, rng::Streams};
@@ -43,6 +43,5 @@ pub use bucket::{PolicerSpec, ShaperSpec, TokenBucket};
 pub use drift::DriftSpec;
 pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
-pub use spec::{
-    DIRECTION_KEYS, DirectionSpec, Laws, LinkSpec, PRESETS, RateSpec, SpecError, Step, laws,
-};
+pub use rate_table::Step;
+pub use spec::{DIRECTION_KEYS, DirectionSpec, Laws, LinkSpec, PRESETS, RateSpec, SpecError, laws};

@@ -18,12 +18,12 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{self, SCOUT, of_stage, received_rate};
-use crate::answer::Figure;
 use base::program::{Fate, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{Bytes, Duration};
+use stats::Figure;
 use std::collections::BTreeMap;
 
 const PENG: &str = "Peng 2012, chapter 5";
@@ -271,7 +271,7 @@ fn found(trains: &[Train], size: u32, headers: u32) -> Option<Found> {
         .filter_map(|t| places(t, rate))
         .collect();
     all.sort_by(f64::total_cmp);
-    let middle = all.get(all.len() / 2).copied();
+    let middle = stats::quantile_of_sorted(&all, 0.5);
     Some(Found {
         size,
         packet,

@@ -7,12 +7,12 @@
 
 use super::answer::{Figured, Outcome};
 use super::registry::{How, ProbeSpec, Spec};
-use crate::answer::Figure;
 use base::program::{Sending, Train};
 use base::record::Direction;
 use base::record::Recording;
 use base::spec::{Params as _, params};
 use base::units::significant;
+use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]

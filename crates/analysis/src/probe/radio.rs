@@ -18,13 +18,12 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{of_stage, seconds};
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
+use stats::Figure;
 
 /// Name of the stage; its argument is the silence in ms.
 const STAGE: &str = "silence";

@@ -24,13 +24,13 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::sweep;
 use super::trains::{of_stage, one, seconds, waits};
-use crate::answer::Figure;
 use base::Bytes;
 use base::program::{Due, Fate, Fragments, Marking, Program, Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{BitsPerSec, Duration};
+use stats::Figure;
 
 const PENG: &str = "Peng 2012, section 3.4";
 /// What the line carries is looked at with datagrams that every link takes whole.
@@ -519,7 +519,7 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 "of {} first and {} second fragments sent into a full queue, {} and {} arrived",
                 sent.first, sent.second, received.first, received.second
             ));
-            let share = |got: u64, of: u64| crate::stats::wilson(got.min(of) as f64, of as f64);
+            let share = |got: u64, of: u64| stats::wilson(got.min(of) as f64, of as f64);
             outcome.figures.push(Figured::new(
                 "first_fragments_arrived",
                 "first fragments that arrived",

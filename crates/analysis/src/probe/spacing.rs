@@ -15,14 +15,13 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::sweep;
 use super::trains::{of_stage, one, received_rate};
-use crate::answer::Figure;
-use crate::stats;
 use base::Bytes;
 use base::Duration;
 use base::program::{Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
+use stats::Figure;
 
 const PENG: &str = "Peng 2012, section 4.3";
 /// The document's rates over what its line carries: 3.2 to 1.8 Mbit/s over 1.97.

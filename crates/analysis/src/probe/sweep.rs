@@ -21,13 +21,13 @@ use super::trains::{
     self, CLOCK, SCOUT, growth, loss, of_stage, one, overloads, received_rate,
     received_rate_figure, seconds, sent_rate,
 };
-use crate::answer::Figure;
 use base::Bytes;
 use base::program::{Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, choices, params};
 use base::units::significant;
 use base::{BitsPerSec, Duration};
+use stats::Figure;
 
 const PENG: &str = "Peng 2012, section 2.3.2";
 

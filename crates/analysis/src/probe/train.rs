@@ -13,14 +13,13 @@ use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::Ways;
 use super::trains::{SCOUT, of_stage, received_rate_figure, scout, sent_rate, waits};
-use crate::answer::Figure;
-use crate::stats;
 use base::Bytes;
 use base::program::{LARGEST_PAYLOAD, LONGEST, MOST_DATAGRAMS, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{BitsPerSec, Duration};
+use stats::Figure;
 
 const CHANDELE: &str = "document 002, section 3.4 (g)";
 
@@ -109,7 +108,13 @@ impl Way<'_> {
     }
 
     fn lost(&self) -> Figure {
-        stats::wilson(self.sum(Train::lost), self.sum(Train::sent))
+        stats::share(
+            &self
+                .trains
+                .iter()
+                .flat_map(|t| t.losses())
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Mean of the repeats', or the one's with its own interval.

@@ -1,11 +1,10 @@
 //! What single trains say: rate at the receiver, growth of the queue, share lost. The kinds build on these.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::program::{Fate, Program, Sending, Step, Train};
 use base::record::Direction;
 use base::spec::choices;
+use stats::Figure;
 
 /// Datagrams of the first, careful look at a line.
 const SCOUTS: u64 = 12;
@@ -183,7 +182,7 @@ pub fn overloads(train: &Train, rate_bps: f64) -> bool {
 
 /// Share that was lost, with its interval.
 pub fn loss(train: &Train) -> Figure {
-    stats::wilson(train.lost() as f64, train.sent() as f64)
+    stats::share(&train.losses().collect::<Vec<_>>())
 }
 
 /// A duration in whole milliseconds, at least one and no longer than a program.

@@ -1,13 +1,13 @@
 //! A probe's answer as text.
 
-use super::Style;
-use super::page::{Page, Paint};
+use super::page::{Page, Paint, Style};
 use super::plot::braille;
 use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;
 use crate::tables::Notes;
-use crate::words::{self, SIZE, SPAN, number};
+use crate::words;
 use analysis::probe::{Draw, Plot, ProbeAnswer, Severity};
+use base::print::{SIZE, SPAN, number};
 use base::record::Meta;
 
 const ROWS: usize = 8;

@@ -30,14 +30,13 @@ pub(super) use managed::is_managed;
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{self, SCOUT, of_stage, one, received_rate, seconds, waits};
-use crate::answer::Figure;
-use crate::stats;
 use base::Bytes;
 use base::program::{Due, MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{BitsPerSec, Duration};
+use stats::Figure;
 
 /// Full packets on every link of 1500 bytes, IPv4 and IPv6: a queue that counts packets is told by those that fill links.
 const PAYLOAD: u32 = 1452;
@@ -499,7 +498,7 @@ fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let bps = rate.value().unwrap_or(0.0);
     let base = Base::of(trains, train, &seen);
     let queue_ms = held_ms(train, &seen, &late, bps, &base);
-    let queue_bytes = queue_ms.times(&rate).map(|bits| bits / 8e3);
+    let queue_bytes = queue_ms.bytes_at(&rate);
     let at_least = if seen.full { "" } else { "at least " };
     let mut outcome = Outcome {
         says: format!(

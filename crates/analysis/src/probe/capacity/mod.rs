@@ -20,13 +20,12 @@ mod streams;
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::{CLOCK, SCOUT, loss, of_stage, one, received_rate, scout, seconds, waits};
-use crate::answer::Figure;
-use crate::stats;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::{BitsPerSec, Duration};
+use stats::Figure;
 use streams::Line;
 
 /// Whole on every link of 1500 bytes, IPv4 and IPv6.
