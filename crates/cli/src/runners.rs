@@ -138,7 +138,7 @@ fn rtt(run: Run) -> anyhow::Result<()> {
     let plan = ProbePlan {
         interval,
         shortest_interval: interval,
-        key: run.plan.peer.access.key.clone(),
+        access: run.plan.peer.access.clone(),
         tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };

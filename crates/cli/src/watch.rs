@@ -3,6 +3,7 @@
 use crate::recorder::Shared;
 use base::program::{Sending, Train};
 use base::record::{Direction, Status};
+use base::text::{clean, clean_lines};
 use base::{Bytes, Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use live::clock::Clock;
@@ -55,7 +56,7 @@ impl Terminal {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
+            Some(bar) => bar.println(clean_lines(line)),
             None if !self.quiet => eprintln!("{line}"),
             None => {}
         }
@@ -81,7 +82,7 @@ impl live::craft::Watch for Terminal {
                 p.stage,
                 left.as_secs_f64(),
                 p.spent,
-                p.note
+                clean(&p.note)
             ));
         }
     }
@@ -177,7 +178,7 @@ impl Watch for Terminal {
             if !p.note.is_empty() {
                 parts.push(p.note);
             }
-            bar.set_message(parts.join(" · "));
+            bar.set_message(clean(&parts.join(" · ")).into_owned());
         }
     }
 

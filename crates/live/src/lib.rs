@@ -17,7 +17,7 @@ pub mod monitor;
 pub mod nat;
 pub mod page;
 pub mod path;
-mod pipe;
+pub mod pipe;
 pub mod ports;
 pub mod privileges;
 pub mod probe;

@@ -245,7 +245,7 @@ pub fn run(
     let probe = ProbePlan {
         interval: first,
         shortest_interval: first.min(cadence::FASTEST),
-        key: access.key.clone(),
+        access: access.clone(),
         ..ProbePlan::new(server)
     };
     let probe_size = probe.ip_size();

@@ -93,6 +93,14 @@ impl ByNetwork {
     }
 }
 
+/// Addresses of one client: an IPv4 address, or an IPv6 network of 64 bits, any address of which a subscriber can use.
+pub fn subscriber(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 => v4,
+    }
+}
+
 /// Network that shares a budget: 256 addresses of IPv4, 48 bits of IPv6.
 pub fn neighbourhood(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {

@@ -15,7 +15,7 @@ pub mod listen;
 pub mod post;
 pub mod seal;
 
-use crate::keys::{SALT_LEN, Salt};
+use crate::keys::{SALT_LEN, Salt, Ticket, UserKey};
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
@@ -192,6 +192,8 @@ pub enum Request {
         direction: Direction,
         program: Program,
     },
+    /// A key for probes, for a client that has the server's pin and no key. Answered inside TLS only.
+    Ticket,
     /// Asks for the server's counters of this session.
     Report { session: SessionId },
     /// Asks when this client may load the uplink; each change of its place is a [`Response::Turn`].
@@ -419,6 +421,7 @@ pub enum Response {
     },
     Info(ServerInfo),
     Report(Vec<FlowReport>),
+    Ticket(Ticket),
 }
 
 /// Bytes at the front of every message that hold protocol and version.
@@ -480,6 +483,7 @@ impl Request {
                 body.0.extend_from_slice(program.to_string().as_bytes());
                 6
             }
+            Request::Ticket => 9,
             Request::Turn { duration } => {
                 body.number(duration.min(&LONGEST).as_nanos());
                 12
@@ -535,6 +539,7 @@ impl Request {
                 congestion: r.text()?,
                 bytes: r.amount()?,
             },
+            9 => Request::Ticket,
             12 => Request::Turn {
                 duration: r.span(LONGEST)?,
             },
@@ -591,6 +596,11 @@ impl Response {
                 w.number(u64::from(*place));
                 w.number(after.min(&LONGEST).as_nanos());
                 12
+            }
+            Response::Ticket(ticket) => {
+                w.0.extend_from_slice(&ticket.id);
+                w.0.extend_from_slice(&ticket.key.0);
+                9
             }
             Response::Info(info) => {
                 w.text(&info.release);
@@ -652,6 +662,10 @@ impl Response {
                         .collect::<Result<_, _>>()?,
                 )
             }
+            9 => Response::Ticket(Ticket {
+                id: r.array()?,
+                key: UserKey(r.array()?),
+            }),
             12 => Response::Turn {
                 place: r.small()?,
                 after: r.span(LONGEST)?,

@@ -165,7 +165,10 @@ impl Handshake {
         };
         match (&self.key, key_needed) {
             (None, true) => self.outcome = Some(Err(Failure::KeyNeeded)),
-            (Some(_), false) => self.outcome = Some(Err(Failure::Refused(Refusal::NoKey))),
+            (Some(key), true) if key.is_ticket() => self.outcome = Some(Err(Failure::KeyNeeded)),
+            (Some(key), false) if !key.is_ticket() => {
+                self.outcome = Some(Err(Failure::Refused(Refusal::NoKey)));
+            }
             _ if self.challenge.is_none() => {
                 self.challenge = Some((cookie, salt));
                 self.pause = FIRST_PAUSE;

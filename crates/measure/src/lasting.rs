@@ -29,6 +29,8 @@ pub struct Params {
     /// Name of the target in the recording.
     pub target: Text,
     pub key: Option<Credential>,
+    /// True if the key is still to come ([`Lasting::set_key`]): nothing is sent before.
+    pub awaits_key: bool,
     /// TOS or traffic-class byte of probes and answers.
     pub tos: u8,
     /// Identifier of this boot of the kernel.
@@ -223,6 +225,15 @@ impl Lasting {
         }
     }
 
+    /// Hands over the key that was awaited, and opens a session with it.
+    pub fn set_key(&mut self, now: Time, key: Credential) {
+        self.params.key = Some(key);
+        self.params.awaits_key = false;
+        if !self.is_open() {
+            self.ask(now);
+        }
+    }
+
     /// Handles a socket that was reopened because one of the two addresses changed. The server knows the session by the
     /// old addresses, so another session is needed.
     pub fn handle_new_path(&mut self, now: Time, detail: String) {
@@ -311,6 +322,10 @@ impl Lasting {
     }
 
     fn ask(&mut self, now: Time) {
+        if self.params.awaits_key {
+            self.stage = Stage::Pausing(Time::MAX);
+            return;
+        }
         let nonce = self.rng.next_u64();
         let ask = Ask {
             interval_ns: self.params.interval.as_nanos(),
@@ -406,6 +421,10 @@ fn told(failure: Failure) -> (String, Duration) {
         Failure::Refused(Refusal::SessionsOfAddress(limit)) => {
             let why = format!("the server has {limit} sessions with this address already");
             (why, PAUSE)
+        }
+        Failure::Refused(Refusal::Spent) => {
+            let why = "the bytes that the server allows in an hour are used up";
+            (why.into(), PAUSE)
         }
         Failure::Refused(reason) => (format!("the server refuses us: {reason:?}"), PAUSE),
     }

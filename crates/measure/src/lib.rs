@@ -3,6 +3,7 @@
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod asker;
 pub mod bucket;
 pub mod cadence;

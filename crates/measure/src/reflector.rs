@@ -1,8 +1,9 @@
 //! Server side of the probe protocol. It keeps no state for strangers (the cookie is a hash), never answers with more
 //! bytes than it received, and holds each client to a budget.
 
-use crate::bucket::{Bucket, ByNetwork, neighbourhood};
-use crate::keys::{Identity, SessionKeys, UserKey, Users};
+use crate::account::Account;
+use crate::bucket::{Bucket, ByNetwork, neighbourhood, subscriber};
+use crate::keys::{Identity, SessionKeys, Tickets, UserKey, Users};
 use crate::replay::{Seen, Window};
 use crate::wire::{
     Ask, ClientMessage, Front, Grant, History, Key, Kind, MAX_LEN, Refusal, Reply, ServerMessage,
@@ -87,10 +88,17 @@ pub struct Stats {
     pub without_tx_stamp: u64,
 }
 
+/// Yields the account that pays for a client's probes: by its address and, where it has a key, its name.
+pub type Accounts = Box<dyn Fn(IpAddr, Option<&Arc<str>>) -> Account + Send>;
+
 pub struct Reflector {
     budget: Budget,
     /// Users that are served; everybody if there are none.
     users: Option<Arc<Users>>,
+    /// Keys of clients that have the server's pin and no key.
+    tickets: Option<Tickets>,
+    /// None: nobody pays.
+    accounts: Option<Accounts>,
     /// Budget of attempts with an unknown key that are answered, each late.
     wrong: ByNetwork,
     /// Budget of attempts that are still checked once a network has no answered ones left.
@@ -115,6 +123,7 @@ pub struct Reflector {
 
 struct Session {
     keys: Option<Box<Keyed>>,
+    account: Account,
     from: SocketAddr,
     local: Option<IpAddr>,
     nonce: u64,
@@ -136,7 +145,8 @@ struct Session {
 /// Additional state of a session with a key.
 struct Keyed {
     keys: SessionKeys,
-    identity: Identity,
+    /// Null for a key that came inside TLS.
+    identity: Option<Identity>,
     requests: Window,
     /// Latest train that has been released.
     released: Option<u16>,
@@ -195,14 +205,6 @@ struct SentReply {
     sent_ns: i64,
 }
 
-/// Network that counts as one client.
-fn network(addr: SocketAddr) -> IpAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
-        v4 => v4,
-    }
-}
-
 impl Reflector {
     /// Creates a reflector. `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let
     /// a client on the same kernel know that both ends share one clock.
@@ -217,6 +219,8 @@ impl Reflector {
         Reflector {
             budget,
             users,
+            tickets: None,
+            accounts: None,
             wrong: ByNetwork::new(WRONG_OF_NETWORK, WRONG_OF_ALL),
             checked: ByNetwork::new(CHECKED_OF_NETWORK, CHECKED_OF_ALL),
             late: VecDeque::new(),
@@ -232,6 +236,19 @@ impl Reflector {
             sent: VecDeque::new(),
             next_sweep: Time::ZERO,
             stats: Stats::default(),
+        }
+    }
+
+    /// Lets clients in whose keys come from these tickets, where no user needs one.
+    pub fn with_tickets(self, tickets: Option<Tickets>) -> Reflector {
+        Reflector { tickets, ..self }
+    }
+
+    /// Charges probes and their answers to these accounts.
+    pub fn with_accounts(self, accounts: Accounts) -> Reflector {
+        Reflector {
+            accounts: Some(accounts),
+            ..self
         }
     }
 
@@ -277,9 +294,12 @@ impl Reflector {
     /// Ends sessions whose key was removed or has expired by this time, UNIX s.
     pub fn end_invalid(&mut self, now_s: i64) {
         let users = &self.users;
-        self.sessions.retain(|_, s| match (&s.keys, users) {
-            (Some(keyed), Some(users)) => users.has(&keyed.identity, now_s),
-            (keyed, users) => keyed.is_some() == users.is_some(),
+        self.sessions.retain(|_, s| {
+            let identity = s.keys.as_ref().and_then(|k| k.identity.as_ref());
+            match (identity, users) {
+                (Some(identity), Some(users)) => users.has(identity, now_s),
+                (identity, users) => identity.is_some() == users.is_some(),
+            }
         });
     }
 
@@ -305,43 +325,59 @@ impl Reflector {
     /// Handles a request to open a session. The cookie is checked first, so that a forged source costs no further work.
     fn opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64, tagged: bool) {
         let len = bytes.len();
-        match (self.users.clone(), tagged) {
-            (None, true) => self.refuse(now, arrival, len, nonce, Refusal::NoKey),
-            (Some(_), false) => self.refuse(now, arrival, len, nonce, Refusal::WrongKey),
-            (None, false) => match ClientMessage::decode(bytes, None) {
+        if tagged && (self.users.is_some() || self.tickets.is_some()) {
+            return self.signed_opening(now, arrival, bytes, nonce);
+        }
+        match (self.users.is_some(), tagged) {
+            (_, true) => self.refuse(now, arrival, len, nonce, Refusal::NoKey),
+            (true, false) => self.refuse(now, arrival, len, nonce, Refusal::WrongKey),
+            (false, false) => match ClientMessage::decode(bytes, None) {
                 Ok(ClientMessage::Open { cookie, ask, .. }) => {
                     self.open(now, arrival, len, (nonce, cookie), ask, None);
                 }
                 _ => self.stats.ignored += 1,
             },
-            (Some(users), true) => {
-                let Some((cookie, user)) = opening_user(bytes) else {
-                    self.stats.ignored += 1;
-                    return;
-                };
-                if !self.is_fresh(now, arrival.from, nonce, &cookie) {
-                    return self.refuse(now, arrival, len, nonce, Refusal::Cookie);
-                }
-                let ip = arrival.from.ip();
-                if !self.wrong.has(now, ip) && !self.checked.take(now, ip) {
-                    self.stats.ignored += 1;
-                    return;
-                }
-                let mut ask = None;
-                let found = users.find(&user, arrival.rx_ns / 1_000_000_000, |key| {
-                    match ClientMessage::decode(bytes, Some(&key.opening())) {
-                        Ok(ClientMessage::Open { ask: asked, .. }) => ask = Some(asked),
-                        _ => return false,
-                    }
-                    true
-                });
-                match (found, ask) {
-                    (Some(found), Some(ask)) => {
-                        self.open(now, arrival, len, (nonce, cookie), ask, Some(found));
-                    }
-                    _ => self.wrong_key(now, arrival, len, nonce),
-                }
+        }
+    }
+
+    /// A signed request to open a session: by a user, or where there are none by a client with a ticket.
+    fn signed_opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64) {
+        let len = bytes.len();
+        let Some((cookie, id)) = opening_user(bytes) else {
+            self.stats.ignored += 1;
+            return;
+        };
+        if !self.is_fresh(now, arrival.from, nonce, &cookie) {
+            return self.refuse(now, arrival, len, nonce, Refusal::Cookie);
+        }
+        let ip = arrival.from.ip();
+        if !self.wrong.has(now, ip) && !self.checked.take(now, ip) {
+            self.stats.ignored += 1;
+            return;
+        }
+        let mut ask = None;
+        let mut check = |key: &UserKey| match ClientMessage::decode(bytes, Some(&key.opening())) {
+            Ok(ClientMessage::Open { ask: asked, .. }) => {
+                ask = Some(asked);
+                true
             }
+            _ => false,
+        };
+        let found = match (&self.users, &self.tickets) {
+            (Some(users), _) => users
+                .find(&id, arrival.rx_ns / 1_000_000_000, check)
+                .map(|(identity, key)| (Some(identity), key)),
+            (None, Some(tickets)) => {
+                let key = tickets.key(&id);
+                check(&key).then_some((None, key))
+            }
+            (None, None) => None,
+        };
+        match (found, ask) {
+            (Some(found), Some(ask)) => {
+                self.open(now, arrival, len, (nonce, cookie), ask, Some(found));
+            }
+            _ => self.wrong_key(now, arrival, len, nonce),
         }
     }
 
@@ -580,7 +616,7 @@ impl Reflector {
         limit: usize,
         (nonce, cookie): (u64, [u8; 16]),
         ask: Ask,
-        user: Option<(Identity, UserKey)>,
+        user: Option<(Option<Identity>, UserKey)>,
     ) {
         if !self.is_fresh(now, arrival.from, nonce, &cookie) {
             return self.refuse(now, arrival, limit, nonce, Refusal::Cookie);
@@ -593,23 +629,33 @@ impl Reflector {
             .map(|s| s.grant);
         let grant = match known {
             Some(grant) => grant,
-            None => match self.admit(now, arrival, nonce, ask) {
-                Ok(grant) => {
-                    let keyed = user.map(|(identity, key)| {
-                        Box::new(Keyed {
-                            keys: session_keys(&key, nonce, &cookie, grant.token),
-                            identity,
-                            requests: Window::default(),
-                            released: None,
-                        })
-                    });
-                    if let Some(session) = self.sessions.get_mut(&grant.token) {
-                        session.keys = keyed;
-                    }
-                    grant
+            None => {
+                let name = user.as_ref().and_then(|(identity, _)| identity.as_ref());
+                let account = self.accounts.as_ref().map_or_else(Account::default, |of| {
+                    of(arrival.from.ip(), name.map(|identity| &identity.name))
+                });
+                let admitted = if account.has_room() {
+                    self.admit(now, arrival, nonce, ask, account)
+                } else {
+                    Err(Refusal::Spent)
+                };
+                let grant = match admitted {
+                    Ok(grant) => grant,
+                    Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
+                };
+                let keyed = user.map(|(identity, key)| {
+                    Box::new(Keyed {
+                        keys: session_keys(&key, nonce, &cookie, grant.token),
+                        identity,
+                        requests: Window::default(),
+                        released: None,
+                    })
+                });
+                if let Some(session) = self.sessions.get_mut(&grant.token) {
+                    session.keys = keyed;
                 }
-                Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
-            },
+                grant
+            }
         };
         self.say_to_stranger(now, arrival, limit, ServerMessage::Opened { nonce, grant });
     }
@@ -620,6 +666,7 @@ impl Reflector {
         arrival: Arrival,
         nonce: u64,
         ask: Ask,
+        account: Account,
     ) -> Result<Grant, Refusal> {
         let budget = self.budget;
         let min_interval_ns = budget.min_interval.as_nanos();
@@ -627,11 +674,11 @@ impl Reflector {
             return Err(Refusal::Rate(min_interval_ns));
         }
         self.make_room(now, arrival);
-        let network_of_client = network(arrival.from);
+        let client = subscriber(arrival.from.ip());
         if self
             .sessions
             .values()
-            .filter(|s| network(s.from) == network_of_client)
+            .filter(|s| subscriber(s.from.ip()) == client)
             .count()
             >= budget.sessions_per_address
         {
@@ -668,6 +715,7 @@ impl Reflector {
         let bytes = budget.rate.get() as f64 / 8.0;
         let session = Session {
             keys: None,
+            account,
             from: arrival.from,
             local: arrival.local,
             nonce,
@@ -694,10 +742,10 @@ impl Reflector {
     /// Makes room for a client that returns from another port or address and leaves its old session behind. If its
     /// network's sessions are all in use, the one silent for the longest time is closed.
     fn make_room(&mut self, now: Time, arrival: Arrival) {
-        let client = network(arrival.from);
+        let client = subscriber(arrival.from.ip());
         let of_client = || {
             let sessions = self.sessions.iter();
-            sessions.filter(|(_, s)| network(s.from) == client)
+            sessions.filter(|(_, s)| subscriber(s.from.ip()) == client)
         };
         if of_client().count() < self.budget.sessions_per_address {
             return;
@@ -755,9 +803,14 @@ impl Reflector {
                 session.last = now;
                 if session.ends.is_some_and(|end| now >= end) {
                     Refusal::DurationOver
-                } else if session.packets.take(now, 1.0) && session.bytes.take(now, len as f64) {
-                    return self.sessions.get_mut(&token);
                 } else {
+                    let allowed =
+                        session.packets.take(now, 1.0) && session.bytes.take(now, len as f64);
+                    // The answer is as long as the probe.
+                    let paid = allowed && session.account.charge(2 * len as u64);
+                    if paid {
+                        return self.sessions.get_mut(&token);
+                    }
                     session.throttled = session.throttled.wrapping_add(1);
                     self.stats.throttled += 1;
                     let told = session.told_throttled;
@@ -765,7 +818,11 @@ impl Reflector {
                         return None;
                     }
                     session.told_throttled = now;
-                    Refusal::Rate(session.grant.min_interval_ns)
+                    if allowed {
+                        Refusal::Spent
+                    } else {
+                        Refusal::Rate(session.grant.min_interval_ns)
+                    }
                 }
             }
         };

@@ -230,6 +230,8 @@ pub enum Refusal {
     DurationOver,
     /// The server knows no such session for this address: it was restarted, or the session was silent for too long.
     NoSession,
+    /// The bytes that this client or user, or all together, may move in an hour are used up.
+    Spent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -572,6 +574,7 @@ impl Refusal {
             Refusal::Rate(ns) => (7, VERSION, ns),
             Refusal::DurationOver => (8, VERSION, 0),
             Refusal::NoSession => (9, VERSION, 0),
+            Refusal::Spent => (10, VERSION, 0),
         }
     }
     fn from_parts(reason: u8, version: u8, number: u64) -> Option<Refusal> {
@@ -585,6 +588,7 @@ impl Refusal {
             7 => Refusal::Rate(number),
             8 => Refusal::DurationOver,
             9 => Refusal::NoSession,
+            10 => Refusal::Spent,
             _ => return None,
         })
     }
@@ -885,6 +889,7 @@ mod tests {
             Refusal::Rate(1_000_000),
             Refusal::DurationOver,
             Refusal::NoSession,
+            Refusal::Spent,
         ];
         let server = [
             ServerMessage::Challenge {

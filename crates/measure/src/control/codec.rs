@@ -298,9 +298,12 @@ impl Reader<'_> {
         })
     }
     pub(super) fn session(&mut self) -> Result<SessionId, ControlError> {
-        let mut id = [0; 16];
-        id.copy_from_slice(self.take(16)?);
-        Ok(SessionId(id))
+        self.array().map(SessionId)
+    }
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], ControlError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
     }
     pub(super) fn spec(&mut self) -> Result<FlowSpec, ControlError> {
         Ok(FlowSpec {

@@ -118,6 +118,7 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         Just(Request::Info),
         Just(Request::Ping),
+        Just(Request::Ticket),
         (0..=LONGEST.as_nanos()).prop_map(|ns| Request::Turn {
             duration: Duration::from_nanos(ns),
         }),
@@ -291,6 +292,10 @@ fn response() -> impl Strategy<Value = Response> {
         });
     prop_oneof![
         Just(Response::Pong),
+        any::<([u8; 16], [u8; 32])>().prop_map(|(id, key)| Response::Ticket(Ticket {
+            id,
+            key: UserKey(key),
+        })),
         (any::<u32>(), 0..=LONGEST.as_nanos()).prop_map(|(place, ns)| Response::Turn {
             place,
             after: Duration::from_nanos(ns),

@@ -54,45 +54,58 @@ impl KeyFile {
     /// # Errors
     /// The first line that cannot be read, and the reason. The secret is never part of the message.
     pub fn parse(text: &str) -> Result<KeyFile, KeyFileError> {
-        let mut file = KeyFile::default();
+        let (file, fault) = KeyFile::parse_what_can_be_read(text);
+        fault.map_or(Ok(file), Err)
+    }
+
+    /// Reads the lines of a file that have no fault. Returns the first fault as well.
+    pub fn parse_what_can_be_read(text: &str) -> (KeyFile, Option<KeyFileError>) {
+        let (mut file, mut fault) = (KeyFile::default(), None);
+        let mut stretched = None;
         for (i, text) in text.lines().enumerate() {
-            let wrong = |what: String| KeyFileError { line: i + 1, what };
             let text = text.trim();
-            if text.is_empty() || text.starts_with('#') {
-                continue;
+            if text.contains("stretched:") && !text.starts_with('#') {
+                stretched.get_or_insert(i + 1);
             }
-            if let Some(salt) = text.strip_prefix("@salt") {
-                let salt = from_hex(salt.trim())
-                    .ok_or_else(|| wrong("a salt is 32 hexadecimal digits".into()))?;
-                if file.salt.replace(salt).is_some() {
-                    return Err(wrong("there is a salt already".into()));
-                }
-                continue;
+            if let Err(what) = file.add(text) {
+                fault.get_or_insert(KeyFileError { line: i + 1, what });
             }
-            let line = parse_line(text).map_err(wrong)?;
-            let same = file.lines.iter().filter(|l| l.name == line.name).count();
-            if same >= MOST_OF_ONE {
-                let name = &line.name;
-                return Err(wrong(format!(
-                    "{name} has {MOST_OF_ONE} keys already: remove an old one"
-                )));
-            }
-            if file.lines.len() >= MOST_KEYS {
-                return Err(wrong(format!("more than {MOST_KEYS} keys")));
-            }
-            file.lines.push(line);
         }
-        if file.salt.is_none()
-            && let Some(i) = text.lines().position(|l| l.contains("stretched:"))
-        {
+        if let (None, Some(line)) = (file.salt, stretched) {
             let what =
-                "a stretched key needs the salt that it was stretched with: a line \"@salt …\"";
-            return Err(KeyFileError {
-                line: i + 1,
-                what: what.into(),
-            });
+                "a stretched key needs the salt that it was stretched with: a line \"@salt …\""
+                    .into();
+            fault.get_or_insert(KeyFileError { line, what });
         }
-        Ok(file)
+        (file, fault)
+    }
+
+    /// Reads one line.
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(());
+        }
+        if let Some(salt) = text.strip_prefix("@salt") {
+            let salt = from_hex(salt.trim()).ok_or("a salt is 32 hexadecimal digits")?;
+            if self.salt.is_some() {
+                return Err("there is a salt already".into());
+            }
+            self.salt = Some(salt);
+            return Ok(());
+        }
+        let line = parse_line(text)?;
+        if self.lines.len() >= MOST_KEYS {
+            return Err(format!("more than {MOST_KEYS} keys"));
+        }
+        let same = self.lines.iter().filter(|l| l.name == line.name).count();
+        if same >= MOST_OF_ONE {
+            let name = &line.name;
+            return Err(format!(
+                "{name} has {MOST_OF_ONE} keys already: remove an old one"
+            ));
+        }
+        self.lines.push(line);
+        Ok(())
     }
 
     /// Single credential of a client's file, and the pin of its server.

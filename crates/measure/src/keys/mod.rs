@@ -8,9 +8,11 @@
 //! is useless in another session, or in the other direction of the same one.
 
 mod file;
+mod reload;
 mod users;
 
 pub use file::{KeyFile, KeyFileError, Line, random_line, stretched_line};
+pub use reload::{GRACE, News, Reload};
 pub use users::{Identity, Users};
 
 use crate::wire::Key;
@@ -84,11 +86,7 @@ pub struct SessionKeys {
 
 impl UserKey {
     fn derive(&self, context: &[u8], info: &[u8]) -> Key {
-        let mut okm = [0; KEY_LEN];
-        Hkdf::<Sha256>::new(Some(context), &self.0)
-            .expand(info, &mut okm)
-            .expect("32 bytes are within HKDF's bound");
-        Key::new(&okm)
+        Key::new(&expand(context, &self.0, info))
     }
 
     /// Key that signs a client's request to open a probing session.
@@ -116,6 +114,49 @@ impl UserKey {
     }
 }
 
+/// A key for a client that knows the server by its pin and is no user: sent inside TLS, to sign its probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Random; names the key on the wire.
+    pub id: UserId,
+    pub key: UserKey,
+}
+
+/// Source of tickets. Keys are derived from one secret and the ticket's number, so the server remembers none of them.
+#[derive(Clone, Debug)]
+pub struct Tickets(UserKey);
+
+impl Tickets {
+    /// Tickets of the server with this secret, such as its private TLS key.
+    pub fn new(secret: &[u8]) -> Tickets {
+        Tickets(UserKey(expand(b"tailback 3 tickets", secret, b"")))
+    }
+
+    /// Key of the ticket with this number.
+    pub fn key(&self, id: &UserId) -> UserKey {
+        UserKey(expand(
+            b"tailback 3",
+            &self.0.0,
+            &[b"ticket", &id[..]].concat(),
+        ))
+    }
+
+    /// Ticket of a random number.
+    pub fn ticket(&self, id: UserId) -> Ticket {
+        let key = self.key(&id);
+        Ticket { id, key }
+    }
+}
+
+/// HKDF of RFC 5869.
+fn expand(salt: &[u8], secret: &[u8], info: &[u8]) -> [u8; KEY_LEN] {
+    let mut okm = [0; KEY_LEN];
+    Hkdf::<Sha256>::new(Some(salt), secret)
+        .expand(info, &mut okm)
+        .expect("32 bytes are within HKDF's bound");
+    okm
+}
+
 /// A secret as written in a file of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
@@ -141,6 +182,7 @@ pub struct Credential {
     name: Arc<str>,
     secret: Secret,
     stretched: Stretched,
+    ticket: Option<UserId>,
 }
 
 impl Credential {
@@ -149,7 +191,21 @@ impl Credential {
             name: name.into(),
             secret,
             stretched: Arc::default(),
+            ticket: None,
         }
+    }
+
+    /// Credential of a client that is no user.
+    pub fn of_ticket(ticket: Ticket) -> Credential {
+        Credential {
+            ticket: Some(ticket.id),
+            ..Credential::new("", Secret::Key(ticket.key))
+        }
+    }
+
+    /// True if it proves that the server is the right one, and not who the client is.
+    pub fn is_ticket(&self) -> bool {
+        self.ticket.is_some()
     }
 
     pub fn name(&self) -> &str {
@@ -157,7 +213,7 @@ impl Credential {
     }
 
     pub fn id(&self, salt: &Salt) -> UserId {
-        user_id(salt, &self.name)
+        self.ticket.unwrap_or_else(|| user_id(salt, &self.name))
     }
 
     /// Key to use with the server of this salt.
