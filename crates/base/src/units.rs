@@ -155,7 +155,7 @@ pub enum ParseUnitError {
 /// Kind of quantity: its name, and its units with their size in the smallest one. The first unit of each size is the
 /// one that is printed.
 struct Scale {
-    /// How its figures are printed for people.
+    /// Unit in which figures are printed for people.
     figure: Unit,
     what: &'static str,
     example: &'static str,
