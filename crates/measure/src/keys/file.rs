@@ -1,4 +1,4 @@
-//! The file of keys, the same at both ends. A server's has a line for each key, a client's has one line.
+//! File of keys, the same at both ends. A server's has a line for each key, a client's has one line.
 //!
 //! ```text
 //! # comment
@@ -13,15 +13,15 @@ use super::{
     Credential, KEY_LEN, Pin, SHORTEST_PASSPHRASE, Salt, Secret, UserKey, from_hex, hex, stretch,
 };
 
-/// Keys that a file may hold.
+/// Maximum number of keys in a file.
 const MOST_KEYS: usize = 10_000;
-/// Keys that one user may have at once: the old one and the new one, and some to spare.
+/// Maximum number of keys of one user: the old one, the new one, and some to spare.
 pub(super) const MOST_OF_ONE: usize = 4;
 const LONGEST_NAME: usize = 32;
 const NAME_RULE: &str = "a name has 1 to 32 letters, digits, dots, dashes or underscores";
 const LONGEST_PASSPHRASE: usize = 1024;
 
-/// One key of one user.
+/// A key of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Line {
     pub pin: Option<Pin>,
 }
 
-/// A file of keys, read.
+/// A parsed file of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFile {
     pub salt: Option<Salt>,
@@ -43,7 +43,7 @@ pub struct KeyFile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct KeyFileError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub what: String,
 }
@@ -52,7 +52,7 @@ impl KeyFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The first line that cannot be read, and why. The secret is never part of the message.
+    /// The first line that cannot be read, and the reason. The secret is never part of the message.
     pub fn parse(text: &str) -> Result<KeyFile, KeyFileError> {
         let mut file = KeyFile::default();
         for (i, text) in text.lines().enumerate() {
@@ -95,7 +95,7 @@ impl KeyFile {
         Ok(file)
     }
 
-    /// The one credential of a client's file, and the pin of its server.
+    /// Single credential of a client's file, and the pin of its server.
     ///
     /// # Errors
     /// The file has no key, or several.
@@ -190,7 +190,7 @@ fn passphrase_of(text: &str) -> Result<Secret, String> {
     Ok(Secret::Passphrase(text.to_owned()))
 }
 
-/// The last second of a day of UTC, UNIX s.
+/// Last second of a UTC day, UNIX s.
 fn end_of_day(date: &str) -> Option<i64> {
     let mut parts = date.splitn(3, '-');
     let mut part = |digits: usize| {
@@ -209,7 +209,7 @@ fn end_of_day(date: &str) -> Option<i64> {
     if !(1..=days).contains(&day) || year < 1970 {
         return None;
     }
-    // Years begin in March, so that the leap day is their last.
+    // Years start in March, so that the leap day is their last.
     let year_from_march = year - i64::from(month <= 2);
     let month_from_march = (month + 9) % 12;
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
@@ -219,7 +219,7 @@ fn end_of_day(date: &str) -> Option<i64> {
     Some((day_number + 1) * 86_400 - 1)
 }
 
-/// A line of the file for a random key.
+/// Line of the file for a random key.
 ///
 /// # Errors
 /// The name cannot be used.
@@ -230,7 +230,7 @@ pub fn random_line(name: &str, key: &[u8; KEY_LEN]) -> Result<String, String> {
     Ok(format!("{name} {}", hex(key)))
 }
 
-/// A line of a server's file for a passphrase, which it does not hold.
+/// Line of a server's file for a passphrase, which the file does not contain.
 ///
 /// # Errors
 /// The name or the passphrase cannot be used.

@@ -1,11 +1,11 @@
-//! Keys of users: random ones, passphrases that are stretched, and the keys of a session derived from them.
+//! Keys of users: random ones, stretched passphrases, and the keys of a session derived from them.
 //!
 //! **Source.** RFC 5869 (HMAC-based Extract-and-Expand Key Derivation Function), RFC 9106 (Argon2 Memory-Hard Function
 //! for Password Hashing and Proof-of-Work Applications). **Deviations.** Argon2id runs with 19 MiB, 2 passes and 1 lane,
 //! below RFC 9106's first choices: a router has 64 MB. **Units.** Keys are 32 bytes. Expiry is UNIX time, s.
 //!
 //! A session's keys depend on the user's key and on random numbers of both ends, and differ by direction. So a message
-//! is worth nothing in another session, or in the other direction of the same one.
+//! is useless in another session, or in the other direction of the same one.
 
 mod file;
 mod users;
@@ -23,17 +23,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub const KEY_LEN: usize = 32;
 pub const SALT_LEN: usize = 16;
-/// Length of what names a user on the wire.
+/// Length of a user's identifier on the wire, bytes.
 pub const ID_LEN: usize = 16;
 /// Memory that stretching a passphrase takes, KiB, and its passes.
 const STRETCH_KIB: u32 = 19 * 1024;
 const STRETCH_PASSES: u32 = 2;
-/// The shortest passphrase, bytes.
+/// Length of the shortest passphrase, bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 
-/// Salt of a server's passphrases: told to every client, and the same for all its users.
+/// Salt of a server's passphrases: sent to every client, and the same for all its users.
 pub type Salt = [u8; SALT_LEN];
-/// Hash of a user's name. It spares the name itself from standing on the wire.
+/// Hash of a user's name, which keeps the name itself off the wire.
 pub type UserId = [u8; ID_LEN];
 
 /// Wire identifier of a user at the server with this salt.
@@ -54,7 +54,7 @@ pub fn stretch(salt: &Salt, name: &str, passphrase: &str) -> UserKey {
         Version::V0x13,
         params.expect("constant parameters within Argon2's bounds"),
     );
-    // Of fixed length, whatever the name.
+    // Fixed length for any name.
     let salt = user_id(salt, name);
     let mut key = [0; KEY_LEN];
     argon
@@ -91,7 +91,7 @@ impl UserKey {
         Key::new(&okm)
     }
 
-    /// Key that signs a client's request to open a session of probes.
+    /// Key that signs a client's request to open a probing session.
     pub fn opening(&self) -> Key {
         self.derive(b"tailback 3", b"probe open")
     }
@@ -106,7 +106,7 @@ impl UserKey {
         }
     }
 
-    /// Tells keys of one user apart, without telling them.
+    /// Fingerprint that distinguishes one user's keys without revealing them.
     pub fn fingerprint(&self) -> [u8; 4] {
         let hash = Sha256::new()
             .chain_update(b"tailback fingerprint")
@@ -116,10 +116,10 @@ impl UserKey {
     }
 }
 
-/// A secret as it stands in a file of keys.
+/// A secret as written in a file of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// Used as it is: random, or stretched already.
+    /// Key used as it is: random, or stretched already.
     Key(UserKey),
     Passphrase(String),
 }
@@ -135,7 +135,7 @@ impl fmt::Debug for Secret {
 
 type Stretched = Arc<Mutex<Option<(Salt, UserKey)>>>;
 
-/// A client's name and secret. Clones share the stretched key, so a passphrase is stretched once for each server.
+/// Client's name and secret. Clones share the stretched key, so a passphrase is stretched once for each server.
 #[derive(Clone, Debug)]
 pub struct Credential {
     name: Arc<str>,
@@ -216,7 +216,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// None unless it has exactly as many hexadecimal digits as `N` bytes need.
+/// Bytes of hexadecimal text; `None` unless it has exactly as many digits as `N` bytes need.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;
