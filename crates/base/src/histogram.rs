@@ -4,16 +4,16 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 /// Histogram of delays in microseconds, three significant digits from 1 µs to 1 h, in HdrHistogram's own format.
-/// Histograms of different phases, days or hosts can be added. Percentiles of the sum are exact; averages of
-/// percentiles are not.
+/// Histograms of different phases, days or hosts can be added. Percentiles of the sum are those of all values;
+/// averages of percentiles are not.
 ///
-/// A value is kept as the middle of its step, so that a histogram read back from its text equals the one written.
+/// Values are kept as the middle of their step, so that a histogram read back from its text equals the one written.
 ///
 /// **Source.** HdrHistogram, format V2 without compression, base64 (RFC 4648 section 4).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram(Steps);
 
-/// HdrHistogram's steps of three digits.
+/// Sketch with HdrHistogram's steps of three digits.
 type Steps = Sketch<10>;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum HistogramError {
 /// Largest value kept, 1 h in µs; longer delays count as 1 h.
 const MOST_US: u64 = 3_600_000_000;
 
-/// HdrHistogram's own of the same steps, for its text.
+/// Makes an HdrHistogram with the same steps, for the text form.
 fn hdr() -> hdrhistogram::Histogram<u64> {
     hdrhistogram::Histogram::new_with_bounds(1, MOST_US, 3)
         .expect("1 µs to 1 h at 3 digits is valid")
@@ -91,7 +91,7 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Values above an hour, which other programs may have written, count as an hour.
+    /// Reads the text form. Values above 1 h, which other programs may have written, count as 1 h.
     ///
     /// # Errors
     /// Fails if the text is not base64 or not an uncompressed HdrHistogram V2.

@@ -498,7 +498,7 @@ impl Train {
         self.losses().filter(|lost| *lost).count() as u64
     }
 
-    /// True for each datagram that did not arrive, of those that were sent, in the order of sending.
+    /// Returns one value per datagram sent, in send order: true if it did not arrive.
     pub fn losses(&self) -> impl Iterator<Item = bool> + '_ {
         let sent = self.fates.iter().filter(|f| f.sent_ns.is_some());
         sent.map(|f| f.received_ns.is_none())

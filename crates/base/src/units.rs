@@ -155,7 +155,7 @@ pub enum ParseUnitError {
 /// Kind of quantity: its name, and its units with their size in the smallest one. The first unit of each size is the
 /// one that is printed.
 struct Scale {
-    /// How its figures are printed for people.
+    /// Unit in which figures are printed for people.
     figure: Unit,
     what: &'static str,
     example: &'static str,
@@ -439,7 +439,7 @@ mod tests {
                 .as_nanos(),
             17_142_858
         );
-        // 430 ms at 700 kbit/s hold 301 kbit.
+        // Document 000, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
         assert_eq!(
             BitsPerSec::from_kbps(700)
                 .bytes_in_floor(Duration::from_millis(430))

@@ -72,7 +72,7 @@ pub struct Bbr1 {
     cwnd: f64,
     /// Last window that neither recovery nor ProbeRTT limited.
     prior_cwnd: f64,
-    /// Pacing rate in bytes per second, from the first RTT sample on.
+    /// Pacing rate in bytes per second; before the first RTT sample it assumes an RTT of 1 ms.
     pacing_rate: Option<f64>,
     has_rtt: bool,
     /// End of ProbeRTT, set once inflight is low; the next field tells if a round trip has passed since.

@@ -13,8 +13,8 @@
 //! | event | calls |
 //! |---|---|
 //! | a segment is sent, new or again | [`Controller::on_sent`] |
-//! | an ACK delivers something new | its own scoreboard, [`RttEstimator`], [`DeliveryRate`]; then [`Controller::on_lost`] for each segment newly deemed lost; [`Controller::on_congestion`] with `Loss` if that begins recovery, or `Ecn`, or `Spurious`; last [`Controller::on_ack`] |
-//! | the retransmission timer runs out | [`RttEstimator::on_timeout`], `on_lost` for what is deemed lost, `on_congestion` with `Rto` |
+//! | an ACK delivers something new | its own scoreboard, [`RttEstimator`], [`DeliveryRate`]; then [`Controller::on_lost`] for each segment newly deemed lost; [`Controller::on_congestion`] with `Loss` if that starts recovery, or `Ecn`, or `Spurious`; last [`Controller::on_ack`] |
+//! | the retransmission timer runs out | [`RttEstimator::on_timeout`], `on_lost` for each segment deemed lost, `on_congestion` with `Rto` |
 //!
 //! - `Loss` is reported once for each recovery, so at most once per RTT: losses of segments that were
 //!   outstanding when recovery started belong to it. `Ecn` is reported again only after everything outstanding

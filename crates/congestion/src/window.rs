@@ -293,7 +293,7 @@ mod tests {
                 ..Ack::default()
             })
         };
-        // Ten segments sent at once: only the first begins a round trip.
+        // Ten segments sent at once: only the first starts a round trip.
         assert!(begins(1, 0));
         assert!((2..=10).all(|d| !begins(d, 0)));
         // The next ones were sent as those were acknowledged.

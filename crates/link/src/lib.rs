@@ -16,7 +16,7 @@
 //!     id: PacketId(0), flow: FlowId(1), len: Bytes::new(1500), ecn: Ecn::NotEct, dscp: 0, enqueued: Time::ZERO,
 //! };
 //! up.enqueue(Time::ZERO, packet, &mut fates);
-//! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms on the line.
+//! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms of propagation.
 //! while let Some(now) = up.next_wakeup() {
 //!     if let Some(delivery) = up.poll(now, &mut fates) {
 //!         assert_eq!(delivery.at, Time::from_nanos(17_142_858 + 9_100_000));

@@ -8,7 +8,7 @@ use base::words::hint;
 use base::{BitsPerSec, Duration};
 use serde::{Deserialize, Serialize};
 
-/// From `at` on, counted from the start of the run, the line takes `rate`.
+/// Step of a schedule: from `at` on, counted from the start of the run, the link has `rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {

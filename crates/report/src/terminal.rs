@@ -19,7 +19,7 @@ pub use page::{Style, wrapped};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
-/// The whole report as text.
+/// Renders the whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     let mut page = Page::new(style);
     let origin = match recording.meta.origin {

@@ -44,7 +44,7 @@ fn distribution(law: &Law, title: &str, axis: &str, size: f64) -> Option<String>
         .map(|(v, share)| (v * size, 100.0 * share))
         .filter(|p| p.0 > 0.0)
         .collect();
-    // Gaps of zero have no place on a logarithmic axis, but the curve begins above them.
+    // Gaps of zero have no place on a logarithmic axis, but the curve starts above them.
     let zeros = law.shares.iter().rfind(|p| p.0 <= 0.0);
     let zeros = zeros.map_or(0.0, |p| 100.0 * p.1);
     let (first, last) = (seen.first()?.0, seen.last()?.0);
@@ -148,7 +148,7 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
 pub fn waits(direction: &str, waits: &[(f64, f64)], lost_s: &[f64]) -> String {
     let end = waits.iter().map(|w| w.0).fold(0.0, f64::max);
     let all: Vec<f64> = waits.iter().map(|w| w.1).collect();
-    // A handful of stragglers would press all others to the floor.
+    // A few outliers would press all others to the bottom.
     let most = stats::quantile(&all, 0.999).unwrap_or_default();
     let top = crate::svg::nice_top(1.1 * most.max(1e-3));
     let mut series = vec![Series {

@@ -1,4 +1,4 @@
-//! Moments, spans, gaps and incidents in words. Figures and their units: `base::print`.
+//! Instants, spans, gaps and incidents in words. Figures and their units are in `base::print`.
 
 use analysis::answer::Discipline;
 use analysis::holes::Gap;

@@ -264,7 +264,7 @@ fn write_thinned(
     let read = parquet_file::read(from, None, &mut |batch| {
         // One slice at a time: a row takes ten times the memory of its place in a column.
         for at in (0..batch.num_rows()).step_by(SLICE) {
-            // Reading stops with an error of our own.
+            // The error only stops the reading.
             stopped = !go_on();
             if stopped {
                 return Err(String::new());

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
 
-/// The right to write to a recording, until it is dropped.
+/// Permission to write to a recording, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     /// Lock file, kept open because closing it releases the lock. `None` if the file system has no locks.

@@ -201,7 +201,7 @@ tables! {
     }
 
     /// Delay distributions: one row per interval and target. They remain when single rows are thinned out to save
-    /// space. Such rows can be added; percentiles of the sum are exact.
+    /// space. Such rows can be added; percentiles of the sum are those of all probes.
     Distribution in "distribution" at t_ns {
         /// Start of the interval, UNIX ns.
         t_ns: i64,

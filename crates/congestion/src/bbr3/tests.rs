@@ -277,7 +277,7 @@ fn after_a_probe_that_went_too_high_the_next_is_cautious_and_then_repeated() {
     assert_eq!(c.mode, Mode::Up);
     c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
     assert_eq!((c.mode, c.prev_probe_precautionary), (Mode::Down, true));
-    // A round trip without too many losses: probe again, without a pause.
+    // A round trip without too many losses: probe again at once.
     c.round_start = true;
     c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
     assert_eq!(c.mode, Mode::Refill);
@@ -292,7 +292,7 @@ fn the_long_term_bound_grows_by_one_two_four_segments_a_round_trip() {
     for _ in 0..4 {
         let before = c.bounds.inflight_longterm;
         c.cwnd = before;
-        // A window of ACKs; the first begins the round trip.
+        // A window of ACKs; the first starts the round trip.
         let segments = (before / 1000.0) as u64;
         for i in 0..segments {
             c.round_start = i == segments - 1;

@@ -98,7 +98,7 @@ struct State {
 pub struct Stats {
     pub drops: u64,
     pub marks: u64,
-    /// Packets evicted from the longest queue because the limit was reached.
+    /// Packets evicted from the queue with the most bytes because the limit was reached.
     pub evictions: u64,
     /// Times that a flow was added to the list of new flows.
     pub new_flows: u64,

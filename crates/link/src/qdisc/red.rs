@@ -1,6 +1,6 @@
 //! Random early detection: the average queue length, updated at each arrival, sets the probability with which the
-//! arriving packet is dropped or marked. The average lets bursts pass. Above its upper threshold every packet is
-//! dropped.
+//! arriving packet is dropped or marked. The average lets bursts pass. Above the upper threshold (with `gentle`, twice
+//! that) every packet is dropped.
 //!
 //! **Source**: Floyd, Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
 //! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of

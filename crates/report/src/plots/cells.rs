@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 /// Number of cells into which the span is divided, if they fit into the page.
 const CELLS: usize = 3_200;
-/// Delays in µs, 32 steps an octave: a value is shown within 1.6 % of itself.
+/// Delays in µs, 32 steps per octave: a value is shown within 1.6 % of its true value.
 type Delays = Sketch<5>;
 const STEPS_PER_OCTAVE: u32 = 32;
-/// What a page may spend on them, bytes before base64. Where that is not enough, neighbours are added.
+/// Space for cells in a page, bytes before base64. If that is too small, neighbours are merged.
 const MOST: usize = 600_000;
 
 /// Probes of one cell: answers and losses.
@@ -184,7 +184,7 @@ mod tests {
         for (i, (_, counts)) in cells.iter().enumerate() {
             assert_eq!(counts.iter().map(|c| c.1).sum::<u64>(), 2);
             for ms in [20.0, i as f64 + 1.0] {
-                // As `smoke.ts` reads it.
+                // Decodes a step as `smoke.ts` does.
                 let shown = |step: u64| {
                     let octave = (step / 32).saturating_sub(1);
                     let low = (step - 32 * octave) << octave;

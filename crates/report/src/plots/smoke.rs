@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(with(0, 0), None);
     }
 
-    /// Every hundredth probe waits 1 s, all day: the mean of sorted pings would hide it.
+    /// Every fiftieth probe waits 1 s, all year: the mean of sorted pings would hide it.
     #[test]
     fn a_slow_hundredth_stays_visible_over_a_year() {
         use super::super::{Plot, Scope};
@@ -160,7 +160,7 @@ mod tests {
         }
         assert!(m.whole.delays.quantile_ms(0.99).unwrap() > 990.0);
         let svg = Plot::Smoke.svg(&m).unwrap();
-        // The middle of the step that holds a second: a value is drawn within 0.2 % of itself.
+        // The middle of the step that holds 1 s: a value is drawn within 0.2 % of its true value.
         assert!(
             svg.contains("p99 999 ms"),
             "{}",

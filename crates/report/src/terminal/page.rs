@@ -3,17 +3,17 @@
 use crate::tables::{Cell, Notes, Table};
 use crate::words;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
     pub colour: bool,
-    /// Without it the text is ASCII only.
+    /// True if the terminal shows Unicode; otherwise the text is ASCII only.
     pub unicode: bool,
 }
 
-/// Narrowest text that is still laid out; a smaller terminal wraps by itself.
+/// Narrowest layout, columns; a smaller terminal wraps by itself.
 const NARROWEST: usize = 40;
 /// Widest layout, columns: longer lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 110;

@@ -117,7 +117,7 @@ pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
     char::from_u32(0x2800 + (left | right)).expect("the block has 256 patterns")
 }
 
-/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
+/// Writes phase names under the time axis: each starts with its phase, or behind the preceding name.
 fn strip(curves: &Curves, columns: usize) -> String {
     let mut out = String::new();
     for p in &curves.phases {

@@ -32,7 +32,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-/// Tells the format by the file's first lines.
+/// Determines the format from the file's first lines.
 ///
 /// # Errors
 /// `Io`, `Unknown`.
