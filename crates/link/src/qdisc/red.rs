@@ -52,7 +52,8 @@ params! {
         variant: Variant = "floyd", "Floyd 1993; ns-2.35";
         /// average at or above which packets may be dropped
         min: u64 as Packets = "5" ["1".."100000000"], "Floyd 1993 section 8";
-        /// average at which the probability reaches max_p; all packets are dropped from here on, with gentle from twice this on
+        /// average at which the probability reaches max_p; all packets are dropped from here on, with gentle from
+        /// twice this on
         max: u64 as Packets = "15" ["1".."100000000"], "Floyd 1993 section 8";
         /// drop probability at max
         max_p: f64 as Probability = "0.1" ["0.0001".."1"], "ns-2";

@@ -1,4 +1,4 @@
-//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are true ones.
+//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are exact.
 
 use base::histogram::Histogram;
 use base::sketch::Sketch;
