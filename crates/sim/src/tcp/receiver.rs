@@ -38,7 +38,7 @@ pub struct Receiver {
     echo: bool,
     ce_bytes: u64,
     last_ce: bool,
-    /// Transit time of the latest segment, one way.
+    /// Delay of the latest segment, one way.
     delay: Duration,
     /// Segments whose data had already arrived.
     duplicates: u64,
