@@ -115,7 +115,7 @@ const REORDER_SPAN: Duration = Duration::from_millis(50);
 const REORDER_PACKETS: u64 = 16;
 /// Maximum number of duplicate rows beyond one for each probe.
 const MOST_DUPLICATES: u64 = 100;
-/// Accuracy to which two ends agree on a shared clock's origin: the distance of two clock readings.
+/// Accuracy to which two ends agree on a shared clock's origin: the time between two clock readings.
 const SAME_CLOCK_SLACK_NS: i64 = 20_000;
 /// Minimum wait of a row for the far kernel's transmit time; otherwise two intervals. That time comes with a later
 /// answer, and answers may be read in batches.

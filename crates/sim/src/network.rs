@@ -240,7 +240,7 @@ pub struct Connection {
     place: u32,
     /// Packets of its sender that were dropped in the network.
     pub lost: u64,
-    /// Transit time of its data, one way.
+    /// Delay of its data, one way.
     pub delay: Summary,
     pub forward_ecn: Ecn,
 }
@@ -267,7 +267,7 @@ pub struct Datagrams {
     pub lost: u64,
     pub received_bytes: u64,
     pub answered: u64,
-    /// Transit time in the forward direction, one way.
+    /// Delay in the forward direction, one way.
     pub delay: Summary,
     /// RTT.
     pub rtt: Summary,

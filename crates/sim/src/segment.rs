@@ -33,7 +33,7 @@ pub struct Segment {
     pub sent: Time,
     /// Payload bytes received with CE so far, as accurate feedback reports them (RFC 9768).
     pub ce_bytes: u64,
-    /// Delay from the sender to here of the segment that this one acknowledges or answers.
+    /// Delay, one way, of the segment that this one acknowledges or answers.
     pub delay: Duration,
     /// Payload bytes.
     pub len: u32,

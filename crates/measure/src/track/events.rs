@@ -168,8 +168,8 @@ pub struct Retransmission {
     pub position: u64,
     pub bytes: u64,
     pub cause: Cause,
-    /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already (RFC
-    /// 2883).
+    /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
+    /// (RFC 2883).
     pub needless: bool,
     /// Kind of the burst, if the lost segment had left inside one.
     pub burst: Option<BurstKind>,

@@ -3,8 +3,8 @@
 //! **Method.** For each direction that carried data, the RTTs from the capture point to the receiver and back are
 //! binned; the excess over the base is queueing delay. The base is the least RTT between the same two hosts within five
 //! minutes. It covers all their connections and handshakes, because a connection that fills its queue throughout never
-//! shows an empty one. Only RTTs without a delay of the receiver's own count (up to 40 ms in Linux, 500 ms by RFC
-//! 9293). These are:
+//! shows an empty one. Only RTTs without a delay of the receiver's own count (up to 40 ms in Linux, 500 ms by
+//! RFC 9293). These are:
 //! - ACKs without data for two full segments, or for a segment whose successor was acknowledged separately;
 //! - blocks that SACK reports for the first time;
 //! - timestamps that a retransmission echoes.

@@ -21,7 +21,7 @@ use measure::capture::frame::flag as tcp_flag;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// First source port. No dissector of Wireshark claims these ports.
+/// First source port; there are `SOURCES` of them to each destination port. No dissector of Wireshark claims these ports.
 const SOURCE_PORT: u32 = 50_000;
 const DESTINATION_PORT: u32 = 38_000;
 const SOURCES: u32 = 4096;

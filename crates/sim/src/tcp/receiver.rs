@@ -6,8 +6,8 @@
 //! TCP" (2000); RFC 8257, "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers" (2017),
 //! section 3.2.
 //!
-//! **Deviations**: CE is counted in payload bytes and the count returned on every ACK, as in the AccECN option of RFC
-//! 9768. DCTCP gets it too, so its echo loses nothing. Data is read at once, so the window never shrinks.
+//! **Deviations**: CE is counted in payload bytes and the count returned on every ACK, as in the AccECN option of
+//! RFC 9768. DCTCP gets it too, so its echo loses nothing. Data is read at once, so the window never shrinks.
 //!
 //! **Units**: bytes of payload, ns.
 //!
@@ -38,7 +38,7 @@ pub struct Receiver {
     echo: bool,
     ce_bytes: u64,
     last_ce: bool,
-    /// Transit time of the latest segment, one way.
+    /// Delay of the latest segment, one way.
     delay: Duration,
     /// Segments whose data had already arrived.
     duplicates: u64,
