@@ -16,8 +16,8 @@
 use crate::answer::Figure;
 use crate::bottleneck::{Bottleneck, Scene};
 use crate::phases;
-use crate::probe::trains;
 use crate::stats;
+use crate::trains;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};
