@@ -2,12 +2,23 @@
 
 use super::is_managed;
 use super::text::{delay_plot, rate_plot, row};
-use super::{Bounds, Params, RESTING, SHORTEST_FLOOD, SMALL, Seen, look, managed, own};
+use super::{AFTER, Bounds, Params, RESTING, SHORTEST_FLOOD, SMALL, Seen, look, managed, own};
 use crate::answer::{Figure, Figured, Outcome, Quantity, Table};
 use crate::trains::{SCOUT, of_stage, received_rate, waits};
 use crate::{stats, trains};
 use base::program::Train;
 use base::units::significant;
+
+/// A flood must exceed the peak rate by this factor to show it, and so many stretches must show it.
+const ABOVE_PEAK: f64 = 1.05;
+
+const EARLY: usize = 4;
+
+/// Share of its size that a bucket is not known by: the two rates before and after the step are not exact.
+const BUCKET: f64 = 0.005;
+
+/// From this share of early losses on a law dropped them, in front of the link rather than behind it.
+const LOSES_MUCH: f64 = 0.05;
 
 /// ShaperProbe: a step of less than a tenth is none.
 const STEP: f64 = 1.10;
@@ -16,11 +27,64 @@ const STEP: f64 = 1.10;
 struct Bucket {
     peak: f64,
     sustained: f64,
-    /// Figures of the stretches after the step.
+    /// Rates of the stretches before the step, and after it.
+    early: Vec<f64>,
     settled: Vec<f64>,
     bytes: f64,
     /// When the step was, s since the first arrival.
     at: f64,
+    /// Upper limit on the tokens that earlier trains had taken from it, bytes.
+    taken: f64,
+}
+
+impl Bucket {
+    /// Its bytes, the rate before it was empty and the rate after: the rates' clocks differ, and a stretch is known to a packet.
+    fn figures(&self, seen: &Seen, sent_bps: f64) -> [Figure; 3] {
+        let bytes = Figure::Is {
+            value: self.bytes,
+            low: (self.bytes - 2.0 * seen.packet).max(0.0),
+            high: self.bytes + 2.0 * seen.packet + self.taken,
+        };
+        let rate = |value: f64, levels: &[f64]| match stats::quantile_figure(levels, 0.5) {
+            Figure::Is { low, high, .. } => Figure::Is {
+                value,
+                low: low.min(value),
+                high: high.max(value),
+            }
+            .widened(trains::CLOCK),
+            untold => untold,
+        };
+        let at_least = significant(self.peak / 1e6, 3);
+        let peak = if sent_bps < ABOVE_PEAK * self.peak {
+            Figure::cannot_tell(format!(
+                "at least {at_least} Mbit/s: the flood itself was no faster"
+            ))
+        } else if self.early.len() < EARLY {
+            Figure::cannot_tell(format!(
+                "at least {at_least} Mbit/s: the bucket was empty too soon"
+            ))
+        } else {
+            rate(self.peak, &self.early)
+        };
+        [
+            bytes.widened(BUCKET),
+            peak,
+            rate(self.sustained, &self.settled),
+        ]
+    }
+}
+
+/// Tokens that the trains before `number` took, bytes: what arrived of each above the sustained rate. What has flowed in since
+/// is unknown, so this is an upper limit.
+fn taken_before(trains: &[Train], number: i64, sustained: f64) -> f64 {
+    let of = |t: &Train| {
+        let all = trains::arrivals(t);
+        let headers = f64::from(t.facts.headers);
+        let bytes: f64 = all.iter().map(|a| a.1 + headers).sum();
+        let span = all.last().zip(all.first()).map_or(0, |(b, a)| b.0 - a.0);
+        (bytes - sustained * span as f64 / 8e9).max(0.0)
+    };
+    trains.iter().filter(|t| t.number < number).map(of).sum()
 }
 
 /// The two levels that fit best, where there are two: no stretch before the step is slower than any after it.
@@ -53,10 +117,12 @@ fn bucket(seen: &Seen) -> Option<Bucket> {
     Some(Bucket {
         peak,
         sustained,
+        early: before.to_vec(),
         settled: after.to_vec(),
         // The first datagram of all marked the begin and was not counted.
         bytes: above + seen.packet,
         at: cut as f64 * seen.stretch,
+        taken: 0.0,
     })
 }
 
@@ -81,7 +147,11 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     }
     // A bucket that an earlier flood emptied has not filled again: the largest that was seen is it.
     let bucket = of_stage(trains, "flood")
-        .filter_map(|t| bucket(&look(t)?))
+        .filter_map(|t| {
+            let found = bucket(&look(t)?)?;
+            let taken = taken_before(trains, t.number, found.sustained);
+            Some(Bucket { taken, ..found })
+        })
         .max_by(|a, b| a.bytes.total_cmp(&b.bytes));
     let tail = &seen.waits[seen.waits.len() * 2 / 3..];
     let late: Vec<f64> = tail.iter().map(|w| w.1).collect();
@@ -93,19 +163,12 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         }
     }
     .widened(trains::CLOCK);
+    let early = managed::lost_early(train);
+    let rate = with_lost(rate, early.as_ref());
     let bps = rate.value().unwrap_or(0.0);
-    let resting = waits(train);
-    let idle: Vec<f64> = resting.iter().take(RESTING as usize).map(|w| w.1).collect();
-    let quiet = stats::quantile_of_sorted(&stats::sorted(&idle), 0.5).unwrap_or(0.0);
-    let queue_ms = held_ms(train, &seen, &late, bps, quiet);
-    let queue_bytes = match queue_ms.times(&rate).map(|bits| bits / 8e3) {
-        Figure::Is { value, low, high } => Figure::Is {
-            value,
-            low,
-            high: high + seen.packet,
-        },
-        unknown => unknown,
-    };
+    let base = Base::of(trains, train, &seen);
+    let queue_ms = held_ms(train, &seen, &late, bps, &base);
+    let queue_bytes = queue_ms.times(&rate).map(|bits| bits / 8e3);
     let at_least = if seen.full { "" } else { "at least " };
     let mut outcome = Outcome {
         says: format!(
@@ -161,9 +224,9 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let loaded = stats::quantile_of_sorted(&stats::sorted(&late), 0.5).unwrap_or(0.0);
     outcome.evidence.push(format!(
         "median delay at rest {} ms, under the flood {} ms above the least: a difference of {} ms, as Netalyzr and BFind take it",
-        significant(quiet, 3),
+        significant(base.at_rest, 3),
         significant(loaded, 3),
-        significant(loaded - quiet, 3)
+        significant(loaded - base.at_rest, 3)
     ));
     outcome.evidence.push(format!(
         "{} of {} lost; {} datagrams of {} bytes arrived in the flood",
@@ -173,17 +236,16 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         seen.packet
     ));
     if let Some(b) = &bucket {
-        let figure = |key: &str, name: &str, unit, value| {
-            Figured::new(key, name, unit, Figure::exactly(value))
-        };
+        let [bytes, peak, sustained] = b.figures(&seen, sent_bps(train, seen.packet));
+        let figure = Figured::new;
         outcome.figures.extend([
-            figure("bucket_bytes", "token bucket", Quantity::Size, b.bytes),
-            figure("peak_bps", "rate until it is empty", Quantity::Rate, b.peak),
+            figure("bucket_bytes", "token bucket", Quantity::Size, bytes),
+            figure("peak_bps", "rate until it is empty", Quantity::Rate, peak),
             figure(
                 "sustained_bps",
                 "rate from then on",
                 Quantity::Rate,
-                b.sustained,
+                sustained,
             ),
         ]);
         outcome.evidence.push(format!(
@@ -196,7 +258,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         ));
     }
     tell_apart(trains, train, &seen, &mut outcome);
-    if let Some(early) = managed::lost_early(train) {
+    if let Some(early) = early {
         if is_managed(&early) {
             outcome.says += " It drops before it is full, as a queue that is managed (AQM) does, or a line that loses: it is so long for a flood that never yields, and hardly for others.";
         }
@@ -228,8 +290,82 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
-/// Time that the queue holds when it is full, by the waits of the flood's last third. `quiet`: median wait at rest, ms.
-fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, quiet: f64) -> Figure {
+/// The rate that came out, up to the one that a link behind the queue may have lost a part of.
+fn with_lost(rate: Figure, lost_early: Option<&Figure>) -> Figure {
+    match (rate, lost_early) {
+        (Figure::Is { value, low, high }, Some(Figure::Is { high: lost, .. }))
+            if *lost < LOSES_MUCH =>
+        {
+            Figure::Is {
+                value,
+                low,
+                high: high / (1.0 - lost),
+            }
+        }
+        (rate, _) => rate,
+    }
+}
+
+/// Base delay around the flood, ms above the least delay of its train.
+struct Base {
+    /// Median before the flood.
+    at_rest: f64,
+    /// At the flood's last third, between the medians before and after it.
+    at_tail: f64,
+    /// Smaller of the two medians, and larger of the two 95 % quantiles.
+    least: f64,
+    most: f64,
+}
+
+impl Base {
+    fn of(trains: &[Train], flood: &Train, seen: &Seen) -> Base {
+        let at = |v: &[f64], p: f64| stats::quantile_of_sorted(&stats::sorted(v), p);
+        let median = |v: &[f64]| at(v, 0.5);
+        let waits = waits(flood);
+        let before: Vec<f64> = waits.iter().take(RESTING as usize).map(|w| w.1).collect();
+        let at_rest = median(&before).unwrap_or(0.0);
+        // Jitter that keeps the order delays dense datagrams more than sparse ones, up to all of it.
+        let most = at(&before, 0.95).unwrap_or(0.0);
+        let still = Base {
+            at_rest,
+            at_tail: at_rest,
+            least: at_rest,
+            most,
+        };
+        let (Some(least), Some(began), Some(rest)) = (
+            flood.delays().map(|d| d.1).min(),
+            flood.began_ns(),
+            of_stage(trains, AFTER).last(),
+        ) else {
+            return still;
+        };
+        // A far end may say any number.
+        let after: Vec<f64> = rest
+            .delays()
+            .map(|d| d.1.saturating_sub(least) as f64 * 1e-6)
+            .collect();
+        let (Some(later), Some(begin)) = (median(&after), rest.began_ns()) else {
+            return still;
+        };
+        if after.len() < RESTING as usize / 4 {
+            return still;
+        }
+        let from = waits.first().map_or(0.0, |w| w.0);
+        let until = begin.saturating_sub(began) as f64 * 1e-9;
+        let tail = &seen.waits[seen.waits.len() * 2 / 3..];
+        let middle = tail.get(tail.len() / 2).map_or(from, |w| w.0);
+        let share = ((middle - from) / (until - from)).clamp(0.0, 1.0);
+        Base {
+            at_rest,
+            at_tail: at_rest + (later - at_rest) * share,
+            least: at_rest.min(later),
+            most: most.max(at(&after, 0.95).unwrap_or(later)),
+        }
+    }
+}
+
+/// Time that the queue holds when it is full, by the waits of the flood's last third.
+fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, base: &Base) -> Figure {
     let time = |bytes: f64| bytes * 8e3 / bps.max(1.0);
     let own = time(seen.packet);
     // A full queue takes a datagram after the next transmission has begun: of that there is left what no further arrival
@@ -240,9 +376,10 @@ fn held_ms(train: &Train, seen: &Seen, late: &[f64], bps: f64, quiet: f64) -> Fi
     let clocks = trains::CLOCK * 1e3 * seen.waits.last().map_or(0.0, |w| w.0);
     match stats::quantile_figure(late, 0.5) {
         Figure::Is { value, low, high } => Figure::Is {
-            value: (value - left + small - quiet).max(0.0),
-            low: (low - own - quiet - clocks).max(0.0),
-            high: high - left + small + clocks,
+            value: (value - left + small - base.at_tail).max(0.0),
+            low: (low - own - base.most - clocks).max(0.0),
+            // A queue that counts bytes may have room for less than one datagram more.
+            high: high - left + small + own - base.least + clocks,
         },
         unknown => unknown,
     }

@@ -45,6 +45,9 @@ const RESTING: u64 = 20;
 
 const LONGEST_FLOOD: Duration = Duration::from_secs(100);
 
+/// Name and length in s of the stage after the last flood.
+const AFTER: &str = "rest";
+
 /// Silence before each flood.
 const REST: Duration = Duration::from_secs(2);
 

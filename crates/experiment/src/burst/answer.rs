@@ -1,11 +1,22 @@
 //! The answer from all trains.
 
 use super::text::{plot, table, tail};
-use super::{Found, MOST_TRIALS, Params, places, sizes, standing, trials};
+use super::{Found, MOST_TRIALS, Params, alone, lost, places, sizes, standing, trials};
 use crate::answer::{Figure, Figured, Outcome, Quantity};
 use crate::trains::{SCOUT, of_stage, received_rate};
 use base::program::Train;
 use base::units::significant;
+
+/// Losses that no full queue explains, in all bursts.
+fn lost_alone(trains: &[Train]) -> usize {
+    let of = |t: &Train| {
+        let f = &t.fates;
+        (0..f.len())
+            .filter(|i| lost(&f[*i]) && alone(&f[*i + 1..]))
+            .count()
+    };
+    of_stage(trains, "burst").map(of).sum()
+}
 
 fn found(trains: &[Train], size: u32, headers: u32) -> Option<Found> {
     let trials = trials(trains, size);
@@ -181,6 +192,12 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         evidence: tail.into_iter().chain(two.evidence).collect(),
         ..Outcome::default()
     };
+    let alone = lost_alone(trains);
+    if alone > 0 {
+        outcome.evidence.push(format!(
+            "{alone} datagrams were lost although those behind them arrived: by the link, not by a full queue"
+        ));
+    }
     if let Some(each) = two.each {
         outcome.figures.push(Figured::new(
             "two_senders_packets",

@@ -21,7 +21,7 @@ mod text;
 
 use super::registry::{How, Spec};
 use super::trains::of_stage;
-use base::program::Train;
+use base::program::{Fate, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
@@ -34,6 +34,9 @@ const SIZES: [u32; 4] = [1452, 1000, 500, 50];
 
 /// What is not settled by then is not settled.
 const MOST_TRIALS: usize = 40;
+
+/// Datagrams behind a loss that tell whether the queue was full; one of them at most may be lost by the link too.
+const BEHIND: usize = 4;
 
 params! {
     #[derive(Clone, Debug)]
@@ -72,12 +75,20 @@ fn trials(trains: &[Train], size: u32) -> Vec<Trial<'_>> {
         .map(|train| Trial {
             count: train.facts.program.count(),
             train,
-            first_lost: train
-                .fates
-                .iter()
-                .position(|f| f.sent_ns.is_some() && f.received_ns.is_none()),
+            first_lost: (0..train.fates.len())
+                .find(|i| lost(&train.fates[*i]) && !alone(&train.fates[*i + 1..])),
         })
         .collect()
+}
+
+fn lost(fate: &Fate) -> bool {
+    fate.sent_ns.is_some() && fate.received_ns.is_none()
+}
+
+/// True if a loss is the link's own: a full queue has no room for nearly all of the next datagrams of a burst either.
+fn alone(next: &[Fate]) -> bool {
+    let next = &next[..next.len().min(BEHIND)];
+    next.len() > 1 && next.iter().filter(|f| lost(f)).count() * BEHIND <= next.len()
 }
 
 /// Where the bursts of one size stand: the longest that passes, the shortest above it that does not.

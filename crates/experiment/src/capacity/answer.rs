@@ -7,10 +7,53 @@ use crate::trains::{CLOCK, SCOUT, of_stage};
 use base::program::Train;
 use base::units::significant;
 
-fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
+/// From this share of the capacity on all of it is free.
+const ALL_FREE: f64 = 0.995;
+
+/// The sizes' figure beside the capacity: it reaches up to the capacity, for it adds up all links of the path.
+fn sizes_beside(sizes: Figure, carries: &Figure) -> Figure {
+    match (sizes.widened(CLOCK), carries) {
+        (Figure::Is { value, low, high }, Figure::Is { high: most, .. }) => Figure::Is {
+            value,
+            low,
+            high: high.max(*most),
+        },
+        (Figure::Is { low, .. }, Figure::CannotTell { .. }) => Figure::cannot_tell(format!(
+            "at least {} Mbit/s: all links of the path add up in it",
+            significant(low / 1e6, 3)
+        )),
+        (untold, _) => untold,
+    }
+}
+
+/// A free rate that reaches up to the whole capacity is known no better than the capacity is.
+fn free_of(free: Figure, carries: &Figure) -> Figure {
+    match (free.widened(CLOCK), carries) {
+        (
+            Figure::Is { value, low, high },
+            Figure::Is {
+                value: all,
+                low: least,
+                high: most,
+            },
+        ) if high > ALL_FREE * all => Figure::Is {
+            value,
+            low: if value > ALL_FREE * all {
+                low.min(*least)
+            } else {
+                low
+            },
+            high: high.max(*most),
+        },
+        (free, _) => free,
+    }
+}
+
+fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
     let bits = packet_bits(trains);
+    let capacity = carries.value();
     let free = |f: fn(&[Train], f64, f64) -> Figure| match capacity {
-        Some(c) => f(trains, c, bits),
+        Some(c) => free_of(f(trains, c, bits), carries),
         None => Figure::cannot_tell("it needs what the line carries"),
     };
     let said = |method, of, key, figure, fails| Said {
@@ -32,7 +75,7 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
             "sizes",
             "carries",
             "sizes_bps",
-            size::capacity(trains),
+            sizes_beside(size::capacity(trains), carries),
             "adds up all links on the way, switches too: too low behind several of like rate",
         ),
         said(
@@ -47,7 +90,7 @@ fn methods(trains: &[Train], capacity: Option<f64>) -> Vec<Said> {
             "free",
             "streams_bps",
             match capacity {
-                Some(c) => streams::free(trains, &line(trains, c)),
+                Some(c) => free_of(streams::free(trains, &line(trains, c)), carries),
                 None => Figure::cannot_tell("it needs what the line carries"),
             },
             "fair queueing shows a flow's share; what others send must last as long as the streams do",
@@ -78,30 +121,13 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     }
     let bits = packet_bits(trains);
     let carries = carries(trains);
-    let said = methods(trains, carries.value());
+    let said = methods(trains, &carries);
     let free = said
         .iter()
         .find(|s| s.key == "streams_bps")
         .map_or(Figure::cannot_tell("no stream was sent"), |s| {
             s.figure.clone()
         });
-    let free = free.widened(CLOCK);
-    // All of it is free: that is known no better than what all of it is.
-    let free = match (&free, &carries) {
-        (
-            Figure::Is { value, low, .. },
-            Figure::Is {
-                value: all,
-                low: least,
-                high: most,
-            },
-        ) if *value > 0.995 * all => Figure::Is {
-            value: *value,
-            low: low.min(*least),
-            high: *most,
-        },
-        _ => free,
-    };
     let mbit = |f: &Figure| f.value().map(|v| significant(v / 1e6, 3));
     let says = match (mbit(&carries), mbit(&free)) {
         (Some(c), Some(a)) => format!(

@@ -58,17 +58,21 @@ fn packet_bits(trains: &[Train]) -> f64 {
     f64::from(PAYLOAD + trains.first().map_or(28, |t| t.facts.headers)) * 8.0
 }
 
-/// Capacity of the link, by the method that found it.
+/// Capacity of the link. Sizes alone give no more than a lower bound, for all links of the path add up in them.
 fn carries(trains: &[Train]) -> Figure {
     let bits = packet_bits(trains);
-    let found = match pairs::capacity(trains, bits) {
-        Figure::CannotTell { cannot_tell } => match size::capacity(trains) {
-            Figure::CannotTell { .. } => Figure::CannotTell { cannot_tell },
-            found => found,
+    let train = pairs::dispersion(trains, bits);
+    let found = match (pairs::capacity(trains, bits), size::capacity(trains)) {
+        (found @ Figure::Is { .. }, _) => at_least_trains(found, &train),
+        (untold, Figure::CannotTell { .. }) => untold,
+        (Figure::CannotTell { cannot_tell }, sizes @ Figure::Is { .. }) => match (&sizes, &train) {
+            (Figure::Is { low, .. }, Figure::Is { value, .. }) if *value >= (1.0 - AGREE) * low => {
+                at_least_trains(sizes, &train)
+            }
+            _ => Figure::cannot_tell(cannot_tell),
         },
-        found => found,
     };
-    at_least_trains(found, &pairs::dispersion(trains, bits)).widened(CLOCK)
+    found.widened(CLOCK)
 }
 
 /// Nothing makes a long train leave a link faster than the link carries, and on an idle link nothing makes it slower. So a train

@@ -17,6 +17,10 @@ const FEWEST: usize = 5;
 /// Undisturbed pairs that differ by more are disturbed by something else.
 const SCATTER: f64 = 0.15;
 
+/// Gaps below this share of a transmission time are too short for the link, and so many of them are jitter.
+const CLOSE: f64 = 0.9;
+const MANY: f64 = 0.05;
+
 /// Two datagrams that left one after the other.
 struct Pair {
     /// Between them when they left, and when they arrived: s.
@@ -95,6 +99,9 @@ pub fn capacity(trains: &[Train], bits: f64) -> Figure {
 /// What is free, by what came between the packets of pairs that were sent as wide as the line takes for one.
 pub fn free(trains: &[Train], capacity: f64, bits: f64) -> Figure {
     let own = bits / capacity;
+    if let Some(why) = jitter(pairs_of(trains, "between").map(|p| p.arrived), own) {
+        return Figure::cannot_tell(why);
+    }
     let shares: Vec<f64> = pairs_of(trains, "between")
         // A gap that the sender's host stretched lets the queue run empty.
         .filter(|p| (p.sent - own).abs() < 0.1 * own)
@@ -107,6 +114,19 @@ pub fn free(trains: &[Train], capacity: f64, bits: f64) -> Figure {
         ));
     }
     flip(&stats::mean_figure(&shares), capacity)
+}
+
+/// Reason to distrust gaps: two full packets leave a link at least the transmission time of one apart, so many shorter
+/// gaps are jitter behind the link.
+pub fn jitter(gaps_s: impl Iterator<Item = f64>, own_s: f64) -> Option<String> {
+    let (mut all, mut short) = (0usize, 0usize);
+    for gap in gaps_s {
+        all += 1;
+        short += usize::from(gap < CLOSE * own_s);
+    }
+    (all > 0 && short as f64 > MANY * all as f64).then(|| {
+        format!("{short} of {all} gaps are shorter than the link needs for a packet: jitter")
+    })
 }
 
 /// What is free where others take this share.

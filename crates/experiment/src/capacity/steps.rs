@@ -1,6 +1,6 @@
 //! The next sending, knowing all trains so far.
 
-use super::{PAYLOAD, Params, carries, chirp, line, packet_bits, streams};
+use super::{PAYLOAD, Params, carries, chirp, line, packet_bits, size, streams};
 use crate::trains::{SCOUT, of_stage, one, received_rate, scout, seconds};
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::{BitsPerSec, Duration};
@@ -32,6 +32,13 @@ const AHEAD: u64 = 6;
 
 /// A method that sends little takes so long.
 const PATIENCE_S: f64 = 20.0;
+
+/// Capacity that later stages are planned with, bit/s: a lower bound if nothing better is known.
+fn working(trains: &[Train]) -> Option<f64> {
+    carries(trains)
+        .value()
+        .or_else(|| size::capacity(trains).value())
+}
 
 /// Gaps as if by chance, of this mean: what is sent at strict intervals sees others' at one phase only.
 fn at_random(mean_s: f64) -> impl Iterator<Item = Duration> {
@@ -70,7 +77,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
         return Some(one("pairs", way, rest, step));
     }
     if !sent("size") {
-        let rough = carries(trains).value().or(received_rate(first, 0.0))?;
+        let rough = working(trains).or(received_rate(first, 0.0))?;
         let mean_s = (bits / 2.0 / (0.08 * rough)).min(0.3);
         let rounds = (PATIENCE_S / 8.0 / mean_s).clamp(12.0, 60.0);
         let shots = SIZES.into_iter().zip(at_random(mean_s));
@@ -85,7 +92,7 @@ pub(super) fn next(params: &Params, trains: &[Train]) -> Option<Sending> {
             Step::new(rounds as u64, shots.collect()),
         ));
     }
-    let capacity = carries(trains).value()?;
+    let capacity = working(trains)?;
     let own = bits / capacity;
     if !sent("train") {
         let pause = seconds(1.5 * TRAIN as f64 * own + 0.1);

@@ -85,7 +85,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 "plateau_bps",
                 "what comes out under overload",
                 Quantity::Rate,
-                Figure::exactly(plateau),
+                sweep::overloaded_rate(trains),
             ),
         ],
         evidence: vec![format!(

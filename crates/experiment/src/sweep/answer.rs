@@ -1,9 +1,9 @@
 //! The answer from all trains.
 
 use super::text::{plot, table, told};
-use super::{Params, found, held, overload};
+use super::{Found, Held, Params, found, held, overload, overloaded_rate};
 use crate::answer::{Figure, Figured, Outcome, Quantity};
-use crate::trains::{SCOUT, of_stage, received_rate_figure};
+use crate::trains::{SCOUT, of_stage, overloads};
 use base::program::Train;
 use base::units::significant;
 
@@ -17,10 +17,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     };
     let found = found(params, plateau);
     let held = held(trains, plateau);
-    let flood = of_stage(trains, "overload").last();
-    let plateau_figure = flood.map_or(Figure::cannot_tell("it was not overloaded"), |t| {
-        received_rate_figure(t, 0.5)
-    });
+    let plateau_figure = overloaded_rate(trains);
     let best = held
         .iter()
         .filter(|h| h.passes)
@@ -31,8 +28,10 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
         .filter(|h| !h.passes && best.is_none_or(|b| h.rate > b))
         .map(|h| h.rate)
         .fold(None, |a: Option<f64>, r| Some(a.map_or(r, |a| a.min(r))));
+    let other = first_bad.and_then(|bad| not_the_queue(&held, bad, &found));
     let lossless = match (best, first_bad) {
         (None, _) => Figure::cannot_tell("no rate that was tried passed without loss"),
+        _ if other.is_some() => Figure::cannot_tell(other.unwrap_or_default()),
         (Some(b), bad) => {
             // Above what comes out under overload nothing lasts, whatever a short hold says.
             let least = match plateau_figure {
@@ -47,7 +46,10 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             Figure::Is {
                 value,
                 low: least,
-                high: bad.unwrap_or(b).max(value),
+                high: bad
+                    .and_then(|bad| held.iter().find(|h| h.rate == bad))
+                    .map_or(b, |h| ceiling(h, plateau))
+                    .max(value),
             }
         }
     };
@@ -60,6 +62,10 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             "{} Mbit/s of datagrams with {size} bytes pass {} without loss; {} Mbit/s is what comes out when more is sent.",
             significant(value / 1e6, 4),
             params.direction,
+            significant(plateau / 1e6, 4),
+        ),
+        Figure::CannotTell { cannot_tell } if best.is_some() => format!(
+            "Cannot tell which rate passes without loss: {cannot_tell}. Under overload {} Mbit/s come out.",
             significant(plateau / 1e6, 4),
         ),
         Figure::CannotTell { .. } => format!(
@@ -101,6 +107,34 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
             .push("every rate that was tried passed: the highest may be higher".into());
     }
     outcome
+}
+
+/// Upper limit of the lossless rate, from the lowest rate that failed. Losses without a growing delay may be the link's own:
+/// then the link carries what came out under overload and that loss.
+fn ceiling(failed: &Held, plateau: f64) -> f64 {
+    if overloads(failed.train, plateau) {
+        return failed.rate;
+    }
+    let lost = failed.train.lost() as f64 / (failed.train.sent() as f64).max(1.0);
+    failed.rate.max(plateau / (1.0 - lost).max(0.5))
+}
+
+/// Reason why the rate `bad` failed, if it is not the queue: what comes out under overload is clearly more.
+fn not_the_queue(held: &[Held], bad: f64, found: &Found) -> Option<String> {
+    let h = held.iter().find(|h| h.rate == bad)?;
+    let rate = significant(bad / 1e6, 3);
+    if bad >= found.plateau - 2.0 * found.step {
+        return None;
+    }
+    Some(if overloads(h.train, found.plateau) {
+        format!("the delay grew at {rate} Mbit/s already, so the base delay drifts")
+    } else {
+        format!(
+            "{} of {} datagrams were lost at {rate} Mbit/s while the delay did not grow, so the link loses them at any rate",
+            h.train.lost(),
+            h.train.sent(),
+        )
+    })
 }
 
 fn max(a: Option<f64>, r: f64) -> Option<f64> {

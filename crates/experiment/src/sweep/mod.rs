@@ -21,7 +21,10 @@ mod text;
 
 use super::registry::{How, Spec};
 use super::trains;
-use super::trains::{SCOUT, of_stage, one, overloads, received_rate, seconds, sent_rate};
+use super::trains::{
+    CLOCK, SCOUT, of_stage, one, overloads, received_rate, received_rate_figure, seconds, sent_rate,
+};
+use crate::answer::Figure;
 use base::program::{Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, choices, params};
@@ -102,6 +105,14 @@ pub fn overload(way: Direction, payload: u32, trains: &[Train]) -> Result<f64, O
         .map_or(1.4 * rough, |sent| 2.0 * sent);
     let step = Step::steady(payload, BitsPerSec::new(rate as u64), FLOOD);
     Err(Some(one("overload", way, Duration::from_secs(1), step)))
+}
+
+/// Rate of payload that the last overload came out at, with its interval.
+pub fn overloaded_rate(trains: &[Train]) -> Figure {
+    of_stage(trains, "overload").last().map_or(
+        Figure::cannot_tell("the line was not overloaded"),
+        |train| received_rate_figure(train, 0.5).widened(CLOCK),
+    )
 }
 
 fn found(params: &Params, plateau: f64) -> Found {
