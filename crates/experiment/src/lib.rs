@@ -43,7 +43,7 @@ pub use answer::{
     Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
 };
 pub use host::{Failure, Host, Stopped};
-pub use registry::{How, PROBES, ProbeSpec, Setting, Spec};
+pub use registry::{Built, How, PROBES, ProbeSpec, Setting, Spec};
 pub use run::{Bounds, Others, Progress, Unwatched, Watch, run};
 pub use steps::{Action, OfTrains, Seen, Stage, Steps, Told};
 
