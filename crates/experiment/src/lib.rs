@@ -47,7 +47,7 @@ pub use registry::{Built, How, PROBES, ProbeSpec, Setting, Spec};
 pub use run::{Bounds, Others, Progress, Unwatched, Watch, run};
 pub use steps::{Action, OfTrains, Seen, Stage, Steps, Told};
 
-use analysis::{loss, passive, phases, rate, stats};
+use analysis::{loss, passive, phases, rate};
 use base::program::Train;
 use base::record::Recording;
 

@@ -4,15 +4,15 @@ mod traffic;
 
 use super::{print, stdout_style, usage, write_file};
 use crate::Outcome;
-use analysis::theory::{MODELS, Measure, Model, Output, parse};
+use base::print::{RATE, SIZE, SPAN, Unit};
 use base::units::significant;
 use base::words::{Value, Words};
-use base::{BitsPerSec, Bytes, Duration};
 use report::chart::{Chart, Draw, Series};
 use report::terminal::wrapped;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
+use theory::{MODELS, Measure, Model, Output, parse};
 
 #[derive(clap::Args)]
 #[command(
@@ -142,10 +142,10 @@ fn table(model: &Model, values: &[Option<f64>]) -> Result<String, std::fmt::Erro
 
 fn figure(measure: Measure, value: f64) -> String {
     match measure {
-        Measure::Time if value < 3600.0 => format!("{:.4}", Duration::from_secs_f64(value)),
+        Measure::Time if value < 3600.0 => SPAN.print_to(value, 4),
         Measure::Time => format!("{} h", significant(value / 3600.0, 4)),
-        Measure::Size => format!("{:.4}", Bytes::new(value.round() as u64)),
-        Measure::Rate => format!("{:.4}", BitsPerSec::new(value.round() as u64)),
+        Measure::Size => SIZE.print_to(value, 4),
+        Measure::Rate => RATE.print_to(value, 4),
         // What is left of adding shares up.
         Measure::Share if value > 0.0 && value < 1e-12 => "below 1e-10 %".into(),
         // A reliability of many nines must show them.
@@ -306,22 +306,14 @@ fn scale(shown: &[(usize, &Output)], most: f64) -> (f64, String) {
 }
 
 fn fitting(measure: Measure, most: f64) -> (f64, &'static str) {
-    let among = |names: &[(f64, &'static str)]| {
-        names
-            .iter()
-            .copied()
-            .find(|(size, _)| most >= *size)
-            .unwrap_or(names[names.len() - 1])
+    let among = |unit: Unit| {
+        let (name, size) = unit.fitting(most);
+        (size, name)
     };
     match measure {
-        Measure::Time => among(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]),
-        Measure::Size => among(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-        Measure::Rate => among(&[
-            (1e9, "Gbit/s"),
-            (1e6, "Mbit/s"),
-            (1e3, "kbit/s"),
-            (1.0, "bit/s"),
-        ]),
+        Measure::Time => among(SPAN),
+        Measure::Size => among(SIZE),
+        Measure::Rate => among(RATE),
         Measure::Share => (0.01, "%"),
         Measure::Number(unit) => (1.0, unit),
     }
