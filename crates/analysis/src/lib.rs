@@ -23,7 +23,6 @@ pub mod loss;
 pub mod overload;
 pub mod passive;
 pub mod phases;
-pub mod probe;
 pub mod queue;
 pub mod rate;
 pub mod reliability;
@@ -37,7 +36,7 @@ pub mod survey;
 mod test;
 pub mod together;
 pub mod traffic;
-
+pub mod trains;
 pub mod two_ends;
 pub mod which_queue;
 

@@ -16,7 +16,7 @@
 use crate::bottleneck::{Bottleneck, Scene};
 use crate::loss;
 use crate::phases;
-use crate::probe::trains;
+use crate::trains;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};

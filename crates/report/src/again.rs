@@ -3,7 +3,7 @@
 use crate::html::{grid, head};
 use crate::probe::{figure, side_by_side, svg};
 use crate::tables::{Cell, Row, Table};
-use analysis::probe::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
+use experiment::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
 use maud::{DOCTYPE, PreEscaped, html};
 use stats::Figure;
 use std::collections::BTreeSet;
@@ -205,7 +205,7 @@ const DAY_NS: i64 = 24 * HOUR_NS;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analysis::probe::Outcome;
+    use experiment::Outcome;
 
     /// Makes runs with a small value at 3 o'clock and a large one at 20, three each on separate days.
     fn runs() -> Vec<(String, ProbeAnswer)> {

@@ -5,9 +5,9 @@ use crate::chart::{Chart, Draw, Series};
 use crate::html::head;
 use crate::tables::{Cell, Row, Table};
 use crate::words;
-use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use base::print::{DELAY, RATE, SIZE, SPAN, number, percent};
 use base::record::{Meta, Origin};
+use experiment::{self as probe, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use maud::{DOCTYPE, PreEscaped, html};
 use stats::Figure;
 
@@ -299,7 +299,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analysis::probe::Outcome;
+    use experiment::Outcome;
 
     fn answer() -> ProbeAnswer {
         ProbeAnswer {

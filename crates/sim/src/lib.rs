@@ -38,6 +38,7 @@ pub mod source;
 pub mod summary;
 pub mod tcp;
 pub mod topology;
+pub mod translator;
 
 pub use draft::Draft;
 pub use error::ScenarioError;

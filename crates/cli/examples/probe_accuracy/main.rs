@@ -29,8 +29,8 @@ mod doubles {
     pub mod site;
 }
 
-use analysis::probe::PROBES;
 use cell::{Cell, On};
+use experiment::PROBES;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::{Mutex, OnceLock};

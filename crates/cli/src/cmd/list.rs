@@ -64,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             }
         }
         What::Probes => {
-            for spec in analysis::probe::PROBES {
+            for spec in experiment::PROBES {
                 describe(&mut text, &spec.entry)?;
                 writeln!(text, "    takes {}", spec.takes)?;
             }

@@ -2,10 +2,10 @@
 
 use super::Run;
 use crate::cmd::trace::Aside;
-use analysis::probe::collapse::Params;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
+use experiment::collapse::Params;
 use live::collapse::{self, Plan};
 use live::traffic::interface_towards;
 

@@ -6,9 +6,9 @@ use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;
 use crate::tables::Notes;
 use crate::words;
-use analysis::probe::{Draw, Plot, ProbeAnswer, Severity};
 use base::print::{SIZE, SPAN, number};
 use base::record::Meta;
+use experiment::{Draw, Plot, ProbeAnswer, Severity};
 
 const ROWS: usize = 8;
 
