@@ -6,7 +6,6 @@ use base::record::{Event, Row};
 use jiff::Zoned;
 use live::clock::wall_ns;
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,7 +201,6 @@ fn chores(path: &Path, before: &str, guard: Guard, go_on: &dyn Fn() -> bool) -> 
     kept
 }
 
-/// To whoever may be there; a terminal that is gone is no failure.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "tailback: {line}");
+    eprintln!("tailback: {line}");
 }

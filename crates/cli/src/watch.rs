@@ -1,6 +1,7 @@
 //! Live view of a run in the terminal.
 
 use crate::recorder::Shared;
+use base::text::{clean, clean_lines};
 use experiment::bufferbloat::rtt_now;
 use experiment::steps::Told;
 use experiment::{Progress, Watch};
@@ -63,7 +64,7 @@ impl Terminal {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
+            Some(bar) => bar.println(clean_lines(line)),
             None if !self.quiet => eprintln!("{line}"),
             None => {}
         }
@@ -112,7 +113,7 @@ impl Terminal {
                 p.stage,
                 left.as_secs_f64(),
                 p.spent,
-                p.note
+                clean(&p.note)
             ));
         }
     }
@@ -149,6 +150,6 @@ impl Terminal {
         if !p.note.is_empty() {
             parts.push(p.note.clone());
         }
-        bar.set_message(parts.join(" · "));
+        bar.set_message(clean(&parts.join(" · ")).into_owned());
     }
 }

@@ -147,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     } else {
         let told: String = all.iter().map(told).collect();
         // Lines of the file are quoted in it.
-        print(&base::text::clean_lines(&told))?;
+        print(&told)?;
         eprintln!("{}", path.display());
     }
     Ok(Outcome::Done)

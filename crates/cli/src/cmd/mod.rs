@@ -17,7 +17,7 @@ pub mod trace;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
-use std::io::Write;
+
 use std::path::{Path, PathBuf};
 
 /// The user asked for something that cannot be: exit code 2.
@@ -29,13 +29,7 @@ pub fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// Writes to standard output, where data goes; narration goes to standard error.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
-}
+pub use crate::say::print;
 
 pub fn stdout_style() -> ::report::terminal::Style {
     use std::io::IsTerminal;
@@ -70,7 +64,7 @@ pub struct AccessArgs {
     /// File with one line "NAME KEY", as `tailback serve keys add` prints it (or set TAILBACK_KEY to the line)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3
+    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3, and UDP probes are signed
     #[arg(long, value_name = "PIN")]
     pub pin: Option<Pin>,
 }

@@ -125,11 +125,6 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let access = args.access.read()?;
-    if args.access.pin.is_some() {
-        return Err(usage(
-            "--pin protects messages over TCP, and the monitor speaks UDP with a server: --key-file has its probes signed",
-        ));
-    }
     live::signal::catch_interrupt();
     live::signal::ignore_hangup();
     let clock = Clock::start();
@@ -157,13 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             max_size: args.max_size,
         },
     )?;
-    let monitor = match Monitor::new(
-        plan.clone(),
-        access.key,
-        clock,
-        diary.rows.clone(),
-        &first_seq,
-    ) {
+    let monitor = match Monitor::new(plan.clone(), &access, clock, diary.rows.clone(), &first_seq) {
         Ok(monitor) => monitor,
         Err(e) => {
             let writer = diary.finish();
@@ -332,7 +321,7 @@ impl Overseer for View {
             self.tell_changes(status);
             return;
         }
-        let mut line = String::from("\r\x1b[K");
+        let mut line = String::new();
         for t in &status.targets {
             let shown = |d: Option<Duration>| d.map_or("–".into(), |d| format!("{d:.1}"));
             let _ = write!(
@@ -362,7 +351,7 @@ impl Overseer for View {
         let width = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
         let line: String = line.chars().take(width.unwrap_or(120)).collect();
         let mut out = std::io::stderr();
-        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        let _ = write!(out, "\r\x1b[K{}", base::text::clean(&line)).and_then(|()| out.flush());
     }
 
     fn interrupted(&mut self) -> bool {

@@ -257,7 +257,8 @@ fn json(
 fn print_json(
     write: impl FnOnce(&mut dyn std::io::Write) -> serde_json::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let out = crate::say::Json::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, out);
     write(&mut out).map_err(std::io::Error::from)?;
     writeln!(out)?;
     out.flush()?;

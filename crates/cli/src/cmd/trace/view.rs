@@ -146,7 +146,7 @@ impl View {
     pub fn clear(&mut self) {
         if self.terminal && self.drawn > 0 {
             // ECMA-48: up so many lines, and erase what is below.
-            eprint!("\x1b[{}A\x1b[J", self.drawn);
+            let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.drawn);
         }
         self.drawn = 0;
     }
