@@ -93,7 +93,8 @@ impl ByNetwork {
     }
 }
 
-/// Addresses of one client: an IPv4 address, or an IPv6 network of 64 bits, any address of which a subscriber can use.
+/// Addresses of one client: an IPv4 address, or an IPv6 network of 64 bits, because a subscriber can use any address in
+/// it.
 pub fn subscriber(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),

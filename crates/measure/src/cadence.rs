@@ -41,7 +41,8 @@ pub fn fresh_connection_interval(slowest: Option<BitsPerSec>) -> Duration {
     share(cost, 50).clamp(Duration::from_millis(250), Duration::from_secs(3))
 }
 
-/// Payload of datagrams that makes a rate of whole IP packets smooth: 20 ms apart at most, as far as size allows.
+/// Payload of datagrams that makes a rate of whole IP packets smooth: at most 20 ms between datagrams, as far as their
+/// size allows.
 pub fn payload_for(rate: BitsPerSec) -> u16 {
     let in_20_ms = rate.bytes_in_floor(Duration::from_millis(20)).get();
     in_20_ms.clamp(100, crate::control::datagram::MAX_LEN as u64) as u16

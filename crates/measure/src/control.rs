@@ -192,7 +192,7 @@ pub enum Request {
         direction: Direction,
         program: Program,
     },
-    /// A key for probes, for a client that has the server's pin and no key. Answered inside TLS only.
+    /// Asks for a probe key, for a client that has the server's pin and no key. Answered inside TLS only.
     Ticket,
     /// Asks for the server's counters of this session.
     Report { session: SessionId },

@@ -29,7 +29,7 @@ pub struct Params {
     /// Name of the target in the recording.
     pub target: Text,
     pub key: Option<Credential>,
-    /// True if the key is still to come ([`Lasting::set_key`]): nothing is sent before.
+    /// True if the key is not known yet ([`Lasting::set_key`]): nothing is sent before.
     pub awaits_key: bool,
     /// TOS or traffic-class byte of probes and answers.
     pub tos: u8,

@@ -88,7 +88,7 @@ pub struct Stats {
     pub without_tx_stamp: u64,
 }
 
-/// Yields the account that pays for a client's probes: by its address and, where it has a key, its name.
+/// Returns the account charged for a client's probes, by its address and, if it has a key, its name.
 pub type Accounts = Box<dyn Fn(IpAddr, Option<&Arc<str>>) -> Account + Send>;
 
 pub struct Reflector {
@@ -97,7 +97,7 @@ pub struct Reflector {
     users: Option<Arc<Users>>,
     /// Keys of clients that have the server's pin and no key.
     tickets: Option<Tickets>,
-    /// None: nobody pays.
+    /// Accounts to charge; `None`: probes are not charged.
     accounts: Option<Accounts>,
     /// Budget of attempts with an unknown key that are answered, each late.
     wrong: ByNetwork,
@@ -145,7 +145,7 @@ struct Session {
 /// Additional state of a session with a key.
 struct Keyed {
     keys: SessionKeys,
-    /// Null for a key that came inside TLS.
+    /// User of the key; `None` for a key that came inside TLS.
     identity: Option<Identity>,
     requests: Window,
     /// Latest train that has been released.
@@ -239,7 +239,7 @@ impl Reflector {
         }
     }
 
-    /// Lets clients in whose keys come from these tickets, where no user needs one.
+    /// Accepts clients whose keys come from these tickets, unless users are required.
     pub fn with_tickets(self, tickets: Option<Tickets>) -> Reflector {
         Reflector { tickets, ..self }
     }
@@ -340,7 +340,7 @@ impl Reflector {
         }
     }
 
-    /// A signed request to open a session: by a user, or where there are none by a client with a ticket.
+    /// Handles a signed request to open a session: by a user, or if there are none, by a client with a ticket.
     fn signed_opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64) {
         let len = bytes.len();
         let Some((cookie, id)) = opening_user(bytes) else {

@@ -230,7 +230,7 @@ pub enum Refusal {
     DurationOver,
     /// The server knows no such session for this address: it was restarted, or the session was silent for too long.
     NoSession,
-    /// The bytes that this client or user, or all together, may move in an hour are used up.
+    /// Hourly byte budget of this client, of this user, or of all together, is used up.
     Spent,
 }
 

@@ -1,5 +1,6 @@
-//! A host of experiments that send trains alone, in virtual time: what `live::craft` does over a real line. The line is the same
-//! [`Link`] that the emulator runs; hosts cut datagrams as the kernel does, read their own clocks, and stamp late.
+//! Virtual host of experiments that send only trains, as `live::craft` does over a real link. The link is the same
+//! [`Link`] that the emulator runs. Hosts fragment datagrams as the kernel does, read their own clocks, and take
+//! timestamps late.
 
 use base::program::{Facts, Fate, Fragments, Program, Sending, Train};
 use base::record::{Direction, Recording, Row};
@@ -11,29 +12,29 @@ use link::qdisc::Fates;
 use link::{Link, LinkSpec, SpecError};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Packets of others that share the line: Poisson arrivals, sizes as on an access line.
+/// Cross traffic on the link: Poisson arrivals, sizes as on an access link.
 #[derive(Clone, Copy, Debug)]
 pub struct Cross {
     pub rate: BitsPerSec,
 }
 
-/// Sizes of whole IP packets and how often they occur: acknowledgements, middling ones, full ones.
+/// Sizes of whole IP packets and their shares: acknowledgements, medium packets, full packets.
 const SIZES: [(u64, f64); 3] = [(40, 0.4), (576, 0.15), (1500, 0.45)];
 
-/// What a bench is made of besides the line.
+/// Parameters of a bench besides the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Hosts {
-    /// IPv6, which has longer headers and cuts datagrams otherwise.
+    /// True for IPv6, which has longer headers and fragments datagrams differently.
     pub v6: bool,
-    /// Rate at which the sending host reaches the line.
+    /// Rate of the sending host's access to the link.
     pub access: BitsPerSec,
-    /// How far the receiver's clock is ahead, and how fast it gains.
+    /// Lead of the receiver's clock at the start, ns; `drift_ppm` is its drift.
     pub ahead_ns: i64,
     pub drift_ppm: f64,
-    /// A stamp is late by up to this much.
+    /// Maximum delay of a timestamp.
     pub stamp_late: Duration,
     /// Fragments of incomplete datagrams that the receiving host keeps, each for 60 s in IPv6 (RFC 8200 section 4.5)
-    /// and 30 s in IPv4; where there is no more room, nothing that is cut gets through.
+    /// and 30 s in IPv4. Once there is no more room, no fragmented datagram is received.
     pub room: usize,
     pub seed: u64,
 }
@@ -46,14 +47,14 @@ impl Default for Hosts {
             ahead_ns: 3_600_000_000_000,
             drift_ppm: 20.0,
             stamp_late: Duration::from_micros(10),
-            // 4 MB, a packet of 1500 bytes taking 2304.
+            // 4 MB, if a packet of 1500 bytes takes 2304.
             room: 1800,
             seed: 1,
         }
     }
 }
 
-/// One line between two hosts. Queues, clocks and others' traffic go on from one sending to the next.
+/// A link between two hosts. Queues, clocks and cross traffic continue from one sending to the next.
 pub struct Bench {
     ways: [Way; 2],
     hosts: Hosts,
@@ -62,7 +63,7 @@ pub struct Bench {
     /// Rows that an experiment has written.
     pub recording: Recording,
     trains: i64,
-    /// Sent so far: whole IP packets.
+    /// Bytes sent so far, whole IP packets.
     pub spent: Bytes,
 }
 
@@ -73,15 +74,14 @@ struct Way {
     next_cross: Time,
     rng: Rng,
     fates: Fates,
-    /// The packets of crafted datagrams that are under way, by number of packet.
+    /// Packets of crafted datagrams in flight, by packet number.
     pieces: VecDeque<Piece>,
     first_piece: u64,
-    /// Of each datagram that lacks a piece: when its first one came, and how many did. By the numbers of its train and
-    /// itself.
+    /// Incomplete datagrams by train and number: arrival time of the first fragment, and number of fragments received.
     incomplete: BTreeMap<(i64, u64), (Time, usize)>,
 }
 
-/// A packet of a datagram: which train of the sending, which datagram, which fragment.
+/// Packet of a datagram: train of the sending, datagram, fragment.
 #[derive(Clone, Copy)]
 struct Piece {
     train: usize,
@@ -89,9 +89,9 @@ struct Piece {
     part: usize,
 }
 
-/// Others' packets have numbers from here on.
+/// First packet number of cross traffic.
 const FOREIGN: u64 = 1 << 62;
-/// When nothing has come out for so long, what is missing is lost.
+/// Time without arrivals after which missing datagrams count as lost.
 const QUIET: Duration = Duration::from_secs(1);
 
 impl Way {
@@ -106,7 +106,7 @@ impl Way {
         SIZES[SIZES.len() - 1].0
     }
 
-    /// Others' packets that arrive by `now`.
+    /// Adds the cross traffic that arrives by `now`.
     fn others(&mut self, now: Time) {
         let Some(cross) = self.cross else { return };
         let mean: f64 = SIZES.iter().map(|(size, share)| *size as f64 * share).sum();
@@ -127,7 +127,7 @@ impl Way {
     }
 }
 
-/// A datagram's fragments: bytes of each IP packet. None where it may not be cut and would have to be.
+/// Length in bytes of each IP packet of a datagram. `None` if it exceeds the MTU and must not be fragmented.
 fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
     let (header, fragment) = if v6 { (40, 48) } else { (20, 20) };
     let mut left = u64::from(payload) + 8;
@@ -137,8 +137,8 @@ fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
     if whole {
         return None;
     }
-    // RFC 8200 section 4.5, RFC 791 section 3.2: all but the last hold a multiple of 8 bytes.
-    // Linux keeps the last one to that too in IPv6.
+    // RFC 8200 section 4.5, RFC 791 section 3.2: all fragments but the last hold a multiple of 8 bytes. In IPv6, Linux
+    // applies that to the last one too.
     let room = mtu - fragment;
     let most = room / 8 * 8;
     let mut parts = Vec::new();
@@ -156,7 +156,7 @@ fn cut(payload: u32, v6: bool, mtu: u64, whole: bool) -> Option<Vec<u64>> {
 
 impl Bench {
     /// # Errors
-    /// The link cannot be as described.
+    /// The link specification is invalid.
     pub fn new(spec: &LinkSpec, hosts: Hosts) -> Result<Bench, SpecError> {
         let streams = Streams::new(hosts.seed);
         let way = |name: &str, d: &link::DirectionSpec| -> Result<Way, SpecError> {
@@ -183,17 +183,17 @@ impl Bench {
         })
     }
 
-    /// Others send this much in a direction from now on.
+    /// Adds cross traffic in a direction from now on.
     pub fn share_with(&mut self, direction: Direction, cross: Cross) {
         let now = self.now;
         let way = &mut self.ways[direction as usize];
         (way.cross, way.next_cross) = (Some(cross), now);
     }
 
-    /// Carries an experiment out that sends trains alone, and gives its trains.
+    /// Runs an experiment that sends only trains, and returns its trains.
     ///
     /// # Panics
-    /// When it asks for anything else.
+    /// The experiment requests any other step.
     pub fn run(&mut self, next: impl FnMut(&[Train]) -> Option<Sending>) -> Vec<Train> {
         let bounds = Bounds {
             first_train: self.trains,
@@ -213,7 +213,7 @@ impl Bench {
         at.as_nanos() as i64 + self.hosts.ahead_ns + (late + drift) as i64
     }
 
-    /// One sending, until its last datagram has come out or is lost.
+    /// Runs a sending, until its last datagram has arrived or is lost.
     pub fn send(&mut self, sending: &Sending) -> Vec<Train> {
         let (v6, headers) = (self.hosts.v6, self.header_bytes());
         let start = self.now + sending.rest;
@@ -294,7 +294,7 @@ impl Bench {
         trains
     }
 
-    /// Goes on until nothing of the sending is under way.
+    /// Runs until nothing of the sending is in flight.
     fn drain(&mut self, way: usize, end: Time, trains: &mut [Train], missing: &mut [Vec<u16>]) {
         let mut quiet_from = end;
         self.advance(way, end, trains, missing);
@@ -312,12 +312,12 @@ impl Bench {
             }
         }
         let w = &mut self.ways[way];
-        // What is still inside belongs to no train any more.
+        // Packets still in the link no longer belong to a train.
         w.first_piece += w.pieces.len() as u64;
         w.pieces.clear();
     }
 
-    /// Takes everything as far as it comes by `now`; how many packets of ours came out.
+    /// Advances everything to `now`; returns the number of own packets that arrived.
     fn advance(
         &mut self,
         way: usize,
@@ -386,7 +386,7 @@ impl Host for Bench {
         self.now.as_nanos() as i64
     }
 
-    /// Queues go on when the next packet enters them.
+    /// Queues advance when the next packet enters them.
     fn wait(&mut self, time: Duration) -> Result<(), Stopped> {
         self.now += time;
         Ok(())
@@ -422,7 +422,7 @@ impl Host for Bench {
         Ok(())
     }
 
-    /// Others do not share this host's interface.
+    /// Cross traffic does not use this host's interface.
     fn rates(&self, _: Duration) -> Option<Rates> {
         let none = BitsPerSec::new(0);
         Some(Rates {
@@ -436,7 +436,7 @@ impl Host for Bench {
     }
 }
 
-/// Counts a datagram of `parts`, or one part of it.
+/// Counts a datagram of `parts` fragments, or one fragment of it.
 fn count(fragments: &mut Option<Fragments>, parts: usize, part: Option<usize>) {
     let Some(f) = fragments else { return };
     let mut one = |part: usize| match part {
@@ -489,7 +489,7 @@ mod tests {
             train.facts.fragments_received.unwrap(),
         );
         assert_eq!((sent.first, sent.second), (10, 10));
-        // One in transmission and four waiting are five packets: two datagrams and a first half.
+        // A packet in transmission and four waiting are five: two datagrams and a first half.
         assert_eq!((got.first, got.second), (3, 2));
         assert_eq!(train.sent() - train.lost(), 2);
         let refused = &bench.send(&sending("3 x 1473 df", Duration::ZERO))[0];
@@ -507,7 +507,7 @@ mod tests {
             let of = |some: &[bool]| some.iter().filter(|g| **g).count();
             (of(&got[..200]), of(&got[400..]))
         };
-        // 0.42 of 240 lack a piece and fill the room; of 200 before that 98 have both.
+        // 0.42 of 240 lack a fragment and fill the room; of the 200 before that, 98 have both.
         let (early, late) = arrive(Duration::ZERO);
         assert!((78..118).contains(&early) && late == 0, "{early} {late}");
         assert_eq!(arrive(Duration::from_secs(20)), (0, 0));
@@ -516,7 +516,8 @@ mod tests {
 
     #[test]
     fn sizes_of_fragments_are_those_of_the_document() {
-        // 004 section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of them Ethernet's.
+        // Gao Peng, EPFL 2012 (document 004), section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of
+        // them Ethernet's.
         assert_eq!(cut(1470, true, 1500, false), Some(vec![1496, 78]));
         assert_eq!(cut(1452, true, 1500, false), Some(vec![1500]));
         assert_eq!(cut(2888, true, 1500, false).map(|p| p.len()), Some(2));
@@ -534,7 +535,7 @@ mod tests {
                 rate: BitsPerSec::from_mbps(5),
             },
         );
-        // 12 Mbit/s of ours beside 5 of theirs on 10: what arrives is ours in proportion.
+        // 12 Mbit/s of ours beside 5 of cross traffic on 10: our share of the arrivals is in proportion.
         let train = &bench.send(&sending("10000 x 1472@1 ms", Duration::from_secs(1)))[0];
         let share = 1.0 - train.lost() as f64 / train.sent() as f64;
         assert!((0.5..0.7).contains(&share), "{share}");

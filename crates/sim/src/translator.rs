@@ -1,9 +1,9 @@
-//! A host of experiments behind a translator of addresses, in virtual time: mapping, filtering, lifetime and hairpinning as
-//! they are told, so that what an experiment finds can be compared with them.
+//! Virtual host of experiments behind a NAT. Mapping, filtering, lifetime and hairpinning are given, so that the result
+//! of an experiment can be compared with them.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6.
 //!
-//! **Deviations.** The way has a fixed delay and loses datagrams independently; connections lose nothing.
+//! **Deviations.** The path has a fixed delay and loses datagrams independently; connections lose nothing.
 
 use base::program::{Sending, Train};
 use base::record::{Recording, Row};
@@ -25,7 +25,7 @@ const FAR: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 1), Ipv4Addr::new(203, 0,
 const FIRST_PORT: u16 = 40_000;
 const FAR_PORT: u16 = 7_000;
 
-/// How something depends on the other end (RFC 4787 sections 4.1 and 5).
+/// Dependence of a NAT's behaviour on the other end (RFC 4787 sections 4.1 and 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depends {
     Not,
@@ -34,7 +34,7 @@ pub enum Depends {
 }
 
 impl Depends {
-    /// The part of the other end that it depends on.
+    /// Part of the other end that it depends on.
     fn part(self, of: SocketAddr) -> Option<(IpAddr, u16)> {
         match self {
             Depends::Not => None,
@@ -44,42 +44,42 @@ impl Depends {
     }
 }
 
-/// What stands before a port.
+/// Middlebox or service in front of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Nothing comes through, and nothing comes back.
+    /// Filtered: nothing gets through, and nothing returns.
     Silent,
-    /// A box on the way refuses.
+    /// A middlebox refuses.
     Refused,
-    /// It comes through, and the answer does not come back.
+    /// The knock gets through, and the answer does not return.
     AnswerLost,
-    /// A box on the way answers in the far end's name.
+    /// A middlebox answers in the server's name.
     Somebody,
-    /// The far end has something else on this port.
+    /// The server uses this port for something else.
     InUse,
 }
 
-/// What the way does.
+/// Properties of the path and its NAT.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// False where nothing translates.
+    /// True if there is a NAT.
     pub translates: bool,
     pub mapping: Depends,
     pub filtering: Depends,
-    /// External addresses, which mappings of fresh sockets take in turn.
+    /// Number of external addresses, which mappings of new sockets take in turn.
     pub addresses: u8,
-    /// A mapping silent for so long is forgotten: one that was answered once, and one that has talked for more than two
-    /// seconds.
+    /// Silence after which a mapping is forgotten: for a mapping that was answered once, and for one used for more than
+    /// two seconds.
     pub lifetime: (Duration, Duration),
-    /// True where hosts inside reach each other by their external addresses.
+    /// True if hosts inside reach each other by their external addresses.
     pub hairpin: bool,
-    /// True where the far end has a second address.
+    /// True if the server has a second address.
     pub second: bool,
-    /// What becomes of knocks at a port of the far end; those not named are open.
+    /// Fate of knocks at a port of the server; other ports are open.
     pub ports: BTreeMap<(Transport, u16), Block>,
-    /// One way.
+    /// Delay of the path, one way.
     pub delay: Duration,
-    /// Share of datagrams that are lost, each way.
+    /// Share of datagrams lost in each direction.
     pub loss: f64,
     pub seed: u64,
 }
@@ -102,30 +102,30 @@ impl Default for Way {
     }
 }
 
-/// A mapping of an inner socket.
+/// Mapping of an inner socket.
 #[derive(Clone, Debug)]
 struct Mapping {
     socket: u32,
-    /// The part of the other end that it is for.
+    /// Part of the other end that the mapping is for.
     part: Option<(IpAddr, u16)>,
     external: SocketAddr,
-    /// Other ends that were sent to.
+    /// Addresses that datagrams were sent to.
     sent_to: Vec<SocketAddr>,
     first: Time,
     latest: Time,
 }
 
-/// The host.
+/// Virtual host behind the NAT.
 pub struct Translator {
     way: Way,
     now: Time,
     rng: Rng,
     pub recording: Recording,
-    /// What the far end has opened.
+    /// Ports that the server has opened.
     ports: Vec<(Transport, Result<SocketAddr, String>)>,
     mappings: Vec<Mapping>,
     arrivals: Vec<Arrival>,
-    /// Datagrams on their way to our sockets: when they arrive, from where, what.
+    /// Datagrams in flight to our sockets: arrival time, source, contents.
     inboxes: BTreeMap<u32, VecDeque<(Time, SocketAddr, Vec<u8>)>>,
     ordered: u32,
 }
@@ -160,7 +160,7 @@ impl Translator {
         !self.way.translates || at.saturating_since(m.latest) < lifetime
     }
 
-    /// The external address of a datagram from this socket, which makes or refreshes its mapping.
+    /// External address of a datagram from this socket, which creates or refreshes its mapping.
     fn outward(&mut self, socket: u32, to: SocketAddr) -> SocketAddr {
         let (now, part) = (self.now, self.way.mapping.part(to));
         let its = |m: &Mapping| m.socket == socket && m.part == part;
@@ -191,7 +191,8 @@ impl Translator {
         external
     }
 
-    /// Takes a datagram from outside to the socket behind that address, where a mapping lives and its filter allows it.
+    /// Delivers a datagram from outside to the socket behind that address, if a mapping exists and its filter allows
+    /// it.
     fn inward(&mut self, at: Time, from: SocketAddr, external: SocketAddr, bytes: Vec<u8>) {
         let filter = self.way.filtering;
         let found = (0..self.mappings.len())
@@ -240,7 +241,7 @@ impl Translator {
         }
     }
 
-    /// Number of the far end's port at this address.
+    /// Number of the server's port at this address.
     fn listener(&self, transport: Transport, at: SocketAddr) -> Option<usize> {
         let its = |(t, p): &(Transport, Result<SocketAddr, String>)| {
             *t == transport && p.as_ref() == Ok(&at)
@@ -248,7 +249,7 @@ impl Translator {
         self.ports.iter().position(its)
     }
 
-    /// One knock at a port, all its tries together.
+    /// Handles a knock at a port, all its tries together.
     fn knock(&mut self, knock: &Knock) -> Tried {
         let block = self
             .way
@@ -340,7 +341,7 @@ impl Host for Translator {
         Ok(())
     }
 
-    /// Nobody else is there.
+    /// Reports no cross traffic.
     fn rates(&self, _: Duration) -> Option<Rates> {
         let none = BitsPerSec::new(0);
         Some(Rates {

@@ -117,7 +117,7 @@ impl UserKey {
 /// A key for a client that knows the server by its pin and is no user: sent inside TLS, to sign its probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Random; names the key on the wire.
+    /// Random identifier of the key on the wire.
     pub id: UserId,
     pub key: UserKey,
 }
@@ -203,7 +203,7 @@ impl Credential {
         }
     }
 
-    /// True if it proves that the server is the right one, and not who the client is.
+    /// True if it proves the server's identity only, and not the client's.
     pub fn is_ticket(&self) -> bool {
         self.ticket.is_some()
     }

@@ -1,7 +1,7 @@
-//! The keys that are valid while a key file changes under a running server.
+//! Valid keys while a key file changes under a running server.
 //!
-//! Lines that can be read are valid at once. Keys that a file with a fault no longer shows may have been removed, or may
-//! stand in the line that cannot be read. They stay valid for [`GRACE`] after the fault, and end then.
+//! Readable lines are valid at once. A key that is missing from a file with a fault may have been removed, or may stand
+//! in the unreadable line. It stays valid for [`GRACE`] after the fault, and ends then.
 
 use super::{KeyFile, Secret};
 use base::{Duration, Time};
@@ -9,7 +9,7 @@ use base::{Duration, Time};
 /// Time for which keys outlast a fault of the file that no longer shows them.
 pub const GRACE: Duration = Duration::from_secs(300);
 
-/// A key file that is read again and again.
+/// A key file that is read repeatedly.
 #[derive(Clone, Debug)]
 pub struct Reload {
     /// The last file without a fault.
@@ -30,9 +30,9 @@ struct Fault {
 pub enum News {
     /// The file was read and has no fault.
     Read,
-    /// The file has this fault. So many keys that it no longer shows are still valid.
+    /// Fault of the file. `kept` keys that it no longer shows are still valid.
     Fault { text: String, kept: usize },
-    /// The fault has lasted for [`GRACE`]: so many keys have ended.
+    /// End of the grace: the fault has lasted for [`GRACE`], and `keys` keys have ended.
     Ended { text: String, keys: usize },
 }
 
@@ -46,7 +46,7 @@ impl Reload {
         }
     }
 
-    /// Keys that are valid now.
+    /// Keys valid now.
     pub fn valid(&self) -> &KeyFile {
         &self.valid
     }
@@ -56,7 +56,7 @@ impl Reload {
         self.fault.is_some()
     }
 
-    /// Takes the lines that the file shows now, and its fault, if it has one.
+    /// Updates the valid keys from the lines of the file and its fault, if any.
     pub fn take(&mut self, now: Time, shown: KeyFile, fault: Option<String>) -> Option<News> {
         let Some(text) = fault else {
             let news = self.fault.take().is_some() || shown != self.whole;
@@ -80,7 +80,7 @@ impl Reload {
             .collect();
         let keys = lost.len();
         self.valid = shown;
-        // Stretched keys fit their own salt alone.
+        // Stretched keys are bound to their own salt.
         self.valid.salt = self.valid.salt.or(self.whole.salt);
         if !ended {
             self.valid.lines.extend(lost);
@@ -132,14 +132,14 @@ mod tests {
         assert_eq!(news, Some(News::Ended { text, keys: 1 }));
         assert_eq!(reload.valid(), &file(&[2, 3]));
         assert_eq!(reload.take(at(400), file(&[2, 3]), fault()), None);
-        // Another fault is no new grace.
+        // Another fault does not extend the grace.
         reload.take(at(401), KeyFile::default(), Some("cannot read".into()));
         assert!(reload.valid().lines.is_empty() && reload.is_faulty());
         assert_eq!(reload.take(at(402), file(&[2]), None), Some(News::Read));
         assert_eq!(reload.valid(), &file(&[2]));
     }
 
-    /// Random files: a key that no file has shown for the time of grace is never valid, and one that the file shows always is.
+    /// Random files: a key missing from the file for [`GRACE`] is never valid, and a key always in the file always is.
     #[test]
     fn no_key_outlasts_its_removal_by_more_than_the_grace() {
         let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);

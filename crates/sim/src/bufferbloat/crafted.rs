@@ -1,31 +1,31 @@
-//! Crafted trains, as `live::craft` sends them. A datagram larger than the link takes is refused.
+//! Crafted trains, as `live::craft` sends them. A datagram larger than the link's MTU is refused.
 
 use super::world::{Body, World};
 use base::program::{Due, Facts, Sending, Train};
 use base::record::Direction;
 use base::{Bytes, Duration, Ecn};
 
-/// IP and UDP headers.
+/// Length of the IP and UDP headers, bytes.
 pub(super) const HEADERS: u32 = 28;
-/// When nothing has come out for this long, what is missing is lost.
+/// Time without arrivals after which missing datagrams count as lost.
 const QUIET: Duration = Duration::from_secs(1);
 const FIRST_FLOW: u64 = 4_000_000;
-/// Rate at which the sending host reaches the link.
+/// Rate of the sending host's access to the link.
 const ACCESS: base::BitsPerSec = base::BitsPerSec::from_mbps(1_000);
 
-/// The trains under way.
+/// Trains in flight.
 pub(super) struct Crafted {
     trains: Vec<Train>,
     missing: u64,
 }
 
-/// A datagram's train and number in one word.
+/// Train and number of a datagram in one word.
 fn word(train: usize, seq: u64) -> u64 {
     (train as u64) << 48 | seq
 }
 
 impl World {
-    /// Carries a sending out at once, until its last datagram has come out or is lost.
+    /// Runs a sending, until its last datagram has arrived or is lost.
     pub fn craft(&mut self, sending: &Sending, first: i64) -> Vec<Train> {
         let start = self.now;
         let trains = sending.programs.iter().enumerate().map(|(i, program)| {
@@ -59,7 +59,7 @@ impl World {
         self.crafted.take().map(|c| c.trains).unwrap_or_default()
     }
 
-    /// Sends one datagram; says when the sending host's wire is free again.
+    /// Sends one datagram; returns the time at which the sending host's wire is free again.
     fn send_crafted(&mut self, direction: Direction, train: usize, datagram: &Due) -> base::Time {
         let mtu = match direction {
             Direction::Up => self.plan.link.up.mtu,

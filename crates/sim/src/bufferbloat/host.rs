@@ -1,4 +1,4 @@
-//! The world as a host of experiments: it does what their steps say, in virtual time.
+//! Virtual host of experiments: carries out their steps in virtual time.
 
 use super::crafted::HEADERS;
 use super::paced::Paced;
@@ -16,10 +16,10 @@ use experiment::host::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// The last probes get their time, as the real prober gives it.
+/// Time that the last probes get at the end, as in the real prober.
 const LAST_PROBES: Duration = Duration::from_millis(200);
 
-/// Answers that are still under way when a session ends come by then.
+/// Time within which answers in flight at the end of a session arrive.
 const ANSWERS: Duration = Duration::from_secs(1);
 
 /// Bytes of a load at the latest readings, for a rate over about a second.
@@ -46,7 +46,7 @@ pub(super) type Meters = BTreeMap<u32, (base::record::Direction, LoadMeter)>;
 #[derive(Default)]
 pub(super) struct LoadMeter(Meter);
 
-/// A phase that has begun, as the link's counters stood.
+/// Link counters at the start of a phase.
 pub(super) struct Began {
     before: Counters,
     from: Time,
@@ -54,7 +54,7 @@ pub(super) struct Began {
 }
 
 impl World {
-    /// Ends the run and gives what came of it.
+    /// Ends the run and returns its outcome.
     pub fn finish(mut self) -> Outcome {
         self.stop_session();
         self.rec.meta.complete = true;
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Notes what the link saw of a phase, whose beginning and end the experiment writes down.
+    /// Records the link's counters for a phase; the experiment writes its start and end.
     fn watch_phase(&mut self, event: &Event) {
         let Some(phase) = experiment::bufferbloat::Phase::ALL
             .into_iter()
@@ -163,7 +163,7 @@ impl Host for World {
         self.own
     }
 
-    /// Counters are always on.
+    /// Does nothing: counters are always on.
     fn count(&mut self, _: Counted) -> Result<(), Stopped> {
         Ok(())
     }
@@ -294,7 +294,7 @@ mod tests {
             .map(|w| w.sojourn_ns)
             .max()
             .unwrap();
-        // 430 ms of queue, to a packet of 17 ms.
+        // 430 ms of queue, for a packet of 17 ms.
         assert!((400e6..447e6).contains(&(most as f64)), "{most}");
         assert_eq!(run(&plan).unwrap().recording, outcome.recording);
     }

@@ -1,14 +1,15 @@
 //! Experiments in virtual time over a [`link::Link`] whose truth is known: probes, loads, fresh connections, trains and
-//! counters as [`experiment::Host`] asks for them. The result is a recording of the same shape as a real one, and what the
-//! link itself saw.
+//! counters as [`experiment::Host`] requests them. The result is a recording of the same shape as a real one, and the
+//! link's own view.
 //!
-//! **Source**: `live::sockets`, which does the same over real ones; [`experiment::bufferbloat`] has the steps of the test.
+//! **Source**: `live::sockets`, which does the same over real sockets; [`experiment::bufferbloat`] has the steps of the
+//! test.
 //!
-//! **Deviations**: hosts add no delay to TCP segments, only to the stamps of probes; one segment is one packet; the
-//! control connections carry no traffic; the first packets back to back are longer by their headers; the first
-//! probe leaves an interval after a session begins.
+//! **Deviations**: hosts delay the timestamps of probes, but not TCP segments. One segment is one packet. The control
+//! connections carry no traffic. The first packets sent back to back are longer by their headers. The first probe
+//! leaves one interval after a session starts.
 //!
-//! **Validated against**: `crates/cli/tests/draws.rs`, the answers on random links of a fixed seed.
+//! **Validated against**: `crates/cli/tests/draws.rs`, the results on random links of a fixed seed.
 
 mod crafted;
 mod fresh;
@@ -30,7 +31,7 @@ use experiment::{Bounds, Steps, Stopped, Unwatched};
 use link::{LinkSpec, SpecError};
 use world::World;
 
-/// What the two hosts of one direction's load can do; all its flows together.
+/// Limits of the two hosts for one direction's load, all its flows together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Largest receive window of each flow.
@@ -41,13 +42,13 @@ pub struct Limits {
     pub reader: Option<BitsPerSec>,
 }
 
-/// Both hosts.
+/// Parameters of both hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hosts {
-    /// How far the far clock is ahead at the start, and how fast it gains.
+    /// Lead of the far clock at the start, ns; `drift_ppm` is its drift.
     pub ahead_ns: i64,
     pub drift_ppm: f64,
-    /// Mean lateness of a stamp; exponentially distributed.
+    /// Mean delay of a timestamp; exponentially distributed.
     pub stamp_late: Duration,
     /// Limits of the loads by direction: up, down.
     pub limits: [Limits; 2],
@@ -64,20 +65,20 @@ impl Default for Hosts {
     }
 }
 
-/// Cross traffic in one direction: packets at random times, in stretches with silence between them.
+/// Cross traffic in one direction: packets at random times, in bursts with silence between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cross {
     pub direction: Direction,
-    /// Rate of whole IP packets while it sends.
+    /// Rate of whole IP packets during a burst.
     pub rate: BitsPerSec,
-    /// Mean length of a stretch and of the silence after it; always on where the silence is zero.
+    /// Mean length of a burst and of the silence after it; always on if the silence is zero.
     pub on: Duration,
     pub off: Duration,
     /// True if it comes from or goes to the measuring host itself, whose interface counts it.
     pub here: bool,
 }
 
-/// A line, its hosts, and the test that is made over it.
+/// A link, its hosts, and the test that is run over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub link: LinkSpec,
@@ -89,7 +90,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The real test, with the times of its plan.
+    /// Plan of the real test, with its usual times.
     pub fn new(link: LinkSpec, seed: u64) -> Plan {
         Plan {
             link,
@@ -97,7 +98,7 @@ impl Plan {
             hosts: Hosts::default(),
             cross: Vec::new(),
             tcp: Settings {
-                // The real load's receivers have autotuned windows; a link's queue is the limit, not they.
+                // The real load's receivers have autotuned windows, so the link's queue is the limit.
                 receive_window: Bytes::new(64 << 20),
                 ..Settings::default()
             },
@@ -106,14 +107,14 @@ impl Plan {
     }
 }
 
-/// A finished run.
+/// Result of a finished run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub recording: Recording,
     pub seen: Seen,
 }
 
-/// Reason for which nothing was run, or not to the end.
+/// Reason why a run did not start or did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error(transparent)]
@@ -125,16 +126,16 @@ pub enum RunError {
 /// Runs a whole test.
 ///
 /// # Errors
-/// The link cannot be as described.
+/// The link specification is invalid.
 pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
     let mut test = Bufferbloat::new(plan.test.clone());
     carry_out(plan, &mut test, &plan.test.bounds(), "test")
 }
 
-/// Runs any experiment over the plan's line.
+/// Runs any experiment over the plan's link.
 ///
 /// # Errors
-/// The link cannot be as described; the experiment asks for what this host cannot do, or ends early.
+/// The link specification is invalid; the experiment requests a step that this host does not support, or ends early.
 pub fn carry_out(
     plan: &Plan,
     steps: &mut dyn Steps,

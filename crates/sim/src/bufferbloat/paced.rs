@@ -9,10 +9,10 @@ use measure::cadence::payload_for;
 
 const FIRST_FLOW: u64 = 5_000_000;
 
-/// One load.
+/// A load of datagrams.
 pub(super) struct Paced {
     pub load: u32,
-    /// Its number among all loads of datagrams, which its packets carry.
+    /// Number among all loads of datagrams, carried in its packets.
     id: u32,
     direction: Direction,
     payload: u64,
@@ -25,7 +25,7 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// Payload that has passed this end.
+    /// Payload bytes that have passed this end.
     pub fn bytes_moved(&self) -> u64 {
         let packets = match self.direction {
             Direction::Up => self.sent,
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// What the receiving end has counted, as one row each.
+    /// Writes a row with the receiving end's counters for each load.
     pub fn sample_paced(&mut self, t_ns: i64) {
         for paced in self.paced.iter_mut().filter(|p| p.running) {
             let row = Flow {
@@ -96,7 +96,8 @@ impl World {
         }
     }
 
-    /// Gives what both ends counted of loads that were stopped, and counts what this end saw as the experiment's own.
+    /// Returns both ends' counters of loads that were stopped, and adds this end's bytes to the experiment's own
+    /// traffic.
     pub fn collect_paced(&mut self) -> Vec<Ended> {
         let mut all = Vec::new();
         for paced in self.paced.extract_if(.., |p| !p.running) {

@@ -1,17 +1,17 @@
-//! The probes on their own flow, and the train before them.
+//! Probes on their own flow, and the train before them.
 
 use super::world::{Body, Due, World};
 use base::record::{Delay, Direction, Status};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::collections::BTreeMap;
 
-/// The flow that probes and trains belong to.
+/// Flow of probes and trains.
 const FLOW: u64 = 1_000_001;
-/// A probe that is unanswered for this long is lost.
+/// Time after which an unanswered probe is lost.
 const LOST_AFTER: Duration = Duration::from_secs(10);
-/// IP and UDP headers.
+/// Length of the IP and UDP headers, bytes.
 const HEADERS: u64 = 28;
-/// How long the far host holds a probe.
+/// Time for which the far host holds a probe.
 const HOLD: Duration = Duration::from_micros(30);
 
 pub(super) struct Probing {
@@ -44,7 +44,7 @@ impl Probing {
         self.running
     }
 
-    /// No probe leaves from here on.
+    /// Stops sending probes.
     pub fn halt(&mut self) {
         self.running = false;
     }
@@ -67,7 +67,7 @@ impl World {
         self.at(self.probing.slot, Due::Probe);
     }
 
-    /// No probe leaves from here on; what is open is written as it stands.
+    /// Stops sending probes, and writes the open ones as they stand.
     pub fn stop_probes(&mut self) {
         self.probing.running = false;
         let open = std::mem::take(&mut self.probing.open);
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// A rough rate of both directions, up and down, from `count` datagrams at once.
+    /// Rough estimate of the rate in both directions, up and down, from `count` datagrams sent at once.
     pub fn train(&mut self, count: usize, payload: u64) -> Option<(BitsPerSec, BitsPerSec)> {
         let began = self.now;
         for _ in 0..count {
@@ -190,7 +190,7 @@ impl World {
     }
 }
 
-/// The rate of a train of packets of `size`: what came after the first, by the time it took, as `live::probe` has it.
+/// Rate of a train of packets of `size`: bytes after the first packet over their time, as in `live::probe`.
 fn estimate(times: &[i64], size: Bytes) -> Option<BitsPerSec> {
     let gaps = (times.len() as u64).checked_sub(1).filter(|n| *n >= 2)?;
     let span = times.iter().max()? - times.iter().min()?;

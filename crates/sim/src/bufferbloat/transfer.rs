@@ -1,4 +1,4 @@
-//! One flow of a load: both ends' TCP, the applications above them, and what TCP_INFO would say.
+//! A flow of a load: TCP at both ends, the applications above it, and its TCP_INFO.
 
 use super::Limits;
 use crate::segment::Segment;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// Share of its busy time above which a flow was held back, as in `live::load`.
 const HELD_BACK_SHARE: f64 = 0.1;
-/// How often applications write and read where they limit the load.
+/// Interval at which applications write and read if they limit the load.
 pub(super) const APPLICATION: Duration = Duration::from_millis(5);
-/// Written at once by an application that does not limit the load.
+/// Bytes written at once by an application that does not limit the load.
 const ENDLESS: u64 = 1 << 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +33,18 @@ pub(super) struct Transfer {
     /// True once the far end's samples are in the recording.
     pub collected: bool,
     pub opened: bool,
-    /// When its connection was made.
+    /// Time at which its connection was made.
     pub started: Time,
     limits: Limits,
     header: Bytes,
     mss: Bytes,
-    /// Room of the receiver, and what its application has read.
+    /// Buffer of the receiver, bytes, and the bytes its application has read.
     room: u64,
     read: f64,
-    /// What a slow sending application has ready, less than a segment.
+    /// Bytes that a slow sending application has ready, less than a segment.
     owed: f64,
     acted: Time,
-    /// Window told last.
+    /// Window last announced.
     told: u64,
     chrono: Chrono,
     chrono_since: Time,
@@ -97,7 +97,7 @@ impl Transfer {
         }
     }
 
-    /// The sending application begins.
+    /// Starts the sending application.
     pub fn open(&mut self, now: Time) {
         self.opened = true;
         self.acted = now;
@@ -112,7 +112,7 @@ impl Transfer {
         self.limits.application.is_some() || self.limits.reader.is_some()
     }
 
-    /// The applications write and read what has become possible; says whether a window update is due.
+    /// Lets the applications write and read as far as possible; returns true if a window update is due.
     pub fn act(&mut self, now: Time) -> bool {
         let passed = now.saturating_since(self.acted).as_secs_f64();
         self.acted = now;
@@ -128,12 +128,12 @@ impl Transfer {
         };
         let most = self.receiver.received() as f64;
         self.read = (self.read + rate.get() as f64 / 8.0 * passed).min(most);
-        // RFC 9293 section 3.8.6.2.2: half the buffer or a full segment more than was told.
+        // RFC 9293 section 3.8.6.2.2: half the buffer or a full segment more than was announced.
         let window = self.window();
         window >= self.told + (self.room / 2).min(2 * self.mss.get())
     }
 
-    /// Room that the receiver has now.
+    /// Receive window now.
     fn window(&self) -> u64 {
         match self.limits.reader {
             None => self.room,
@@ -143,13 +143,14 @@ impl Transfer {
         }
     }
 
-    /// The window to tell with an acknowledgement that leaves now.
+    /// Window to announce in an acknowledgement that leaves now.
     pub fn tell_window(&mut self) -> u64 {
         self.told = self.window();
         self.told
     }
 
-    /// Length of an acknowledgement: RFC 2018 section 3, two bytes and eight a block, padded to four.
+    /// Length of an acknowledgement, bytes. RFC 2018 section 3: two bytes, and eight per block, padded to a multiple of
+    /// four.
     pub fn ack_len(&self, ack: &Segment) -> u64 {
         let sack = match ack.sacks {
             0 => 0,
@@ -190,7 +191,7 @@ impl Transfer {
         }
     }
 
-    /// The event that the real load writes of a flow that was held back.
+    /// Event that the real load writes for a flow that was held back.
     pub fn held_back_event(&self, t_ns: i64) -> Option<Event> {
         let share = self.held_back();
         (share > HELD_BACK_SHARE).then(|| {
@@ -231,7 +232,7 @@ impl Transfer {
         }
     }
 
-    /// The receiver's count.
+    /// Counters of the receiver.
     pub fn receiver_row(&self, t_ns: i64) -> Flow {
         Flow {
             bytes_received: Some(self.receiver.received() as i64),
@@ -239,7 +240,7 @@ impl Transfer {
         }
     }
 
-    /// When one of its ends wants to act by itself.
+    /// Time at which an end next acts by itself.
     pub fn next_wakeup(&self) -> Time {
         let at = |t: Option<Time>| t.unwrap_or(Time::MAX);
         at(self.sender.next_wakeup()).min(at(self.receiver.next_wakeup()))

@@ -1,4 +1,4 @@
-//! The link, both hosts and the clock: everything that happens between two decisions of the conductor.
+//! World of a run: the link, both hosts and the clock; everything that happens between two steps of the experiment.
 
 use super::crafted::Crafted;
 use super::fresh::Fresh;
@@ -19,17 +19,17 @@ use std::collections::BinaryHeap;
 
 /// UNIX time at the start of every run.
 pub(super) const EPOCH_NS: i64 = 1_700_000_000_000_000_000;
-/// Ethernet's header, which an interface counts.
+/// Length of the Ethernet header, which an interface counts, bytes.
 const LINK_HEADER: u64 = 14;
 const SAMPLE: Duration = Duration::from_millis(50);
 const COUNT: Duration = Duration::from_millis(100);
 const HOST: Duration = Duration::from_secs(1);
-/// A packet of the load is noted this often.
+/// Minimum interval between two recorded packets of the load.
 const NOTED: Duration = Duration::from_millis(1);
-/// Sizes of cross traffic and their shares, as `sim::craft` has them.
+/// Sizes of cross traffic and their shares, as in `sim::craft`.
 const SIZES: [(u64, f64); 3] = [(40, 0.4), (576, 0.15), (1500, 0.45)];
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Body {
     Probe(i64),
@@ -50,7 +50,7 @@ struct Flying {
     segment: Segment,
 }
 
-/// What happens by itself, in the order of equal times.
+/// Events that happen by themselves, in the order of equal times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Probe,
@@ -84,7 +84,7 @@ pub(super) struct World {
     due: BinaryHeap<Reverse<(Time, u64, Due)>>,
     order: u64,
     pub transfers: Vec<Transfer>,
-    /// The first transfer that still matters.
+    /// Index of the first transfer that still matters.
     first_running: usize,
     pub rec: Recording,
     pub seen: Seen,
@@ -93,9 +93,9 @@ pub(super) struct World {
     noise: Rng,
     sources: Vec<Source>,
     cross_bytes: [u64; 2],
-    /// What the near interface has counted since the last row: received, sent.
+    /// Counters of the near interface since the last row: received, sent.
     counted: [u64; 2],
-    /// Whole IP packets that the interface carried for the experiment, trains not among them.
+    /// Bytes of whole IP packets that the interface carried for the experiment, except trains.
     pub own: Bytes,
     noted: [Time; 2],
     pub probing: Probing,
@@ -103,7 +103,7 @@ pub(super) struct World {
     pub crafted: Option<Crafted>,
     pub meters: Meters,
     pub paced: Vec<Paced>,
-    /// Loads of datagrams that have been begun.
+    /// Number of datagram loads started.
     pub paced_begun: u32,
     pub phase: Option<Began>,
 }
@@ -160,7 +160,7 @@ impl World {
         };
         world.at(world.now + COUNT, Due::Count);
         world.at(world.now + HOST, Due::Host);
-        // Nothing in a real test is in step with anything else.
+        // Real tests are not synchronised with anything else.
         let late = Duration::from_secs_f64(uniform(&mut world.noise) * 0.05);
         world.at(world.now + late, Due::Sample);
         for i in 0..world.sources.len() {
@@ -173,13 +173,13 @@ impl World {
         EPOCH_NS + self.now.as_nanos() as i64
     }
 
-    /// The far clock's reading at `t`.
+    /// Reading of the far clock at `t`.
     pub fn far_ns(&self, t: Time) -> i64 {
         let drift = t.as_nanos() as f64 * self.plan.hosts.drift_ppm * 1e-6;
         EPOCH_NS + t.as_nanos() as i64 + self.plan.hosts.ahead_ns + drift as i64
     }
 
-    /// How late a stamp is.
+    /// Random delay of a timestamp.
     pub fn lateness(&mut self) -> Duration {
         let mean = self.plan.hosts.stamp_late.as_nanos() as f64;
         let u = 1.0 - uniform(&mut self.noise);
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// Everything that happens up to and at `until`.
+    /// Advances the world up to and including `until`.
     pub fn advance(&mut self, until: Time) {
         loop {
             let link = |l: &Link| l.next_wakeup().unwrap_or(Time::MAX);
@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    /// Counts a packet that is the experiment's own and no train's.
+    /// Counts a packet of the experiment itself, except trains.
     fn account(&mut self, body: Body, len: u64) {
         if !matches!(body, Body::Cross(_) | Body::Crafted(_) | Body::Paced(_)) {
             self.own += Bytes::new(len);
@@ -456,7 +456,7 @@ impl World {
         }
     }
 
-    /// Starts one of `flows` flows of a load after the exchange that a real one begins with.
+    /// Starts one of `flows` flows of a load after the exchange that a real flow starts with.
     pub fn start_flow(&mut self, load: u32, direction: Direction, flows: u32) {
         let limits = self.plan.hosts.limits[direction as usize];
         let share = |rate: Option<base::BitsPerSec>| rate.map(|r| r / u64::from(flows));
@@ -511,7 +511,7 @@ impl World {
         self.at(self.now + APPLICATION, Due::Application(i as u32));
     }
 
-    /// Ends the flows of a load with a reset, all of them without one.
+    /// Ends the flows of a load with a reset; `None`: all flows.
     pub fn stop_flows(&mut self, load: Option<u32>) {
         let now = self.now;
         let its = |t: &&mut Transfer| t.running && load.is_none_or(|load| t.load == load);
@@ -521,7 +521,7 @@ impl World {
         }
     }
 
-    /// Writes what the far end saw of the flows that were stopped.
+    /// Writes the far end's samples of the flows that were stopped.
     pub fn collect_flows(&mut self) {
         let t_ns = self.unix_ns();
         let all = &mut self.transfers[self.first_running..];
@@ -534,14 +534,14 @@ impl World {
         self.first_running += still.unwrap_or(all.len());
     }
 
-    /// The flows that have not been collected.
+    /// Flows that have not been collected.
     pub fn running(&self) -> &[Transfer] {
         &self.transfers[self.first_running..]
     }
 
     fn sample(&mut self) {
         let t_ns = self.unix_ns();
-        // The exchange that placed the far clock was asymmetric, and the clock drifts on from there.
+        // The exchange that placed the far clock was asymmetric, and the clock drifts from then on.
         let link = &self.plan.link;
         let skew = (link.up.delay.as_nanos() as i64 - link.down.delay.as_nanos() as i64) / 2;
         let drift = self.plan.hosts.drift_ppm * 1e-6;
