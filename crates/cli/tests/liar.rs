@@ -166,6 +166,15 @@ struct Share {
     busy: Duration,
 }
 
+/// Runs after which a verb that has heard nothing is left: without a browser, `probe page` asks no server.
+const DEAF: u64 = 3;
+
+impl Share {
+    fn is_deaf(&self) -> bool {
+        self.heard == 0 && self.runs - self.going >= DEAF
+    }
+}
+
 /// Notes that its thread panics.
 struct Watched<'a>(&'a AtomicBool);
 
@@ -202,7 +211,8 @@ impl Work {
             s.heard + s.going * each.max(1)
         };
         let open = shares.iter().enumerate();
-        let open = open.filter(|(_, s)| expected(s) < self.wanted && s.runs < self.wanted);
+        let short = |s: &Share| expected(s) < self.wanted && s.runs < self.wanted;
+        let open = open.filter(|(_, s)| short(s) && !s.is_deaf());
         let (verb, _) = open.min_by_key(|(_, s)| expected(s))?;
         let share = &mut shares[verb];
         (share.runs, share.going) = (share.runs + 1, share.going + 1);
@@ -213,7 +223,8 @@ impl Work {
     fn is_done(&self) -> bool {
         let shares = self.shares.lock().expect("no run has failed");
         let late = Instant::now() > self.until;
-        let enough = |s: &Share| late || s.heard >= self.wanted || s.runs >= self.wanted;
+        let enough =
+            |s: &Share| late || s.is_deaf() || s.heard >= self.wanted || s.runs >= self.wanted;
         shares.iter().all(|s| s.going == 0 && enough(s))
     }
 
