@@ -40,7 +40,21 @@ const ROOMS: &[Room] = &[
     room("live", &["link", "measure", "control"]),
     room("store", &[]),
     room("report", &["analysis"]),
-    room("fleet", &["live", "store", "report", "twin"]),
+    room(
+        "ops",
+        &[
+            "link",
+            "congestion",
+            "measure",
+            "analysis",
+            "sim",
+            "twin",
+            "live",
+            "store",
+            "report",
+        ],
+    ),
+    room("fleet", &["ops", "live", "store", "report", "twin"]),
     Room {
         name: "python",
         pure: false,

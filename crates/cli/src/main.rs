@@ -1,25 +1,13 @@
 //! `tailback`: finds where packets wait on an Internet link. One thin file per verb: typed arguments
 //! become a validated plan, one library call carries it out, `report` tells the result.
 
-mod calculate;
 mod cmd;
-mod contents;
-mod crafted;
-mod diary;
-mod gallery;
-mod gather;
-mod hidden_queue;
-mod inside;
-mod layout;
-mod link_arg;
-mod recorder;
+mod console;
 mod runners;
-mod survey;
-mod thinning;
 mod watch;
-mod when;
 
 use clap::{Parser, Subcommand};
+use ops::{links as link_arg, recorder};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -52,6 +40,7 @@ enum Verb {
     Model(cmd::model::Args),
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
+    Run(cmd::run::Args),
 }
 
 /// How a verb ended, for scripts.
@@ -80,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Model(args) => cmd::model::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),
+        Verb::Run(args) => cmd::run::run(args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

@@ -9,6 +9,7 @@ pub mod monitor;
 pub mod probe;
 pub mod report;
 pub mod reproduce;
+pub mod run;
 pub mod serve;
 mod serve_keys;
 pub mod sim;
@@ -18,16 +19,9 @@ pub mod trace;
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The user asked for something that cannot be: exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
-pub fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
-}
+pub use ops::{Usage, counted, usage, write_file};
 
 /// Writes to standard output, where data goes; narration goes to standard error.
 pub fn print(text: &str) -> anyhow::Result<()> {
@@ -35,6 +29,19 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// Hands standard output to `write`, for answers that may be large.
+pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    write(&mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints a value as indented JSON.
+pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 pub fn stdout_style() -> ::report::terminal::Style {
@@ -54,14 +61,6 @@ pub fn stdout_style() -> ::report::terminal::Style {
             Ok("C" | "POSIX")
         ),
     }
-}
-
-/// So many cores as are asked for, or all.
-pub fn threads(asked: Option<usize>) -> usize {
-    asked
-        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-        .unwrap_or(1)
-        .max(1)
 }
 
 /// Options that say how to be let in, and how to know the server.
@@ -102,15 +101,4 @@ impl AccessArgs {
             pin: self.pin.or(pin),
         })
     }
-}
-
-/// Writes a file whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    store::disk::write_whole(path, text.as_bytes())
-        .map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
-}
-
-/// So many of it: "1 packet", "2 packets".
-pub(crate) fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

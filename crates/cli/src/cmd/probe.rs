@@ -1,11 +1,11 @@
 //! `tailback probe`: one experiment, one question.
 
 use super::test::default_path;
-use super::{AccessArgs, print, stdout_style, usage, write_file};
+use super::{AccessArgs, print, stdout_style, write_file};
 use crate::recorder::Recorder;
 use crate::watch::Terminal;
 use crate::{Outcome, link_arg, runners};
-use analysis::probe::{How, PROBES, ProbeAnswer, ProbeSpec};
+use analysis::probe::{How, PROBES, ProbeSpec};
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
 use base::{BitsPerSec, Bytes, Duration};
@@ -428,98 +428,4 @@ fn meta(
         host: live::host::facts(args.interface.as_deref()),
         ..Meta::default()
     })
-}
-
-/// The answer of a probe's recording as `tailback analyse` prints it.
-pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
-    let (recording, notes) = store::read_noting(path)?;
-    for note in notes {
-        eprintln!("{}: {note}", path.display());
-    }
-    let answer = analysis::probe::analyse(&recording)?;
-    print(&if json {
-        format!("{}\n", serde_json::to_string_pretty(&answer)?)
-    } else {
-        report::terminal::probe(&answer, &recording.meta, stdout_style())
-    })?;
-    Ok(Outcome::Done)
-}
-
-/// Answers of several recordings, which are of one kind.
-fn answers(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, ProbeAnswer)>> {
-    let mut all = Vec::new();
-    for path in paths {
-        let (recording, notes) = store::read_noting(path)?;
-        for note in notes {
-            eprintln!("{}: {note}", path.display());
-        }
-        let spec = analysis::probe::spec_of(&recording)?;
-        let answer = analysis::probe::analyse(&recording)?;
-        all.push((path.display().to_string(), spec.kind().entry.name, answer));
-    }
-    if let [(first, kind, _), rest @ ..] = &all[..]
-        && let Some((other, its, _)) = rest.iter().find(|r| r.1 != *kind)
-    {
-        return Err(usage(format!(
-            "{first} is of `probe {kind}` and {other} of `probe {its}`: give recordings of one kind"
-        )));
-    }
-    Ok(all
-        .into_iter()
-        .map(|(name, _, answer)| (name, answer))
-        .collect())
-}
-
-/// Many recordings of one kind as one page, or their pictures over the day.
-pub fn draw_all(paths: &[PathBuf], page: bool) -> anyhow::Result<String> {
-    let all = answers(paths)?;
-    if page {
-        return Ok(report::again::page(&all));
-    }
-    let plots = report::again::over_the_day(&all);
-    if plots.is_empty() {
-        return Err(usage(
-            "a picture over the day takes more than five recordings, begun in different hours; write .html",
-        ));
-    }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked("over the day", &drawn))
-}
-
-/// Several recordings of one kind: few beside each other, many by their statistics and over the day.
-pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
-    let named = answers(paths)?;
-    print(&if json {
-        let answers: Vec<_> = named.iter().map(|(_, answer)| answer).collect();
-        format!("{}\n", serde_json::to_string_pretty(&answers)?)
-    } else {
-        let tables = report::again::tables(&named);
-        let plots = report::again::over_the_day(&named);
-        report::terminal::captioned(&tables, stdout_style())
-            + &report::terminal::pictures(&plots, stdout_style())
-    })?;
-    Ok(Outcome::Done)
-}
-
-/// Its page, or all of its pictures, one below the other.
-pub fn draw(path: &Path, page: bool) -> anyhow::Result<String> {
-    let (recording, _) = store::read_noting(path)?;
-    let answer = analysis::probe::analyse(&recording)?;
-    if page {
-        return Ok(report::probe::page(&answer, &recording.meta));
-    }
-    let plots = &answer.outcome.plots;
-    if plots.is_empty() {
-        return Err(usage(format!(
-            "{}: this probe's answer has no picture; write .html",
-            path.display()
-        )));
-    }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked(&answer.probe, &drawn))
-}
-
-/// Whether a recording is of a probe.
-pub fn made(path: &Path) -> anyhow::Result<bool> {
-    Ok(crate::gather::meta(path)?.verb == "probe")
 }

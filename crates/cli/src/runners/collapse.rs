@@ -1,13 +1,13 @@
 //! Minutes of load and its packets.
 
 use super::Run;
-use crate::cmd::trace::Aside;
 use analysis::probe::collapse::Params;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
 use live::collapse::{self, Plan};
 use live::traffic::interface_towards;
+use ops::trace::BackgroundCapture;
 
 /// Within the recording.
 const FILE: &str = "capture/collapse.pcapng";
@@ -39,7 +39,8 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     if let Some(directory) = file.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    let capture = Aside::start(&interface, run.plan.peer.server, &file, run.rows.clone())?;
+    let capture =
+        BackgroundCapture::start(&interface, run.plan.peer.server, &file, run.rows.clone())?;
     let (rows, clock) = (run.rows.clone(), run.clock);
     let result = run.errand(Duration::ZERO, |errand| collapse::run(&plan, errand));
     let passed = capture.stop()?;
