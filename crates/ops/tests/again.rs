@@ -88,7 +88,7 @@ fn a_simulation_is_run_again_from_its_recording_row_by_row() {
         };
         let mut watched = Watched::default();
         let answer = ops::sim::run(&plan, &mut watched).unwrap();
-        assert_eq!(watched.wrote, [first.clone()]);
+        assert_eq!(watched.wrote, std::slice::from_ref(&first));
         assert!(watched.interruptible && !watched.shares.is_empty());
         // The scenario's file is gone: the recording is enough.
         std::fs::remove_file(&file).unwrap();
