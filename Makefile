@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws accuracy attack fuzz-long liar-long install
+.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -42,6 +42,10 @@ accuracy: build ## every kind of probe on lines whose truth is known, fifty minu
 
 attack: ## all attacks on a server at once for a minute, beside an honest client
 	ATTACK_SECONDS=60 $(CARGO) test --release --package tailback-cli --test attack -- --nocapture
+
+probe-draws: ## experiments on random links in virtual time: docs/book/probe/random.md
+	$(CARGO) run --release --package tailback-cli --example probe_accuracy -- --random $(SEED) 400 > probe-draws.tmp
+	mv probe-draws.tmp docs/book/probe/random.md
 
 COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs

@@ -592,11 +592,11 @@ fn scenarios() -> Vec<Vec<u8>> {
 }
 
 fn plan(bytes: &[u8]) {
-    let _ = serde_json::from_slice::<live::test::TestPlan>(bytes);
+    let _ = serde_json::from_slice::<experiment::bufferbloat::Plan>(bytes);
 }
 
 fn plans() -> Vec<Vec<u8>> {
-    vec![serde_json::to_vec(&live::test::TestPlan::default()).expect("plain data")]
+    vec![serde_json::to_vec(&experiment::bufferbloat::Plan::default()).expect("plain data")]
 }
 
 fn histogram(bytes: &[u8]) {

@@ -87,11 +87,8 @@ fn files() -> Result<Vec<(String, String)>> {
         ("docs/reference/models.md".into(), models_page()?),
         ("docs/reference/probes.md".into(), probes_page()?),
         (
-            format!(
-                "schema/probe.v{}.json",
-                analysis::probe::PROBE_ANSWER_VERSION
-            ),
-            pretty(&schemars::schema_for!(analysis::probe::ProbeAnswer).to_value())?,
+            format!("schema/probe.v{}.json", experiment::PROBE_ANSWER_VERSION),
+            pretty(&schemars::schema_for!(experiment::ProbeAnswer).to_value())?,
         ),
     ])
 }
@@ -268,7 +265,7 @@ fn probes_page() -> Result<String> {
 Named as `sweep:size=1000,mode=full` after `tailback probe`; `tailback list probes` prints this table too.
 "
     );
-    for spec in analysis::probe::PROBES {
+    for spec in experiment::PROBES {
         entry(&mut out, &spec.entry)?;
         write!(out, "\nTakes {}.\n", spec.takes)?;
     }

@@ -34,12 +34,16 @@ const ROOMS: &[Room] = &[
     pure("congestion", &[]),
     pure("measure", &[]),
     pure("analysis", &[]),
+    pure("experiment", &["measure", "analysis"]),
     pure("control", &["analysis"]),
-    pure("sim", &["link", "congestion", "measure", "control"]),
+    pure(
+        "sim",
+        &["link", "congestion", "measure", "experiment", "control"],
+    ),
     pure("twin", &["sim", "analysis"]),
-    room("live", &["link", "measure", "control"]),
+    room("live", &["link", "measure", "experiment", "control"]),
     room("store", &[]),
-    room("report", &["analysis"]),
+    room("report", &["analysis", "experiment"]),
     room(
         "ops",
         &[
@@ -47,6 +51,7 @@ const ROOMS: &[Room] = &[
             "congestion",
             "measure",
             "analysis",
+            "experiment",
             "sim",
             "twin",
             "live",

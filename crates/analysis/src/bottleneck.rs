@@ -15,6 +15,7 @@ use crate::answer::{Discipline, Figure};
 use crate::baseline::Baseline;
 use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
+use crate::loss;
 use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
 use crate::rate::{self, Steadiness};
@@ -219,7 +220,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
             carried: c,
             mss,
             waits: &waits,
-            probe_bps: probe_rate(scene, phase),
+            probe_bps: probe_rate(scene, phase, direction),
             noise_ms: noise.most_ms,
             lag_ns: (scene.base_rtt_ms.unwrap_or(0.0) * 1e6) as i64,
             lost_share: lost as f64 / (sent as f64).max(1.0),
@@ -305,7 +306,7 @@ pub fn bottleneck(scene: &Scene, phase: &Phase, direction: Direction) -> Bottlen
         held_back,
         overload,
         noise,
-        small_share: small_share(scene, phase, carried_bps, packet_bytes),
+        small_share: small_share(scene, phase, direction, carried_bps, packet_bytes),
         base_doubt_ms: scene.baseline.doubt_ms(direction),
         packet_bytes,
         header_bytes: packet_bytes - mss,
@@ -342,7 +343,7 @@ fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Opt
         carried: &carried,
         mss: packet_bytes - rate::header_bytes(packet_bytes),
         waits: &waits,
-        probe_bps: probe_rate(scene, phase),
+        probe_bps: probe_rate(scene, phase, other),
         noise_ms: noise.most_ms,
         lag_ns: 0,
         lost_share: 0.0,
@@ -350,17 +351,22 @@ fn moves_opposite(scene: &Scene, direction: Direction, packet_bytes: f64) -> Opt
     moves(&load, overload.as_ref())
 }
 
-/// Rate of the probes themselves in the steady part of a phase, whole IP packets.
-fn probe_rate(scene: &Scene, phase: &Phase) -> f64 {
+/// Rate of the probes that crossed `direction` in the steady part of a phase, whole IP packets.
+fn probe_rate(scene: &Scene, phase: &Phase, direction: Direction) -> f64 {
     let probes = phases::probes(scene.rec, "udp", phase.steady());
-    let sent = probes.iter().filter(|d| crate::loss::was_sent(d)).count() as f64;
     let seconds = (phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9).max(1e-3);
-    sent / seconds * scene.probe_ip_bytes * 8.0
+    loss::crossed(&probes, direction) / seconds * scene.probe_ip_bytes * 8.0
 }
 
 /// Share of probes among the packets of the steady part, where each takes a place in a queue that counts packets.
-fn small_share(scene: &Scene, phase: &Phase, carried_bps: Option<f64>, packet_bytes: f64) -> f64 {
-    let probes = probe_rate(scene, phase) / (scene.probe_ip_bytes * 8.0).max(1.0);
+fn small_share(
+    scene: &Scene,
+    phase: &Phase,
+    direction: Direction,
+    carried_bps: Option<f64>,
+    packet_bytes: f64,
+) -> f64 {
+    let probes = probe_rate(scene, phase, direction) / (scene.probe_ip_bytes * 8.0).max(1.0);
     let full = carried_bps.unwrap_or(0.0) / (packet_bytes * 8.0).max(1.0);
     if full > 0.0 {
         probes / (probes + full)

@@ -25,7 +25,6 @@ pub mod loss;
 pub mod overload;
 pub mod passive;
 pub mod phases;
-pub mod probe;
 pub mod queue;
 pub mod rate;
 pub mod reliability;
@@ -41,7 +40,7 @@ mod test;
 pub mod theory;
 pub mod together;
 pub mod traffic;
-
+pub mod trains;
 pub mod two_ends;
 pub mod which_queue;
 

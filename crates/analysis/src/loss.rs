@@ -12,7 +12,7 @@
 
 use crate::answer::Loss;
 use crate::stats;
-use base::record::{Delay, Status};
+use base::record::{Delay, Direction, Status};
 
 pub(crate) fn is_lost(status: Status) -> bool {
     matches!(
@@ -24,6 +24,16 @@ pub(crate) fn is_lost(status: Status) -> bool {
 /// Whether this row is one probe that went out: no duplicate, no missed slot.
 pub(crate) fn was_sent(d: &Delay) -> bool {
     !matches!(d.status, Status::NotSent | Status::Duplicate)
+}
+
+/// Probes that crossed the link in `direction`. Those lost somewhere count half.
+pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
+    let share = |d: &Delay| match (d.status, direction) {
+        (Status::Ok | Status::Late, _) | (Status::LostDown, Direction::Up) => 1.0,
+        (Status::Lost, _) => 0.5,
+        _ => 0.0,
+    };
+    probes.iter().map(|d| share(d)).sum()
 }
 
 /// `probes` in the order of their numbers; `waits_ms` beside them, what each that was answered waited in

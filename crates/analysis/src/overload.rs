@@ -15,9 +15,10 @@
 
 use crate::answer::Figure;
 use crate::bottleneck::{Bottleneck, Scene};
+use crate::loss;
 use crate::phases;
-use crate::probe::trains;
 use crate::stats;
+use crate::trains;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};
@@ -324,14 +325,15 @@ impl Flood<'_> {
         })
     }
 
-    /// Probes of the test that this flood met. A download leaves on the server's clock, so its time is that of its event.
+    /// Probes of the test that crossed the link beside this flood. A download leaves on the server's clock, so its time is that of its event.
     fn probes(&self, scene: &Scene) -> f64 {
         let length = (self.seconds() * 1e9) as i64;
         let from = match self.train.facts.direction {
             Direction::Up => self.train.began_ns().unwrap_or(0),
             Direction::Down => self.event_ns(scene.rec).saturating_sub(length),
         };
-        phases::probes(scene.rec, "udp", from..from.saturating_add(length)).len() as f64
+        let probes = phases::probes(scene.rec, "udp", from..from.saturating_add(length));
+        loss::crossed(&probes, self.train.facts.direction)
     }
 
     /// Time of the event that ends this train, on this host's clock.

@@ -46,7 +46,7 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
         .and_then(|o| o.plateau_ms.clone());
     let (ms, is) = match kind {
         Discipline::DropTail => match plateau {
-            Some(level) => (level, QueueIs::Size),
+            Some(level) => (less_own_tokens(level, b.packet_ms), QueueIs::Size),
             None if mixed => (at_least(b), QueueIs::AtLeast),
             None => (ceiling(b), QueueIs::Size),
         },
@@ -86,6 +86,18 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
         is,
         bdp_bytes,
         factor,
+    }
+}
+
+/// Level of a flood with the wait of a packet for its own tokens, which a shaper adds and a plain link does not.
+fn less_own_tokens(level: Figure, packet_ms: f64) -> Figure {
+    match level {
+        Figure::Is { value, low, high } => Figure::Is {
+            value,
+            low: (low - packet_ms).max(0.0),
+            high,
+        },
+        untold => untold,
     }
 }
 

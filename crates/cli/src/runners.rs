@@ -5,23 +5,22 @@ mod collapse;
 mod dns;
 mod ipv6;
 mod middlebox;
-mod nat;
 mod page;
-mod ports;
-mod throughput;
 
-use analysis::probe::tcp::{Control, Offload};
-use analysis::probe::{ProbeSpec, rtt};
-use base::program::{Sending, Train};
+use crate::recorder::Shared;
+use anyhow::Context;
+use base::program::Sending;
 use base::record::Row;
 use base::words::Words;
 use base::{Bytes, Duration};
+use experiment::tcp::{Control, Offload};
+use experiment::{Action, ProbeSpec, Seen, Setting, Stage, Steps, Stopped};
 use live::clock::Clock;
-use live::craft::{self, CraftError, Progress};
+use live::craft::{self, CraftError};
 use live::emulate::NetNs;
-use live::errand::{Errand, ErrandError, Tally};
+use live::errand::{Errand, Tally};
 use live::path;
-use live::probe::{ProbePlan, Prober};
+use live::sockets::{Setup, Sockets};
 use live::tcp;
 use std::net::IpAddr;
 use std::path::Path;
@@ -37,6 +36,8 @@ pub struct Run<'a> {
     pub far: Option<&'a NetNs>,
     pub clock: Clock,
     pub rows: Sender<Row>,
+    /// Rows so far.
+    pub so_far: Shared,
     /// The recording's directory, for what is no table.
     pub recording: &'a Path,
     /// Of what no row tells.
@@ -44,20 +45,13 @@ pub struct Run<'a> {
     pub watch: &'a mut (dyn craft::Watch + Send),
 }
 
-/// How often a runner tells how far it is.
-const TICK: std::time::Duration = std::time::Duration::from_millis(100);
-
 pub type Runner = fn(Run) -> anyhow::Result<()>;
 
 const RUNNERS: &[(&str, Runner)] = &[
-    ("rtt", rtt),
     ("path", path),
-    ("throughput", throughput::run),
     ("tcp", tcp),
     ("dns", dns::run),
-    ("nat", nat::run),
     ("ipv6", ipv6::run),
-    ("ports", ports::run),
     ("middlebox", middlebox::run),
     ("page", page::run),
     ("collapse", collapse::run),
@@ -68,7 +62,8 @@ fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
 }
 
-/// Carries one kind out: by its runner once the line is quiet, or by trains. `sent` is told each sending before it begins.
+/// Carries one kind out: by its steps, or by its runner once the line is quiet. `sent` is told each sending before it
+/// begins.
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
@@ -78,22 +73,60 @@ pub fn carry_out(
     sent: &mut dyn FnMut(&Sending),
 ) -> anyhow::Result<()> {
     let kind = probe.kind();
-    if let Some(runner) = of(kind.entry.name) {
-        if !kind.beside_others {
-            craft::await_quiet(run.plan, run.clock, &run.rows, run.watch)?;
-        }
-        return runner(run);
-    }
-    let mut next = |trains: &[Train]| {
-        let sending = probe.next(trains)?;
-        sent(&sending);
-        Some(sending)
+    let setting = Setting {
+        budget: run.plan.budget,
     };
-    craft::run(run.plan, &mut next, run.clock, &run.rows, run.watch)?;
-    Ok(())
+    if let Some(mut steps) = probe.steps(&setting).map_err(CraftError::from)? {
+        let mut steps = Telling {
+            steps: &mut *steps,
+            sent,
+        };
+        return run.over_sockets(&mut steps);
+    }
+    let runner = of(kind.entry.name).context("the kind has neither steps nor a runner")?;
+    if !kind.beside_others {
+        craft::await_quiet(run.plan, run.clock, &run.rows, run.watch)?;
+    }
+    runner(run)
+}
+
+/// Steps whose sendings somebody is told of.
+struct Telling<'a> {
+    steps: &'a mut dyn Steps,
+    sent: &'a mut dyn FnMut(&Sending),
+}
+
+impl Steps for Telling<'_> {
+    fn next(&mut self, seen: &Seen) -> Action {
+        let action = self.steps.next(seen);
+        if let Action::Send(sending) | Action::TrySend(sending) = &action {
+            (self.sent)(sending);
+        }
+        action
+    }
+
+    fn ended_early(&mut self, why: &str) -> Vec<Action> {
+        self.steps.ended_early(why)
+    }
+
+    fn shown(&self, sending: &Sending, stage: Stage) -> Stage {
+        self.steps.shown(sending, stage)
+    }
 }
 
 impl Run<'_> {
+    fn over_sockets(self, steps: &mut dyn Steps) -> anyhow::Result<()> {
+        let setup = Setup {
+            so_far: self.so_far,
+            interface: self.plan.interface.clone(),
+            tally: self.tally,
+            ..Setup::new(self.plan.peer.clone(), self.clock, self.rows)
+        };
+        let mut sockets = Sockets::new(setup);
+        experiment::run(steps, &self.plan.bounds(), &mut sockets, self.watch)?;
+        Ok(())
+    }
+
     /// Whether it may put as much on the line as it needs at most.
     ///
     /// # Errors
@@ -102,12 +135,13 @@ impl Run<'_> {
         if needs <= self.plan.budget {
             return Ok(());
         }
-        Err(CraftError::Budget {
+        Err(Stopped::Budget {
             stage: stage.into(),
             next: needs,
             spent: Bytes::ZERO,
             budget: self.plan.budget,
-        })
+        }
+        .into())
     }
 
     /// Does what is asked for over connections and datagrams of its own, telling how far it is; `whole` is about how long
@@ -132,47 +166,9 @@ impl Run<'_> {
     }
 }
 
-/// So many packets on a flow of their own.
-fn rtt(run: Run) -> anyhow::Result<()> {
-    let rtt::Params { interval, count } = run.words.read();
-    let plan = ProbePlan {
-        interval,
-        shortest_interval: interval,
-        key: run.plan.peer.access.key.clone(),
-        tally: run.tally.clone(),
-        ..ProbePlan::new(run.plan.peer.server)
-    };
-    let began = run.clock.now();
-    // The last one has left and its successor has not.
-    let whole = (interval * count).saturating_sub(interval / 2);
-    let prober = Prober::start(plan, run.clock, run.rows)?;
-    loop {
-        let elapsed = run.clock.now() - began;
-        run.watch.progress(&Progress {
-            stage: "rtt",
-            number: 1,
-            elapsed,
-            whole,
-            spent: run.tally.bytes(),
-            note: String::new(),
-        });
-        let over = prober.health().map_err(anyhow::Error::from).and_then(|()| {
-            match run.watch.interrupted() {
-                true => Err(CraftError::Interrupted.into()),
-                false => Ok(elapsed >= whole),
-            }
-        });
-        if !matches!(over, Ok(false)) {
-            prober.stop();
-            return over.map(drop);
-        }
-        std::thread::sleep(whole.saturating_sub(elapsed).to_std().min(TICK));
-    }
-}
-
 /// The hops of the way, at rest and under load.
 fn path(run: Run) -> anyhow::Result<()> {
-    let params: analysis::probe::path::Params = run.words.read();
+    let params: experiment::path::Params = run.words.read();
     let plan = path::Plan {
         budget: run.plan.budget,
         interface: run.plan.interface.clone(),
@@ -184,9 +180,7 @@ fn path(run: Run) -> anyhow::Result<()> {
         flows: params.flows,
         landmarks: landmarks(&params.landmarks)?,
     };
-    run.errand(Duration::ZERO, |errand| {
-        path::run(&plan, errand).map_err(plain)
-    })
+    run.errand(Duration::ZERO, |errand| path::run(&plan, errand))
 }
 
 /// Other hosts to be asked, by their names.
@@ -203,7 +197,7 @@ fn landmarks(names: &[Arc<str>]) -> anyhow::Result<Vec<(String, IpAddr)>> {
 
 /// Transfers by each controller, one after the other.
 fn tcp(run: Run) -> anyhow::Result<()> {
-    let params: analysis::probe::tcp::Params = run.words.read();
+    let params: experiment::tcp::Params = run.words.read();
     let controls = match params.control {
         Control::All => ["cubic", "reno", "bbr"].map(String::from).to_vec(),
         one => vec![one.word().to_string()],
@@ -226,22 +220,12 @@ fn tcp(run: Run) -> anyhow::Result<()> {
         far: run.far,
         directions: params.direction.directions().to_vec(),
     };
-    run.errand(Duration::ZERO, |errand| {
-        tcp::run(&plan, errand).map_err(plain)
-    })
-}
-
-/// As itself, so that an interruption is known for one.
-fn plain(e: ErrandError) -> anyhow::Error {
-    match e {
-        ErrandError::Craft(e) => e.into(),
-        other => other.into(),
-    }
+    run.errand(Duration::ZERO, |errand| tcp::run(&plan, errand))
 }
 
 #[cfg(test)]
 mod tests {
-    use analysis::probe::{How, PROBES};
+    use experiment::{How, PROBES};
 
     #[test]
     fn every_kind_that_sends_otherwise_has_its_runner() {

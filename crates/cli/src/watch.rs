@@ -1,14 +1,22 @@
-//! What a person sees while a test runs, and the answers that its orchestrator asks for.
+//! Live view of a run in the terminal.
 
 use crate::recorder::Shared;
-use base::program::{Sending, Train};
-use base::record::{Direction, Status};
-use base::{Bytes, Duration};
+use experiment::bufferbloat::rtt_now;
+use experiment::steps::Told;
+use experiment::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
 use live::clock::Clock;
-use live::test::{Estimate, Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex};
+
+/// Kind of run that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// Stages with their numbers.
+    Probe,
+    /// Phases with their rates.
+    Test,
+}
 
 pub struct Terminal {
     shared: Shared,
@@ -16,15 +24,15 @@ pub struct Terminal {
     disk: Arc<Mutex<Option<String>>>,
     bar: Option<ProgressBar>,
     quiet: bool,
-    phase: &'static str,
+    face: Face,
     stage: String,
 }
 
 impl Terminal {
     pub fn new(
-        shared: Shared,
-        clock: Clock,
+        (shared, clock): (Shared, Clock),
         disk: Arc<Mutex<Option<String>>>,
+        face: Face,
         plain: bool,
         quiet: bool,
     ) -> Terminal {
@@ -42,7 +50,7 @@ impl Terminal {
             disk,
             bar,
             quiet,
-            phase: "",
+            face,
             stage: String::new(),
         }
     }
@@ -62,8 +70,31 @@ impl Terminal {
     }
 }
 
-impl live::craft::Watch for Terminal {
-    fn progress(&mut self, p: &live::craft::Progress) {
+impl Watch for Terminal {
+    fn progress(&mut self, p: &Progress) {
+        match self.face {
+            Face::Probe => self.show_probe(p),
+            Face::Test => self.show_test(p),
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        live::signal::interrupted() || self.disk.lock().expect("no holder panicked").is_some()
+    }
+
+    fn told(&mut self, Told::Estimate { about, budget }: Told) {
+        let limit = format!("at most {budget:.3} (--budget)");
+        match about {
+            Some(about) => self.say(&format!(
+                "This test carries about {about:.3} over the link, both directions combined; {limit}."
+            )),
+            None => self.say(&format!("This test carries {limit} over the link, both directions combined.")),
+        }
+    }
+}
+
+impl Terminal {
+    fn show_probe(&mut self, p: &Progress) {
         let stage = format!("{}: {}", p.number, p.stage);
         if self.stage != stage {
             self.stage.clone_from(&stage);
@@ -86,70 +117,10 @@ impl live::craft::Watch for Terminal {
         }
     }
 
-    fn interrupted(&mut self) -> bool {
-        Watch::interrupted(self)
-    }
-}
-
-impl Watch for Terminal {
-    fn stable(&mut self, phase: Phase, now_ns: i64) -> (bool, String) {
-        let recording = self.shared.lock().expect("no holder panicked");
-        let verdict = analysis::stable(&recording, phase.name(), now_ns);
-        (verdict.stable, verdict.why)
-    }
-
-    fn next_train(
-        &mut self,
-        direction: Direction,
-        trains: &[Train],
-        budget: Bytes,
-    ) -> Option<Sending> {
-        let recording = self.shared.lock().expect("no holder panicked");
-        analysis::next_train(&recording, direction, trains, budget)
-    }
-
-    fn rtt_now(&mut self) -> Option<Duration> {
-        let recording = self.shared.lock().expect("no holder panicked");
-        let latest = recording
-            .delay
-            .iter()
-            .rev()
-            .take(50)
-            .find(|d| d.status == Status::Ok && &*d.target == "udp");
-        let latest = latest?;
-        // On a slow line the next one is due half a second later, and rows come up to a second late.
-        let waiting = self.clock.unix_ns() - latest.sent_ns - 1_500_000_000;
-        Some(Duration::from_nanos(
-            latest.rtt_ns?.max(waiting).max(0) as u64
-        ))
-    }
-
-    fn base_rtt(&mut self) -> Option<Duration> {
-        let recording = self.shared.lock().expect("no holder panicked");
-        let answered = recording
-            .delay
-            .iter()
-            .filter(|d| d.status == Status::Ok && &*d.target == "udp");
-        answered
-            .filter_map(|d| d.rtt_ns)
-            .min()
-            .map(|ns| Duration::from_nanos(ns.max(0) as u64))
-    }
-
-    fn estimate(&mut self, estimate: Estimate) {
-        let limit = format!("at most {:.3} (--budget)", estimate.budget);
-        match estimate.about {
-            Some(about) => self.say(&format!(
-                "This test carries about {about:.3} over the link, both directions combined; {limit}."
-            )),
-            None => self.say(&format!("This test carries {limit} over the link, both directions combined.")),
-        }
-    }
-
-    fn progress(&mut self, p: Progress) {
-        if p.phase != self.phase {
-            self.phase = p.phase;
-            let what = match p.phase {
+    fn show_test(&mut self, p: &Progress) {
+        if p.stage != self.stage {
+            self.stage = p.stage.into();
+            let what = match p.stage {
                 "idle" => "the line at rest",
                 "down" => "a download fills the line",
                 "up" => "an upload fills the line",
@@ -158,30 +129,26 @@ impl Watch for Terminal {
                 _ => "waiting for a quiet line",
             };
             if self.bar.is_none() {
-                self.say(&format!("{}: {what}", p.phase));
+                self.say(&format!("{}: {what}", p.stage));
             }
         }
-        let rtt = self
-            .rtt_now()
-            .map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
-        if let Some(bar) = &self.bar {
-            let total = p.elapsed + p.at_most;
-            bar.set_prefix(p.phase);
-            bar.set_position(
-                (p.elapsed.as_secs_f64() / total.as_secs_f64().max(1e-3) * 1000.0) as u64,
-            );
-            let mut parts = vec![rtt];
-            parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
-            parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
-            parts.push(format!("at most {:.0} s more", p.at_most.as_secs_f64()));
-            if !p.note.is_empty() {
-                parts.push(p.note);
-            }
-            bar.set_message(parts.join(" · "));
+        let Some(bar) = &self.bar else { return };
+        let rtt = {
+            let rows = self.shared.lock().expect("no holder panicked");
+            rtt_now(&rows, self.clock.unix_ns())
+        };
+        let rtt = rtt.map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
+        let whole = p.whole.as_secs_f64().max(1e-3);
+        bar.set_prefix(p.stage.to_owned());
+        bar.set_position((p.elapsed.as_secs_f64() / whole * 1000.0) as u64);
+        let mut parts = vec![rtt];
+        parts.extend(p.rate_down.map(|r| format!("down {r:.3}")));
+        parts.extend(p.rate_up.map(|r| format!("up {r:.3}")));
+        let at_most = p.whole.saturating_sub(p.elapsed);
+        parts.push(format!("at most {:.0} s more", at_most.as_secs_f64()));
+        if !p.note.is_empty() {
+            parts.push(p.note.clone());
         }
-    }
-
-    fn interrupted(&mut self) -> bool {
-        live::signal::interrupted() || self.disk.lock().expect("no holder panicked").is_some()
+        bar.set_message(parts.join(" · "));
     }
 }

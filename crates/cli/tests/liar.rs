@@ -137,7 +137,7 @@ fn verbs() -> Vec<Vec<String>> {
         words("test SERVER --plain --longest 3s --budget 5MB --udp 2mbit --phases idle,down"),
         words("monitor SERVER --interval 20ms --duration 3s --quiet --output m.rec"),
     ];
-    for spec in analysis::probe::PROBES {
+    for spec in experiment::PROBES {
         let name = match spec.entry.name {
             // Shorter than its usual 80 s each way.
             "train" => "train:count=200",

@@ -361,7 +361,7 @@ fn a_wrong_kind_or_parameter_is_answered_with_the_known_ones_and_the_help_teache
     let help = String::from_utf8_lossy(&run(&["probe", "--help"]).stdout).into_owned();
     // Long lines are wrapped.
     let help: Vec<&str> = help.split_whitespace().collect();
-    for spec in analysis::probe::PROBES {
+    for spec in experiment::PROBES {
         let asks: Vec<&str> = spec.entry.summary.split_whitespace().collect();
         let found = help.windows(asks.len()).any(|w| w == asks);
         assert!(found, "{}", spec.entry.name);

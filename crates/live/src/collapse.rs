@@ -10,6 +10,7 @@ use crate::traffic::TrafficMonitor;
 use base::noted::collapse::{CollapseNote, Round};
 use base::record::Direction;
 use base::{Bytes, Duration, Time};
+use experiment::Stopped;
 
 /// The flows end by themselves, at the latest.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -221,12 +222,13 @@ impl Run<'_, '_> {
         if most_s < SHORTEST.as_secs_f64() {
             let rounds = f64::from(self.plan.rounds);
             let needs = bytes_per_s / MARGIN * SHORTEST.as_secs_f64() * rounds;
-            return Err(CraftError::Budget {
+            return Err(Stopped::Budget {
                 stage: format!("{rounds} rounds of {SHORTEST} at least"),
                 next: Bytes::new(needs as u64),
                 spent: self.errand.tally.bytes(),
                 budget: self.plan.budget,
-            });
+            }
+            .into());
         }
         self.duration = Duration::from_secs_f64(most_s);
         self.lead = Duration::from_secs_f64(self.plan.lead.as_secs_f64() * most_s / planned_s);

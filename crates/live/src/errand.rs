@@ -14,6 +14,7 @@ use crate::traffic::{HOLD_OFF_UP, TrafficMonitor};
 use base::noted::Noted;
 use base::record::{Delay, Direction, Event, Row, Status};
 use base::{BitsPerSec, Bytes, Duration, Time};
+use experiment::Stopped;
 use measure::control::listen::Wanted;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -31,21 +32,6 @@ const QUIET: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(1);
 /// The queue that a load has filled may still drain when the far end is asked for its report.
 pub const REPORTS_WITHIN: Duration = Duration::from_secs(10);
-
-/// Why a run ended before its time.
-#[derive(Debug, thiserror::Error)]
-pub enum ErrandError {
-    #[error(transparent)]
-    Craft(#[from] CraftError),
-    #[error(transparent)]
-    Probe(#[from] ProbeError),
-}
-
-impl From<LoadError> for ErrandError {
-    fn from(e: LoadError) -> ErrandError {
-        CraftError::from(e).into()
-    }
-}
 
 /// How far a run is.
 #[derive(Clone, Debug)]
@@ -137,9 +123,10 @@ impl<'a> Errand<'a> {
             whole: stage.whole,
             spent: self.tally.bytes(),
             note: stage.note,
+            ..Progress::default()
         });
         match self.watch.interrupted() {
-            true => Err(CraftError::Interrupted),
+            true => Err(Stopped::Interrupted.into()),
             false => Ok(()),
         }
     }
@@ -232,7 +219,7 @@ impl<'a> Errand<'a> {
             self.waits && !interrupted
         });
         if interrupted {
-            return Err(CraftError::Interrupted);
+            return Err(Stopped::Interrupted.into());
         }
         self.turn = Some(turn?);
         Ok(())
@@ -330,10 +317,11 @@ impl<'a> Errand<'a> {
                 rates.down, rates.up
             );
             self.event("cross_traffic", traffic.interface(), &detail);
-            return Err(CraftError::Others {
+            return Err(Stopped::Others {
                 down: rates.down,
                 up: rates.up,
-            });
+            }
+            .into());
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 use crate::clock::mono_ns;
 use crate::craft::CraftError;
 use crate::emulate::{NEAR_V4, NEAR_V6, NetNs, settings};
-use crate::errand::{Errand, ErrandError, Stage, TICK};
+use crate::errand::{Errand, Stage, TICK};
 use crate::load::LoadError;
 use crate::load::exchange::Turn;
 use crate::load::kernel::{
@@ -81,7 +81,7 @@ struct Transfer {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), ErrandError> {
+pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), CraftError> {
     errand.take_turn(crate::errand::TURN)?;
     let traffic = errand.traffic(plan.interface.as_deref())?;
     let prober = errand.session()?;
@@ -95,7 +95,7 @@ pub fn run(plan: &Plan<'_>, errand: &mut Errand) -> Result<(), ErrandError> {
     let result = run.all();
     prober.stop();
     traffic.stop();
-    Ok(result?)
+    result
 }
 
 struct Run<'a, 'b> {

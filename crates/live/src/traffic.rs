@@ -16,10 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Above this others are using the link down, so that a measurement should wait (000 §3.5.1).
-pub const HOLD_OFF_DOWN: BitsPerSec = BitsPerSec::from_kbps(64);
-/// The same, up.
-pub const HOLD_OFF_UP: BitsPerSec = BitsPerSec::from_kbps(32);
+pub use experiment::host::{HOLD_OFF_DOWN, HOLD_OFF_UP, Rates};
 
 /// How far back [`TrafficMonitor::idle_rate`] can look.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -125,20 +122,6 @@ pub fn interface_towards(server: SocketAddr) -> Result<String, TrafficError> {
     (if to_itself { loopback() } else { None })
         .or_else(|| found(address))
         .ok_or(TrafficError::NobodyHas { address, server })
-}
-
-/// Mean rates over a stretch of time, link-layer headers included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rates {
-    pub down: BitsPerSec,
-    pub up: BitsPerSec,
-}
-
-impl Rates {
-    /// Whether others use the link too much to measure beside them.
-    pub fn others_use_the_link(&self) -> bool {
-        self.down > HOLD_OFF_DOWN || self.up > HOLD_OFF_UP
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -42,6 +42,12 @@ pub fn fresh_connection_interval(slowest: Option<BitsPerSec>) -> Duration {
     share(cost, 50).clamp(Duration::from_millis(250), Duration::from_secs(3))
 }
 
+/// Payload of datagrams that makes a rate of whole IP packets smooth: 20 ms apart at most, as far as size allows.
+pub fn payload_for(rate: BitsPerSec) -> u16 {
+    let in_20_ms = rate.bytes_in_floor(Duration::from_millis(20)).get();
+    in_20_ms.clamp(100, crate::control::datagram::MAX_LEN as u64) as u16
+}
+
 /// Interval at which one packet each takes one part in `parts` of the line.
 fn share(packet: Duration, parts: u64) -> Duration {
     Duration::from_nanos(packet.as_nanos().saturating_mul(parts))

@@ -34,7 +34,7 @@ pub fn run(plan: Plan) -> anyhow::Result<String> {
             }
         }
         Plan::Probes => {
-            for spec in analysis::probe::PROBES {
+            for spec in experiment::PROBES {
                 describe(&mut text, &spec.entry)?;
                 writeln!(text, "    takes {}", spec.takes)?;
             }

@@ -4,8 +4,8 @@ use crate::html::{grid, head};
 use crate::probe::{figure, side_by_side, svg};
 use crate::tables::{Cell, Row, Table};
 use analysis::answer::Figure;
-use analysis::probe::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
 use analysis::stats;
+use experiment::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
 use maud::{DOCTYPE, PreEscaped, html};
 use std::collections::BTreeSet;
 
@@ -206,7 +206,7 @@ const DAY_NS: i64 = 24 * HOUR_NS;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analysis::probe::Outcome;
+    use experiment::Outcome;
 
     /// At 3 o'clock little, at 20 much, three runs each on days of their own.
     fn runs() -> Vec<(String, ProbeAnswer)> {

@@ -5,8 +5,8 @@ use crate::html::head;
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
 use analysis::answer::Figure;
-use analysis::probe::{self, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use base::record::{Meta, Origin};
+use experiment::{self as probe, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use maud::{DOCTYPE, PreEscaped, html};
 
 /// How the rows came about, in words.
@@ -297,7 +297,7 @@ pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use analysis::probe::Outcome;
+    use experiment::Outcome;
 
     fn answer() -> ProbeAnswer {
         ProbeAnswer {

@@ -1,10 +1,12 @@
-//! Crafted trains over a line in virtual time: what `live::craft` does over a real one. The line is the same
+//! A host of experiments that send trains alone, in virtual time: what `live::craft` does over a real line. The line is the same
 //! [`Link`] that the emulator runs; hosts cut datagrams as the kernel does, read their own clocks, and stamp late.
 
 use base::program::{Facts, Fate, Fragments, Program, Sending, Train};
-use base::record::Direction;
+use base::record::{Direction, Recording, Row};
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
+use experiment::host::{Counted, Host, Passing, Rates, Stopped};
+use experiment::{Bounds, OfTrains, Unwatched};
 use link::qdisc::Fates;
 use link::{Link, LinkSpec, SpecError};
 use std::collections::{BTreeMap, VecDeque};
@@ -57,6 +59,8 @@ pub struct Bench {
     hosts: Hosts,
     now: Time,
     stamps: Rng,
+    /// Rows that an experiment has written.
+    pub recording: Recording,
     trains: i64,
     /// Sent so far: whole IP packets.
     pub spent: Bytes,
@@ -173,6 +177,7 @@ impl Bench {
             hosts,
             now: Time::ZERO,
             stamps: streams.stream("craft/stamps"),
+            recording: Recording::default(),
             trains: 0,
             spent: Bytes::ZERO,
         })
@@ -185,16 +190,20 @@ impl Bench {
         (way.cross, way.next_cross) = (Some(cross), now);
     }
 
-    /// Asks `next` what to send until it has nothing more.
-    pub fn run(&mut self, mut next: impl FnMut(&[Train]) -> Option<Sending>) -> Vec<Train> {
-        let mut trains = Vec::new();
-        while let Some(sending) = next(&trains) {
-            trains.extend(self.send(&sending));
-        }
-        trains
+    /// Carries an experiment out that sends trains alone, and gives its trains.
+    ///
+    /// # Panics
+    /// When it asks for anything else.
+    pub fn run(&mut self, next: impl FnMut(&[Train]) -> Option<Sending>) -> Vec<Train> {
+        let bounds = Bounds {
+            first_train: self.trains,
+            ..Bounds::of(Bytes::new(u64::MAX))
+        };
+        experiment::run(&mut OfTrains::new(next), &bounds, self, &mut Unwatched)
+            .expect("trains are all that it asks for")
     }
 
-    pub fn headers(&self) -> u32 {
+    fn header_bytes(&self) -> u32 {
         if self.hosts.v6 { 48 } else { 28 }
     }
 
@@ -206,7 +215,7 @@ impl Bench {
 
     /// One sending, until its last datagram has come out or is lost.
     pub fn send(&mut self, sending: &Sending) -> Vec<Train> {
-        let (v6, headers) = (self.hosts.v6, self.headers());
+        let (v6, headers) = (self.hosts.v6, self.header_bytes());
         let start = self.now + sending.rest;
         let mut trains: Vec<Train> = sending
             .programs
@@ -363,6 +372,67 @@ impl Bench {
         self.ways[way].fates.list.clear();
         self.now = self.now.max(now);
         came
+    }
+}
+
+impl Host for Bench {
+    type Error = Stopped;
+
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn unix_ns(&self) -> i64 {
+        self.now.as_nanos() as i64
+    }
+
+    /// Queues go on when the next packet enters them.
+    fn wait(&mut self, time: Duration) -> Result<(), Stopped> {
+        self.now += time;
+        Ok(())
+    }
+
+    fn row(&mut self, row: Row) {
+        self.recording.push(row);
+    }
+
+    fn so_far(&self, read: &mut dyn FnMut(&Recording)) {
+        read(&self.recording);
+    }
+
+    fn headers(&self) -> u32 {
+        self.header_bytes()
+    }
+
+    fn train(
+        &mut self,
+        sending: &Sending,
+        first: i64,
+        _: &mut dyn FnMut(Passing) -> bool,
+    ) -> Result<Vec<Train>, Stopped> {
+        self.trains = first;
+        let at_once = Sending {
+            rest: Duration::ZERO,
+            ..sending.clone()
+        };
+        Ok(self.send(&at_once))
+    }
+
+    fn count(&mut self, _: Counted) -> Result<(), Stopped> {
+        Ok(())
+    }
+
+    /// Others do not share this host's interface.
+    fn rates(&self, _: Duration) -> Option<Rates> {
+        let none = BitsPerSec::new(0);
+        Some(Rates {
+            down: none,
+            up: none,
+        })
+    }
+
+    fn interface(&self) -> String {
+        "near".into()
     }
 }
 

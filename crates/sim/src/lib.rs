@@ -34,6 +34,7 @@ pub mod source;
 pub mod summary;
 pub mod tcp;
 pub mod topology;
+pub mod translator;
 
 pub use flow::Flow;
 pub use run::{Outcome, run};

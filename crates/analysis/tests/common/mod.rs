@@ -1,10 +1,9 @@
 //! The whole test in virtual time, as `sim::bufferbloat` runs it; each phase ends when the analysis' own stop rule says so.
 
-use base::program::{Sending, Train};
-use base::record::{Direction, Event, Recording};
+use base::record::{Event, Recording};
 use base::{Bytes, Duration};
 use link::LinkSpec;
-use sim::bufferbloat::{self, Decide, Phase};
+use sim::bufferbloat;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -43,36 +42,16 @@ impl Plan {
     }
 }
 
-/// The analysis decides when a phase may stop and which trains to send, as in the real test.
-struct Analysis;
-
-impl Decide for Analysis {
-    fn stable(&mut self, so_far: &Recording, phase: &str, now_ns: i64) -> (bool, String) {
-        let s = analysis::stable(so_far, phase, now_ns);
-        (s.stable, s.why)
-    }
-
-    fn next_train(
-        &mut self,
-        so_far: &Recording,
-        direction: Direction,
-        budget: Bytes,
-    ) -> Option<Sending> {
-        let trains: Vec<Train> = Train::all_of(so_far)
-            .into_iter()
-            .filter(|t| t.facts.direction == direction)
-            .collect();
-        analysis::next_train(so_far, direction, &trains, budget)
-    }
-}
-
 pub fn run(plan: Plan) -> Recording {
     let mut whole = bufferbloat::Plan::new(plan.link, plan.seed);
-    whole.flows = Some(plan.flows as u32);
+    let test = &mut whole.test;
+    test.flows = Some(plan.flows as u32);
+    test.loaded_max = Duration::from_nanos(plan.most as u64);
+    test.phase_cap = test.phase_cap.max(test.loaded_max);
+    test.phases
+        .retain(|phase| plan.phases.contains(&phase.name()));
     whole.hosts.ahead_ns = plan.clock_offset;
     whole.hosts.drift_ppm = plan.drift_ppm;
-    whole.loaded_max = Duration::from_nanos(plan.most as u64);
-    whole.phase_cap = whole.phase_cap.max(whole.loaded_max);
     if plan.most_packets.is_finite() {
         let window = plan.most_packets as u64 * whole.tcp.mss.get();
         let most = Some(Bytes::new(window));
@@ -82,12 +61,7 @@ pub fn run(plan: Plan) -> Recording {
             .iter_mut()
             .for_each(|l| l.receive_window = most);
     }
-    let named = [Phase::Idle, Phase::Down, Phase::Up, Phase::Both];
-    whole.phases = named
-        .into_iter()
-        .filter(|p| plan.phases.contains(&p.name()))
-        .collect();
-    let mut rec = bufferbloat::run(&whole, &mut Analysis).unwrap().recording;
+    let mut rec = bufferbloat::run(&whole).unwrap().recording;
     if plan.same_clock {
         let same = Event {
             t_ns: rec.meta.started_ns,

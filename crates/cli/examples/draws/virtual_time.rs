@@ -6,33 +6,8 @@ use crate::results::{Result, describe};
 use crate::truth::{in_virtual_time, truth};
 use analysis::answer::Answer;
 use anyhow::Context;
-use base::Bytes;
-use base::program::{Sending, Train};
-use base::record::{Direction, Recording};
-use sim::bufferbloat::{Decide, Plan, Seen, run};
-
-/// The decisions of the real test.
-struct Analysis;
-
-impl Decide for Analysis {
-    fn stable(&mut self, so_far: &Recording, phase: &str, now_ns: i64) -> (bool, String) {
-        let s = analysis::stable(so_far, phase, now_ns);
-        (s.stable, s.why)
-    }
-
-    fn next_train(
-        &mut self,
-        so_far: &Recording,
-        direction: Direction,
-        budget: Bytes,
-    ) -> Option<Sending> {
-        let trains: Vec<Train> = Train::all_of(so_far)
-            .into_iter()
-            .filter(|t| t.facts.direction == direction)
-            .collect();
-        analysis::next_train(so_far, direction, &trains, budget)
-    }
-}
+use base::record::Recording;
+use sim::bufferbloat::{Plan, Seen, run};
 
 pub fn plan(draw: &Draw) -> Plan {
     let mut plan = Plan::new(draw.link.clone(), draw.seed);
@@ -43,7 +18,7 @@ pub fn plan(draw: &Draw) -> Plan {
 }
 
 fn answer(draw: &Draw) -> anyhow::Result<(Answer, Recording, Seen)> {
-    let outcome = run(&plan(draw), &mut Analysis)?;
+    let outcome = run(&plan(draw))?;
     let answer = analysis::analyse_test(&outcome.recording, &analysis::Options::default())?;
     Ok((answer, outcome.recording, outcome.seen))
 }

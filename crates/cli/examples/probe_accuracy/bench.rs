@@ -2,9 +2,9 @@
 
 use crate::line::Line;
 use crate::rows::Said;
-use analysis::probe::ProbeSpec;
 use base::record::{Direction, Meta, Recording};
 use base::{BitsPerSec, Duration};
+use experiment::ProbeSpec;
 use sim::craft::{Bench, Cross, Hosts};
 
 pub fn run(probe: &str, line: &Line) -> Result<Said, String> {
@@ -33,7 +33,7 @@ pub fn run(probe: &str, line: &Line) -> Result<Said, String> {
         recording.datagram.extend(datagrams);
         recording.event.push(event);
     }
-    let answer = analysis::probe::analyse(&recording).map_err(|e| e.to_string())?;
+    let answer = experiment::analyse(&recording).map_err(|e| e.to_string())?;
     Ok(Said {
         answer: serde_json::to_value(answer).map_err(|e| e.to_string())?,
         ..Said::default()

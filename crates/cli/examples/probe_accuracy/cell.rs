@@ -159,7 +159,7 @@ pub fn near(key: &'static [&'static str; 1], value: f64, by: f64) -> Truth {
     }
 }
 
-/// Within this share of it.
+/// Within this share of the value.
 pub fn share(key: &'static [&'static str; 1], value: f64, share: f64) -> Truth {
     near(key, value, share * value)
 }

@@ -1,15 +1,22 @@
 //! How near every kind of probe comes to the truth of lines that it does not know: docs/book/probe/accuracy.md.
 //!
 //! `make accuracy` runs it: in virtual time over a grid of lines, then with the kernel's own packets over emulated ones, fifty
-//! minutes on two processors. Names of kinds do those alone; `--virtual` leaves out the second part. The page goes
-//! to standard output, what is being done and how long it still takes to standard error.
+//! minutes on two processors. Names of kinds do those alone; `--virtual` leaves out the second part. `--random SEED COUNT`
+//! draws links in virtual time instead (`make probe-draws`: docs/book/probe/random.md). The page goes to standard output,
+//! progress and the time left to standard error.
 
 mod bench;
 mod cell;
 mod cells;
 mod kernel;
 mod line;
+mod random;
 mod rows;
+
+/// That of `draws`, which uses more of it.
+#[path = "../draws/chance.rs"]
+#[allow(dead_code)]
+mod chance;
 
 /// The tests' own.
 #[path = "../../tests/networks/doubles"]
@@ -22,8 +29,8 @@ mod doubles {
     pub mod site;
 }
 
-use analysis::probe::PROBES;
 use cell::{Cell, On};
+use experiment::PROBES;
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use std::sync::{Mutex, OnceLock};
@@ -57,7 +64,17 @@ fn main() -> ExitCode {
         eprintln!("{e}");
         return ExitCode::FAILURE;
     }
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(at) = args.iter().position(|a| a == "--random") {
+        let number = |i: usize| args.get(at + i).and_then(|a| a.parse().ok());
+        let (Some(seed), Some(count)) = (number(1), number(2)) else {
+            eprintln!("--random takes a seed and a count: --random 7 200");
+            return ExitCode::FAILURE;
+        };
+        args.drain(at..at + 3);
+        random::page(seed, count, &args);
+        return ExitCode::SUCCESS;
+    }
     let (options, kinds): (Vec<_>, Vec<_>) = args.iter().partition(|a| a.starts_with('-'));
     let known = |k: &str| PROBES.iter().any(|p| p.entry.name == k);
     let unknown = kinds.iter().find(|k| !known(k));

@@ -82,7 +82,7 @@ fn plain(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-fn name(at: &At) -> String {
+pub fn name(at: &At) -> String {
     let bare = |key: &str| {
         let units = ["_bps", "_ms", "_bytes", "_packets"];
         let unit = units.iter().find_map(|u| key.strip_suffix(u));
@@ -97,49 +97,71 @@ fn name(at: &At) -> String {
     }
 }
 
+/// A figure with the truth and the bounds in which it is right.
+pub struct Number {
+    pub said: Figure,
+    /// The one true value; none where only bounds are known.
+    pub truth: Option<f64>,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// The number that a truth about figures is about.
+///
+/// # Errors
+/// Says why there is none: the truth is unknown or a text, or the figure was not given.
+pub fn number_of(truth: &Truth, said: &Said) -> Result<Number, String> {
+    let At::Figures(keys) = &truth.at else {
+        return Err("no number".into());
+    };
+    let (value, low, high) = match &truth.is {
+        Is::Near { value, by } => (Some(*value), value - by, value + by),
+        Is::Between(low, high) => (None, *low, *high),
+        Is::Seen { of, share, plus } => {
+            let v = of(&said.recording)?;
+            let by = share * v + plus;
+            (Some(v), v - by, v + by)
+        }
+        Is::Counted { port, loads } => {
+            let counted = said.connections[port.to_string()].as_f64();
+            let n = counted.ok_or("the site did not count")? / loads;
+            (Some(n), n, n)
+        }
+        Is::CannotTell | Is::Words(_) | Is::Nothing => return Err("no number".into()),
+    };
+    Ok(Number {
+        said: figure(&said.answer, keys)?,
+        truth: value,
+        low,
+        high,
+    })
+}
+
 fn judge(truth: &Truth, said: &Said) -> Judged {
-    let wrong = |what: String, said: String| Judged {
-        truth: what,
-        said,
-        off: String::new(),
-        within: Within::No,
+    let At::Figures(keys) = &truth.at else {
+        return judge_words(truth, said);
     };
-    let keys = match &truth.at {
-        At::Figures(keys) => keys,
-        _ => return judge_words(truth, said),
-    };
-    let found = figure(&said.answer, keys);
     let key = keys[0];
-    let (is, low, high, shown) = match &truth.is {
-        Is::Near { value, by } => (
-            Some(*value),
-            value - by,
-            value + by,
-            with_unit(key, *value, *value),
-        ),
-        Is::Between(low, high) => (None, *low, *high, with_unit(key, *low, *high)),
-        Is::Seen { of, share, plus } => match of(&said.recording) {
-            Ok(v) => {
-                let by = share * v + plus;
-                (Some(v), v - by, v + by, with_unit(key, v, v))
-            }
-            Err(why) => return wrong(why, String::new()),
-        },
-        Is::Counted { port, loads } => match said.connections[port.to_string()].as_f64() {
-            Some(n) => (Some(n / loads), n / loads, n / loads, number(n / loads)),
-            None => return wrong("the site did not count".into(), String::new()),
-        },
-        Is::CannotTell => {
-            let within = matches!(found, Ok(Figure::CannotTell { .. }));
-            let told = told(key, &found);
+    let Number {
+        said: found,
+        truth: is,
+        low,
+        high,
+    } = match number_of(truth, said) {
+        Ok(number) => number,
+        Err(why) => {
+            let found = figure(&said.answer, keys);
+            let untold = matches!(found, Ok(Figure::CannotTell { .. }));
+            let asked = matches!(truth.is, Is::CannotTell);
             return Judged {
-                within: within.into(),
-                ..wrong("cannot be told".into(), told)
+                truth: if asked { "cannot be told".into() } else { why },
+                said: told(key, &found),
+                off: String::new(),
+                within: (asked && untold).into(),
             };
         }
-        Is::Words(_) | Is::Nothing => return wrong("no number".into(), told(key, &found)),
     };
-    let value = found.as_ref().ok().and_then(Figure::value);
+    let value = found.value();
     let off = match (value, is) {
         (Some(v), Some(is)) if is != 0.0 => {
             format!("{} %", significant((v / is - 1.0) * 100.0, 2))
@@ -147,14 +169,16 @@ fn judge(truth: &Truth, said: &Said) -> Judged {
         _ => String::new(),
     };
     Judged {
-        truth: shown,
-        said: told(key, &found),
-        off,
-        within: match (&found, value) {
-            (Ok(Figure::CannotTell { .. }), _) => Within::Untold,
-            (_, Some(v)) => (low - 1e-9..=high + 1e-9).contains(&v).into(),
-            _ => Within::No,
+        truth: match (is, &truth.is) {
+            (Some(n), Is::Counted { .. }) => number(n),
+            (Some(v), _) => with_unit(key, v, v),
+            (None, _) => with_unit(key, low, high),
         },
+        off,
+        within: value.map_or(Within::Untold, |v| {
+            (low - 1e-9..=high + 1e-9).contains(&v).into()
+        }),
+        said: told(key, &Ok(found)),
     }
 }
 
@@ -187,7 +211,7 @@ fn figure(answer: &Value, keys: &[&str]) -> Result<Figure, String> {
     sum.ok_or_else(|| "no figure was asked for".into())
 }
 
-fn told(key: &str, found: &Result<Figure, String>) -> String {
+pub fn told(key: &str, found: &Result<Figure, String>) -> String {
     match found {
         Ok(Figure::Is { value, low, high }) => format!(
             "{} ({}–{})",
@@ -212,7 +236,7 @@ fn shown(key: &str, v: f64) -> String {
     }
 }
 
-fn with_unit(key: &str, low: f64, high: f64) -> String {
+pub fn with_unit(key: &str, low: f64, high: f64) -> String {
     let unit = match key {
         k if k.ends_with("_bps") => " Mbit/s",
         k if k.ends_with("_ms") => " ms",

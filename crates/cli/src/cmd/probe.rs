@@ -3,12 +3,12 @@
 use super::test::default_path;
 use super::{AccessArgs, print, stdout_style, write_file};
 use crate::recorder::Recorder;
-use crate::watch::Terminal;
+use crate::watch::{Face, Terminal};
 use crate::{Outcome, link_arg, runners};
-use analysis::probe::{How, PROBES, ProbeSpec};
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
 use base::{BitsPerSec, Bytes, Duration};
+use experiment::{How, PROBES, ProbeSpec, Stopped};
 use link::LinkSpec;
 use live::clock::Clock;
 use live::craft::{self, CraftError, Others};
@@ -219,16 +219,16 @@ fn run_once(
     };
     let recorder = Recorder::start(writer, recording, clock);
     let mut terminal = Terminal::new(
-        recorder.shared.clone(),
-        clock,
+        (recorder.shared.clone(), clock),
         recorder.failure(),
+        Face::Probe,
         args.plain,
         args.json,
     );
     let kind = args.probe.kind();
     if !args.json {
         eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
-        if matches!(kind.how, How::Crafted(_))
+        if matches!(kind.how, How::Trains(_))
             || matches!(
                 kind.entry.name,
                 "path" | "tcp" | "page" | "collapse" | "check"
@@ -286,6 +286,7 @@ fn probe(
         far,
         clock,
         rows: recorder.rows.clone(),
+        so_far: recorder.shared.clone(),
         recording: path,
         tally: tally.clone(),
         watch,
@@ -367,7 +368,7 @@ fn conclude(
             .with_context(|| format!("cannot remove the empty recording {}", path.display()))?;
         return result.map(|()| Outcome::Done);
     }
-    let answer = analysis::probe::analyse(recording)?;
+    let answer = experiment::analyse(recording)?;
     if args.json {
         print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
     } else {
@@ -384,7 +385,12 @@ fn conclude(
     eprintln!("Recording: {}", path.display());
     match result {
         Ok(()) => Ok(Outcome::Done),
-        Err(e) if matches!(e.downcast_ref(), Some(CraftError::Interrupted)) => {
+        Err(e)
+            if matches!(
+                e.downcast_ref(),
+                Some(CraftError::Stopped(Stopped::Interrupted))
+            ) =>
+        {
             eprintln!("tailback: {e}; what was measured until then is above and in the recording");
             Ok(Outcome::CouldNotMeasure)
         }

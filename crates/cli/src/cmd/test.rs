@@ -2,18 +2,21 @@
 
 use super::{AccessArgs, print, stdout_style, usage, write_file};
 use crate::recorder::Recorder;
-use crate::watch::Terminal;
+use crate::watch::{Face, Terminal};
 use crate::{Outcome, link_arg};
 use analysis::answer::Answer;
 use anyhow::Context;
 use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
 use base::{BitsPerSec, Bytes, Duration};
+use experiment::Failure as _;
+use experiment::bufferbloat::{self, Bufferbloat, Phase};
 use link::LinkSpec;
 use live::clock::Clock;
+use live::craft::CraftError;
 use live::emulate::{self, Emulation};
-use live::load::{Access, CongestionControls};
+use live::load::{Access, CongestionControls, Peer};
 use live::serve::{ServeConfig, Server};
-use live::test::{Phase, TestError, TestPlan};
+use live::sockets::{Setup, Sockets};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +116,7 @@ pub struct Args {
 
 /// A validated request; nothing is open yet.
 struct Plan {
-    test: TestPlan,
+    test: bufferbloat::Plan,
     link: Option<LinkSpec>,
     contract: Option<(BitsPerSec, BitsPerSec)>,
     title: String,
@@ -127,14 +130,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let phases = args
         .phases
         .iter()
-        .map(|name| match name.as_str() {
-            "idle" => Ok(Phase::Idle),
-            "down" => Ok(Phase::Down),
-            "up" => Ok(Phase::Up),
-            "both" => Ok(Phase::Both),
-            other => Err(usage(format!(
-                "no phase \"{other}\". Known: idle, down, up, both"
-            ))),
+        .map(|name| {
+            let known = Phase::ALL.into_iter().find(|p| p.name() == name);
+            known.ok_or_else(|| usage(format!("no phase \"{name}\". Known: idle, down, up, both")))
         })
         .collect::<Result<Vec<_>, _>>()?;
     if phases.first() != Some(&Phase::Idle) {
@@ -168,7 +166,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
             (None, Some(link)) => format!("Emulated link {}", link.name),
             (None, None) => unreachable!("a plan has a server or a link"),
         });
-    let test = TestPlan {
+    let test = bufferbloat::Plan {
         server: args.server.clone().unwrap_or_else(|| "embedded".into()),
         phases,
         longest: args.longest,
@@ -180,7 +178,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         interface: args.interface.clone(),
         hold_off: args.hold_off,
         waits: !args.no_wait,
-        ..TestPlan::default()
+        ..bufferbloat::Plan::default()
     };
     Ok(Plan {
         test,
@@ -252,24 +250,19 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         clock,
     );
     let mut terminal = Terminal::new(
-        recorder.shared.clone(),
-        clock,
+        (recorder.shared.clone(), clock),
         recorder.failure(),
+        Face::Test,
         args.plain,
         args.json,
     );
 
     let result = match (&plan.link, server) {
         (Some(link), _) => embedded(&plan.test, link, clock, &recorder, &mut terminal),
-        (None, Some(server)) => live::test::run(
-            &plan.test,
-            server,
-            access,
-            clock,
-            recorder.rows.clone(),
-            &mut terminal,
-        )
-        .map_err(anyhow::Error::from),
+        (None, Some(server)) => {
+            let setup = setup(&plan.test, (server, access), clock, &recorder);
+            carry_out(&plan.test, setup, &mut terminal).map_err(anyhow::Error::from)
+        }
         (None, None) => unreachable!("a plan has a server or a link"),
     };
     terminal.done();
@@ -287,9 +280,38 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
     )
 }
 
+fn setup(
+    test: &bufferbloat::Plan,
+    (server, access): (SocketAddr, Access),
+    clock: Clock,
+    recorder: &Recorder,
+) -> Setup {
+    let peer = Peer {
+        server,
+        access,
+        patience: Duration::from_secs(10),
+    };
+    Setup {
+        so_far: recorder.shared.clone(),
+        interface: test.interface.clone(),
+        ..Setup::new(peer, clock, recorder.rows.clone())
+    }
+}
+
+/// Runs all phases from the calling thread's network namespace.
+fn carry_out(
+    test: &bufferbloat::Plan,
+    setup: Setup,
+    terminal: &mut Terminal,
+) -> Result<(), CraftError> {
+    let mut steps = Bufferbloat::new(test.clone());
+    let mut sockets = Sockets::new(setup);
+    experiment::run(&mut steps, &test.bounds(), &mut sockets, terminal).map(drop)
+}
+
 /// Both ends on this machine, in two network namespaces with the emulated link between them.
 fn embedded(
-    test: &TestPlan,
+    test: &bufferbloat::Plan,
     link: &LinkSpec,
     clock: Clock,
     recorder: &Recorder,
@@ -304,10 +326,8 @@ fn embedded(
     let config = ServeConfig::default();
     let server = emulation.far().run(|| Server::start(config))??;
     let address = SocketAddr::new(emulate::FAR_V4.into(), server.local_addr().port());
-    let rows = recorder.rows.clone();
-    let result = emulation
-        .near()
-        .run(|| live::test::run(test, address, Access::default(), clock, rows, terminal))?;
+    let setup = setup(test, (address, Access::default()), clock, recorder);
+    let result = emulation.near().run(|| carry_out(test, setup, terminal))?;
     server.stop();
     let summary = emulation.stop()?;
     // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.
@@ -335,8 +355,8 @@ fn conclude(
     let interrupted = result
         .as_ref()
         .err()
-        .and_then(|e| e.downcast_ref::<TestError>())
-        .is_some_and(|e| matches!(e, TestError::Interrupted));
+        .and_then(|e| e.downcast_ref::<CraftError>())
+        .is_some_and(|e| e.interrupted());
     let answer = match analysis::analyse_test(recording, &analysis::Options::default()) {
         Ok(answer) => answer,
         Err(nothing) => {

@@ -1,14 +1,14 @@
 //! One kind after the other, each within its time and its part of the budget.
 
 use super::{Run, carry_out};
-use analysis::probe::check::{self, Step};
-use analysis::probe::dns;
 use anyhow::Context;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
 use base::program::Sending;
 use base::time::Time;
 use base::{Bytes, Duration};
+use experiment::check::{self, Step};
+use experiment::{Stopped, dns};
 use live::clock::Clock;
 use live::craft::{self, CraftError, Progress, Watch};
 use live::errand::Tally;
@@ -71,6 +71,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
                 far: run.far,
                 clock: run.clock,
                 rows: run.rows.clone(),
+                so_far: run.so_far.clone(),
                 recording: run.recording,
                 tally: tally.clone(),
                 watch: &mut watch,
@@ -100,7 +101,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         let event = note.event(run.clock.unix_ns(), step.title);
         let _ = run.rows.send(event.into());
         if stopped {
-            return Err(CraftError::Interrupted.into());
+            return Err(CraftError::from(Stopped::Interrupted).into());
         }
         failures.extend(result.err());
         done += 1;
@@ -151,6 +152,8 @@ impl Watch for Within<'_> {
             whole: self.whole,
             spent: self.spent + p.spent,
             note: [p.stage, &p.note].join(" "),
+            rate_up: p.rate_up,
+            rate_down: p.rate_down,
         });
     }
 

@@ -1,10 +1,10 @@
 //! Minutes of load and its packets.
 
 use super::Run;
-use analysis::probe::collapse::Params;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
+use experiment::collapse::Params;
 use live::collapse::{self, Plan};
 use live::traffic::interface_towards;
 use ops::trace::BackgroundCapture;

@@ -1,10 +1,11 @@
 //! Lookups at every resolver, and the line's own round trip meanwhile.
 
 use super::Run;
-use analysis::probe::dns::Params;
 use anyhow::Context;
 use base::noted::dns::Origin;
 use base::{Bytes, Duration};
+use experiment::Stopped;
+use experiment::dns::Params;
 use live::craft::CraftError;
 use live::dns::{self, DnsError, PUBLIC, Plan, Resolver};
 use live::probe::{ProbePlan, Prober};
@@ -30,7 +31,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     )?;
     let prober = Prober::start(probes, run.clock, run.rows.clone())?;
     let result = run.errand(whole, |errand| match dns::run(&plan, errand) {
-        Err(DnsError::Interrupted) => Err(CraftError::Interrupted.into()),
+        Err(DnsError::Interrupted) => Err(CraftError::from(Stopped::Interrupted).into()),
         other => other.map_err(anyhow::Error::from),
     });
     prober.stop();

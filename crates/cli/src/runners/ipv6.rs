@@ -1,7 +1,7 @@
 //! Both versions of IP to the same server.
 
 use super::Run;
-use analysis::probe::ipv6::Params;
+use experiment::ipv6::Params;
 use live::ipv6::{self, Plan};
 
 pub fn run(run: Run) -> anyhow::Result<()> {

@@ -1,8 +1,8 @@
 //! Boxes on the way that read, change or block.
 
 use super::Run;
-use analysis::probe::middlebox::Params;
 use base::Duration;
+use experiment::middlebox::Params;
 use live::middlebox::{self, Plan};
 
 pub fn run(run: Run) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
 //! Pages in a browser, on the idle line and beside a load.
 
 use super::Run;
-use analysis::probe::page::Params;
 use base::Duration;
-use live::craft::CraftError;
+use experiment::Failure as _;
+use experiment::page::Params;
 use live::page::{self, PageError, Plan};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     run.errand(Duration::ZERO, |errand| {
         page::run(&plan, errand).map_err(|e| match e {
             // As itself, so that an interruption is known for one.
-            PageError::Craft(e @ CraftError::Interrupted) => anyhow::Error::from(e),
+            PageError::Craft(e) if e.interrupted() => anyhow::Error::from(e),
             other => other.into(),
         })
     })

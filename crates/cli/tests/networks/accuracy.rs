@@ -1,6 +1,6 @@
 //! The accuracy table, which `make accuracy` writes with the networks of these tests.
 
-use analysis::probe::PROBES;
+use experiment::PROBES;
 
 #[test]
 fn every_kind_has_rows_in_the_table_beside_a_truth() {

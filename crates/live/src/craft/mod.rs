@@ -1,14 +1,13 @@
-//! Crafted sending: carries out one [`Sending`] after the other against our server and hands every datagram's fate
-//! to the recorder. What to send next is asked of the caller, who sees all trains so far.
+//! Crafted sending: carries out a [`Sending`] against our server and gives every datagram's fate.
 //!
 //! It protects the line and others: a train goes only to a server that has agreed to it over TCP and whose
-//! address that has proven; what it costs is counted against a budget before it is sent; while others use the
-//! line it does not begin.
+//! address that has proven. The loop of `experiment` keeps to a budget, and begins nothing while others use the line.
 
 pub(crate) mod fragments;
 mod others;
 pub(crate) mod passage;
 
+pub use experiment::{Progress, Watch};
 pub use others::Others;
 
 use crate::clock::{Clock, mono_ns};
@@ -17,10 +16,14 @@ use crate::load::exchange::{Line, Peer};
 use crate::load::kernel::random_bytes;
 use crate::load::paced::headers;
 use crate::load::pump::wait;
-use crate::traffic::{TrafficError, TrafficMonitor};
+use crate::probe::ProbeError;
+use crate::sockets::{Setup, Sockets};
+use crate::traffic::TrafficError;
 use base::program::{Facts, Fate, Program, Sending, Train};
-use base::record::{Direction, Event, Row};
-use base::{BitsPerSec, Bytes, Duration};
+use base::record::{Direction, Row};
+use base::{Bytes, Duration};
+use experiment::host::Passing;
+use experiment::{Bounds, Failure, OfTrains, Stopped};
 use fragments::Watcher;
 use measure::control::{Accepted, FlowSpec, Request, Response, SessionId, Stamps, finished};
 use nix::poll::PollFlags;
@@ -40,8 +43,6 @@ const ANSWER_NS: i64 = 2_000_000;
 const STAMPS_WITHIN_NS: i64 = 300_000_000_000;
 /// Programs that are sent at once begin together, this long after the last of them is agreed.
 const LEAD_NS: i64 = 20_000_000;
-/// How long others' traffic is looked at.
-const WINDOW: Duration = Duration::from_secs(1);
 
 /// What bounds a run.
 #[derive(Clone, Debug)]
@@ -61,32 +62,32 @@ pub struct Plan {
     pub beside_others: bool,
 }
 
-#[derive(Clone, Debug)]
-pub struct Progress<'a> {
-    pub stage: &'a str,
-    /// Number of the sending, from 1.
-    pub number: usize,
-    /// Since the sending began, its rest included.
-    pub elapsed: Duration,
-    /// How long the sending takes, draining of queues not included.
-    pub whole: Duration,
-    /// Sent so far in all, whole IP packets.
-    pub spent: Bytes,
-    pub note: String,
+impl Plan {
+    /// The same limits as the loop takes them.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            first_train: self.first_train,
+            budget: self.budget,
+            others: match self.beside_others {
+                true => experiment::Others::Welcome,
+                false => experiment::Others::Keep(self.hold_off.unwrap_or_default()),
+            },
+            waits: self.waits,
+        }
+    }
 }
 
-pub trait Watch {
-    fn progress(&mut self, progress: &Progress);
-    /// Whether the user asked to stop.
-    fn interrupted(&mut self) -> bool;
-}
-
+/// Why an experiment over sockets ended early. What was measured until then is in the recording.
 #[derive(Debug, thiserror::Error)]
 pub enum CraftError {
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
     #[error(
         "{server} let us in over TCP, and no datagram reached it on UDP port {} within {waited}: a firewall on the way blocks it", .server.port()
     )]
@@ -100,19 +101,6 @@ pub enum CraftError {
         granted: Duration,
         needed: Duration,
     },
-    #[error(
-        "the next step ({stage}) would send {next:.3}, and {spent:.3} of the {budget:.3} allowed are spent: give a larger --budget"
-    )]
-    Budget {
-        stage: String,
-        next: Bytes,
-        spent: Bytes,
-        budget: Bytes,
-    },
-    #[error(
-        "others use the line: {down:.3} down, {up:.3} up while this sends nothing. Wait for them with --hold-off, or measure beside them with --beside-others"
-    )]
-    Others { down: BitsPerSec, up: BitsPerSec },
     #[error("{server} said something else than what was asked for")]
     Unexpected { server: SocketAddr },
     #[error("cannot {what}: {source}")]
@@ -120,8 +108,12 @@ pub enum CraftError {
         what: &'static str,
         source: io::Error,
     },
-    #[error("interrupted")]
-    Interrupted,
+}
+
+impl Failure for CraftError {
+    fn interrupted(&self) -> bool {
+        matches!(self, CraftError::Stopped(Stopped::Interrupted))
+    }
 }
 
 impl CraftError {
@@ -143,46 +135,12 @@ pub fn run(
     rows: &Sender<Row>,
     watch: &mut dyn Watch,
 ) -> Result<Vec<Train>, CraftError> {
-    let traffic = TrafficMonitor::start(
-        plan.interface.as_deref(),
-        plan.peer.server,
-        TICK,
-        clock,
-        rows.clone(),
-    )?;
-    let result = run_beside(plan, &traffic, next, clock, rows, watch);
-    traffic.stop();
-    result
-}
-
-/// The same beside a traffic monitor that already runs.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_beside(
-    plan: &Plan,
-    traffic: &TrafficMonitor,
-    next: &mut dyn FnMut(&[Train]) -> Option<Sending>,
-    clock: Clock,
-    rows: &Sender<Row>,
-    watch: &mut dyn Watch,
-) -> Result<Vec<Train>, CraftError> {
-    let mut run = Run {
-        plan,
-        clock,
-        rows,
-        watch,
-        traffic,
-        trains: Vec::new(),
-        sendings: 0,
-        spent: Bytes::ZERO,
-        headers: headers(plan.peer.server) as u32,
+    let setup = Setup {
+        interface: plan.interface.clone(),
+        ..Setup::new(plan.peer.clone(), clock, rows.clone())
     };
-    run.quiet_line()?;
-    while let Some(sending) = next(&run.trains) {
-        run.sending(&sending)?;
-    }
-    Ok(run.trains)
+    let mut steps = OfTrains::new(next);
+    experiment::run(&mut steps, &plan.bounds(), &mut Sockets::new(setup), watch)
 }
 
 /// Waits until nobody else uses the line, as long as the plan says; for kinds that send no trains.
@@ -201,15 +159,31 @@ pub fn await_quiet(
     run(plan, &mut |_| None, clock, rows, watch).map(drop)
 }
 
+/// Carries a sending out at once. Runs in the calling thread's network namespace.
+///
+/// # Errors
+/// The server refuses, vanishes or is out of reach; `passing` wants no more.
+pub(crate) fn train(
+    (peer, clock): (&Peer, Clock),
+    sending: &Sending,
+    first: i64,
+    passing: &mut dyn FnMut(Passing) -> bool,
+) -> Result<Vec<Train>, CraftError> {
+    let run = Run {
+        peer,
+        clock,
+        headers: headers(peer.server) as u32,
+    };
+    let agreed = sending.programs.iter();
+    let agreed = agreed
+        .map(|p| run.agree(sending.direction, p))
+        .collect::<Result<Vec<_>, _>>()?;
+    run.carry_out(sending, first, &agreed, passing)
+}
+
 struct Run<'a> {
-    plan: &'a Plan,
+    peer: &'a Peer,
     clock: Clock,
-    rows: &'a Sender<Row>,
-    watch: &'a mut dyn Watch,
-    traffic: &'a TrafficMonitor,
-    trains: Vec<Train>,
-    sendings: usize,
-    spent: Bytes,
     headers: u32,
 }
 
@@ -222,128 +196,8 @@ struct Agreed {
 }
 
 impl Run<'_> {
-    /// Sees that nobody else uses the line, or waits for it.
-    fn quiet_line(&mut self) -> Result<(), CraftError> {
-        if self.plan.beside_others {
-            return Ok(());
-        }
-        let began = mono_ns();
-        let longest = self.plan.hold_off.unwrap_or_default();
-        loop {
-            let waited = Duration::from_nanos((mono_ns() - began).max(0) as u64);
-            self.idle(TICK, "looking for others on the line", waited, longest)?;
-            match self.traffic.idle_rate(WINDOW) {
-                None => {}
-                Some(rates) if !rates.others_use_the_link() => return Ok(()),
-                Some(rates) if waited >= longest => {
-                    self.event_others(rates.down, rates.up);
-                    return Err(CraftError::Others {
-                        down: rates.down,
-                        up: rates.up,
-                    });
-                }
-                Some(_) => {}
-            }
-        }
-    }
-
-    fn event_others(&self, down: BitsPerSec, up: BitsPerSec) {
-        let detail = format!("{down:.3} down, {up:.3} up while nothing was sent");
-        let event = Event {
-            t_ns: self.clock.unix_ns(),
-            kind: "cross_traffic".into(),
-            subject: self.traffic.interface().into(),
-            detail: detail.as_str().into(),
-        };
-        // The recorder outlives the run; if it is gone, the run is being torn down.
-        let _ = self.rows.send(event.into());
-    }
-
-    fn idle(
-        &mut self,
-        time: Duration,
-        stage: &str,
-        elapsed: Duration,
-        whole: Duration,
-    ) -> Result<(), CraftError> {
-        std::thread::sleep(time.min(TICK).to_std());
-        self.watch.progress(&Progress {
-            stage,
-            number: self.sendings,
-            elapsed,
-            whole,
-            spent: self.spent,
-            note: String::new(),
-        });
-        if self.watch.interrupted() {
-            return Err(CraftError::Interrupted);
-        }
-        Ok(())
-    }
-
-    fn sending(&mut self, sending: &Sending) -> Result<(), CraftError> {
-        let next: u64 = sending
-            .programs
-            .iter()
-            .map(|p| p.bytes(self.headers).get())
-            .sum();
-        if (self.spent + Bytes::new(next)) > self.plan.budget {
-            return Err(CraftError::Budget {
-                stage: sending.stage.clone(),
-                next: Bytes::new(next),
-                spent: self.spent,
-                budget: self.plan.budget,
-            });
-        }
-        self.sendings += 1;
-        self.rest(sending)?;
-        let agreed = sending
-            .programs
-            .iter()
-            .map(|p| self.agree(sending.direction, p))
-            .collect::<Result<Vec<_>, _>>()?;
-        let trains = self.carry_out(sending, agreed)?;
-        self.spent += Bytes::new(next);
-        for train in trains {
-            let (datagrams, event) = train.rows(self.clock.unix_ns());
-            for row in datagrams {
-                let _ = self.rows.send(row.into());
-            }
-            let _ = self.rows.send(event.into());
-            self.trains.push(train);
-        }
-        Ok(())
-    }
-
-    fn rest(&mut self, sending: &Sending) -> Result<(), CraftError> {
-        let began = mono_ns();
-        loop {
-            let rested = Duration::from_nanos((mono_ns() - began).max(0) as u64);
-            if rested >= sending.rest {
-                break;
-            }
-            self.idle(
-                sending.rest.saturating_sub(rested),
-                &sending.stage,
-                rested,
-                sending.rest,
-            )?;
-        }
-        // What our own stamps needed is over by then.
-        let looked = sending.rest >= WINDOW + WINDOW && !self.plan.beside_others;
-        if looked
-            && self
-                .traffic
-                .idle_rate(WINDOW)
-                .is_some_and(|r| r.others_use_the_link())
-        {
-            return self.quiet_line();
-        }
-        Ok(())
-    }
-
     fn agree(&self, direction: Direction, program: &Program) -> Result<Agreed, CraftError> {
-        let peer = &self.plan.peer;
+        let peer = self.peer;
         let stop = AtomicBool::new(false);
         let stream = peer.connect(None)?;
         let request = Request::Train {
@@ -422,17 +276,16 @@ impl Run<'_> {
 
     /// All programs of a sending at once, a thread for each; this one watches.
     fn carry_out(
-        &mut self,
+        &self,
         sending: &Sending,
-        agreed: Vec<Agreed>,
+        first: i64,
+        agreed: &[Agreed],
+        watch: &mut dyn FnMut(Passing) -> bool,
     ) -> Result<Vec<Train>, CraftError> {
         let stop = AtomicBool::new(false);
         let passed = AtomicU64::new(0);
         let start = mono_ns() + LEAD_NS;
-        let whole = sending.programs.iter().map(Program::time).max();
-        let whole = whole.unwrap_or_default();
-        let first = self.plan.first_train + self.trains.len() as i64;
-        let (clock, peer, headers) = (self.clock, &self.plan.peer, self.headers);
+        let (clock, peer, headers) = (self.clock, self.peer, self.headers);
         let ends = std::thread::scope(|scope| {
             let threads: Vec<_> = agreed
                 .iter()
@@ -461,15 +314,11 @@ impl Run<'_> {
                 .collect();
             while threads.iter().any(|t| !t.is_finished()) {
                 let elapsed = Duration::from_nanos((mono_ns() - start).max(0) as u64);
-                self.watch.progress(&Progress {
-                    stage: &sending.stage,
-                    number: self.sendings,
-                    elapsed: sending.rest + elapsed,
-                    whole: sending.rest + whole,
-                    spent: self.spent,
-                    note: format!("{} datagrams", passed.load(Ordering::Relaxed)),
-                });
-                if self.watch.interrupted() {
+                let passing = Passing {
+                    elapsed,
+                    datagrams: passed.load(Ordering::Relaxed),
+                };
+                if !watch(passing) {
                     stop.store(true, Ordering::Relaxed);
                 }
                 // A short train is not waited for longer than it takes.
@@ -482,7 +331,7 @@ impl Run<'_> {
                 .collect::<Result<Vec<_>, _>>()
         });
         if stop.load(Ordering::Relaxed) {
-            return Err(CraftError::Interrupted);
+            return Err(Stopped::Interrupted.into());
         }
         ends
     }
@@ -543,7 +392,7 @@ impl End<'_> {
         match self.peer.hear(&self.agreed.stream, until, self.stop) {
             Ok(Response::Stamps(stamps)) => Ok(stamps),
             Ok(_) => Err(CraftError::Unexpected { server }),
-            Err(_) if self.stop.load(Ordering::Relaxed) => Err(CraftError::Interrupted),
+            Err(_) if self.stop.load(Ordering::Relaxed) => Err(Stopped::Interrupted.into()),
             Err(e) => Err(e.into()),
         }
     }
@@ -569,7 +418,7 @@ impl End<'_> {
         )
         .map_err(CraftError::socket("send a train"))?;
         if left.cut {
-            return Err(CraftError::Interrupted);
+            return Err(Stopped::Interrupted.into());
         }
         stream
             .say(&finished(left.stamps.len() as u64))

@@ -5,7 +5,7 @@ use super::pump::{End, PEER_DONE, Payload, wait};
 use crate::clock::mono_ns;
 use base::{BitsPerSec, Bytes, Duration};
 use measure::control::DatagramCount;
-use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, MAX_LEN, Message};
+use measure::control::datagram::{HEADER_LEN, HELLO_LEN, Header, Message};
 use measure::control::inbox::PROOF_EVERY_NS;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -38,11 +38,7 @@ pub fn headers(to: SocketAddr) -> u64 {
     }
 }
 
-/// Payload that makes a rate of whole IP packets smooth: 20 ms apart at most, as far as size allows.
-pub fn payload_for(rate: BitsPerSec) -> u16 {
-    let in_20_ms = rate.bytes_in_floor(Duration::from_millis(20)).get();
-    in_20_ms.clamp(100, MAX_LEN as u64) as u16
-}
+pub use measure::cadence::payload_for;
 
 /// What one flow of datagrams needs at either end.
 pub struct Paced<'a> {

@@ -13,7 +13,7 @@ pub use gateway::{Gateway, towards};
 
 use crate::clock::Clock;
 use crate::craft::CraftError;
-use crate::errand::{Errand, ErrandError, REPORTS_WITHIN, Stage, TICK};
+use crate::errand::{Errand, REPORTS_WITHIN, Stage, TICK};
 use crate::load::{ForeignPlan, ForeignProbe, Load};
 use crate::probe::Prober;
 use crate::traffic::TrafficMonitor;
@@ -59,7 +59,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// The first thing that made going on pointless; rows up to then were sent.
-pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
+pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), CraftError> {
     if !plan.directions.is_empty() {
         errand.take_turn(crate::errand::TURN)?;
     }
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, errand: &mut Errand) -> Result<(), ErrandError> {
     tracer.finish();
     traffic.stop();
     result?;
-    Ok(failed.map_err(CraftError::socket("send towards the hops"))?)
+    failed.map_err(CraftError::socket("send towards the hops"))
 }
 
 struct Run<'a, 'b> {
@@ -109,7 +109,7 @@ struct Agreed {
 }
 
 impl Run<'_, '_> {
-    fn agree(&self) -> Result<Agreed, ErrandError> {
+    fn agree(&self) -> Result<Agreed, CraftError> {
         let prober = self.errand.session()?;
         let foreign = ForeignPlan {
             peer: self.errand.peer.clone(),
@@ -141,7 +141,7 @@ impl Run<'_, '_> {
     }
 
     /// Who stands on the way: a few hops more each time until the server answers, or nobody does any more.
-    fn discover(&mut self, tracer: &mut Tracer) -> Result<(), ErrandError> {
+    fn discover(&mut self, tracer: &mut Tracer) -> Result<(), CraftError> {
         let most = self.plan.hops;
         let mut tried = 0;
         while tracer.last().is_none() && tried < most && tried < tracer.farthest() + SILENT {
@@ -162,7 +162,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn phases(&mut self, rounds: &Rounds, agreed: Option<&Agreed>) -> Result<(), ErrandError> {
+    fn phases(&mut self, rounds: &Rounds, agreed: Option<&Agreed>) -> Result<(), CraftError> {
         self.phase("idle", self.plan.idle, None, rounds, agreed)?;
         let rest = rounds.round_trip();
         let ways = self.plan.directions.clone();
@@ -192,7 +192,7 @@ impl Run<'_, '_> {
         load: Option<(&Load, Bytes)>,
         rounds: &Rounds,
         agreed: Option<&Agreed>,
-    ) -> Result<(), ErrandError> {
+    ) -> Result<(), CraftError> {
         self.errand.event("phase", name, "");
         let began = self.errand.clock.now();
         let before = self.errand.tally.bytes();
@@ -228,7 +228,7 @@ impl Run<'_, '_> {
         result
     }
 
-    fn drain(&mut self, rounds: &Rounds, rest: Option<Duration>) -> Result<(), ErrandError> {
+    fn drain(&mut self, rounds: &Rounds, rest: Option<Duration>) -> Result<(), CraftError> {
         let began = self.errand.clock.now();
         loop {
             let elapsed = self.errand.clock.now() - began;

@@ -3,8 +3,8 @@
 use crate::progress::Observer;
 use crate::scan::{self, Source};
 use crate::usage;
-use analysis::probe::ProbeAnswer;
 use base::record::Meta;
+use experiment::ProbeAnswer;
 use std::path::PathBuf;
 
 /// True if the recording is of a probe.
@@ -15,7 +15,7 @@ pub(crate) fn made(from: Source<'_>) -> anyhow::Result<bool> {
 /// Answer of a probe's recording, and the facts about it.
 pub(crate) fn answer(from: Source<'_>) -> anyhow::Result<(ProbeAnswer, Meta)> {
     let recording = scan::whole(from)?;
-    let answer = analysis::probe::analyse(&recording)?;
+    let answer = experiment::analyse(&recording)?;
     Ok((answer, recording.meta))
 }
 
@@ -27,8 +27,8 @@ pub(crate) fn answers(
     let mut all = Vec::new();
     for path in paths {
         let recording = scan::whole(Source { path, observer })?;
-        let spec = analysis::probe::spec_of(&recording)?;
-        let answer = analysis::probe::analyse(&recording)?;
+        let spec = experiment::spec_of(&recording)?;
+        let answer = experiment::analyse(&recording)?;
         all.push((path.display().to_string(), spec.kind().entry.name, answer));
     }
     if let [(first, kind, _), rest @ ..] = &all[..]
@@ -67,7 +67,7 @@ pub(crate) fn draw_all(
 /// Page of one recording, or all of its pictures, one below the other.
 pub(crate) fn draw(from: Source<'_>, page: bool) -> anyhow::Result<String> {
     let recording = scan::whole(from)?;
-    let answer = analysis::probe::analyse(&recording)?;
+    let answer = experiment::analyse(&recording)?;
     if page {
         return Ok(report::probe::page(&answer, &recording.meta));
     }

@@ -7,8 +7,8 @@ use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;
 use crate::tables::Notes;
 use crate::words::{self, SIZE, SPAN, number};
-use analysis::probe::{Draw, Plot, ProbeAnswer, Severity};
 use base::record::Meta;
+use experiment::{Draw, Plot, ProbeAnswer, Severity};
 
 const ROWS: usize = 8;
 

@@ -1,12 +1,12 @@
-//! Crafted trains between two phases, as `live::craft` sends them. A datagram larger than the link takes is refused.
+//! Crafted trains, as `live::craft` sends them. A datagram larger than the link takes is refused.
 
 use super::world::{Body, World};
-use base::program::{Due, Facts, Program, Sending, Train};
+use base::program::{Due, Facts, Sending, Train};
 use base::record::Direction;
 use base::{Bytes, Duration, Ecn};
 
 /// IP and UDP headers.
-const HEADERS: u32 = 28;
+pub(super) const HEADERS: u32 = 28;
 /// When nothing has come out for this long, what is missing is lost.
 const QUIET: Duration = Duration::from_secs(1);
 const FIRST_FLOW: u64 = 4_000_000;
@@ -25,16 +25,10 @@ fn word(train: usize, seq: u64) -> u64 {
 }
 
 impl World {
-    /// Bytes of whole IP packets that a program sends.
-    pub fn program_bytes(&self, program: &Program) -> Bytes {
-        program.bytes(HEADERS)
-    }
-
-    /// Carries a sending out, until its last datagram has come out or is lost, and writes its rows.
-    pub fn craft(&mut self, sending: &Sending) {
-        self.advance(self.now + sending.rest);
+    /// Carries a sending out at once, until its last datagram has come out or is lost.
+    pub fn craft(&mut self, sending: &Sending, first: i64) -> Vec<Train> {
         let start = self.now;
-        let trains = sending.programs.iter().map(|program| {
+        let trains = sending.programs.iter().enumerate().map(|(i, program)| {
             let facts = Facts {
                 stage: sending.stage.clone(),
                 direction: sending.direction,
@@ -45,7 +39,7 @@ impl World {
                 fragments_sent: None,
                 fragments_received: None,
             };
-            Train::new(0, facts)
+            Train::new(first + i as i64, facts)
         });
         self.crafted = Some(Crafted {
             trains: trains.collect(),
@@ -62,13 +56,7 @@ impl World {
             wire = self.send_crafted(sending.direction, i, &datagram);
         }
         self.await_crafted();
-        for mut train in self.crafted.take().map(|c| c.trains).unwrap_or_default() {
-            train.number = self.trains;
-            self.trains += 1;
-            let (rows, event) = train.rows(self.unix_ns());
-            self.rec.datagram.extend(rows);
-            self.rec.event.push(event);
-        }
+        self.crafted.take().map(|c| c.trains).unwrap_or_default()
     }
 
     /// Sends one datagram; says when the sending host's wire is free again.

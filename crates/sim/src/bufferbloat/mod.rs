@@ -1,59 +1,34 @@
-//! `tailback test` in virtual time: the phases, probes, loads and counters of the real test over a [`link::Link`] whose
-//! truth is known. The result is a recording of the same shape as a real one, and what the link itself saw.
+//! Experiments in virtual time over a [`link::Link`] whose truth is known: probes, loads, fresh connections, trains and
+//! counters as [`experiment::Host`] asks for them. The result is a recording of the same shape as a real one, and what the
+//! link itself saw.
 //!
-//! **Source**: `live::test`, phase by phase; `measure::cadence` for the probes' intervals.
+//! **Source**: `live::sockets`, which does the same over real ones; [`experiment::bufferbloat`] has the steps of the test.
 //!
 //! **Deviations**: hosts add no delay to TCP segments, only to the stamps of probes; one segment is one packet; the
-//! control connections carry no traffic.
+//! control connections carry no traffic; the first packets back to back are longer by their headers; the first
+//! probe leaves an interval after a session begins.
 //!
 //! **Validated against**: `crates/cli/tests/draws.rs`, the answers on random links of a fixed seed.
 
-mod conductor;
 mod crafted;
 mod fresh;
+mod host;
+mod paced;
 mod probes;
 mod seen;
 mod transfer;
 mod world;
 
-pub use conductor::run;
 pub use probes::ip_size as probe_size;
 pub use seen::{PhaseSeen, Seen, Wait, Who};
 
 use crate::tcp::Settings;
-use base::program::Sending;
 use base::record::{Direction, Recording};
 use base::{BitsPerSec, Bytes, Duration};
-use link::LinkSpec;
-
-/// One phase of the test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    Idle,
-    Down,
-    Up,
-    Both,
-}
-
-impl Phase {
-    pub fn name(self) -> &'static str {
-        match self {
-            Phase::Idle => "idle",
-            Phase::Down => "down",
-            Phase::Up => "up",
-            Phase::Both => "both",
-        }
-    }
-
-    pub(crate) fn loads(self) -> &'static [Direction] {
-        match self {
-            Phase::Idle => &[],
-            Phase::Down => &[Direction::Down],
-            Phase::Up => &[Direction::Up],
-            Phase::Both => &[Direction::Down, Direction::Up],
-        }
-    }
-}
+use experiment::bufferbloat::Bufferbloat;
+use experiment::{Bounds, Steps, Stopped, Unwatched};
+use link::{LinkSpec, SpecError};
+use world::World;
 
 /// What the two hosts of one direction's load can do; all its flows together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -102,72 +77,72 @@ pub struct Cross {
     pub here: bool,
 }
 
-/// All of a test in virtual time.
+/// A line, its hosts, and the test that is made over it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub link: LinkSpec,
     pub seed: u64,
     pub hosts: Hosts,
     pub cross: Vec<Cross>,
-    pub phases: Vec<Phase>,
-    /// Flows of each direction; by the link's rate where not given.
-    pub flows: Option<u32>,
     pub tcp: Settings,
-    pub idle_min: Duration,
-    pub idle_max: Duration,
-    pub loaded_min: Duration,
-    pub loaded_max: Duration,
-    pub phase_cap: Duration,
-    /// Upper limit on the data of all loads and trains, both directions together, and on the trains of one direction.
-    pub budget: Bytes,
-    pub train_budget: Bytes,
+    pub test: experiment::bufferbloat::Plan,
 }
 
 impl Plan {
-    /// The times of the real test's plan.
+    /// The real test, with the times of its plan.
     pub fn new(link: LinkSpec, seed: u64) -> Plan {
         Plan {
             link,
             seed,
             hosts: Hosts::default(),
             cross: Vec::new(),
-            phases: vec![Phase::Idle, Phase::Down, Phase::Up, Phase::Both],
-            flows: None,
             tcp: Settings {
                 // The real load's receivers have autotuned windows; a link's queue is the limit, not they.
                 receive_window: Bytes::new(64 << 20),
                 ..Settings::default()
             },
-            idle_min: Duration::from_secs(5),
-            idle_max: Duration::from_secs(10),
-            loaded_min: Duration::from_secs(8),
-            loaded_max: Duration::from_secs(15),
-            phase_cap: Duration::from_secs(90),
-            budget: Bytes::new(400_000_000),
-            train_budget: Bytes::new(60_000_000),
+            test: experiment::bufferbloat::Plan::default(),
         }
     }
 }
 
-/// Decisions that are not the simulation's: when a phase may stop, and what else to send.
-pub trait Decide {
-    /// True once the figures of the running phase are settled, and why or why not.
-    fn stable(&mut self, so_far: &Recording, phase: &str, now_ns: i64) -> (bool, String);
-    /// A train of at most `budget` to send before the next phase; asked after each phase that loads one direction, until it
-    /// gives none.
-    fn next_train(
-        &mut self,
-        _so_far: &Recording,
-        _direction: Direction,
-        _budget: Bytes,
-    ) -> Option<Sending> {
-        None
-    }
-}
-
-/// A finished test.
+/// A finished run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub recording: Recording,
     pub seen: Seen,
+}
+
+/// Reason for which nothing was run, or not to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Link(#[from] SpecError),
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+/// Runs a whole test.
+///
+/// # Errors
+/// The link cannot be as described.
+pub fn run(plan: &Plan) -> Result<Outcome, RunError> {
+    let mut test = Bufferbloat::new(plan.test.clone());
+    carry_out(plan, &mut test, &plan.test.bounds(), "test")
+}
+
+/// Runs any experiment over the plan's line.
+///
+/// # Errors
+/// The link cannot be as described; the experiment asks for what this host cannot do, or ends early.
+pub fn carry_out(
+    plan: &Plan,
+    steps: &mut dyn Steps,
+    bounds: &Bounds,
+    verb: &str,
+) -> Result<Outcome, RunError> {
+    let mut world = World::new(plan)?;
+    world.rec.meta.verb = verb.into();
+    experiment::run(steps, bounds, &mut world, &mut Unwatched)?;
+    Ok(world.finish())
 }

@@ -39,6 +39,22 @@ impl Default for Probing {
     }
 }
 
+impl Probing {
+    pub fn running(&self) -> bool {
+        self.running
+    }
+
+    /// No probe leaves from here on.
+    pub fn halt(&mut self) {
+        self.running = false;
+    }
+
+    /// True while a probe may still be answered.
+    pub fn waits(&self) -> bool {
+        !self.open.is_empty()
+    }
+}
+
 /// Size of a probe's IP packet.
 pub fn ip_size() -> Bytes {
     Bytes::new(measure::wire::datagram_len(None) as u64 + HEADERS)

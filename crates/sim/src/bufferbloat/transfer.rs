@@ -24,10 +24,14 @@ enum Chrono {
 
 pub(super) struct Transfer {
     pub number: i64,
+    /// Number of the load that it belongs to.
+    pub load: u32,
     pub direction: Direction,
     pub sender: Sender,
     pub receiver: Receiver,
     pub running: bool,
+    /// True once the far end's samples are in the recording.
+    pub collected: bool,
     pub opened: bool,
     /// When its connection was made.
     pub started: Time,
@@ -53,7 +57,7 @@ pub(super) struct Transfer {
 impl Transfer {
     pub fn new(
         number: i64,
-        direction: Direction,
+        (load, direction): (u32, Direction),
         settings: &Settings,
         limits: Limits,
         now: Time,
@@ -69,12 +73,14 @@ impl Transfer {
         });
         Transfer {
             number,
+            load,
             direction,
             receiver: Receiver::new(&settings),
             header: settings.header,
             mss: settings.mss,
             sender: Sender::new(settings, streams, &format!("flow/{number}")),
             running: true,
+            collected: false,
             opened: false,
             started: now,
             limits,

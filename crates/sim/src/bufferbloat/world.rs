@@ -2,6 +2,8 @@
 
 use super::crafted::Crafted;
 use super::fresh::Fresh;
+use super::host::{Began, Meters};
+use super::paced::Paced;
 use super::probes::Probing;
 use super::seen::{Counters, Wait, Who};
 use super::transfer::{APPLICATION, Transfer};
@@ -39,6 +41,7 @@ pub(super) enum Body {
     Fresh(i64, u8),
     Cross(u32),
     Crafted(u64),
+    Paced(u32),
 }
 
 #[derive(Clone, Copy)]
@@ -61,6 +64,7 @@ pub(super) enum Due {
     Cross(u32),
     Open(u32),
     Application(u32),
+    Paced(u32),
 }
 
 /// A source of cross traffic.
@@ -91,11 +95,17 @@ pub(super) struct World {
     cross_bytes: [u64; 2],
     /// What the near interface has counted since the last row: received, sent.
     counted: [u64; 2],
+    /// Whole IP packets that the interface carried for the experiment, trains not among them.
+    pub own: Bytes,
     noted: [Time; 2],
     pub probing: Probing,
     pub fresh: Fresh,
     pub crafted: Option<Crafted>,
-    pub trains: i64,
+    pub meters: Meters,
+    pub paced: Vec<Paced>,
+    /// Loads of datagrams that have been begun.
+    pub paced_begun: u32,
+    pub phase: Option<Began>,
 }
 
 impl World {
@@ -136,11 +146,15 @@ impl World {
                 .collect(),
             cross_bytes: [0; 2],
             counted: [0; 2],
+            own: Bytes::ZERO,
             noted: [Time::ZERO; 2],
             probing: Probing::default(),
             fresh: Fresh::default(),
             crafted: None,
-            trains: 0,
+            meters: Meters::default(),
+            paced: Vec::new(),
+            paced_begun: 0,
+            phase: None,
             streams,
             plan: plan.clone(),
         };
@@ -177,7 +191,7 @@ impl World {
         self.due.push(Reverse((t, self.order, due)));
     }
 
-    pub fn event(&mut self, kind: &str, subject: &str, detail: &str) {
+    fn event(&mut self, kind: &str, subject: &str, detail: &str) {
         self.rec.event.push(Event {
             t_ns: self.unix_ns(),
             kind: kind.into(),
@@ -277,6 +291,7 @@ impl World {
         };
         if direction == Direction::Up && self.is_here(body) {
             self.counted[1] += len + LINK_HEADER;
+            self.account(body, len);
         }
         let packet = Packet {
             id: PacketId(u64::from(id)),
@@ -294,6 +309,13 @@ impl World {
         match body {
             Body::Cross(i) => self.sources[i as usize].plan.here,
             _ => true,
+        }
+    }
+
+    /// Counts a packet that is the experiment's own and no train's.
+    fn account(&mut self, body: Body, len: u64) {
+        if !matches!(body, Body::Cross(_) | Body::Crafted(_) | Body::Paced(_)) {
+            self.own += Bytes::new(len);
         }
     }
 
@@ -322,6 +344,7 @@ impl World {
         }
         if direction == Direction::Down && self.is_here(flying.body) {
             self.counted[0] += d.packet.len.get() + LINK_HEADER;
+            self.account(flying.body, d.packet.len.get());
         }
         self.note(direction, &d, flying.body);
         match flying.body {
@@ -349,6 +372,7 @@ impl World {
             Body::Fresh(number, step) => self.fresh_arrived(number, step),
             Body::Cross(_) => {}
             Body::Crafted(seq) => self.crafted_arrived(seq, d.packet.ecn),
+            Body::Paced(i) => self.paced_arrived(i),
         }
     }
 
@@ -428,11 +452,12 @@ impl World {
             Due::Cross(i) => self.cross(i as usize),
             Due::Open(i) => self.open(i as usize),
             Due::Application(i) => self.act(i as usize),
+            Due::Paced(i) => self.paced_due(i),
         }
     }
 
-    /// Starts a flow after the exchange that a real one begins with.
-    pub fn start_flow(&mut self, direction: Direction, flows: u32) {
+    /// Starts one of `flows` flows of a load after the exchange that a real one begins with.
+    pub fn start_flow(&mut self, load: u32, direction: Direction, flows: u32) {
         let limits = self.plan.hosts.limits[direction as usize];
         let share = |rate: Option<base::BitsPerSec>| rate.map(|r| r / u64::from(flows));
         let limits = super::Limits {
@@ -443,7 +468,7 @@ impl World {
         let number = self.transfers.len() as i64;
         let t = Transfer::new(
             number,
-            direction,
+            (load, direction),
             &self.plan.tcp,
             limits,
             self.now,
@@ -486,28 +511,30 @@ impl World {
         self.at(self.now + APPLICATION, Due::Application(i as u32));
     }
 
-    /// Ends all flows with a reset.
-    pub fn stop_flows(&mut self) {
+    /// Ends the flows of a load with a reset, all of them without one.
+    pub fn stop_flows(&mut self, load: Option<u32>) {
         let now = self.now;
-        for t in &mut self.transfers[self.first_running..] {
+        let its = |t: &&mut Transfer| t.running && load.is_none_or(|load| t.load == load);
+        for t in self.transfers[self.first_running..].iter_mut().filter(its) {
             t.account(now);
             t.running = false;
         }
     }
 
     /// Writes what the far end saw of the flows that were stopped.
-    pub fn collect(&mut self) {
+    pub fn collect_flows(&mut self) {
         let t_ns = self.unix_ns();
-        let stopped = &mut self.transfers[self.first_running..];
-        for t in stopped.iter_mut() {
+        let all = &mut self.transfers[self.first_running..];
+        for t in all.iter_mut().filter(|t| !t.running && !t.collected) {
             self.rec.flow.append(&mut t.far);
+            self.rec.event.extend(t.held_back_event(t_ns));
+            t.collected = true;
         }
-        let events = stopped.iter().filter_map(|t| t.held_back_event(t_ns));
-        self.rec.event.extend(events);
-        self.first_running = self.transfers.len();
+        let still = all.iter().position(|t| !t.collected);
+        self.first_running += still.unwrap_or(all.len());
     }
 
-    /// The flows of the running phase.
+    /// The flows that have not been collected.
     pub fn running(&self) -> &[Transfer] {
         &self.transfers[self.first_running..]
     }
@@ -535,6 +562,7 @@ impl World {
                 }
             }
         }
+        self.sample_paced(t_ns);
         self.at(self.now + SAMPLE, Due::Sample);
     }
 

@@ -1,0 +1,211 @@
+//! The shape of every kind's answer: what `--json` prints, the terminal shows and the report draws.
+
+use super::ProbeSpec;
+use super::alert::Alert;
+pub use analysis::answer::{Delays, Figure};
+use base::noted::Noted;
+use base::noted::own::OwnTraffic;
+use base::program::Train;
+use base::record::Recording;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of this shape in `--json`.
+pub const PROBE_ANSWER_VERSION: u32 = 1;
+
+/// What a figure is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Quantity {
+    #[serde(rename = "bit/s")]
+    Rate,
+    #[serde(rename = "ms")]
+    Time,
+    #[serde(rename = "bytes")]
+    Size,
+    /// A plain number: packets, hops, connections.
+    #[serde(rename = "count")]
+    Count,
+    /// From 0 to 1.
+    #[serde(rename = "share")]
+    Share,
+}
+
+/// One figure of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figured {
+    /// For machines; ends in the unit where it has one, such as `lossless_bps`.
+    pub key: String,
+    /// For people.
+    pub name: String,
+    pub unit: Quantity,
+    pub figure: Figure,
+}
+
+impl Figured {
+    pub fn new(key: &str, name: &str, unit: Quantity, figure: Figure) -> Figured {
+        Figured {
+            key: key.into(),
+            name: name.into(),
+            unit,
+            figure,
+        }
+    }
+}
+
+/// Texts in rows; the first column names the row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    pub title: String,
+    pub columns: Vec<String>,
+    /// As many texts as there are columns.
+    pub rows: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Draw {
+    Line,
+    /// A line between few values, each with its dot.
+    Knots,
+    Dots,
+    Marks,
+    /// For comparison, thin.
+    Thin,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    pub name: String,
+    pub draw: Draw,
+    /// Null interrupts the line.
+    pub points: Vec<(f64, Option<f64>)>,
+}
+
+/// A picture: curves against two even axes, units in their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Plot {
+    pub title: String,
+    pub x: String,
+    pub y: String,
+    pub series: Vec<Series>,
+}
+
+/// What a kind finds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    /// The answer in a sentence or two that a person can act on.
+    pub says: String,
+    /// The one that answers the question first.
+    pub figures: Vec<Figured>,
+    /// What a person should know, gravest first; empty where nothing is wrong.
+    pub alerts: Vec<Alert>,
+    /// One line each: what was seen, with its numbers.
+    pub evidence: Vec<String>,
+    /// What to do with it; empty where nothing follows.
+    pub advice: Vec<String>,
+    /// Reasons to distrust it; empty where there are none.
+    pub doubts: Vec<String>,
+    pub tables: Vec<Table>,
+    pub plots: Vec<Plot>,
+}
+
+impl Outcome {
+    /// There is no answer, for this reason.
+    pub fn cannot_tell(why: impl Into<String>) -> Outcome {
+        let why = why.into();
+        Outcome {
+            says: format!("Cannot tell: {why}."),
+            doubts: vec![why],
+            ..Outcome::default()
+        }
+    }
+
+    /// # Panics
+    /// When there is no figure of that key, which only a test asks for.
+    pub fn figure(&self, key: &str) -> &Figure {
+        let known = || {
+            self.figures
+                .iter()
+                .map(|f| f.key.as_str())
+                .collect::<Vec<_>>()
+        };
+        let found = self.figures.iter().find(|f| f.key == key);
+        &found
+            .unwrap_or_else(|| panic!("no figure {key} among {:?}: {}", known(), self.says))
+            .figure
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeAnswer {
+    pub version: u32,
+    pub title: String,
+    /// Which kind, and what it was told: `sweep:size=1000 B`.
+    pub probe: String,
+    /// The question that the kind answers.
+    pub question: String,
+    pub started_ns: i64,
+    pub duration_s: f64,
+    /// Whether the run went to its planned end.
+    pub complete: bool,
+    /// What it put on the line, both directions together: whole IP packets.
+    pub own_bytes: u64,
+    pub own_packets: u64,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+impl ProbeAnswer {
+    pub(super) fn of(
+        recording: &Recording,
+        spec: &ProbeSpec,
+        mut outcome: Outcome,
+        trains: &[Train],
+    ) -> ProbeAnswer {
+        let meta = &recording.meta;
+        let events = recording.event.iter();
+        for e in events.filter(|e| matches!(&*e.kind, "doubt" | "fault" | "cross_traffic")) {
+            let what = match &*e.kind {
+                "cross_traffic" => format!("others used the line: {}", e.detail),
+                _ => format!("{}: {}", e.subject, e.detail),
+            };
+            outcome.doubts.push(what);
+        }
+        for t in trains {
+            if t.facts.overflowed > 0 {
+                outcome.doubts.push(format!(
+                    "{} datagrams of train {} ({}) reached the receiving host, which had no room for them: they count as lost and were not lost by the line",
+                    t.facts.overflowed, t.number, t.facts.stage
+                ));
+            }
+        }
+        let latest = trains
+            .iter()
+            .flat_map(|t| &t.fates)
+            .filter_map(|f| f.sent_ns)
+            .max();
+        let ended = meta.ended_ns.or(latest).unwrap_or(meta.started_ns);
+        let own = recording
+            .datagram
+            .iter()
+            .map(|d| d.size_bytes.max(0) as u64);
+        let (trains_bytes, trains_packets) = (own.clone().sum::<u64>(), own.count() as u64);
+        let noted = OwnTraffic::all_of(recording).map(|(_, n)| (n.bytes, n.packets));
+        let (own_bytes, own_packets) = noted.fold(
+            (trains_bytes, trains_packets),
+            |(b, p), (bytes, packets)| (b + bytes, p + packets),
+        );
+        ProbeAnswer {
+            version: PROBE_ANSWER_VERSION,
+            title: meta.title.clone(),
+            probe: spec.to_string(),
+            question: spec.kind().entry.summary.into(),
+            started_ns: meta.started_ns,
+            duration_s: (ended - meta.started_ns).max(0) as f64 * 1e-9,
+            complete: meta.complete,
+            own_bytes,
+            own_packets,
+            outcome,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The answer from all trains.
+
+use super::text::{methods_table, streams_plot, trains_table};
+use super::{Params, Said, carries, chirp, line, packet_bits, pairs, size, streams};
+use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::trains::{CLOCK, SCOUT, of_stage};
+use base::program::Train;
+use base::units::significant;
+
+/// From this share of the capacity on all of it is free.
+const ALL_FREE: f64 = 0.995;
+
+/// The sizes' figure beside the capacity: it reaches up to the capacity, for it adds up all links of the path.
+fn sizes_beside(sizes: Figure, carries: &Figure) -> Figure {
+    match (sizes.widened(CLOCK), carries) {
+        (Figure::Is { value, low, high }, Figure::Is { high: most, .. }) => Figure::Is {
+            value,
+            low,
+            high: high.max(*most),
+        },
+        (Figure::Is { low, .. }, Figure::CannotTell { .. }) => Figure::cannot_tell(format!(
+            "at least {} Mbit/s: all links of the path add up in it",
+            significant(low / 1e6, 3)
+        )),
+        (untold, _) => untold,
+    }
+}
+
+/// A free rate that reaches up to the whole capacity is known no better than the capacity is.
+fn free_of(free: Figure, carries: &Figure) -> Figure {
+    match (free.widened(CLOCK), carries) {
+        (
+            Figure::Is { value, low, high },
+            Figure::Is {
+                value: all,
+                low: least,
+                high: most,
+            },
+        ) if high > ALL_FREE * all => Figure::Is {
+            value,
+            low: if value > ALL_FREE * all {
+                low.min(*least)
+            } else {
+                low
+            },
+            high: high.max(*most),
+        },
+        (free, _) => free,
+    }
+}
+
+fn methods(trains: &[Train], carries: &Figure) -> Vec<Said> {
+    let bits = packet_bits(trains);
+    let capacity = carries.value();
+    let free = |f: fn(&[Train], f64, f64) -> Figure| match capacity {
+        Some(c) => free_of(f(trains, c, bits), carries),
+        None => Figure::cannot_tell("it needs what the line carries"),
+    };
+    let said = |method, of, key, figure, fails| Said {
+        method,
+        of,
+        key,
+        figure,
+        fails,
+    };
+    vec![
+        said(
+            "pairs",
+            "carries",
+            "pairs_bps",
+            pairs::capacity(trains, bits),
+            "shows a token bucket's higher rate; jitter, and lines side by side, are no bottleneck's time",
+        ),
+        said(
+            "sizes",
+            "carries",
+            "sizes_bps",
+            sizes_beside(size::capacity(trains), carries),
+            "adds up all links on the way, switches too: too low behind several of like rate",
+        ),
+        said(
+            "trains",
+            "between",
+            "trains_bps",
+            pairs::dispersion(trains, bits),
+            "beside others neither of the two: more than is free, less than the line carries",
+        ),
+        said(
+            "streams",
+            "free",
+            "streams_bps",
+            match capacity {
+                Some(c) => free_of(streams::free(trains, &line(trains, c)), carries),
+                None => Figure::cannot_tell("it needs what the line carries"),
+            },
+            "fair queueing shows a flow's share; what others send must last as long as the streams do",
+        ),
+        said(
+            "chirps",
+            "free",
+            "chirps_bps",
+            free(chirp::free),
+            "a chirp is over before a queue has grown: too high the more others send, by half and more where they take 60 % or 80 %",
+        ),
+        said(
+            "trains of pairs",
+            "free",
+            "between_bps",
+            free(pairs::free),
+            "sees others only while a pair passes: a wide interval; one bottleneck only",
+        ),
+    ]
+}
+
+pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let Some(first) = of_stage(trains, SCOUT).next() else {
+        return Outcome::cannot_tell("the run ended before anything was sent");
+    };
+    if first.lost() == first.sent() {
+        return Outcome::cannot_tell("not one datagram of the first train arrived");
+    }
+    let bits = packet_bits(trains);
+    let carries = carries(trains);
+    let said = methods(trains, &carries);
+    let free = said
+        .iter()
+        .find(|s| s.key == "streams_bps")
+        .map_or(Figure::cannot_tell("no stream was sent"), |s| {
+            s.figure.clone()
+        });
+    let mbit = |f: &Figure| f.value().map(|v| significant(v / 1e6, 3));
+    let says = match (mbit(&carries), mbit(&free)) {
+        (Some(c), Some(a)) => format!(
+            "The line carries {c} Mbit/s {}, of which {a} Mbit/s are free.",
+            params.direction
+        ),
+        (Some(c), None) => format!(
+            "The line carries {c} Mbit/s {}; how much of it is free cannot be told.",
+            params.direction
+        ),
+        (None, _) => "Cannot tell what the line carries.".into(),
+    };
+    let mut figures = vec![
+        Figured::new(
+            "capacity_bps",
+            "the line carries, whole IP packets",
+            Quantity::Rate,
+            carries.clone(),
+        ),
+        Figured::new(
+            "available_bps",
+            "of which free",
+            Quantity::Rate,
+            free.clone(),
+        ),
+    ];
+    figures.extend(said.iter().map(|s| {
+        let name = format!("by {} ({})", s.method, s.of);
+        Figured::new(s.key, &name, Quantity::Rate, s.figure.clone())
+    }));
+    let mut outcome = Outcome {
+        says,
+        figures,
+        tables: vec![methods_table(&said), trains_table(trains)],
+        ..Outcome::default()
+    };
+    if let Some(c) = carries.value() {
+        let (low, high, _) = streams::between(trains, &line(trains, c));
+        outcome.evidence.push(format!(
+            "streams up to {} Mbit/s did not make the delay grow, those from {} Mbit/s on did",
+            significant(low / 1e6, 3),
+            significant(high / 1e6, 3)
+        ));
+        outcome.plots.push(streams_plot(trains, &line(trains, c)));
+    }
+    if let (Some(c), Some(s)) = (
+        pairs::capacity(trains, bits).value(),
+        size::capacity(trains).value(),
+    ) && s < 0.8 * c
+    {
+        outcome.doubts.push(format!(
+            "pairs say {} Mbit/s and sizes {}: there is more than one slow link on the way, or one that stores whole packets",
+            significant(c / 1e6, 3),
+            significant(s / 1e6, 3)
+        ));
+    }
+    for s in &said {
+        if let Figure::CannotTell { cannot_tell } = &s.figure {
+            outcome
+                .evidence
+                .push(format!("{} cannot tell: {cannot_tell}", s.method));
+        }
+    }
+    outcome
+}

@@ -1,0 +1,94 @@
+//! Words, tables and pictures of the answer.
+
+use super::{Said, streams};
+use crate::answer::{Draw, Figure, Plot, Series, Table};
+use crate::stats;
+use crate::trains::{loss, of_stage, received_rate, waits};
+use base::program::Train;
+use base::units::significant;
+use streams::Line;
+
+pub(super) fn methods_table(said: &[Said]) -> Table {
+    let show = |v: f64| significant(v / 1e6, 3);
+    Table {
+        title: "Methods".into(),
+        columns: ["method", "tells what", "Mbit/s", "95 %", "when it fails"]
+            .map(String::from)
+            .into(),
+        rows: said
+            .iter()
+            .map(|s| {
+                let (value, interval) = match &s.figure {
+                    Figure::Is { value, low, high } => {
+                        (show(*value), format!("{}–{}", show(*low), show(*high)))
+                    }
+                    Figure::CannotTell { .. } => ("?".into(), String::new()),
+                };
+                let of = match s.of {
+                    "carries" => "what it carries",
+                    "free" => "what is free",
+                    _ => "in between",
+                };
+                vec![s.method.into(), of.into(), value, interval, s.fails.into()]
+            })
+            .collect(),
+    }
+}
+
+/// Floods and trickles, of large and of small packets.
+pub(super) fn trains_table(trains: &[Train]) -> Table {
+    let all = of_stage(trains, "trickle").chain(of_stage(trains, "flood"));
+    Table {
+        title: "Floods and trickles".into(),
+        columns: [
+            "train",
+            "arrived, Mbit/s",
+            "packets/s",
+            "lost, %",
+            "delay above least, ms",
+            "95 % below",
+        ]
+        .map(String::from)
+        .into(),
+        rows: all
+            .map(|t| {
+                let payload = f64::from(t.facts.program.largest_payload());
+                let rate = received_rate(t, 0.3).unwrap_or(0.0);
+                let whole = (payload + f64::from(t.facts.headers)) / payload;
+                let ms: Vec<f64> = waits(t).into_iter().map(|w| w.1).collect();
+                let ms = stats::sorted(&ms);
+                let at =
+                    |p| stats::quantile_of_sorted(&ms, p).map_or("?".into(), |v| significant(v, 3));
+                vec![
+                    t.facts.stage.clone(),
+                    significant(rate * whole / 1e6, 3),
+                    significant(rate / (8.0 * payload), 3),
+                    loss(t)
+                        .value()
+                        .map_or("?".into(), |v| significant(v * 100.0, 3)),
+                    at(0.5),
+                    at(0.95),
+                ]
+            })
+            .collect(),
+    }
+}
+
+pub(super) fn streams_plot(trains: &[Train], line: &Line) -> Plot {
+    let all = of_stage(trains, "stream").chain(of_stage(trains, "measure"));
+    let mut points: Vec<(f64, Option<f64>)> = all
+        .filter_map(|t| streams::of(t, line))
+        .map(|s| (s.rate / 1e6, Some(s.growth * 1e3)))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Plot {
+        title: "How fast the delay grows".into(),
+        x: "stream, Mbit/s of IP packets".into(),
+        y: "ms in a second".into(),
+        series: vec![Series {
+            name: String::new(),
+            draw: Draw::Marks,
+            points,
+        }],
+    }
+}

@@ -1,0 +1,446 @@
+//! From what the steps found to what is wrong, and what that means to a person.
+
+use super::super::alert::{Alert, Severity};
+use super::super::buffer as queue;
+use super::super::{dns, ipv6, middlebox};
+use super::{Finding, Part, State};
+use crate::loss;
+use base::BitsPerSec;
+use base::noted::ipv6::target;
+use base::record::{Delay, Recording, Status};
+use base::units::significant;
+
+/// Table 2 beside table 4 of the source: 360 ms up had no alert 6 (excessive buffering), 370 ms had one.
+const BUFFER_MS: f64 = 365.0;
+/// Ordinary pages stall: marcia, sara, nalucem, mbahamon and 4low of table 2, with 990 ms and more.
+const VERY_LARGE_BUFFER_MS: f64 = 990.0;
+/// ITU-T G.114, One-way transmission time: 150 ms each way suit most uses, 400 ms few.
+const LATENCY_MS: f64 = 300.0;
+const LONG_LATENCY_MS: f64 = 800.0;
+/// Tables 2 and 4: 1.5 % had no alert 4, 4 % had one. The geometric mean.
+const LOSS: f64 = 0.0245;
+/// A flow of TCP gets no more than four segments a round trip (1.22/√p).
+const HEAVY_LOSS: f64 = 0.1;
+/// The rate of a line that stands still is known by much less than this, from the upper to the lower end of its interval.
+const VARIES: f64 = 1.2;
+/// So many in a row are a burst: fewer are what chance does at the loss above.
+const BURST: u64 = 3;
+/// The set-up of a connection is one round trip. Twice that, and so much more, is not the line.
+const SETUP_MS: f64 = 50.0;
+/// RFC 6298 section 2.1: a first packet without an answer is sent again after a second.
+const REPEATED_MS: f64 = 1000.0;
+
+/// Why a step has no answer.
+pub(super) fn why(part: &Part) -> String {
+    let own = part.outcome.doubts.first().cloned();
+    part.note
+        .problem
+        .clone()
+        .or(own)
+        .unwrap_or_else(|| "it brought nothing".into())
+}
+
+/// Of packets at rest the bursts of loss, of ports those that are not open; none where that step has no answer.
+pub(super) fn count(part: &Part) -> Option<u64> {
+    let value = |key: &str| {
+        let found = part.outcome.figures.iter().find(|f| f.key == key);
+        found.and_then(|f| f.figure.value())
+    };
+    match part.kind() {
+        "rtt" => {
+            value("median_ms")?;
+            Some(bursts(&part.rows).iter().map(|b| b.1).sum())
+        }
+        _ => ["silent", "refused", "somebody", "one_way"]
+            .iter()
+            .map(|key| value(key).map(|n| n as u64))
+            .sum(),
+    }
+}
+
+pub(super) fn findings(part: &Part) -> Vec<Finding> {
+    let mut all = match part.kind() {
+        "rtt" => rest(part),
+        "dns" => names(part),
+        "ipv6" => connections(part),
+        "ports" => ports(part),
+        "middlebox" => boxes(part),
+        "nat" => translation(part),
+        "buffer" => vec![buffer(part)],
+        _ => Vec::new(),
+    };
+    // Half of a look that found nothing wrong is not a whole one.
+    if let Some(problem) = &part.note.problem {
+        for f in &mut all {
+            if matches!(f.state, State::Fine) {
+                f.state = State::Unknown(problem.clone());
+            }
+        }
+    }
+    all
+}
+
+fn ms(v: f64) -> String {
+    format!("{} ms", significant(v, 3))
+}
+
+fn probes(rows: &Recording) -> Vec<&Delay> {
+    let mut all: Vec<&Delay> = rows.delay.iter().filter(|d| &*d.target == "udp").collect();
+    all.sort_by_key(|d| d.seq);
+    all
+}
+
+/// Lengths of runs of at least [`BURST`] losses, and how often each was.
+pub(super) fn bursts(rows: &Recording) -> Vec<(u64, u64)> {
+    let probes = probes(rows);
+    let mut all = loss::loss(&probes, &vec![None; probes.len()]).bursts;
+    all.retain(|(length, _)| *length >= BURST);
+    all
+}
+
+fn rest(part: &Part) -> Vec<Finding> {
+    let probes = probes(&part.rows);
+    let found = loss::loss(&probes, &vec![None; probes.len()]);
+    let median = part.outcome.figures.iter().find(|f| f.key == "median_ms");
+    let Some(median) = median.and_then(|f| f.figure.value()) else {
+        return ["delay", "loss", "bursts of loss"]
+            .map(|what| Finding::unknown(what, why(part)))
+            .into();
+    };
+    let delay = (median > LATENCY_MS).then(|| {
+        let severity = if median > LONG_LATENCY_MS {
+            Severity::Serious
+        } else {
+            Severity::Warning
+        };
+        Alert::new(
+            severity,
+            format!("a packet takes {} there and back although the line is at rest", ms(median)),
+            "Talk overlaps in calls, games lag, and every click waits for several such round trips. It is the way itself, not a queue: a nearer server or another kind of line would help.",
+        )
+    });
+    let share = found.lost as f64 / found.sent.max(1) as f64;
+    // By more than chance.
+    let surely = match &found.percent {
+        crate::answer::Figure::Is { low, .. } => low / 100.0 > LOSS / 4.0,
+        crate::answer::Figure::CannotTell { .. } => false,
+    };
+    let told = format!("{} of {} lost", found.lost, found.sent);
+    let lossy = (share > LOSS && surely).then(|| {
+        let severity = if share > HEAVY_LOSS {
+            Severity::Serious
+        } else {
+            Severity::Warning
+        };
+        Alert::new(
+            severity,
+            format!("packets are lost although the line is at rest: {told}"),
+            "Downloads crawl and calls break up, whoever uses the line. Look at the radio, the cable and the modem before anything else; a faster tariff would not help.",
+        )
+    });
+    let bursts = bursts(&part.rows);
+    let longest = bursts.iter().map(|b| b.0).max().unwrap_or(0);
+    let often: u64 = bursts.iter().map(|b| b.1).sum();
+    let in_bursts = (often > 0).then(|| {
+        Alert::new(
+            Severity::Warning,
+            format!(
+                "{often} bursts of loss: up to {longest} packets in a row, {} ms",
+                longest * 25
+            ),
+            "Sound and picture of calls drop out for that long; games freeze. Interference or handovers of a radio do that, and routers that pause.",
+        )
+    });
+    vec![
+        Finding::with("delay", ms(median), delay.into_iter().collect()),
+        Finding::with("loss", told, lossy.into_iter().collect()),
+        Finding::with(
+            "bursts of loss",
+            if often == 0 {
+                format!("none of {BURST} or more in a row")
+            } else {
+                format!("{often}, the longest of {longest}")
+            },
+            in_bursts.into_iter().collect(),
+        ),
+    ]
+}
+
+fn names(part: &Part) -> Vec<Finding> {
+    let verdicts = dns::verdicts(&part.rows);
+    // Before a reason that is a consequence, the step's own.
+    let because = |own: String| part.note.problem.clone().unwrap_or(own);
+    let names = match verdicts.names {
+        Err(own) => Finding::unknown("lookups of names", because(own)),
+        Ok(alerts) => {
+            let cold = part.outcome.figures.iter().find(|f| f.key == "cold_ms");
+            let cold = cold.and_then(|f| f.figure.value());
+            let found = cold.map_or("no answer".into(), |v| format!("{} for a new one", ms(v)));
+            Finding::with("lookups of names", found, alerts)
+        }
+    };
+    let signatures = match verdicts.signatures {
+        Err(own) => Finding::unknown("signatures of names (DNSSEC)", because(own)),
+        Ok((word, alerts)) => Finding::with("signatures of names (DNSSEC)", word, alerts),
+    };
+    let what = "types of records";
+    let types = match verdicts.types {
+        Err(own) => Finding::unknown(what, because(own)),
+        Ok((found, alerts)) => Finding::with(what, found, alerts),
+    };
+    let what = "signatures of the root servers";
+    let roots = match verdicts.roots {
+        None => Finding {
+            what: what.into(),
+            found: String::new(),
+            state: State::NotAsked("with check:roots=true: they are 13 servers that are not ours"),
+        },
+        Some((found, alerts)) => Finding::with(what, found, alerts),
+    };
+    vec![names, signatures, types, roots]
+}
+
+/// Connections of one version: the times of those that came about, ms, and how many were tried.
+fn setups(rows: &Recording, version: u8) -> (Vec<f64>, usize) {
+    let name = target("tcp", version);
+    let tried: Vec<&Delay> = rows.delay.iter().filter(|d| *d.target == *name).collect();
+    let made = tried
+        .iter()
+        .filter(|d| d.status == Status::Ok)
+        .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+        .collect();
+    (made, tried.len())
+}
+
+fn connections(part: &Part) -> Vec<Finding> {
+    let value = |key: &str| {
+        let found = part.outcome.figures.iter().find(|f| f.key == key);
+        found.and_then(|f| f.figure.value())
+    };
+    let mut all = Vec::new();
+    let versions = [
+        (4, "connect_v4_ms", "udp_v4_ms"),
+        (6, "connect_v6_ms", "udp_v6_ms"),
+    ];
+    for (version, connect, datagram) in versions {
+        let what = format!("set-up of connections over IPv{version}");
+        let (made, tried) = setups(&part.rows, version);
+        if tried == 0 {
+            // No IPv6 is a finding of its own.
+            if version == 4 && value("connect_v6_ms").is_none() {
+                all.push(Finding::unknown(what, why(part)));
+            }
+            continue;
+        }
+        let Some(took) = value(connect) else {
+            all.push(Finding::unknown(
+                what,
+                format!("none of {tried} connections came about"),
+            ));
+            continue;
+        };
+        all.push(setup(&what, took, value(datagram), &made, tried));
+    }
+    let (says, alert) = ipv6::reached(&part.rows);
+    all.push(match says.strip_prefix("Cannot tell: ") {
+        _ if part.outcome.figures.is_empty() => Finding::unknown("IPv6", why(part)),
+        Some(why) => Finding::unknown("IPv6", why.trim_end_matches('.')),
+        None => Finding::with("IPv6", says, alert.into_iter().collect()),
+    });
+    for (way, text, alert) in ipv6::pieces(&part.rows) {
+        let what = format!("datagrams in pieces over IPv6, {way}");
+        all.push(match text.strip_prefix("cannot tell: ") {
+            Some(why) => Finding::unknown(what, why),
+            None => Finding::with(&what, text, alert.into_iter().collect()),
+        });
+    }
+    for version in [4, 6] {
+        let what = format!("largest packet of IPv{version}");
+        let (figure, text, alert) = ipv6::path_mtu(&part.rows, version);
+        all.extend(match (text, figure) {
+            (Some(text), _) => Some(Finding::with(&what, text, alert.into_iter().collect())),
+            (None, crate::answer::Figure::CannotTell { cannot_tell }) if version == 4 => {
+                let why = part.note.problem.clone().unwrap_or(cannot_tell);
+                Some(Finding::unknown(what, why))
+            }
+            _ => None,
+        });
+    }
+    all
+}
+
+fn setup(what: &str, took: f64, datagram: Option<f64>, made: &[f64], tried: usize) -> Finding {
+    let mut alerts = Vec::new();
+    let repeated = made.iter().filter(|ms| **ms > REPEATED_MS).count() + (tried - made.len());
+    if repeated > 0 && repeated * 10 > tried {
+        alerts.push(Alert::new(
+            Severity::Warning,
+            format!("{repeated} of {tried} connections took a second and more to begin, or never did"),
+            "The first packet of a connection is lost or held back, and is sent again only after a second: pages open at once or with a long pause, at random.",
+        ));
+    }
+    let found = match datagram {
+        None => ms(took),
+        Some(round) => format!("{}; a datagram takes {}", ms(took), ms(round)),
+    };
+    if datagram.is_some_and(|round| took > 2.0 * round + SETUP_MS) {
+        alerts.push(Alert::new(
+            Severity::Warning,
+            format!("it takes {} to begin a connection, where a datagram is there and back in {}", ms(took), ms(datagram.unwrap_or(0.0))),
+            "Everything on the web begins late. Something on the way looks at connections before it lets them begin (a proxy, a firewall), or the server is overloaded.",
+        ));
+    }
+    Finding::with(what, found, alerts)
+}
+
+fn ports(part: &Part) -> Vec<Finding> {
+    let o = &part.outcome;
+    let count = |key: &str| {
+        let found = o.figures.iter().find(|f| f.key == key);
+        found.and_then(|f| f.figure.value()).unwrap_or(0.0)
+    };
+    let tried: f64 = ["open", "silent", "refused", "somebody", "one_way"]
+        .map(count)
+        .iter()
+        .sum();
+    if tried == 0.0 {
+        let why = match o.says.strip_prefix("Cannot tell: ") {
+            Some(own) if part.note.problem.is_none() => own.trim_end_matches('.').to_owned(),
+            _ => why(part),
+        };
+        return vec![Finding::unknown("blocked ports", why)];
+    }
+    let mut all = vec![Finding::with(
+        "blocked ports",
+        format!("{} of {tried} can be reached", count("open")),
+        o.alerts.clone(),
+    )];
+    if count("untried") > 0.0 {
+        all.push(Finding::unknown(
+            "ports that were not tried",
+            o.doubts.first().cloned().unwrap_or_default(),
+        ));
+    }
+    all
+}
+
+fn boxes(part: &Part) -> Vec<Finding> {
+    let found = middlebox::found(&part.rows);
+    if found.is_empty() {
+        let all = ["datagrams in pieces", "boxes on the way"];
+        return all.map(|what| Finding::unknown(what, why(part))).into();
+    }
+    let mut all: Vec<Finding> = found
+        .into_iter()
+        .filter(|(name, _)| *name != middlebox::VIRUSES)
+        .map(|(name, found)| {
+            let what = match name.strip_prefix("that blocks ") {
+                Some(pieces) => pieces.to_owned(),
+                None => format!("a box {name}"),
+            };
+            match &found {
+                middlebox::Found::Absent if what.starts_with("datagrams") => {
+                    Finding::fine(what, "arrive")
+                }
+                middlebox::Found::Absent => Finding::fine(what, found.word()),
+                middlebox::Found::Unknown(why) => Finding::unknown(what, why.clone()),
+                middlebox::Found::Present(text) => {
+                    let alert = middlebox::alert_of(name, &found);
+                    Finding::with(&what, text.clone(), vec![alert])
+                }
+            }
+        })
+        .collect();
+    // What table 4 has comes first.
+    all.sort_by_key(|f| !f.what.starts_with("datagrams"));
+    all
+}
+
+fn translation(part: &Part) -> Vec<Finding> {
+    let o = &part.outcome;
+    let what = "translation of addresses";
+    if o.figures.is_empty() && o.alerts.is_empty() {
+        return vec![Finding::unknown(what, why(part))];
+    }
+    let mut all = vec![Finding::with(what, o.says.clone(), o.alerts.clone())];
+    for row in o.tables.iter().flat_map(|t| &t.rows) {
+        if let [property, found, ..] = &row[..]
+            && let Some(why) = found.strip_prefix("cannot tell: ")
+        {
+            all.push(Finding::unknown(format!("{property} on the way"), why));
+        }
+    }
+    all
+}
+
+fn buffer(part: &Part) -> Finding {
+    let way = part.spec.words().read::<crate::buffer::Params>().direction;
+    let what = format!("buffer {way}");
+    let value = |key: &str| {
+        let found = part.outcome.figures.iter().find(|f| f.key == key);
+        found.and_then(|f| f.figure.value())
+    };
+    let (Some(held), Some(rate)) = (value("queue_ms"), value("link_bps")) else {
+        return Finding::unknown(what, why(part));
+    };
+    let full = !part
+        .outcome
+        .doubts
+        .iter()
+        .any(|d| d.contains("not seen full"));
+    let at_least = if full { "" } else { "at least " };
+    let bps = |v: f64| BitsPerSec::new(v.round() as u64);
+    let range = part.outcome.figures.iter().find(|f| f.key == "link_bps");
+    let varies = match range.map(|f| &f.figure) {
+        Some(crate::answer::Figure::Is { low, high, .. }) if *high > VARIES * low => format!(
+            " (it varies, {:.3} to {:.3}: at less it holds longer)",
+            bps(*low),
+            bps(*high)
+        ),
+        _ => String::new(),
+    };
+    let found = format!(
+        "{at_least}{} in front of {:.3}{varies}",
+        ms(held),
+        bps(rate)
+    );
+    // A flood that never yields fills what TCP does not.
+    let mut figures = part.outcome.figures.iter();
+    let early = figures.find(|f| f.key == "lost_early");
+    if held > BUFFER_MS && early.is_some_and(|f| queue::is_managed(&f.figure)) {
+        return Finding::unknown(
+            what,
+            format!(
+                "the queue drops before it is full, as one that is managed (AQM) does: a flood that never yields makes it hold {found}, and what uploads and downloads make of it `tailback test` finds"
+            ),
+        );
+    }
+    let severity = match held {
+        v if v >= VERY_LARGE_BUFFER_MS => Some(Severity::Serious),
+        v if v > BUFFER_MS => Some(Severity::Warning),
+        // What else it holds was not seen.
+        _ if !full => {
+            return Finding::unknown(
+                what,
+                format!("it was not seen full: it holds {found}, and may hold more"),
+            );
+        }
+        _ => None,
+    };
+    let alert = severity.map(|severity| {
+        let load = if way == base::record::Direction::Up {
+            "an upload (a backup, a picture sent, a video call)"
+        } else {
+            "a download"
+        };
+        Alert::new(
+            severity,
+            format!("the buffer {way} is too large: it holds {found}"),
+            format!(
+                "While {load} lasts, everything else on the line waits {at_least}{} each time: calls break up, games lag, pages take seconds. A queue discipline that keeps delay short (fq_codel, cake) on the router, set to a little below the rate of the line, cures it; a faster line alone does not.",
+                ms(held)
+            ),
+        )
+    });
+    Finding::with(&what, found, alert.into_iter().collect())
+}

@@ -1,0 +1,499 @@
+//! Everything that can be wrong with a line, in two minutes.
+//!
+//! **Method.** Other kinds one after the other, each within its part of the time, what is cheap before what floods the line.
+//! Their rows stand in one recording, from which each part is answered as its kind answers it; what they found is
+//! judged against the limits of `judge`. What could not be done is told as that, with its reason, and never as fine.
+//!
+//! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
+//! Networks", UTFSM, tables 2 to 4; C. Kreibich, N. Weaver, B. Nechaev, V. Paxson, "Netalyzr: illuminating the edge
+//! network", IMC 2010, whose report those tables are of.
+//!
+//! **Deviations.** Whether root servers' signatures come through (alert 8) is asked only of who wants it: they are not ours.
+
+mod judge;
+
+use super::alert::{Alert, Severity};
+use super::answer::{Figured, Outcome, Plot, Quantity, Table};
+use super::registry::{How, ProbeSpec, Spec};
+use crate::answer::Figure;
+use base::noted::Noted;
+use base::noted::check::CheckNote;
+use base::record::{Direction, Recording};
+use base::spec::{Params as _, params};
+use base::units::significant;
+use base::words::Words;
+use base::{Bytes, Duration};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "check": "What is wrong with this line, how bad is it, and what does that mean to a person?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "C. Kreibich et al., Netalyzr: illuminating the edge network, IMC 2010",] {
+        /// end within so long; what there is no time for is told
+        within: Duration = "110 s" ["40 s".."600 s"];
+        /// small packets that show delay and loss at rest, one each 25 ms
+        count: u64 = "400" ["50".."10000"];
+        /// ask these in place of those that this host uses
+        resolvers: Vec<Arc<str>> as List(Address);
+        /// names are made up below this one; that they do not exist is an answer too
+        zone: Arc<str> as Name = "example.com";
+        /// a name with valid signatures
+        signed: Arc<str> as Name = "example.com";
+        /// a name whose signatures are wrong
+        bogus: Arc<str> as Name = "dnssec-failed.org";
+        /// ask the 13 root servers too whether their signatures come through
+        roots: bool = "false", "document 001, table 4";
+        /// ask these in place of the 13
+        rootservers: Vec<Arc<str>> as List(Address);
+        /// knock at these TCP ports in place of the usual ones of `ports`
+        tcp: Vec<u16> ["1".."65535"];
+        /// the same of UDP
+        udp: Vec<u16> ["1".."65535"];
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
+    takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
+    beside_others: false,
+    how: How::Own,
+    answer,
+};
+
+/// Between one small packet and the next.
+const APART: &str = "25 ms";
+/// Kept for the end: the page has to be written too.
+const LAST: Duration = Duration::from_secs(3);
+/// A flood in less time than this shows little.
+const LEAST_FLOOD: Duration = Duration::from_secs(8);
+
+/// One step: a kind and how long it may take at most.
+#[derive(Clone, Debug)]
+pub struct Step {
+    pub title: &'static str,
+    pub probe: ProbeSpec,
+    pub at_most: Duration,
+}
+
+/// A list as a person writes it; `None` for an empty one.
+fn list<T: ToString>(key: &str, values: &[T]) -> Option<String> {
+    let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| format!("{key}={}", texts.join("; ")))
+}
+
+/// What comes next of a check that has done `done` steps, `left` of its time and so much of its budget being left.
+/// None at the end.
+pub fn next(params: &Params, done: usize, left: Duration, budget: Bytes) -> Option<Step> {
+    let left = left.saturating_sub(LAST);
+    let step = |title, text: String, at_most: Duration| Step {
+        title,
+        probe: text.parse().expect("a check asks for what its kinds know"),
+        at_most: at_most.min(left),
+    };
+    let s = Duration::from_secs;
+    let floods = |way: Direction, within: Duration, most: Bytes| {
+        // The kind's own bounds; the step's is the last resort.
+        let within = within.max(LEAST_FLOOD);
+        let most = most.max(Bytes::new(10_000));
+        // Whole seconds and kilobytes are read more easily.
+        let within = Duration::from_secs(within.as_nanos() / 1_000_000_000);
+        let most = Bytes::new(most.get() / 1000 * 1000);
+        step(
+            match way {
+                Direction::Up => "the buffer up",
+                Direction::Down => "the buffer down",
+            },
+            format!("buffer:direction={way},within={within},most={most}"),
+            within + s(4),
+        )
+    };
+    Some(match done {
+        0 => {
+            let count = params.count;
+            let apart: Duration = APART.parse().expect("a duration");
+            step(
+                "delay and loss at rest",
+                format!("rtt:count={count},interval={APART}"),
+                apart * count + s(8),
+            )
+        }
+        1 => {
+            let whom = [
+                list("resolvers", &params.resolvers),
+                list("rootservers", &params.rootservers),
+            ];
+            let whom: Vec<String> = whom.into_iter().flatten().collect();
+            let whom: String = whom.iter().map(|l| format!("{l},")).collect();
+            let roots = if params.roots { "roots=true," } else { "" };
+            step(
+                "names",
+                format!(
+                    "dns:{whom}{roots}count=5,patience=2 s,zone={},signed={},bogus={}",
+                    params.zone, params.signed, params.bogus
+                ),
+                s(20),
+            )
+        }
+        2 => step(
+            "connections, IPv6, the largest packet",
+            // Over a slow line: the half of it in round trips, the rest in large packets.
+            "ipv6:count=10,within=6 s".into(),
+            s(18),
+        ),
+        3 => {
+            let ports = [list("tcp", &params.tcp), list("udp", &params.udp)];
+            let ports: Vec<String> = ports.into_iter().flatten().collect();
+            step("ports", format!("ports:{}", ports.join(",")), s(12))
+        }
+        4 => step("boxes on the way", "middlebox".into(), s(20)),
+        5 => step(
+            "translation of addresses",
+            "nat:sockets=3,during=300 ms".into(),
+            s(16),
+        ),
+        6 => floods(Direction::Up, left / 2, Bytes::new(budget.get() / 2)),
+        7 => floods(Direction::Down, left, budget),
+        _ => return None,
+    })
+}
+
+/// A step as it was carried out: what it was, its own rows, and its answer.
+struct Part {
+    title: String,
+    note: CheckNote,
+    spec: ProbeSpec,
+    rows: Recording,
+    outcome: Outcome,
+}
+
+impl Part {
+    fn all_of(recording: &Recording) -> Vec<Part> {
+        CheckNote::all_of(recording)
+            .filter_map(|(title, note)| {
+                let spec: ProbeSpec = note.probe.parse().ok()?;
+                let rows = part(recording, note.began_ns, note.ended_ns);
+                let outcome = (spec.kind().answer)(spec.words(), &rows);
+                Some(Part {
+                    title: title.to_owned(),
+                    note,
+                    spec,
+                    rows,
+                    outcome,
+                })
+            })
+            .collect()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.spec.kind().entry.name
+    }
+
+    /// Its own traffic, bytes: of trains the datagrams, of others what they noted.
+    fn bytes(&self) -> u64 {
+        let trains = self.rows.datagram.iter().map(|d| d.size_bytes.max(0));
+        self.note.bytes + trains.sum::<i64>() as u64
+    }
+
+    fn took_s(&self) -> f64 {
+        (self.note.ended_ns - self.note.began_ns) as f64 * 1e-9
+    }
+}
+
+/// The rows of this time. Datagrams go with their train: the far end's stamps are of another clock.
+fn part(recording: &Recording, from: i64, to: i64) -> Recording {
+    let within = |t: i64| (from..=to).contains(&t);
+    let event: Vec<_> = recording
+        .event
+        .iter()
+        .filter(|e| within(e.t_ns))
+        .cloned()
+        .collect();
+    let trains: BTreeSet<i64> = event
+        .iter()
+        .filter(|e| &*e.kind == "train")
+        .filter_map(|e| e.subject.parse().ok())
+        .collect();
+    let delay = recording.delay.iter().filter(|d| within(d.sent_ns));
+    let datagram = recording
+        .datagram
+        .iter()
+        .filter(|d| trains.contains(&d.train));
+    Recording {
+        meta: recording.meta.clone(),
+        delay: delay.cloned().collect(),
+        datagram: datagram.cloned().collect(),
+        event,
+        ..Recording::default()
+    }
+}
+
+/// What is known of one thing that was looked at.
+#[derive(Clone, Debug)]
+enum State {
+    Fine,
+    /// With the gravest first.
+    Alerts(Vec<Alert>),
+    /// Why it cannot be told.
+    Unknown(String),
+    /// How to ask for it.
+    NotAsked(&'static str),
+}
+
+struct Finding {
+    what: String,
+    found: String,
+    state: State,
+}
+
+impl Finding {
+    fn fine(what: impl Into<String>, found: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            found: found.into(),
+            state: State::Fine,
+        }
+    }
+
+    fn unknown(what: impl Into<String>, why: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            found: String::new(),
+            state: State::Unknown(why.into()),
+        }
+    }
+
+    /// Fine where there are none.
+    fn with(what: &str, found: impl Into<String>, alerts: Vec<Alert>) -> Finding {
+        let state = if alerts.is_empty() {
+            State::Fine
+        } else {
+            State::Alerts(super::alert::sorted(alerts))
+        };
+        Finding {
+            what: what.into(),
+            found: found.into(),
+            state,
+        }
+    }
+
+    fn alerts(&self) -> &[Alert] {
+        match &self.state {
+            State::Alerts(all) => all,
+            _ => &[],
+        }
+    }
+
+    fn severity(&self) -> Option<Severity> {
+        self.alerts().iter().map(|a| a.severity).min()
+    }
+
+    fn row(&self) -> Vec<String> {
+        let (judged, found) = match &self.state {
+            State::Fine => ("fine", self.found.clone()),
+            State::Unknown(why) => ("cannot tell", format!("because {why}")),
+            State::NotAsked(how) => ("not asked for", (*how).to_owned()),
+            State::Alerts(all) => (
+                all.first().map_or("fine", |a| a.severity.word()),
+                self.found.clone(),
+            ),
+        };
+        vec![self.what.clone(), judged.to_owned(), found]
+    }
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let parts = Part::all_of(recording);
+    if parts.is_empty() {
+        return Outcome::cannot_tell("no step was carried out");
+    }
+    let findings: Vec<Finding> = parts.iter().flat_map(judge::findings).collect();
+    let alerts: Vec<Alert> = findings.iter().flat_map(|f| f.alerts().to_vec()).collect();
+    let evidence = parts.iter().flat_map(|p| {
+        let lines = p.outcome.evidence.iter();
+        lines.map(|e| format!("{}: {e}", p.kind()))
+    });
+    let doubts = parts.iter().flat_map(|p| {
+        // A step that has no answer has its reason among the findings.
+        let answered = !p.outcome.figures.is_empty();
+        let lines = p.outcome.doubts.iter().filter(move |_| answered);
+        lines.map(|d| format!("{}: {d}", p.kind()))
+    });
+    Outcome {
+        says: says(&findings),
+        figures: figures(&parts),
+        alerts: super::alert::sorted(alerts),
+        evidence: evidence.collect(),
+        advice: parts
+            .iter()
+            .flat_map(|p| p.outcome.advice.clone())
+            .collect(),
+        doubts: doubts.collect(),
+        tables: vec![
+            Table {
+                title: "Findings".into(),
+                columns: ["what", "judged", "found"].map(str::to_owned).to_vec(),
+                rows: findings.iter().map(Finding::row).collect(),
+            },
+            steps(&parts),
+        ],
+        plots: plots(&parts),
+    }
+}
+
+fn says(findings: &[Finding]) -> String {
+    let of = |severity| {
+        findings
+            .iter()
+            .filter(|f| f.severity() == Some(severity))
+            .map(|f| f.what.as_str())
+            .collect::<Vec<_>>()
+    };
+    let (serious, warnings) = (of(Severity::Serious), of(Severity::Warning));
+    let unknown: Vec<&str> = findings
+        .iter()
+        .filter(|f| matches!(f.state, State::Unknown(_)))
+        .map(|f| f.what.as_str())
+        .collect();
+    let asked = findings
+        .iter()
+        .filter(|f| !matches!(f.state, State::NotAsked(_)));
+    let told = asked.count() - unknown.len();
+    let mut text = match (&serious[..], &warnings[..]) {
+        ([], []) if told == 0 => "Cannot tell: nothing could be looked at.".to_owned(),
+        ([], []) => format!("Nothing is wrong with the {told} things that could be looked at."),
+        ([], some) => format!("Works badly: {}.", some.join(", ")),
+        (some, []) => format!("Something is wrong: {}.", some.join(", ")),
+        (some, more) => format!(
+            "Something is wrong: {}. Works badly: {}.",
+            some.join(", "),
+            more.join(", ")
+        ),
+    };
+    if !unknown.is_empty() && told > 0 {
+        text += &format!(" Cannot be told: {}.", unknown.join(", "));
+    }
+    text
+}
+
+/// Table 2 of the source, and what else has a number.
+fn figures(parts: &[Part]) -> Vec<Figured> {
+    let mut all: Vec<Figured> = Vec::new();
+    for part in parts {
+        let mut take = |key: &str, from: &str, name: &str, unit| {
+            let found = part.outcome.figures.iter().find(|f| f.key == from);
+            let figure = match found {
+                Some(f) => f.figure.clone(),
+                None => Figure::cannot_tell(judge::why(part)),
+            };
+            all.push(Figured::new(key, name, unit, figure));
+        };
+        use Quantity::{Rate, Share, Size, Time};
+        match part.kind() {
+            "buffer" => {
+                let way = part.spec.words().read::<crate::buffer::Params>().direction;
+                let (ms, bps) = (format!("buffer_{way}_ms"), format!("link_{way}_bps"));
+                take(&ms, "queue_ms", &format!("buffer {way}"), Time);
+                take(&bps, "link_bps", &format!("rate of the line {way}"), Rate);
+            }
+            "dns" => take("dns_ms", "cold_ms", "lookup of a new name", Time),
+            "rtt" => {
+                take("latency_ms", "median_ms", "round trip at rest", Time);
+                take("loss", "lost", "lost at rest", Share);
+            }
+            "ipv6" => {
+                for (key, from, name, unit) in [
+                    (
+                        "connect_v4_ms",
+                        "connect_v4_ms",
+                        "set-up of a connection over IPv4",
+                        Time,
+                    ),
+                    (
+                        "connect_v6_ms",
+                        "connect_v6_ms",
+                        "set-up of a connection over IPv6",
+                        Time,
+                    ),
+                    (
+                        "path_mtu_v4_bytes",
+                        "path_mtu_v4_bytes",
+                        "largest packet of IPv4, up",
+                        Size,
+                    ),
+                    (
+                        "path_mtu_v6_bytes",
+                        "path_mtu_bytes",
+                        "largest packet of IPv6, up",
+                        Size,
+                    ),
+                ] {
+                    take(key, from, name, unit);
+                }
+            }
+            _ => {}
+        }
+        let counted = match part.kind() {
+            "rtt" => Some(("loss_bursts", "bursts of loss")),
+            "ports" => Some(("ports_blocked", "ports blocked, or not the server's")),
+            _ => None,
+        };
+        if let Some((key, name)) = counted {
+            let count = judge::count(part).map_or_else(
+                || Figure::cannot_tell(judge::why(part)),
+                |n| Figure::exactly(n as f64),
+            );
+            all.push(Figured::new(key, name, Quantity::Count, count));
+        }
+    }
+    all
+}
+
+fn steps(parts: &[Part]) -> Table {
+    Table {
+        title: "Steps".into(),
+        columns: [
+            "step",
+            "asked",
+            "took, s",
+            "put on the line, kB",
+            "how it ended",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: parts
+            .iter()
+            .map(|p| {
+                vec![
+                    p.title.clone(),
+                    p.note.probe.clone(),
+                    format!("{:.1}", p.took_s()),
+                    significant(p.bytes() as f64 / 1e3, 3),
+                    p.note.problem.clone().unwrap_or_else(|| "done".into()),
+                ]
+            })
+            .collect(),
+    }
+}
+
+/// One picture of each step that has one, named after its step.
+fn plots(parts: &[Part]) -> Vec<Plot> {
+    let mut all = Vec::new();
+    for part in parts {
+        let named = |title: String, plot: &Plot| Plot {
+            title,
+            ..plot.clone()
+        };
+        let first = part.outcome.plots.first();
+        all.extend(match (part.kind(), first) {
+            ("buffer", Some(plot)) => {
+                let way = part.spec.words().read::<crate::buffer::Params>().direction;
+                Some(named(format!("Delay in the flood {way}"), plot))
+            }
+            ("rtt", Some(plot)) => Some(named("Round trips at rest".into(), plot)),
+            (_, Some(plot)) => Some(plot.clone()),
+            _ => None,
+        });
+    }
+    all
+}

@@ -1,0 +1,42 @@
+//! Within which size, spacing, burst and rate an application is safe on this line.
+//!
+//! **Method.** `sweep`, `burst`, `sizes` and `spacing` one after the other; each sees its own trains, and those that two of
+//! them need are sent once. Their answers make one page of advice.
+//!
+//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 6.
+
+mod answer;
+mod steps;
+
+use super::registry::{How, ProbeSpec, Spec};
+use base::record::Direction;
+use base::spec::{Params as _, params};
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// which way to send
+        direction: Direction = "up";
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
+    takes: "about six minutes, as much as the line carries in that time",
+    beside_others: false,
+    how: How::Trains(|w, trains| steps::next(&w.read(), trains)),
+    answer: |w, recording| answer::answer(&w.read(), recording),
+};
+
+/// The kinds it is made of, in their order.
+fn parts(params: &Params) -> Vec<ProbeSpec> {
+    let direction = params.direction;
+    ["sweep", "burst", "sizes", "spacing"]
+        .iter()
+        .map(|kind| {
+            format!("{kind}:direction={direction}")
+                .parse()
+                .expect("kinds and their parameters are in the table")
+        })
+        .collect()
+}

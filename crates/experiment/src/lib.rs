@@ -1,0 +1,88 @@
+//! Experiments: each kind asks a line one question and answers it with a number, its interval and the evidence.
+//!
+//! A kind is one folder here: what it is called and what it can be told (an [`Entry`](base::words::Entry)), its steps as a
+//! state machine ([`Steps`]), and the answer from a recording. One loop, [`run()`], carries every kind out over a [`Host`]: over
+//! sockets, or in virtual time. A recording has the same answer years later.
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+pub mod alert;
+pub mod answer;
+pub mod ask;
+pub mod buffer;
+pub mod bufferbloat;
+pub mod burst;
+pub mod capacity;
+pub mod check;
+pub mod collapse;
+pub mod course;
+pub mod dns;
+pub mod envelope;
+pub mod host;
+pub mod ipv6;
+pub mod middlebox;
+pub mod nat;
+pub mod page;
+pub mod path;
+pub mod ports;
+pub mod radio;
+mod registry;
+pub mod rtt;
+pub mod run;
+pub mod sizes;
+pub mod spacing;
+pub mod steps;
+pub mod sweep;
+pub mod tcp;
+pub mod throughput;
+pub mod train;
+pub mod trains;
+
+pub use alert::{Alert, Severity};
+pub use answer::{
+    Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
+};
+pub use host::{Failure, Host, Stopped};
+pub use registry::{How, PROBES, ProbeSpec, Setting, Spec};
+pub use run::{Bounds, Others, Progress, Unwatched, Watch, run};
+pub use steps::{Action, OfTrains, Seen, Stage, Steps, Told};
+
+use analysis::{loss, passive, phases, rate, stats};
+use base::program::Train;
+use base::record::Recording;
+
+/// Why a recording has no answer of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeError {
+    #[error("the recording is of `tailback {verb}`, and not of a probe")]
+    NotAProbe { verb: String },
+    #[error("the recording's plan names no probe that this version knows: {why}")]
+    UnknownProbe { why: String },
+}
+
+/// Which kind a recording is of, and what it was told.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn spec_of(recording: &Recording) -> Result<ProbeSpec, ProbeError> {
+    if recording.meta.verb != "probe" {
+        return Err(ProbeError::NotAProbe {
+            verb: recording.meta.verb.clone(),
+        });
+    }
+    let text = recording.meta.plan.get("probe").and_then(|p| p.as_str());
+    text.unwrap_or("")
+        .parse()
+        .map_err(|e: base::words::WordsError| ProbeError::UnknownProbe { why: e.to_string() })
+}
+
+/// The answer of a probe's recording.
+///
+/// # Errors
+/// The recording is of something else, or of a kind that this version does not know.
+pub fn analyse(recording: &Recording) -> Result<ProbeAnswer, ProbeError> {
+    let spec = spec_of(recording)?;
+    let outcome = (spec.kind().answer)(spec.words(), recording);
+    let trains = Train::all_of(recording);
+    Ok(ProbeAnswer::of(recording, &spec, outcome, &trains))
+}

@@ -1,0 +1,278 @@
+//! Which ports are blocked on the way to the server, and how.
+//!
+//! **Method.** The server opens each port for a while and says what came there. A connection, or a datagram, to it
+//! carries a token; the server answers with bytes that nobody else can know. Both ends together tell what one alone
+//! cannot: silence from a refusal, a refusal by the server from one by a box before it, and our server from something
+//! that answers in its name.
+//!
+//! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
+//! Networks", UTFSM, table 4, alert 1 (Netalyzr); RFC 9293, Transmission Control Protocol (TCP), section 3.5.3.
+
+mod steps;
+
+use super::alert::{self, Alert, Severity};
+use super::answer::{Figured, Outcome, Quantity, Table};
+use super::registry::{How, Spec};
+use crate::answer::Figure;
+use base::Duration;
+use base::noted::Noted;
+use base::noted::ports::{Back, PortNote};
+use base::record::Recording;
+use base::spec::{Params as _, params};
+use base::words::Words;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "ports": "Which TCP and UDP ports are blocked on the way to the server, and how?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
+            "RFC 9293",] {
+        /// TCP ports, 256 at most
+        tcp: Vec<u16> = "21; 22; 25; 53; 80; 110; 143; 443; 465; 587; 853; 993; 995; 1194; 1723; 3389; 5060; 5061; 6881; 8080" ["1".."65535"], "document 001, table 4";
+        /// UDP ports, 256 at most
+        udp: Vec<u16> = "53; 123; 161; 443; 500; 1194; 3478; 4500; 5060; 51820" ["1".."65535"];
+        /// what brings nothing for so long is blocked silently; a lost SYN is sent again after 1 and 3 s
+        patience: Duration = "4 s" ["200 ms".."60 s"], "RFC 6298";
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
+    takes: "eight seconds at most, 40 kB",
+    // What others' queues delay beyond the patience would be taken for blocked.
+    beside_others: false,
+    how: How::Steps(|w, setting| Ok(Box::new(steps::steps(w.read(), setting)?))),
+    answer,
+};
+
+/// What is known of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Open,
+    /// Nothing came through, and nothing came back.
+    Silent,
+    /// Somebody on the way said no.
+    Refused,
+    /// Somebody on the way answered in the server's place.
+    Somebody,
+    /// It came through, and the answer was lost.
+    AnswerLost,
+    /// The connection came about at both ends, and what it carried did not arrive.
+    Swallowed,
+    /// It came through, what came back was not what the server said.
+    Changed,
+    Unknown,
+}
+
+fn verdict(n: &PortNote) -> Verdict {
+    if n.closed.is_some() {
+        return Verdict::Unknown;
+    }
+    match (n.back, n.seen) {
+        (Back::Proof, _) => Verdict::Open,
+        (Back::Other, true) => Verdict::Changed,
+        (Back::Other, false) => Verdict::Somebody,
+        // A connection that the server never saw was made by somebody else.
+        (_, false) if n.connected => Verdict::Somebody,
+        (Back::Refusal | Back::Unreachable, false) => Verdict::Refused,
+        (Back::Refusal | Back::Unreachable, true) => Verdict::AnswerLost,
+        (Back::Nothing, true) if n.whole => Verdict::AnswerLost,
+        (Back::Nothing, true) if n.connected => Verdict::Swallowed,
+        (Back::Nothing, true) => Verdict::AnswerLost,
+        (Back::Nothing, false) => Verdict::Silent,
+    }
+}
+
+/// What goes through a port, where it is well known.
+fn used_for(n: &PortNote) -> &'static str {
+    match (n.transport == "TCP", n.port) {
+        (true, 21) => "FTP",
+        (true, 22) => "SSH",
+        (true, 25) => "mail between servers",
+        (_, 53) => "names (DNS)",
+        (true, 80) => "the web without encryption",
+        (true, 110 | 143) => "fetching mail without encryption",
+        (false, 123) => "time (NTP)",
+        (false, 161) => "network management (SNMP)",
+        (true, 443) => "the web",
+        (false, 443) => "the web over QUIC (HTTP/3)",
+        (true, 465 | 587) => "sending mail",
+        (false, 500 | 4500) => "VPN (IPsec)",
+        (true, 853) => "names, encrypted (DNS over TLS)",
+        (true, 993 | 995) => "fetching mail",
+        (_, 1194) => "VPN (OpenVPN)",
+        (true, 1723) => "VPN (PPTP)",
+        (true, 3389) => "remote desktop",
+        (false, 3478) => "calls (STUN)",
+        (_, 5060 | 5061) => "telephony (SIP)",
+        (true, 6881) => "BitTorrent",
+        (true, 8080) => "web proxies",
+        (false, 51820) => "VPN (WireGuard)",
+        _ => "",
+    }
+}
+
+fn word(v: Verdict) -> &'static str {
+    match v {
+        Verdict::Open => "open",
+        Verdict::Silent => "blocked silently",
+        Verdict::Refused => "refused by a box on the way",
+        Verdict::Somebody => "answered by somebody else",
+        Verdict::AnswerLost => "the answer is blocked",
+        Verdict::Swallowed => "connected, its data is blocked",
+        Verdict::Changed => "the answer is changed",
+        Verdict::Unknown => "cannot tell",
+    }
+}
+
+fn why(n: &PortNote, v: Verdict) -> String {
+    let away = || n.from.map_or_else(String::new, |f| format!(" from {f}"));
+    match v {
+        Verdict::Open => match (n.from, n.usual) {
+            (Some(from), Some(usual)) if from.ip() != usual.ip() => {
+                format!(
+                    "the server saw it come from {}, and this host elsewhere as {}",
+                    from.ip(),
+                    usual.ip()
+                )
+            }
+            _ => String::new(),
+        },
+        Verdict::Silent => "the server saw nothing, nothing came back".into(),
+        Verdict::Refused if n.back == Back::Unreachable => {
+            "ICMP said that nothing leads there; the server saw nothing".into()
+        }
+        Verdict::Refused => "a refusal came, and the server, which listened, saw nothing".into(),
+        Verdict::Somebody if n.back == Back::Other => {
+            "an answer came that is not the server's; the server saw nothing".into()
+        }
+        Verdict::Somebody => "a connection came about that the server never saw".into(),
+        Verdict::AnswerLost => format!(
+            "the server saw it{} and answered, the answer did not come",
+            away()
+        ),
+        Verdict::Swallowed => format!("the server saw the connection{}, and nothing in it", away()),
+        Verdict::Changed => format!(
+            "the server saw it{}; what came back is not what it said",
+            away()
+        ),
+        Verdict::Unknown => n.closed.clone().unwrap_or_default(),
+    }
+}
+
+fn names(all: &[(&PortNote, Verdict)], which: impl Fn(Verdict) -> bool) -> (usize, String) {
+    let some: Vec<String> = all
+        .iter()
+        .filter(|(_, v)| which(*v))
+        .map(|(n, _)| match used_for(n) {
+            "" => format!("{} {}", n.transport, n.port),
+            used => format!("{} {} ({used})", n.transport, n.port),
+        })
+        .collect();
+    (some.len(), some.join(", "))
+}
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let notes: Vec<PortNote> = PortNote::all_of(recording).map(|(_, n)| n).collect();
+    let all: Vec<(&PortNote, Verdict)> = notes.iter().map(|n| (n, verdict(n))).collect();
+    if all.is_empty() {
+        return Outcome::cannot_tell("no port was tried");
+    }
+    let of = |which: &[Verdict]| names(&all, |v| which.contains(&v));
+    let (open, _) = of(&[Verdict::Open]);
+    let (unknown, unknown_names) = of(&[Verdict::Unknown]);
+    let (silent, silent_names) = of(&[Verdict::Silent]);
+    let (refused, refused_names) = of(&[Verdict::Refused]);
+    let (somebody, somebody_names) = of(&[Verdict::Somebody, Verdict::Changed]);
+    let (half, half_names) = of(&[Verdict::AnswerLost, Verdict::Swallowed]);
+    let mut alerts = Vec::new();
+    if somebody > 0 {
+        alerts.push(Alert::new(
+            Severity::Serious,
+            format!("somebody on the way answers for the server: {somebody_names}"),
+            "What is said there is heard, and may be changed, by a box between here and the server. Use encrypted services only.",
+        ));
+    }
+    if silent > 0 {
+        alerts.push(Alert::new(
+            Severity::Warning,
+            format!("blocked silently: {silent_names}"),
+            "Programs that use them hang until they give up, which can take minutes.",
+        ));
+    }
+    if refused > 0 {
+        alerts.push(Alert::new(
+            Severity::Warning,
+            format!("refused by a box on the way: {refused_names}"),
+            "Programs that use them fail at once. Other ports of the same service may be open.",
+        ));
+    }
+    if half > 0 {
+        alerts.push(Alert::new(
+            Severity::Warning,
+            format!("let through one way only: {half_names}"),
+            "Programs that use them connect or send, and hang.",
+        ));
+    }
+    let tried = all.len() - unknown;
+    let says = if tried == 0 {
+        format!(
+            "Cannot tell: the server could open none of the {} ports.",
+            all.len()
+        )
+    } else if open == tried {
+        format!("All {tried} ports that were tried can be reached.")
+    } else {
+        let mut parts = Vec::new();
+        for (count, what, names) in [
+            (somebody, "answered by somebody else", &somebody_names),
+            (silent, "blocked silently", &silent_names),
+            (refused, "refused on the way", &refused_names),
+            (half, "let through one way only", &half_names),
+        ] {
+            if count > 0 {
+                parts.push(format!("{what}: {names}"));
+            }
+        }
+        format!(
+            "{open} of {tried} ports can be reached; {}.",
+            parts.join("; ")
+        )
+    };
+    let mut doubts = Vec::new();
+    if unknown > 0 {
+        doubts.push(format!("{unknown} ports could not be tried, because the server could not open them: {unknown_names}"));
+    }
+    let count = |n: usize| Figure::exactly(n as f64);
+    let figured =
+        |key: &str, name: &str, n: usize| Figured::new(key, name, Quantity::Count, count(n));
+    Outcome {
+        says,
+        figures: vec![
+            figured("open", "can be reached", open),
+            figured("silent", "blocked silently", silent),
+            figured("refused", "refused on the way", refused),
+            figured("somebody", "answered by somebody else", somebody),
+            figured("one_way", "let through one way only", half),
+            figured("untried", "could not be tried", unknown),
+        ],
+        alerts: alert::sorted(alerts),
+        doubts,
+        tables: vec![Table {
+            title: "Ports".into(),
+            columns: ["port", "found", "used for", "seen"]
+                .map(str::to_owned)
+                .to_vec(),
+            rows: all
+                .iter()
+                .map(|(n, v)| {
+                    vec![
+                        format!("{} {}", n.transport, n.port),
+                        word(*v).to_owned(),
+                        used_for(n).to_owned(),
+                        why(n, *v),
+                    ]
+                })
+                .collect(),
+        }],
+        ..Outcome::default()
+    }
+}

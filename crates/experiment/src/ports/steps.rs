@@ -1,0 +1,134 @@
+//! Knocks at ports that the server opens for a while; both ends say what they saw.
+
+use super::Params;
+use crate::ask::{self, Answer, Ask, Knock, Ports, Tried};
+use crate::course::{Course, OfCourse};
+use crate::host::Stopped;
+use crate::registry::Setting;
+use base::noted::ports::{Back, PortNote};
+use base::{Bytes, Duration};
+use measure::control::listen::{
+    self, Arrival, Knocked, MARK_LEN, MOST_LISTENERS, Place, TOKEN_LEN, Transport, Wanted, knock,
+    mark,
+};
+
+/// A datagram is sent so often before it counts as lost on the way.
+const TRIES: u32 = 3;
+/// What one port puts on the line at most: a connection with its repeats, or datagrams, and its part of the report.
+const PORT: u64 = 1200;
+/// Of either transport: the server opens 64 at once.
+const MOST: usize = 256;
+
+/// # Errors
+/// There are too many ports, or the budget is too small.
+pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopped> {
+    let list = |key: &str, mut all: Vec<u16>| {
+        if all.len() > MOST {
+            let why = format!(
+                "{} ports for {key}, and at most {MOST} can be tried",
+                all.len()
+            );
+            return Err(Stopped::Unusable { why });
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
+    };
+    let tcp = list("tcp", params.tcp)?;
+    let udp = list("udp", params.udp)?;
+    let tcp = tcp.into_iter().map(|p| (Transport::Tcp, p));
+    let all: Vec<_> = tcp
+        .chain(udp.into_iter().map(|p| (Transport::Udp, p)))
+        .collect();
+    setting.afford("ports", Bytes::new(all.len() as u64 * PORT + 5_000))?;
+    let patience = params.patience;
+    Ok(OfCourse::new(patience * 2, move |course| async move {
+        for some in all.chunks(MOST_LISTENERS) {
+            tried(&course, some, patience).await;
+        }
+        Ok(())
+    }))
+}
+
+/// Knocks at as many ports as the server opens at once, and notes what became of it.
+async fn tried(course: &Course, some: &[(Transport, u16)], patience: Duration) {
+    course.stage("knocking at ports").await;
+    let wanted = some.iter().map(|(transport, port)| Wanted {
+        expect: 8,
+        answer: listen::Answer::Mark,
+        ..Wanted::new(*transport, Place::Here, *port)
+    });
+    let ask = Ask::Listen(wanted.collect(), Duration::from_secs(60));
+    let Some(Answer::Ports(ports)) = course.ask(ask).await else {
+        return;
+    };
+    let (open, knocks) = knocks(&ports, some, patience);
+    let Some(Answer::Knocked(tried)) = course.ask(Ask::Knock(knocks)).await else {
+        return;
+    };
+    let Some(Answer::Arrivals(arrivals)) = course.ask(Ask::Arrivals).await else {
+        return;
+    };
+    for (i, (transport, port)) in some.iter().enumerate() {
+        let its: Vec<&Arrival> = arrivals.iter().filter(|a| a.listener == i as u32).collect();
+        // The server gives contents only of what shows the token.
+        let shows = |a: &&&Arrival| !a.bytes.is_empty();
+        let ours = its.iter().find(shows).or_else(|| its.first());
+        let tried = open
+            .iter()
+            .position(|o| *o == i)
+            .and_then(|at| tried.get(at));
+        let note = PortNote {
+            transport: transport.name().to_owned(),
+            port: *port,
+            closed: ports.at[i].as_ref().err().cloned(),
+            connected: tried.is_some_and(|t| t.connected),
+            back: tried.map_or(Back::Nothing, |t| judged(t, &ports.token)),
+            seen: ours.is_some(),
+            whole: its.iter().any(|a| shows(&a)),
+            from: ours.and_then(|a| a.from),
+            usual: Some(ports.from),
+        };
+        let subject = format!("{} {port}", note.transport);
+        course.note(&note, &subject).await;
+    }
+}
+
+/// The knocks at those that are open, and which these are.
+fn knocks(
+    ports: &Ports,
+    some: &[(Transport, u16)],
+    patience: Duration,
+) -> (Vec<usize>, Vec<Knock>) {
+    let open = ports.at.iter().enumerate();
+    open.filter_map(|(i, at)| {
+        let (transport, at) = (some.get(i)?.0, *at.as_ref().ok()?);
+        let knock = Knock {
+            transport,
+            at,
+            says: match transport {
+                Transport::Tcp => ports.token.to_vec(),
+                Transport::Udp => knock(&ports.token, 0),
+            },
+            enough: MARK_LEN,
+            tries: TRIES,
+            patience,
+        };
+        Some((i, knock))
+    })
+    .unzip()
+}
+
+fn judged(tried: &Tried, token: &[u8; TOKEN_LEN]) -> Back {
+    match &tried.back {
+        ask::Back::Bytes(bytes)
+            if bytes[..] == mark(token) || Knocked::decode(bytes, token).is_some() =>
+        {
+            Back::Proof
+        }
+        ask::Back::Bytes(_) => Back::Other,
+        ask::Back::Refusal => Back::Refusal,
+        ask::Back::Unreachable => Back::Unreachable,
+        ask::Back::Nothing => Back::Nothing,
+    }
+}

@@ -1,0 +1,131 @@
+//! The answer from all trains.
+
+use super::{Known, Params, STAGE, woken};
+use crate::answer::{Draw, Figure, Figured, Outcome, Plot, Quantity, Series, Table};
+use crate::stats;
+use crate::trains::of_stage;
+use base::program::Train;
+use base::units::significant;
+
+pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let known = Known::of(trains);
+    let Some((longest, _)) = known.by_silence.last() else {
+        return Outcome::cannot_tell("no datagram came after a silence");
+    };
+    let jumps = known.jumps();
+    let largest = jumps.iter().max_by(|a, b| a.by_ms.total_cmp(&b.by_ms));
+    let way = params.direction;
+    let mut out = Outcome::default();
+    match largest {
+        None => {
+            let most = known
+                .by_silence
+                .iter()
+                .flat_map(|k| &k.1)
+                .fold(0.0f64, |a, b| a.max(*b));
+            out.says = format!(
+                "Nothing sleeps: after up to {} s of silence the first datagram {way} takes {} ms longer at most.",
+                significant(*longest, 3),
+                significant(most.max(0.0), 2)
+            );
+            let why = format!("nothing sleeps within {} s", significant(*longest, 3));
+            out.figures = vec![
+                Figured::new(
+                    "idle_timeout_ms",
+                    "it sleeps after",
+                    Quantity::Time,
+                    Figure::cannot_tell(why.clone()),
+                ),
+                Figured::new(
+                    "wake_ms",
+                    "waking takes",
+                    Quantity::Time,
+                    Figure::cannot_tell(why),
+                ),
+            ];
+        }
+        Some(jump) => {
+            let until = jumps.iter().map(|j| j.from_s).find(|s| *s >= jump.to_s);
+            let behind = |s: f64| s >= jump.to_s && until.is_none_or(|u| s <= u);
+            let of_level: Vec<f64> = known
+                .by_silence
+                .iter()
+                .filter(|(s, _)| behind(*s))
+                .flat_map(|(_, all)| all.iter().copied())
+                .collect();
+            let wake = match &of_level[..] {
+                [one] => Figure::exactly(*one),
+                all => stats::mean_figure(all),
+            };
+            let after = Figure::Is {
+                value: (jump.from_s + jump.to_s) / 2.0 * 1e3,
+                low: jump.from_s * 1e3,
+                high: jump.to_s * 1e3,
+            };
+            out.says = format!(
+                "After {} to {} s of silence the radio sleeps, and the next datagram {way} waits {} s for it to wake up.",
+                significant(jump.from_s, 3),
+                significant(jump.to_s, 3),
+                significant(wake.value().unwrap_or(jump.by_ms) * 1e-3, 3)
+            );
+            out.figures = vec![
+                Figured::new("idle_timeout_ms", "it sleeps after", Quantity::Time, after),
+                Figured::new("wake_ms", "waking takes", Quantity::Time, wake),
+            ];
+            out.advice.push(format!(
+                "Whoever clicks after more than {} s waits that much longer: what must answer at once sends something more often than that, at the price of the battery.",
+                significant(jump.from_s, 3)
+            ));
+            for other in jumps.iter().filter(|j| *j != jump) {
+                out.evidence.push(format!(
+                    "Between {} and {} s of silence waking grows by {} ms: another state of the radio.",
+                    significant(other.from_s, 3),
+                    significant(other.to_s, 3),
+                    significant(other.by_ms, 3)
+                ));
+            }
+        }
+    }
+    out.evidence.push(format!(
+        "{} silences; less than {} ms is not told from how delays vary.",
+        known.by_silence.iter().map(|k| k.1.len()).sum::<usize>(),
+        significant(known.least_ms, 2)
+    ));
+    let failed = of_stage(trains, STAGE)
+        .filter(|t| woken(t).is_none())
+        .count();
+    if failed > 0 {
+        out.doubts.push(format!(
+            "after {failed} silences the first datagram was lost; they were tried again"
+        ));
+    }
+    let points = known
+        .by_silence
+        .iter()
+        .flat_map(|(s, all)| all.iter().map(|ms| (*s, Some(*ms))));
+    out.plots.push(Plot {
+        title: "What the first datagram takes longer, by the silence before it".into(),
+        x: "silence, s".into(),
+        y: "ms".into(),
+        series: vec![Series {
+            name: String::new(),
+            draw: Draw::Marks,
+            points: points.collect(),
+        }],
+    });
+    out.tables.push(Table {
+        title: "Silences".into(),
+        columns: ["silence, s", "first datagram later by, ms"]
+            .map(String::from)
+            .to_vec(),
+        rows: known
+            .by_silence
+            .iter()
+            .map(|(s, all)| {
+                let each: Vec<String> = all.iter().map(|ms| significant(ms.max(0.0), 3)).collect();
+                vec![significant(*s, 4), each.join(", ")]
+            })
+            .collect(),
+    });
+    out
+}

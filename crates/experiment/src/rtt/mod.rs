@@ -1,0 +1,103 @@
+//! How long a small packet takes there and back.
+//!
+//! **Method.** Numbered datagrams of 80 bytes on a flow of their own, stamped by both kernels; what the hosts add is
+//! left out. The mean deviation is that of `ping`: the mean distance from the mean.
+//!
+//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.1 (50
+//! packets, min/avg/max/mdev); RFC 2681, A Round-trip Delay Metric for IPPM.
+//!
+//! **Units.** ms.
+
+mod steps;
+
+use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
+use super::registry::{How, Spec};
+use crate::stats;
+use base::Duration;
+use base::record::{Delay, Recording, Status};
+use base::spec::{Params as _, params};
+use base::units::significant;
+use base::words::Words;
+
+params! {
+    #[derive(Clone, Debug)]
+    pub struct Params for "rtt": "How long does a small packet take there and back on this line at rest?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+        /// packets
+        count: u64 = "50" ["2".."100000"], "Peng 2012, section 2.3.1";
+        /// from one packet to the next
+        interval: Duration = "100 ms" ["1 ms".."60 s"];
+    }
+}
+
+pub const SPEC: Spec = Spec {
+    entry: Params::ENTRY,
+    takes: "five seconds, 8 kB",
+    beside_others: true,
+    how: How::Steps(|w, _| Ok(Box::new(steps::Rtt::new(w.read())))),
+    answer,
+};
+
+fn answer(_: &Words, recording: &Recording) -> Outcome {
+    let probes: Vec<&Delay> = recording
+        .delay
+        .iter()
+        .filter(|d| &*d.target == "udp")
+        .collect();
+    let ok = |d: &&&Delay| d.status == Status::Ok;
+    let ms: Vec<f64> = probes
+        .iter()
+        .filter(ok)
+        .filter_map(|d| Some(d.rtt_ns? as f64 * 1e-6))
+        .collect();
+    let d = stats::delays(&ms, "no packet was answered");
+    let Some(m) = stats::moments(&ms) else {
+        return Outcome::cannot_tell("no packet was answered");
+    };
+    let lost = probes.len() - ms.len();
+    let began = probes.iter().map(|d| d.sent_ns).min().unwrap_or(0);
+    let show = |v: f64| significant(v, 4);
+    let point = |d: &&Delay| {
+        let ms = d.rtt_ns.filter(|_| d.status == Status::Ok);
+        (
+            (d.sent_ns - began) as f64 * 1e-9,
+            ms.map(|ns| ns as f64 * 1e-6),
+        )
+    };
+    Outcome {
+        says: format!(
+            "Round trip min/avg/max/mdev {}/{}/{}/{} ms; {lost} of {} lost.",
+            show(m.min),
+            show(m.mean),
+            show(m.max),
+            show(m.mdev),
+            probes.len()
+        ),
+        figures: [
+            ("min_ms", "smallest round trip", d.min_ms),
+            ("mean_ms", "mean", d.mean_ms),
+            ("median_ms", "median", d.p50_ms),
+            ("max_ms", "largest", d.max_ms),
+            ("mdev_ms", "mean deviation", d.mdev_ms),
+        ]
+        .into_iter()
+        .map(|(key, name, figure)| Figured::new(key, name, Quantity::Time, figure))
+        .chain([Figured::new(
+            "lost",
+            "lost",
+            Quantity::Share,
+            stats::wilson(lost as f64, probes.len() as f64),
+        )])
+        .collect(),
+        plots: vec![Plot {
+            title: "Round trips".into(),
+            x: "s".into(),
+            y: "ms".into(),
+            series: vec![Series {
+                name: String::new(),
+                draw: Draw::Marks,
+                points: probes.iter().map(point).collect(),
+            }],
+        }],
+        ..Outcome::default()
+    }
+}

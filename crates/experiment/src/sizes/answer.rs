@@ -1,0 +1,169 @@
+//! The answer from all trains.
+
+use super::text::{rates_plot, rates_table, sizes_plot, sizes_table};
+use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whole};
+use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::sweep;
+use crate::trains::of_stage;
+use base::program::Train;
+use base::units::significant;
+
+pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
+    let way = params.direction;
+    let Ok(plateau) = sweep::overload(way, PLAIN, trains) else {
+        return Outcome::cannot_tell("the run ended before the line's rate was seen");
+    };
+    let headers = trains.first().map_or(28, |t| t.facts.headers);
+    let to = params.to.get() as u32;
+    let held = held(trains);
+    let (Ok(longest), Some(best)) = (
+        whole(trains, to),
+        held.iter().copied().max_by(|a, b| a.bps.total_cmp(&b.bps)),
+    ) else {
+        return Outcome::cannot_tell("the run ended before the sizes were sent");
+    };
+    let line = plateau * f64::from(PLAIN + headers) / f64::from(PLAIN);
+    let Ok(edges) = edges(trains, longest, to) else {
+        return Outcome::cannot_tell("the run ended before it was seen where datagrams are cut");
+    };
+    let edge = |i: usize| match edges.get(i) {
+        Some(e) => Figure::exactly(f64::from(e.below)),
+        None => Figure::cannot_tell(format!("no further edge up to {to} bytes")),
+    };
+    let brings = |size: u32| held.iter().find(|h| h.size == size).map(|h| h.bps);
+    let falls: Vec<(u32, f64, f64)> = edges
+        .iter()
+        .filter_map(|e| Some((e.below, brings(e.below)?, brings(e.below + 1)?)))
+        .collect();
+    // Where several do as well as each other, the largest needs the fewest.
+    let as_well = held
+        .iter()
+        .filter(|h| h.bps > 0.99 * best.bps && (h.size <= longest || best.size > longest));
+    let best_size = as_well.map(|h| h.size).max().unwrap_or(best.size);
+    let worst_of = |share: f64| {
+        held.iter()
+            .filter(|h| h.size <= best_size && h.bps >= share * best.bps)
+            .map(|h| h.size)
+            .min()
+    };
+    let from = worst_of(0.9).unwrap_or(best_size);
+    let rates = rates(trains, line, longest, headers);
+    let (sent, received) = fragments(trains);
+    let mut outcome = Outcome {
+        says: format!(
+            "Datagrams of {best_size} bytes get most through, {} Mbit/s; {} bytes pass in one piece{}.",
+            significant(best.bps / 1e6, 3),
+            longest,
+            match falls.first() {
+                Some((below, before, after)) => format!(
+                    ", and from {} on what arrives of an overload falls from {} to {} Mbit/s",
+                    below + 1,
+                    significant(before / 1e6, 3),
+                    significant(after / 1e6, 3)
+                ),
+                None => String::new(),
+            }
+        ),
+        figures: vec![
+            Figured::new(
+                "best_payload_bytes",
+                "best payload, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(best_size)),
+            ),
+            Figured::new(
+                "first_edge_bytes",
+                "last payload of one piece, bytes",
+                Quantity::Count,
+                edge(0),
+            ),
+            Figured::new(
+                "second_edge_bytes",
+                "last payload of two pieces, bytes",
+                Quantity::Count,
+                edge(1),
+            ),
+            Figured::new(
+                "whole_payload_bytes",
+                "largest payload that passes in one piece, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(longest)),
+            ),
+            Figured::new(
+                "path_mtu_bytes",
+                "path MTU, bytes",
+                Quantity::Count,
+                Figure::exactly(f64::from(longest + headers)),
+            ),
+        ],
+        advice: vec![format!(
+            "Send between {from} and {best_size} bytes: less wastes the line on headers, more is cut into fragments, of which every one must arrive."
+        )],
+        tables: vec![sizes_table(&held, line, longest, headers)],
+        plots: vec![sizes_plot(&held, line, longest, headers)],
+        ..Outcome::default()
+    };
+    for (below, before, after) in &falls {
+        outcome.evidence.push(format!(
+            "{below} bytes bring {} Mbit/s, {} bytes {}",
+            significant(before / 1e6, 3),
+            below + 1,
+            significant(after / 1e6, 3)
+        ));
+    }
+    if edges.iter().any(|e| !e.seen) {
+        outcome.doubts.push(
+            "where datagrams are cut was not seen but reckoned from the path MTU: watching an interface needs CAP_NET_RAW".into(),
+        );
+    }
+    if !rates.is_empty() {
+        outcome.tables.push(rates_table(&rates));
+        outcome.plots.push(rates_plot(&rates));
+    }
+    if let Some(lacking) = unassembled(trains) {
+        outcome.doubts.push(format!(
+            "the receiving host did not put {lacking} datagrams together of which all pieces seem to have arrived: it had no room for more incomplete ones (net.ipv6.ip6frag_high_thresh, net.ipv4.ipfrag_high_thresh); what larger sizes bring is told too low"
+        ));
+    }
+    match (sent, received) {
+        (Some(sent), Some(received)) => {
+            outcome.evidence.push(format!(
+                "of {} first and {} second fragments sent into a full queue, {} and {} arrived",
+                sent.first, sent.second, received.first, received.second
+            ));
+            let share = |got: u64, of: u64| crate::stats::wilson(got.min(of) as f64, of as f64);
+            outcome.figures.push(Figured::new(
+                "first_fragments_arrived",
+                "first fragments that arrived",
+                Quantity::Share,
+                share(received.first, sent.first),
+            ));
+            outcome.figures.push(Figured::new(
+                "second_fragments_arrived",
+                "second fragments that arrived",
+                Quantity::Share,
+                share(received.second, sent.second),
+            ));
+        }
+        _ => outcome.evidence.push(
+            "fragments could not be counted: watching an interface needs CAP_NET_RAW at both ends"
+                .into(),
+        ),
+    }
+    outcome
+}
+
+/// Datagrams of two pieces that did not come out although as many second pieces arrived; none where those are few.
+fn unassembled(trains: &[Train]) -> Option<u64> {
+    let lacking = |t: &Train| {
+        let f = t.facts.fragments_received?;
+        // Of second pieces hardly any arrives whose first one was lost before it.
+        (f.first > 0 && f.further == 0).then(|| f.first.min(f.second).saturating_sub(arrived(t)))
+    };
+    let all = of_stage(trains, "size").chain(of_stage(trains, "rate"));
+    let (lacking, sent) = all.fold((0, 0), |(n, of), t| match lacking(t) {
+        Some(l) => (n + l, of + counted(t).count() as u64),
+        None => (n, of),
+    });
+    (lacking * 10 > sent).then_some(lacking)
+}

@@ -1,0 +1,72 @@
+//! Sendings that several kinds begin with. `analysis::trains` has what single trains say.
+
+pub use analysis::trains::{
+    CLOCK, arrivals, growth, loss, of_stage, overloads, received_rate, received_rate_figure,
+    sent_rate, waits,
+};
+
+use base::Duration;
+use base::program::{Program, Sending, Step};
+use base::record::Direction;
+use base::spec::choices;
+
+/// Datagrams of the first, careful look at a line.
+const SCOUTS: u64 = 12;
+/// Name of that stage.
+pub const SCOUT: &str = "scout";
+
+choices! {
+    /// Directions, one after the other.
+    pub enum Ways { Both = "both", Up = "up", Down = "down" }
+}
+
+choices! {
+    /// The same, up unless told otherwise.
+    pub enum Ends { Up = "up", Down = "down", Both = "both" }
+}
+
+impl Ways {
+    pub fn directions(self) -> &'static [Direction] {
+        match self {
+            Ways::Both => &[Direction::Up, Direction::Down],
+            Ways::Up => &[Direction::Up],
+            Ways::Down => &[Direction::Down],
+        }
+    }
+}
+
+impl Ends {
+    pub fn directions(self) -> &'static [Direction] {
+        match self {
+            Ends::Up => Ways::Up.directions(),
+            Ends::Down => Ways::Down.directions(),
+            Ends::Both => Ways::Both.directions(),
+        }
+    }
+}
+
+/// One program at a time.
+pub fn one(stage: impl Into<String>, direction: Direction, rest: Duration, step: Step) -> Sending {
+    Sending {
+        stage: stage.into(),
+        direction,
+        programs: vec![Program::of(step)],
+        rest,
+    }
+}
+
+/// A dozen datagrams back to back: enough for a rough rate, and too few to hurt even a line of 10 kbit/s.
+pub fn scout(direction: Direction, payload: u32) -> Sending {
+    one(
+        SCOUT,
+        direction,
+        Duration::ZERO,
+        Step::burst(SCOUTS, payload),
+    )
+}
+
+/// A duration in whole milliseconds, at least one and no longer than a program.
+pub fn seconds(s: f64) -> Duration {
+    // What a far end says can make any number.
+    Duration::from_millis((s * 1e3).round().max(1.0) as u64).min(base::program::LONGEST)
+}

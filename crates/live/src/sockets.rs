@@ -1,0 +1,330 @@
+//! The host of experiments over real sockets: it carries out what their steps say, and decides nothing.
+
+use crate::clock::Clock;
+use crate::craft::{self, CraftError};
+use crate::ends::Ends;
+use crate::errand::Tally;
+use crate::host::CpuSampler;
+use crate::load::paced::{headers, payload_for};
+use crate::load::{
+    DatagramOutcome, ForeignPlan, ForeignProbe, Load, LoadOutcome, LoadPlan, Peer, Stopped, Turn,
+};
+use crate::probe::{ProbePlan, Prober};
+use crate::traffic::TrafficMonitor;
+use base::program::{Sending, Train};
+use base::record::{Direction, Recording, Row};
+use base::{Bytes, Duration, Time};
+use experiment::ask::{Answer, Ask};
+use experiment::host::{Counted, Ended, Fresh, Host, Loaded, Passing, Probing, Rates, Scouted};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often counters of the interface are read.
+const COUNT: Duration = Duration::from_millis(100);
+/// How often the processors' load is read.
+const PROCESSOR: Duration = Duration::from_secs(1);
+/// The queue that a load has filled may still drain when the far end is asked for its report.
+const REPORTS_WITHIN: Duration = Duration::from_secs(10);
+
+/// The far end, and where rows go.
+pub struct Setup {
+    pub peer: Peer,
+    pub clock: Clock,
+    pub rows: Sender<Row>,
+    /// Rows so far, where somebody keeps them; without them steps see none.
+    pub so_far: Arc<Mutex<Recording>>,
+    /// The one that leads to the server where not given.
+    pub interface: Option<String>,
+    /// Where what passes is counted, trains not.
+    pub tally: Tally,
+}
+
+impl Setup {
+    /// Rows that nobody reads back, the interface that leads there, a tally of its own.
+    pub fn new(peer: Peer, clock: Clock, rows: Sender<Row>) -> Setup {
+        Setup {
+            peer,
+            clock,
+            rows,
+            so_far: Arc::default(),
+            interface: None,
+            tally: Tally::default(),
+        }
+    }
+}
+
+/// A host whose line begins in the network namespace of the calling thread. Dropping it ends all that runs.
+pub struct Sockets {
+    // In the order in which they end.
+    prober: Option<Prober>,
+    fresh: Option<ForeignProbe>,
+    loads: Vec<(u32, Load)>,
+    stopped: Vec<(experiment::host::Load, Stopped)>,
+    running: Vec<experiment::host::Load>,
+    traffic: Option<TrafficMonitor>,
+    processor: Option<CpuSampler>,
+    turn: Option<Turn>,
+    ends: Ends,
+    next_flow: i64,
+    setup: Setup,
+}
+
+impl Sockets {
+    pub fn new(setup: Setup) -> Sockets {
+        Sockets {
+            prober: None,
+            fresh: None,
+            loads: Vec::new(),
+            stopped: Vec::new(),
+            running: Vec::new(),
+            traffic: None,
+            processor: None,
+            turn: None,
+            ends: Ends::default(),
+            next_flow: 0,
+            setup,
+        }
+    }
+
+    fn session(&self, probing: Probing) -> ProbePlan {
+        ProbePlan {
+            interval: probing.interval,
+            shortest_interval: probing.shortest,
+            key: self.setup.peer.access.key.clone(),
+            tally: self.setup.tally.clone(),
+            ..ProbePlan::new(self.setup.peer.server)
+        }
+    }
+
+    /// Counts its datagrams for what they are, whole packets, and gives what both ends counted.
+    fn datagrams(&self, load: &experiment::host::Load, outcome: &LoadOutcome) -> DatagramOutcome {
+        let Some(rate) = load.datagrams else {
+            return DatagramOutcome::default();
+        };
+        let each = u64::from(payload_for(rate)) + headers(self.setup.peer.server);
+        for d in outcome.flows.iter().filter_map(|f| f.datagrams) {
+            // What passed this end: sent by it, or received.
+            let passed = match load.direction {
+                Direction::Up => d.sent,
+                Direction::Down => d.received,
+            };
+            let packets = passed.unwrap_or(0);
+            self.setup.tally.add(packets, Bytes::new(packets * each));
+        }
+        let first = outcome.flows.iter().find_map(|f| f.datagrams);
+        first.unwrap_or_default()
+    }
+}
+
+impl Host for Sockets {
+    type Error = CraftError;
+
+    fn now(&self) -> Time {
+        self.setup.clock.now()
+    }
+
+    fn unix_ns(&self) -> i64 {
+        self.setup.clock.unix_ns()
+    }
+
+    fn wait(&mut self, time: Duration) -> Result<(), CraftError> {
+        std::thread::sleep(time.to_std());
+        if let Some(prober) = &self.prober {
+            prober.health()?;
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, row: Row) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.setup.rows.send(row);
+    }
+
+    fn so_far(&self, read: &mut dyn FnMut(&Recording)) {
+        let rows = self.setup.so_far.lock();
+        read(&rows.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn headers(&self) -> u32 {
+        headers(self.setup.peer.server) as u32
+    }
+
+    fn train(
+        &mut self,
+        sending: &Sending,
+        first: i64,
+        passing: &mut dyn FnMut(Passing) -> bool,
+    ) -> Result<Vec<Train>, CraftError> {
+        let Setup { peer, clock, .. } = &self.setup;
+        craft::train((peer, *clock), sending, first, passing)
+    }
+
+    fn tally(&self) -> Bytes {
+        self.setup.tally.bytes()
+    }
+
+    fn count(&mut self, what: Counted) -> Result<(), CraftError> {
+        let Setup { clock, rows, .. } = &self.setup;
+        match what {
+            Counted::Interface if self.traffic.is_none() => {
+                let interface = self.setup.interface.as_deref();
+                let server = self.setup.peer.server;
+                let rows = rows.clone();
+                let traffic = TrafficMonitor::start(interface, server, COUNT, *clock, rows)?;
+                self.traffic = Some(traffic);
+            }
+            Counted::Processor if self.processor.is_none() => {
+                let processor = CpuSampler::start(PROCESSOR, *clock, rows.clone());
+                self.processor = Some(processor.map_err(CraftError::socket("start a thread"))?);
+            }
+            Counted::Interface | Counted::Processor => {}
+        }
+        Ok(())
+    }
+
+    fn rates(&self, window: Duration) -> Option<Rates> {
+        self.traffic.as_ref()?.idle_rate(window)
+    }
+
+    fn interface(&self) -> String {
+        let traffic = self.traffic.as_ref();
+        traffic.map_or_else(String::new, |t| t.interface().into())
+    }
+
+    fn turn(
+        &mut self,
+        lasts: Duration,
+        wait: &mut dyn FnMut(Duration, String) -> bool,
+    ) -> Result<(), CraftError> {
+        let turn = self.setup.peer.turn(lasts, &mut |standing| {
+            wait(standing.after, standing.to_string())
+        })?;
+        self.turn = Some(turn);
+        Ok(())
+    }
+
+    fn probe(&mut self, probing: Probing) -> Result<(), CraftError> {
+        match &self.prober {
+            Some(prober) => {
+                prober.set_interval(probing.interval);
+            }
+            None => {
+                let plan = self.session(probing);
+                let prober = Prober::start(plan, self.setup.clock, self.setup.rows.clone())?;
+                self.prober = Some(prober);
+            }
+        }
+        Ok(())
+    }
+
+    fn probe_size(&self) -> Bytes {
+        let any = Duration::from_secs(1);
+        let probing = Probing {
+            interval: any,
+            shortest: any,
+        };
+        self.session(probing).ip_size()
+    }
+
+    fn stop_probes(&mut self) {
+        if let Some(prober) = self.prober.take() {
+            prober.stop();
+        }
+    }
+
+    fn scout(&mut self, count: u8, size: Bytes) -> Result<Option<Scouted>, CraftError> {
+        let Some(prober) = &self.prober else {
+            return Err(experiment::Stopped::Cannot {
+                what: "send packets without a session",
+            }
+            .into());
+        };
+        let rates = prober.train(count, size)?;
+        Ok(rates.map(|r| Scouted {
+            up: r.up,
+            down: r.down,
+        }))
+    }
+
+    fn load(&mut self, load: &experiment::host::Load) -> Result<(), CraftError> {
+        let plan = LoadPlan {
+            peer: self.setup.peer.clone(),
+            direction: load.direction,
+            flows: load.flows,
+            first_flow: self.next_flow,
+            congestion: load.congestion.clone(),
+            duration: load.duration,
+            sample: load.sample,
+            udp_rate: load.datagrams,
+            tally: self.setup.tally.clone(),
+        };
+        self.next_flow += i64::from(load.flows);
+        let started = Load::start(plan, self.setup.clock, self.setup.rows.clone())?;
+        self.loads.push((load.number, started));
+        self.running.push(load.clone());
+        Ok(())
+    }
+
+    fn loads(&mut self) -> Vec<Loaded> {
+        let state = |(number, load): &(u32, Load)| {
+            let progress = load.progress();
+            Loaded {
+                number: *number,
+                direction: load.direction(),
+                bytes: Bytes::new(progress.bytes),
+                rate: progress.rate,
+                alive: progress.alive,
+            }
+        };
+        self.loads.iter().map(state).collect()
+    }
+
+    fn stop_load(&mut self, number: Option<u32>) {
+        let its = |load: &experiment::host::Load| number.is_none_or(|n| load.number == n);
+        for plan in self.running.extract_if(.., |load| its(load)) {
+            let at = self.loads.iter().position(|(n, _)| *n == plan.number);
+            if let Some(at) = at {
+                self.stopped.push((plan, self.loads.remove(at).1.stop()));
+            }
+        }
+    }
+
+    fn collect(&mut self) -> Vec<Ended> {
+        let mut all = Vec::new();
+        for (load, stopped) in std::mem::take(&mut self.stopped) {
+            let outcome = stopped.collect(REPORTS_WITHIN);
+            let counts = self.datagrams(&load, &outcome);
+            let failed = outcome.flows.iter().filter_map(|f| f.error.as_ref());
+            let faults = failed.chain(&outcome.report_error);
+            all.push(Ended {
+                number: load.number,
+                faults: faults.map(ToString::to_string).collect(),
+                sent: counts.sent,
+                received: counts.received,
+            });
+        }
+        all
+    }
+
+    fn ask(&mut self, ask: &Ask) -> Result<Answer, CraftError> {
+        let Setup { peer, tally, .. } = &self.setup;
+        self.ends.ask(ask, peer, tally)
+    }
+
+    fn fresh(&mut self, fresh: Option<Fresh>) -> Result<(), CraftError> {
+        self.fresh = None;
+        let Some(Fresh { interval, at_once }) = fresh else {
+            return Ok(());
+        };
+        let plan = ForeignPlan {
+            peer: self.setup.peer.clone(),
+            interval,
+            at_once,
+            tally: self.setup.tally.clone(),
+        };
+        let started = ForeignProbe::start(plan, self.setup.clock, self.setup.rows.clone());
+        let started = started.map_err(CraftError::socket("start a thread"))?;
+        self.fresh = Some(started);
+        Ok(())
+    }
+}
