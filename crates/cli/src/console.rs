@@ -136,6 +136,8 @@ impl Progress for Console {
             Event::Warned(text) => self.print(&format!("tailback: {text}")),
             Event::Monitor(status) => self.monitor(status),
             Event::Capture(text) => self.capture(text),
+            // An experiment has a view of its own.
+            Event::Stage { .. } | Event::Told(_) => {}
         }
     }
 

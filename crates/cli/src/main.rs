@@ -3,11 +3,9 @@
 
 mod cmd;
 mod console;
-mod runners;
 mod watch;
 
 use clap::{Parser, Subcommand};
-use ops::{links as link_arg, recorder};
 use std::process::ExitCode;
 
 #[derive(Parser)]

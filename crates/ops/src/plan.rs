@@ -1,7 +1,9 @@
 //! Plans of all verbs as one type: what a file holds that `tailback run` takes, and what a recording says of how it
 //! came about.
 
-use crate::{analyse, import, list, model, monitor, report, reproduce, sim, trace, usage};
+use crate::{
+    analyse, import, list, model, monitor, probe, report, reproduce, sim, test, trace, usage,
+};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -22,9 +24,11 @@ pub enum Plan {
     List(list::Plan),
     Model(Box<model::Plan>),
     Monitor(Box<monitor::Plan>),
+    Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
     Reproduce(Box<reproduce::Plan>),
     Sim(Box<sim::Plan>),
+    Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
 }
 
@@ -63,25 +67,51 @@ impl Plan {
                 meta.verb
             ))
         };
-        let known = |e: serde_json::Error| refused(&e);
+        let refuse = |e: serde_json::Error| refused(&e);
         let again = || {
             let again = plan.get("again").cloned();
             again.ok_or_else(|| refused(&"it was written before recordings kept it"))
         };
         Ok(match &*meta.verb {
             "sim" => {
-                let scenario = serde_json::from_value(plan.clone()).map_err(known)?;
+                let scenario = serde_json::from_value(plan.clone()).map_err(refuse)?;
                 Plan::Sim(Box::new(sim::Plan::of_recorded(&scenario)?))
             }
             "monitor" => {
-                let monitor: MonitorPlan = serde_json::from_value(plan.clone()).map_err(known)?;
+                let monitor: MonitorPlan = serde_json::from_value(plan.clone()).map_err(refuse)?;
                 Plan::Monitor(Box::new(monitor::Plan {
                     title: Some(meta.title.clone()),
                     ..monitor::Plan::new(monitor)
                 }))
             }
-            "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(known)?)),
-            "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(known)?)),
+            "test" => {
+                let known = meta.known_link.as_ref();
+                let part = |key: &str| known.and_then(|k| k.get(key)).cloned();
+                Plan::Test(Box::new(test::Plan {
+                    test: serde_json::from_value(plan.clone()).map_err(refuse)?,
+                    link: part("link")
+                        .map(serde_json::from_value)
+                        .transpose()
+                        .map_err(refuse)?,
+                    contract: part("contract")
+                        .map(serde_json::from_value)
+                        .transpose()
+                        .map_err(refuse)?,
+                    title: Some(meta.title.clone()),
+                    output: None,
+                    ipv4: false,
+                    ipv6: false,
+                }))
+            }
+            "probe" => {
+                let probe = probe::Plan::of_recorded(plan).map_err(refuse)?;
+                Plan::Probe(Box::new(probe::Plan {
+                    title: Some(meta.title.clone()),
+                    ..probe
+                }))
+            }
+            "trace" => Plan::Trace(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
+            "import" => Plan::Import(Box::new(serde_json::from_value(again()?).map_err(refuse)?)),
             _ => return Err(refused(&"this verb cannot be run from a recording")),
         })
     }
@@ -95,9 +125,11 @@ impl Plan {
         match self {
             Plan::Import(p) => p.output = Some(output),
             Plan::Monitor(p) => p.output = output,
+            Plan::Probe(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
             Plan::Reproduce(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
+            Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
             Plan::Model(p) if p.curve.is_some() => {
                 if let Some(curve) = &mut p.curve {

@@ -1,5 +1,7 @@
 //! Progress of a run: what a verb tells while it works, and the question whether to stop.
 
+use base::Duration;
+use experiment::steps::Told;
 use live::monitor::MonitorStatus;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,13 @@ pub enum Event<'e> {
     Said(&'e str),
     /// Doubt, damage or trouble that a reader of the figures must know.
     Warned(&'e str),
+    /// State of an experiment; `rtt` computes the round trip of now.
+    Stage {
+        progress: &'e experiment::Progress<'e>,
+        rtt: &'e dyn Fn() -> Option<Duration>,
+    },
+    /// News of an experiment's steps.
+    Told(Told),
     /// State of all targets of a monitor.
     Monitor(&'e MonitorStatus),
     /// State of a captured interface, once a second; its first line is the summary.

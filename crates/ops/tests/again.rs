@@ -180,6 +180,82 @@ fn a_monitor_keeps_its_targets_and_intervals() {
     }
 }
 
+/// A preset with a drawn rate and queue.
+fn link(rng: &mut impl FnMut() -> f64) -> link::LinkSpec {
+    let presets = link::PRESETS;
+    let preset = presets[(rng() * presets.len() as f64) as usize % presets.len()].name;
+    let mut link = link::LinkSpec::named(preset).unwrap();
+    let rate = format!("{} kbit/s", 100 + (rng() * 50_000.0) as u64);
+    link.set("up.rate", &rate).unwrap();
+    link.set("up.queue", ["codel", "fifo", "pie"][(rng() * 3.0) as usize % 3])
+        .unwrap();
+    link
+}
+
+#[test]
+fn a_test_keeps_its_plan_its_link_and_its_contract() {
+    let mut stream = Streams::new(6).stream("tests");
+    let mut rng = || uniform(&mut stream);
+    for draw in 0..60 {
+        let contract = (draw % 3 == 0).then(|| ops::test::Contract {
+            down: base::BitsPerSec::from_mbps(1 + (rng() * 99.0) as u64),
+            up: base::BitsPerSec::from_mbps(1 + (rng() * 9.0) as u64),
+        });
+        let emulated = draw % 2 == 0;
+        let plan = ops::test::Plan {
+            test: experiment::bufferbloat::Plan {
+                server: if emulated { "embedded" } else { "far.example" }.into(),
+                budget: base::Bytes::new((rng() * 1e9) as u64),
+                ..experiment::bufferbloat::Plan::default()
+            },
+            link: emulated.then(|| link(&mut rng)),
+            contract,
+            title: Some(format!("draw {draw}")),
+            output: None,
+            ipv4: false,
+            ipv6: false,
+        };
+        let meta = ops::test::meta(&plan, live::clock::Clock::start()).unwrap();
+        let Plan::Test(again) = Plan::of_recording(&meta).unwrap() else {
+            panic!("a test")
+        };
+        assert_eq!(*again, plan, "draw {draw}");
+    }
+}
+
+#[test]
+fn a_probe_keeps_its_kind_its_links_and_its_limits() {
+    let mut stream = Streams::new(7).stream("probes");
+    let mut rng = || uniform(&mut stream);
+    for (draw, spec) in experiment::PROBES.iter().cycle().take(63).enumerate() {
+        let links: Vec<_> = (0..draw % 3).map(|_| link(&mut rng)).collect();
+        let plan = ops::probe::Plan {
+            probe: spec.entry.name.parse().unwrap(),
+            server: links.is_empty().then(|| "far.example:2112".to_owned()),
+            links,
+            others: (draw % 4 == 1).then(|| base::BitsPerSec::from_mbps(3)),
+            budget: base::Bytes::new(1 + (rng() * 1e9) as u64),
+            interface: None,
+            hold_off: (draw % 5 == 0).then(|| base::Duration::from_secs(30)),
+            waits: true,
+            beside_others: draw % 2 == 0,
+            ipv4: false,
+            ipv6: false,
+            title: Some("asked".into()),
+            output: None,
+        };
+        let meta = Meta {
+            verb: "probe".into(),
+            title: "asked".into(),
+            plan: plan.recorded().unwrap(),
+            ..Meta::default()
+        };
+        let again = serde_json::to_value(Plan::of_recording(&meta).unwrap()).unwrap();
+        let expected = Plan::Probe(Box::new(plan));
+        assert_eq!(again, serde_json::to_value(expected).unwrap(), "draw {draw}");
+    }
+}
+
 #[test]
 fn an_answer_over_several_threads_is_told_to_one_progress() {
     let scratch = Scratch::new("threads");

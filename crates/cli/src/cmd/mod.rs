@@ -44,6 +44,26 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
+/// Says where a run's report and recording are, and how it ended.
+pub fn finish(end: ops::End) -> anyhow::Result<crate::Outcome> {
+    if let Some(page) = &end.page {
+        eprintln!("Report: {}", page.display());
+        eprintln!("Recording: {}", end.recording.display());
+    }
+    if let Some(failed) = end.failed {
+        return Err(failed);
+    }
+    Ok(match end.interrupted {
+        Some(why) => {
+            eprintln!(
+                "tailback: {why}; what was measured until then is above and in the recording"
+            );
+            crate::Outcome::CouldNotMeasure
+        }
+        None => crate::Outcome::Done,
+    })
+}
+
 pub fn stdout_style() -> ::report::terminal::Style {
     use std::io::IsTerminal;
     let terminal = std::io::stdout().is_terminal();

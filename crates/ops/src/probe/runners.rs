@@ -1,4 +1,4 @@
-//! Kinds of probe that do not send crafted trains: who gets their rows. A kind is in this table by its name.
+//! Runners of the kinds whose steps do not run over every host yet. A kind is in this table by its name.
 
 mod check;
 mod collapse;

@@ -1,13 +1,13 @@
 //! Minutes of load and its packets.
 
 use super::Run;
+use crate::trace::BackgroundCapture;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::CollapseNote;
 use experiment::collapse::Params;
 use live::collapse::{self, Plan};
 use live::traffic::interface_towards;
-use ops::trace::BackgroundCapture;
 
 /// Within the recording.
 const FILE: &str = "capture/collapse.pcapng";
