@@ -582,7 +582,7 @@ fn links() -> Vec<Vec<u8>> {
 }
 
 fn scenario(bytes: &[u8]) {
-    if let Ok(draft) = sim::scenario::Draft::new(&text(bytes)) {
+    if let Ok(draft) = sim::Draft::new(&text(bytes)) {
         let _ = draft.finish();
     }
 }

@@ -1,6 +1,6 @@
-"""Maximum-likelihood fits of five families by scipy, for `crates/analysis/src/fit`, and the points of A².
+"""Maximum-likelihood fits of five families by scipy, for `crates/stats/src/fit`, and the points of A².
 
-    python3 reference/fits.py golden > crates/analysis/tests/golden/fits.txt
+    python3 reference/fits.py golden > crates/stats/tests/golden/fits.txt
     python3 reference/fits.py points      # the tables GAMMA and PARETO of fit/goodness.rs
 
 Needs numpy and scipy (the golden file names the versions). Samples are drawn from the named streams of streams.py, so the

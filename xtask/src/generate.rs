@@ -394,7 +394,7 @@ Formulas that `tailback model NAME KEY=VALUE …` reckons with; `tailback model 
 draws it. Every example is a test: what the program says agrees with what is reckoned by hand.
 "
     );
-    for model in analysis::theory::MODELS {
+    for model in theory::MODELS {
         entry(&mut out, &model.entry)?;
         write!(
             out,
@@ -443,7 +443,7 @@ mod tests {
         for spec in link::qdisc::registry::QDISCS {
             assert!(all.contains(&format!("\n## {}\n", spec.entry.name)));
         }
-        for model in analysis::theory::MODELS {
+        for model in theory::MODELS {
             assert!(all.contains(&format!("\n## {}\n", model.entry.name)));
         }
         for spec in congestion::registry::CONTROLLERS {

@@ -12,7 +12,6 @@
 
 use crate::clock::ClockFit;
 use crate::phases::{self, Phase};
-use crate::stats;
 use base::record::{Direction, Recording};
 use std::ops::Range;
 
@@ -80,7 +79,7 @@ pub fn baseline(rec: &Recording, list: &[Phase], clock: Option<&ClockFit>) -> Ba
         phases::probes(rec, "udp", range)
             .into_iter()
             .filter_map(|d| {
-                let rtt = phases::rtt_ms(d)?;
+                let rtt = d.rtt_ms()?;
                 let (up, down) = match clock {
                     Some(fit) => fit.waits(d).map(|w| (w.up_ms, w.down_ms))?,
                     None => (rtt, rtt),

@@ -11,7 +11,7 @@
 //! acknowledgement, up to one packet's time a flow and, with small windows, 40 ms: differences below that
 //! prove nothing.
 
-use crate::answer::{Discipline, Figure};
+use crate::answer::Discipline;
 use crate::baseline::Baseline;
 use crate::clock::ClockFit;
 use crate::held_back::{self, HeldBack};
@@ -19,8 +19,8 @@ use crate::loss;
 use crate::overload::{self, Noise, Overload};
 use crate::phases::{self, Phase};
 use crate::rate::{self, Steadiness};
-use crate::stats;
 use base::record::{Delay, Direction, Flow, Recording, Status};
+use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -104,7 +104,7 @@ impl Scene<'_> {
                 Direction::Down => w.down_ms,
             })?,
             None if phase.loads(direction) && phase.name != "both" => {
-                phases::rtt_ms(d)? - self.base_rtt_ms?
+                d.rtt_ms()? - self.base_rtt_ms?
             }
             None => return None,
         };
@@ -184,7 +184,7 @@ impl Scene<'_> {
                 let base = self.base_rtt_ms.unwrap_or(0.0);
                 let rtts = phases::probes(self.rec, "udp", idle.steady());
                 rtts.into_iter()
-                    .filter_map(|d| Some(phases::rtt_ms(d)? - base))
+                    .filter_map(|d| Some(d.rtt_ms()? - base))
                     .collect()
             }
         };
@@ -404,8 +404,8 @@ fn unloaded(rec: &Recording, phase: &Phase, direction: Direction) -> (u64, u64) 
         .into_iter()
         .flat_map(|range| phases::probes(rec, "udp", range))
     {
-        sent += u64::from(crate::loss::was_sent(d));
-        lost += u64::from(crate::loss::is_lost(d.status) && d.status != other);
+        sent += u64::from(d.status.was_sent());
+        lost += u64::from(d.status.is_lost() && d.status != other);
     }
     (sent, lost)
 }

@@ -17,10 +17,10 @@
 //! once empty shows its standing wait as base. The offset itself is known only to half the base round
 //! trip; waits do not need it.
 
-use crate::answer::{ClockAnswer, Figure};
+use crate::answer::ClockAnswer;
 use crate::phases;
-use crate::stats;
 use base::record::{Delay, Recording};
+use stats::Figure;
 
 /// No quartz and no virtual machine in working order is off by more.
 pub(crate) const MOST_DRIFT: f64 = 1e-3;
@@ -62,7 +62,7 @@ pub fn fit(rec: &Recording) -> Result<ClockFit, String> {
     let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
     let usable: Vec<(&Delay, i64, i64)> = probes
         .into_iter()
-        .filter(|d| phases::rtt_ms(d).is_some())
+        .filter(|d| d.rtt_ms().is_some())
         .filter_map(|d| Some((d, d.rtt_ns?, d.remote_rx_ns?)))
         .collect();
     let Some((first, _, first_remote)) = usable.first().copied() else {
@@ -182,7 +182,7 @@ impl ClockFit {
     /// by more than the uncertainty) or are missing.
     pub fn waits(&self, d: &Delay) -> Option<Waits> {
         let (rtt, remote) = (d.rtt_ns?, d.remote_rx_ns?);
-        phases::rtt_ms(d)?;
+        d.rtt_ms()?;
         let t = (i128::from(d.sent_ns) - i128::from(self.origin_ns)) as f64;
         let u = (i128::from(remote) - i128::from(d.sent_ns) - self.shift_ns) as f64;
         let up = u - self.up_ns - self.slope * t;

@@ -7,12 +7,12 @@
 //! **Limits.** Two recordings of one line at one time are not independent: their true differences are surer than
 //! stated.
 
-use crate::answer::Figure;
 use crate::statistics::{Statistics, Summary, TargetStatistics};
 use crate::together::Together;
 use base::record::Origin;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 /// Rises when the meaning of a field changes.
 pub const COMPARISON_VERSION: u32 = 1;

@@ -9,9 +9,10 @@
 //! **Limits.** A test to a far server measures the slowest place on the way, which need not be the access
 //! line; and providers count bytes below IP, which takes a few per cent: hence the tolerance of a tenth.
 
-use crate::answer::{Answer, DirectionAnswer, Figure, Severity};
+use crate::answer::{Answer, DirectionAnswer, Severity};
 use base::BitsPerSec;
 use base::record::Recording;
+use stats::Figure;
 
 /// Share of the contracted rate below which the line is said to give too little.
 const TOLERANCE: f64 = 0.9;

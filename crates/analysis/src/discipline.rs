@@ -21,12 +21,13 @@
 
 mod curve;
 
-use crate::answer::{Discipline, DisciplineGuess, Figure};
+use crate::answer::{Discipline, DisciplineGuess};
 use crate::bottleneck::{Bottleneck, Scene, bottleneck};
 use crate::overload::Overload;
 use crate::phases::{self, Phase};
-use crate::{baseline, clock, rate, stats};
+use crate::{baseline, clock, rate};
 use base::record::{Direction, Recording};
+use stats::Figure;
 
 /// No AQM lets a queue stand that long time and again, unless a packet takes many milliseconds.
 const LONG_MS: f64 = 60.0;

@@ -8,9 +8,10 @@
 //!
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 
-use crate::answer::{Answer, DirectionAnswer, Discipline, Figure, Finding, QueueIs, Severity};
+use crate::answer::{Answer, DirectionAnswer, Discipline, Finding, QueueIs, Severity};
 use crate::contract::Promised;
 use base::record::Direction;
+use stats::Figure;
 
 /// Delay added under load that a person may notice, ms.
 pub const NOTICEABLE_MS: f64 = 30.0;

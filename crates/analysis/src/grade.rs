@@ -8,7 +8,8 @@
 //! **Limits.** Other scales exist and differ; DSLReports graded averages, this grades the 95 % point,
 //! which is stricter, because a call fails at its worst moments.
 
-use crate::answer::{Figure, Grade};
+use crate::answer::Grade;
+use stats::Figure;
 
 const STEPS: [(f64, &str); 5] = [
     (5.0, "A+"),

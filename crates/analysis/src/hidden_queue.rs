@@ -19,11 +19,10 @@
 //! measurement. The error says how far the queue can be foreseen for a second, not how right it is: base line and capacity are in
 //! prediction and measurement alike and cancel.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::BitsPerSec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -7,9 +7,32 @@
 //!
 //! **Limits.** An outage shorter than ten intervals and than a slot does not count. A hole inside one slot is not seen; what was left out by exclusions is not looked at.
 
-use crate::answer::Figure;
 use crate::series::{Series, slots::Slot};
-use crate::statistics::{Gap, Outage};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use stats::Figure;
+
+/// A stretch in which nothing was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// From the exclusion that covers it, or what befell the recording then; empty where neither is known.
+    pub reason: String,
+}
+
+/// A stretch in which probes were sent and none was answered in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outage {
+    /// First probe that was not answered.
+    pub from_ns: i64,
+    /// First one that was again, or the end of what was recorded.
+    pub to_ns: i64,
+    /// Probes lost in it, or kept from leaving by the network.
+    pub lost: u64,
+    /// Whether an answer ended it.
+    pub ended: bool,
+}
 
 pub struct Holes {
     pub gaps: Vec<Gap>,

@@ -7,7 +7,7 @@
 //!
 //! **Limits.** Says what was noticed; a clock that is wrong all the time is not.
 
-use crate::statistics::Gap;
+use crate::holes::Gap;
 use base::record::{Availability, Event};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -9,11 +9,10 @@
 //! it, so that it waited longer than it says. Nothing is known of packets that had no part in it: what a call beside it would meet takes
 //! probes.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::record::{Direction, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 pub const INSIDE_VERSION: u32 = 1;
 

@@ -10,10 +10,8 @@
 //! fresh connections): less than that, or than 8 kbit/s, counts as none.
 
 use crate::answer::Instrument;
-use crate::loss::was_sent;
 use crate::phases::{self, Phase};
 use crate::rate;
-use crate::stats;
 use base::record::{Direction, Recording, Status};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,12 +22,12 @@ pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
         .iter()
         .filter(|d| d.status != Status::Duplicate)
         .count() as u64;
-    let sent = probes.iter().filter(|d| was_sent(d)).count() as u64;
+    let sent = probes.iter().filter(|d| d.status.was_sent()).count() as u64;
     let ms = |v: Option<i64>| v.map(|v| v as f64 / 1e6);
     let host: Vec<f64> = probes.iter().filter_map(|d| ms(d.host_ns)).collect();
     let late: Vec<f64> = probes
         .iter()
-        .filter(|d| was_sent(d))
+        .filter(|d| d.status.was_sent())
         .filter_map(|d| ms(d.late_send_ns))
         .collect();
     let host_share = stats::delays(&host, "no probe carried the hosts' own times");
@@ -171,7 +169,7 @@ pub fn cross_traffic_bps(rec: &Recording, phase: &Phase, probe_ip_bytes: f64) ->
     };
     let probes = phases::probes(rec, "udp", range.clone())
         .iter()
-        .filter(|d| was_sent(d))
+        .filter(|d| d.status.was_sent())
         .count() as f64;
     let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
     let own = own(Direction::Up)
@@ -226,7 +224,7 @@ pub fn unexplained_bps(
         / carried.seconds();
     let probes = phases::probes(rec, "udp", range)
         .iter()
-        .filter(|d| was_sent(d))
+        .filter(|d| d.status.was_sent())
         .count() as f64;
     let length = phase.to_ns.saturating_sub(phase.warm_ns) as f64 / 1e9;
     let own = segments + probes / length.max(1e-3) * (probe_ip_bytes + LINK_HEADER);

@@ -11,20 +11,7 @@
 //! queue counted in bytes. Below about ten losses the pattern is a hint.
 
 use crate::answer::Loss;
-use crate::stats;
 use base::record::{Delay, Direction, Status};
-
-pub(crate) fn is_lost(status: Status) -> bool {
-    matches!(
-        status,
-        Status::Lost | Status::LostUp | Status::LostDown | Status::Late
-    )
-}
-
-/// Whether this row is one probe that went out: no duplicate, no missed slot.
-pub(crate) fn was_sent(d: &Delay) -> bool {
-    !matches!(d.status, Status::NotSent | Status::Duplicate)
-}
 
 /// Probes that crossed the link in `direction`. Those lost somewhere count half.
 pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
@@ -42,23 +29,14 @@ pub fn loss(probes: &[&Delay], waits_ms: &[Option<f64>]) -> Loss {
     let count = |s: Status| probes.iter().filter(|d| d.status == s).count() as u64;
     let sent: Vec<bool> = probes
         .iter()
-        .filter(|d| was_sent(d))
-        .map(|d| is_lost(d.status))
+        .filter(|d| d.status.was_sent())
+        .map(|d| d.status.is_lost())
         .collect();
     let lost = sent.iter().filter(|l| **l).count();
     let runs = runs(&sent);
-    let percent = {
-        let n = stats::effective_size_of(sent.iter().copied());
-        let share = if sent.is_empty() {
-            0.0
-        } else {
-            lost as f64 / sent.len() as f64
-        };
-        if sent.is_empty() {
-            crate::answer::Figure::cannot_tell("no probe was sent")
-        } else {
-            stats::wilson(share * n, n).map(|p| p * 100.0)
-        }
+    let percent = match sent.is_empty() {
+        true => stats::Figure::cannot_tell("no probe was sent"),
+        false => stats::share(&sent).map(|p| p * 100.0),
     };
     let mut bursts: Vec<(u64, u64)> = Vec::new();
     for run in &runs {
@@ -107,7 +85,7 @@ fn pattern(
     let mut last = None;
     let mut before: Vec<f64> = Vec::new();
     for (d, wait) in probes.iter().zip(waits_ms) {
-        match (is_lost(d.status), wait) {
+        match (d.status.is_lost(), wait) {
             (true, _) => before.extend(last),
             (false, Some(w)) => last = Some(*w),
             _ => {}

@@ -13,15 +13,14 @@
 //! **Limits.** A token bucket deeper than the confirming train hides the sustained rate. A link whose rate varies is
 //! seen for about a second. Loss behind the bottleneck lowers the received rate by its share.
 
-use crate::answer::Figure;
 use crate::bottleneck::{Bottleneck, Scene};
 use crate::loss;
 use crate::phases;
-use crate::stats;
 use crate::trains;
 use base::program::{Program, Sending, Shot, Step, Train};
 use base::record::{Direction, Recording};
 use base::{Bytes, Duration};
+use stats::Figure;
 
 /// Stage name of the trains in a recording.
 pub const STAGE: &str = "overload";

@@ -6,9 +6,8 @@
 //!
 //! **Limits.** A phase name that comes twice is two phases; the answers use the first of each name.
 
-use crate::answer::Figure;
-use crate::stats;
-use base::record::{Delay, Direction, Flow, Recording, Status};
+use base::record::{Delay, Direction, Flow, Recording};
+use stats::Figure;
 use std::ops::Range;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +138,7 @@ pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
         probes(rec, "udp", range)
             .into_iter()
-            .filter_map(rtt_ms)
+            .filter_map(Delay::rtt_ms)
             .collect::<Vec<_>>()
     };
     let mut idle: Vec<f64> = list
@@ -177,14 +176,6 @@ pub fn flows(rec: &Recording, direction: Direction, range: Range<i64>) -> Vec<&F
         .collect();
     found.sort_by_key(|f| f.t_ns);
     found
-}
-
-/// The round trip of a probe whose delay can be trusted, ms.
-pub fn rtt_ms(d: &Delay) -> Option<f64> {
-    let answered = matches!(d.status, Status::Ok | Status::Late);
-    d.rtt_ns
-        .filter(|rtt| answered && *rtt > 0)
-        .map(|rtt| rtt as f64 / 1e6)
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as the
 //! probes are: the size is right for the mix that was in it.
 
-use crate::answer::{Discipline, Figure, QueueIs};
+use crate::answer::{Discipline, QueueIs};
 use crate::bottleneck::Bottleneck;
 use crate::overload;
-use crate::stats;
+use stats::Figure;
 
 pub struct Size {
     pub ms: Figure,
@@ -76,10 +76,10 @@ pub fn size(b: &Bottleneck, kind: Discipline, base_rtt_ms: &Figure) -> Size {
         (QueueIs::AtLeast, Figure::Is { low, .. }) => Figure::exactly(*low),
         (_, rate) => rate.clone(),
     };
-    let bytes = product(&ms, &rate, |ms, bps| ms * bps / 8e3);
-    let bdp_bytes = product(base_rtt_ms, &b.link_rate, |ms, bps| ms * bps / 8e3);
+    let bytes = ms.bytes_at(&rate);
+    let bdp_bytes = base_rtt_ms.bytes_at(&b.link_rate);
     // The rate is in both and cancels.
-    let factor = product(&ms, base_rtt_ms, |ms, base| ms / base);
+    let factor = ms.over(base_rtt_ms);
     Size {
         ms,
         bytes,
@@ -98,56 +98,6 @@ fn less_own_tokens(level: Figure, packet_ms: f64) -> Figure {
             high,
         },
         untold => untold,
-    }
-}
-
-/// Bytes of a queue, bandwidth-delay product, and their ratio, from a wait, a rate and a base round trip.
-pub(crate) fn sizes(ms: &Figure, rate: &Figure, base_rtt_ms: &Figure) -> (Figure, Figure, Figure) {
-    let bytes = |ms: &Figure| product(ms, rate, |ms, bps| ms * bps / 8e3);
-    (
-        bytes(ms),
-        bytes(base_rtt_ms),
-        product(ms, base_rtt_ms, |ms, base| ms / base),
-    )
-}
-
-/// Two figures combined; their intervals add in squares, relative to the value, as independent errors do.
-fn product(a: &Figure, b: &Figure, f: impl Fn(f64, f64) -> f64) -> Figure {
-    match (a, b) {
-        (
-            Figure::Is {
-                value: x,
-                low: xl,
-                high: xh,
-            },
-            Figure::Is {
-                value: y,
-                low: yl,
-                high: yh,
-            },
-        ) => {
-            let value = f(*x, *y);
-            if !value.is_finite() {
-                return Figure::cannot_tell("one of its factors is zero");
-            }
-            let ends = [(*xl, *y), (*xh, *y), (*x, *yl), (*x, *yh)].map(|(x, y)| f(x, y) - value);
-            let side = |sign: f64| {
-                ends.iter()
-                    .map(|d| d * sign)
-                    .filter(|d| *d > 0.0 && d.is_finite())
-                    .map(|d| d * d)
-                    .sum::<f64>()
-                    .sqrt()
-            };
-            Figure::Is {
-                value,
-                low: (value - side(-1.0)).max(0.0).min(value),
-                high: value + side(1.0),
-            }
-        }
-        (Figure::CannotTell { cannot_tell }, _) | (_, Figure::CannotTell { cannot_tell }) => {
-            Figure::cannot_tell(cannot_tell.clone())
-        }
     }
 }
 
@@ -225,37 +175,5 @@ fn at_least(b: &Bottleneck) -> Figure {
             high: held,
         },
         None => Figure::cannot_tell("no delay was measured under load in this direction"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_documents_own_numbers_come_out() {
-        // 000 §6.1.3: 430 ms × 700 kbit/s = 301 kbit = 37 625 B.
-        let f = |v: f64| Figure::Is {
-            value: v,
-            low: v * 0.98,
-            high: v * 1.02,
-        };
-        let Figure::Is { value, low, high } =
-            product(&f(430.0), &f(700e3), |ms, bps| ms * bps / 8e3)
-        else {
-            panic!("a figure")
-        };
-        assert_eq!(value, 37_625.0);
-        // Two errors of 2 % make one of 2.83 %.
-        assert!(
-            (low - 37_625.0 * (1.0 - 0.02 * 2f64.sqrt())).abs() < 1.0 && high > value,
-            "{low}"
-        );
-        // 19 ms × 700 kbit/s = 13.3 kbit; 301 / 13.3 = 22.6.
-        assert!((product(&f(430.0), &f(19.0), |a, b| a / b).value().unwrap() - 22.63).abs() < 0.01);
-        assert_eq!(
-            product(&f(1.0), &Figure::exactly(0.0), |a, b| a / b).value(),
-            None
-        );
     }
 }

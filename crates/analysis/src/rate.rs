@@ -11,12 +11,11 @@
 //! **Limits.** Layers below IP (Ethernet, PPPoE, ATM cells) are not seen. A path whose queue is always
 //! empty bounds its rate from below only. Header size is inferred from the segment size.
 
-use crate::answer::Figure;
 use crate::held_back::HeldBack;
 use crate::overload::Overload;
 use crate::phases;
-use crate::stats;
 use base::record::{Direction, Flow, Recording};
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::ops::Range;
 

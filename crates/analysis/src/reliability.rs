@@ -9,9 +9,6 @@
 //! **Limits.** Probes whose times were invalid are left out: whether they were in time is not known.
 
 use crate::answer::Reliability;
-use crate::loss::was_sent;
-use crate::phases::rtt_ms;
-use crate::stats;
 use base::record::{Delay, Status};
 
 /// Limits in ms that the services of document 000, table 2, and interactive programs ask for.
@@ -22,19 +19,16 @@ pub const LIMITS_MS: [f64; 13] = [
 pub fn reliability(probes: &[&Delay], limits_ms: &[f64]) -> Vec<Reliability> {
     let sent: Vec<&&Delay> = probes
         .iter()
-        .filter(|d| was_sent(d) && d.status != Status::Invalid)
+        .filter(|d| d.status.was_sent() && d.status != Status::Invalid)
         .collect();
     let within = |limit: f64| {
         let in_time: Vec<bool> = sent
             .iter()
-            .map(|d| d.status == Status::Ok && rtt_ms(d).is_some_and(|rtt| rtt <= limit))
+            .map(|d| d.status == Status::Ok && d.rtt_ms().is_some_and(|rtt| rtt <= limit))
             .collect();
-        let n = stats::effective_size_of(in_time.iter().copied());
-        let share = in_time.iter().filter(|y| **y).count() as f64 / in_time.len().max(1) as f64;
-        let share = if in_time.is_empty() {
-            crate::answer::Figure::cannot_tell("no probe was sent")
-        } else {
-            stats::wilson(share * n, n)
+        let share = match in_time.is_empty() {
+            true => stats::Figure::cannot_tell("no probe was sent"),
+            false => stats::share(&in_time),
         };
         Reliability {
             limit_ms: limit,

@@ -10,10 +10,10 @@
 //! **Limits.** Scores of other versions and tools differ several times: the harmonic form, which some of
 //! them print, stands beside it, and so do both inputs.
 
-use crate::answer::{Figure, Responsiveness};
+use crate::answer::Responsiveness;
 use crate::phases::{self, Phase};
-use crate::stats;
-use base::record::{Direction, Recording};
+use base::record::{Delay, Direction, Recording};
+use stats::Figure;
 
 const FORMULA: &str = "draft-ietf-ippm-responsiveness-09 without TLS: (60000/((TM95(tcp)+TM95(request))/2) + 60000/TM95(TCP_INFO rtt of the load))/2, single-sided";
 
@@ -61,7 +61,7 @@ pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
     let of = |target: &str| {
         phases::probes(rec, target, phase.steady())
             .into_iter()
-            .filter_map(phases::rtt_ms)
+            .filter_map(Delay::rtt_ms)
             .collect::<Vec<_>>()
     };
     let (tcp, request) = (of("tcp-connect"), of("tcp-request"));

@@ -10,8 +10,8 @@
 //!
 //! **Limits.** A line whose queue stays short under load looks like one that was never full.
 
-use crate::answer::Figure;
 use base::record::Direction;
+use stats::Figure;
 use std::collections::BTreeMap;
 
 const SHARE: f64 = 0.9;

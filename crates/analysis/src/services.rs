@@ -7,13 +7,13 @@
 //!
 //! **Source.** Seed document 000, table 2, equation (1); each built-in table names its own.
 
-use crate::answer::Figure;
-use crate::stats::Z95;
 use base::Duration;
 use base::units::significant;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use stats::Figure;
+use stats::Z95;
 
 /// Tables that come with the program.
 pub const BUILT_IN: &str = include_str!("services.toml");
@@ -183,7 +183,7 @@ pub fn judge(s: &Service, span: &str, share: Figure, judged: u64) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::wilson;
+    use stats::wilson;
 
     fn five_nines() -> Service {
         Service {

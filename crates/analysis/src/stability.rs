@@ -12,14 +12,13 @@
 //! **Limits.** A link whose rate changes all the time never settles; the caller's time limit ends the
 //! phase and the answer says that it was not stable and why.
 
-use crate::answer::Figure;
 use crate::baseline::Baseline;
 use crate::bottleneck::{self, Scene};
 use crate::clock;
 use crate::phases::{self, Phase};
 use crate::rate;
-use crate::stats;
-use base::record::{Direction, Recording};
+use base::record::{Delay, Direction, Recording};
+use stats::Figure;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stability {
@@ -47,7 +46,7 @@ pub fn stable(rec: &Recording, phase: &str, now_ns: i64) -> Stability {
 fn idle(rec: &Recording, p: &Phase) -> Stability {
     let rtts: Vec<f64> = phases::probes(rec, "udp", p.steady())
         .into_iter()
-        .filter_map(phases::rtt_ms)
+        .filter_map(Delay::rtt_ms)
         .collect();
     let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
     let base = rtts.iter().copied().fold(f64::INFINITY, f64::min);
@@ -88,7 +87,7 @@ fn loaded(rec: &Recording, p: &Phase) -> Stability {
     let seconds = p.to_ns.saturating_sub(p.from_ns) as f64 / 1e9;
     let base = phases::probes(rec, "udp", i64::MIN..p.to_ns)
         .into_iter()
-        .filter_map(phases::rtt_ms)
+        .filter_map(Delay::rtt_ms)
         .reduce(f64::min);
     let fit = clock::fit(rec).ok();
     for direction in [Direction::Down, Direction::Up] {

@@ -14,14 +14,17 @@
 //!
 //! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
 
-use crate::answer::{Figure, Reliability};
+use crate::answer::Reliability;
+use crate::holes::{Gap, Outage};
 use crate::incidents::Incident;
-use crate::series::{Block, Counts, Series, runs};
+use crate::series::{Block, Counts, Series};
 use crate::services::Verdict;
-use crate::stats::{self, Moments};
 use base::record::{Direction, Exclusion, Origin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
+use stats::Moments;
+use stats::runs;
 
 pub const STATISTICS_VERSION: u32 = 1;
 
@@ -154,28 +157,6 @@ pub struct Worst {
     pub to_ns: i64,
     pub sent: u64,
     pub share: Figure,
-}
-
-/// A stretch in which nothing was recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Gap {
-    pub from_ns: i64,
-    pub to_ns: i64,
-    /// From the exclusion that covers it, or what befell the recording then; empty where neither is known.
-    pub reason: String,
-}
-
-/// A stretch in which probes were sent and none was answered in time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outage {
-    /// First probe that was not answered.
-    pub from_ns: i64,
-    /// First one that was again, or the end of what was recorded.
-    pub to_ns: i64,
-    /// Probes lost in it, or kept from leaving by the network.
-    pub lost: u64,
-    /// Whether an answer ended it.
-    pub ended: bool,
 }
 
 /// How the smallest round trip moved.

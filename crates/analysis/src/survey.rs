@@ -1,6 +1,5 @@
 //! The statistics of one target, put together.
 
-use crate::answer::Figure;
 use crate::changes;
 use crate::holes;
 use crate::incidents::{Incident, explain};
@@ -8,6 +7,7 @@ use crate::saturation::Full;
 use crate::series::{Block, Series};
 use crate::services::{Table, Verdict, judge};
 use crate::statistics::{Loaded, POINTS, Summary, TargetStatistics, share, summary, worst};
+use stats::Figure;
 
 /// A span with a name.
 #[derive(Clone, Debug, PartialEq)]

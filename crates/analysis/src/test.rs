@@ -2,7 +2,7 @@
 
 use crate::advice::{self, Need};
 use crate::answer::{
-    ANSWER_VERSION, Answer, Delays, DirectionAnswer, DisciplineGuess, Figure, PhaseAnswer, QueueIs,
+    ANSWER_VERSION, Answer, DirectionAnswer, DisciplineGuess, PhaseAnswer, QueueIs,
 };
 use crate::baseline::{self, Baseline};
 use crate::bottleneck::{self, Bottleneck, Scene};
@@ -12,11 +12,12 @@ use crate::findings::Added;
 use crate::phases::{self, Phase};
 use crate::{
     answer::Discipline, discipline, findings, grade, instrument, loss, overload, queue, rate,
-    reliability, responsiveness, stability, stats,
+    reliability, responsiveness, stability,
 };
 use base::Bytes;
 use base::program::{Sending, Train};
-use base::record::{Direction, Recording};
+use base::record::{Delay, Direction, Recording};
+use stats::{Delays, Figure};
 
 /// What the analysis has to be told; the recording has the rest.
 #[derive(Clone, Debug)]
@@ -294,7 +295,7 @@ impl Context<'_> {
 
     fn phase(&self, phase: &Phase) -> PhaseAnswer {
         let probes = phases::probes(self.scene.rec, "udp", phase.steady());
-        let rtts: Vec<f64> = probes.iter().filter_map(|d| phases::rtt_ms(d)).collect();
+        let rtts: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
         let lost = if probes.is_empty() {
             "no probe was sent in this phase"
         } else {
@@ -378,7 +379,7 @@ impl Context<'_> {
         let size = queue::size(&b, guess.is, self.base_rtt);
         let probes: Vec<f64> = phases::probes(self.scene.rec, "udp", phase.steady())
             .into_iter()
-            .filter_map(phases::rtt_ms)
+            .filter_map(Delay::rtt_ms)
             .collect();
         let load: Vec<f64> = phases::flows(self.scene.rec, direction, phase.steady())
             .into_iter()

@@ -10,10 +10,10 @@
 //!
 //! **Limits.** Outages shorter than each recording's shortest hole do not count against availability; reliability has them.
 
-use crate::answer::Figure;
 use crate::statistics::{TargetStatistics, share};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Together {

@@ -10,11 +10,10 @@
 //!
 //! **Units.** Times in UNIX nanoseconds, sizes in bytes of the IP packet, rates in packets a second.
 
-use crate::answer::Figure;
-use crate::fit::{Family, Fit, FitError, Rounding, Sample, fit_all};
-use crate::hurst::Hurst;
-use crate::stats;
 use serde::Serialize;
+use stats::Figure;
+use stats::fit::{Family, Fit, FitError, Rounding, Sample, fit_all};
+use stats::hurst::Hurst;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {

@@ -1,8 +1,7 @@
 //! What single trains say: rate at the receiver, growth of the queue, share lost. Experiments and the overload trains of the test build on these.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::program::{Fate, Train};
+use stats::Figure;
 
 /// Crystals run fast or slow by up to this share: no rate by one clock is known better.
 pub const CLOCK: f64 = 1e-4;
@@ -125,5 +124,5 @@ pub fn overloads(train: &Train, rate_bps: f64) -> bool {
 
 /// Share that was lost, with its interval.
 pub fn loss(train: &Train) -> Figure {
-    stats::wilson(train.lost() as f64, train.sent() as f64)
+    stats::share(&train.losses().collect::<Vec<_>>())
 }

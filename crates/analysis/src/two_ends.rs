@@ -13,8 +13,8 @@
 //! **Limits.** How the base round trip divides between the two directions cannot be known from two clocks: the
 //! offset is known to half of it, waits do not need it. A clock that was set in between shows as unevenness.
 
-use crate::answer::Figure;
 use crate::clock::{MOST_DRIFT, highest, last_above};
+use stats::Figure;
 
 /// One packet: when the near end saw it, and the far end, each on its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

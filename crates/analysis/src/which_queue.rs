@@ -9,12 +9,13 @@
 //!
 //! **Limits.** Probes alone do not tell the direction. An interface's counters include link-layer headers.
 
-use crate::answer::{Discipline, DisciplineGuess, Figure, QueueIs};
+use crate::answer::{Discipline, DisciplineGuess, QueueIs};
 use crate::discipline;
 use crate::queue;
 use base::record::{Direction, Recording};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 /// Queue of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,7 +70,9 @@ fn from_probes(rec: &Recording) -> WhichQueue {
             Figure::cannot_tell(why),
         ),
     };
-    let size = queue::sizes(&queue_ms, &link_rate_bps, &base_rtt_ms);
+    let queue_bytes = queue_ms.bytes_at(&link_rate_bps);
+    let bdp_bytes = base_rtt_ms.bytes_at(&link_rate_bps);
+    let factor_too_large = queue_ms.over(&base_rtt_ms);
     WhichQueue {
         direction: None,
         queue_is: if guess.is == Discipline::DropTail {
@@ -81,9 +84,9 @@ fn from_probes(rec: &Recording) -> WhichQueue {
         base_rtt_ms,
         link_rate_bps,
         queue_ms,
-        queue_bytes: size.0,
-        bdp_bytes: size.1,
-        factor_too_large: size.2,
+        queue_bytes,
+        bdp_bytes,
+        factor_too_large,
     }
 }
 

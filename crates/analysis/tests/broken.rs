@@ -3,13 +3,14 @@
 
 mod common;
 
-use analysis::answer::{Answer, Discipline, Figure};
+use analysis::answer::{Answer, Discipline};
 use analysis::{AnalysisError, Options, analyse_test, stable};
 use base::record::{
     Delay, Direction, Event, Exclusion, Flow, HostLoad, Meta, Recording, Status, Traffic,
 };
 use common::{Plan, run};
 use proptest::prelude::*;
+use stats::Figure;
 use std::sync::LazyLock;
 
 /// One whole test of the ADSL line.

@@ -2,10 +2,11 @@
 
 mod common;
 
-use analysis::answer::{Answer, DirectionAnswer, Discipline, Figure, QueueIs, Severity};
+use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs, Severity};
 use analysis::{Options, analyse_test};
 use base::record::Direction;
 use common::{Plan, run};
+use stats::Figure;
 
 fn answers(link: &str, settings: &[(&str, &str)], flows: &[usize]) -> Vec<(String, Answer)> {
     let mut list = Vec::new();

@@ -1,14 +1,14 @@
 //! Statistics against numpy, scipy and ruptures (`reference/statistics.py`), against theory, and on recordings whose
 //! faults are known.
 
-use analysis::answer::Figure;
-use analysis::changes::change_points;
 use analysis::saturation::Carried;
 use analysis::series::{Cuts, Outline, Plan, Probe, Series};
 use analysis::services;
 use analysis::statistics::{ShiftCause, TargetStatistics};
 use analysis::survey::{Request, Span, target};
 use base::record::{Direction, Exclusion, Status};
+use stats::Figure;
+use stats::change_points;
 
 const GOLDEN: &str = include_str!("golden/statistics.txt");
 const MS: i64 = 1_000_000;

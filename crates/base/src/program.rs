@@ -496,8 +496,13 @@ impl Train {
 
     /// Datagrams that were sent and did not arrive.
     pub fn lost(&self) -> u64 {
-        let lost = |f: &&Fate| f.sent_ns.is_some() && f.received_ns.is_none();
-        self.fates.iter().filter(lost).count() as u64
+        self.losses().filter(|lost| *lost).count() as u64
+    }
+
+    /// True for each datagram that did not arrive, of those that were sent, in the order of sending.
+    pub fn losses(&self) -> impl Iterator<Item = bool> + '_ {
+        let sent = self.fates.iter().filter(|f| f.sent_ns.is_some());
+        sent.map(|f| f.received_ns.is_none())
     }
 
     /// Each datagram with what became of it, in the order of sending.

@@ -1,8 +1,10 @@
-//! Bytes and rates as types, with one parser and one printer for all units a person writes.
+//! Bytes and rates as types, with one parser and one exact printer for all units a person writes. Figures for people:
+//! `print`.
 //!
 //! The printer is exact: what it prints, the parser reads back to the same value, so a plan kept in a
 //! recording runs again unchanged.
 
+use crate::print::{self, Unit};
 use crate::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -154,6 +156,8 @@ pub enum ParseUnitError {
 /// One kind of quantity: its name, and its units with their size in the smallest one. The first unit
 /// of each size is the one that is printed.
 struct Scale {
+    /// How its figures are printed for people.
+    figure: Unit,
     what: &'static str,
     example: &'static str,
     smallest: &'static str,
@@ -161,6 +165,7 @@ struct Scale {
 }
 
 const DURATION: Scale = Scale {
+    figure: print::TIME,
     what: "duration",
     example: "5 ms",
     smallest: "nanosecond",
@@ -177,6 +182,7 @@ const DURATION: Scale = Scale {
     ],
 };
 const RATE: Scale = Scale {
+    figure: print::RATE,
     what: "rate",
     example: "20 Mbit/s",
     smallest: "bit per second",
@@ -196,6 +202,7 @@ const RATE: Scale = Scale {
     ],
 };
 const SIZE: Scale = Scale {
+    figure: print::SIZE,
     what: "size",
     example: "64 kB",
     smallest: "byte",
@@ -283,8 +290,11 @@ impl Scale {
         u64::try_from(scaled / divisor).map_err(|_| too_large())
     }
 
-    /// Prints in the largest decimal unit that the value reaches, all digits kept.
+    /// Prints in the largest decimal unit that the value reaches, all digits kept; `{:.3}` prints a figure for people.
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(digits) = f.precision() {
+            return f.write_str(&self.figure.print_to(value as f64, digits));
+        }
         let decimal = |size: u64| {
             size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000)
         };
@@ -304,15 +314,7 @@ impl Scale {
                 format!("{rest:0places$}").trim_end_matches('0')
             )
         };
-        match f.precision() {
-            // A person's figure: `{:.3}` keeps that many significant digits.
-            Some(digits) => write!(
-                f,
-                "{} {name}",
-                significant(value as f64 / *size as f64, digits)
-            ),
-            None => write!(f, "{text} {name}"),
-        }
+        write!(f, "{text} {name}")
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::ProbeSpec;
 use super::alert::Alert;
-pub use analysis::answer::{Delays, Figure};
 use base::noted::Noted;
 use base::noted::own::OwnTraffic;
 use base::program::Train;
 use base::record::Recording;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Figure;
 
 /// Version of this shape in `--json`.
 pub const PROBE_ANSWER_VERSION: u32 = 1;

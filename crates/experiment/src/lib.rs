@@ -43,11 +43,11 @@ pub use answer::{
     Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
 };
 pub use host::{Failure, Host, Stopped};
-pub use registry::{How, PROBES, ProbeSpec, Setting, Spec};
+pub use registry::{Built, How, PROBES, ProbeSpec, Setting, Spec};
 pub use run::{Bounds, Others, Progress, Unwatched, Watch, run};
 pub use steps::{Action, OfTrains, Seen, Stage, Steps, Told};
 
-use analysis::{loss, passive, phases, rate, stats};
+use analysis::{loss, passive, phases, rate};
 use base::program::Train;
 use base::record::Recording;
 

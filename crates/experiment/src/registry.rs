@@ -37,13 +37,16 @@ impl Setting {
     }
 }
 
+/// Steps, or why they cannot begin.
+pub type Built = Result<Box<dyn Steps>, Stopped>;
+
 /// How a kind gets its rows.
 #[derive(Clone, Copy)]
 pub enum How {
     /// By crafted trains alone: what to send next, knowing all so far; none when it has its answer.
     Trains(fn(&Words, &[Train]) -> Option<Sending>),
     /// By steps of its own.
-    Steps(fn(&Words, &Setting) -> Result<Box<dyn Steps>, Stopped>),
+    Steps(fn(&Words, &Setting) -> Built),
     /// By a runner of its own in the room `live`, which the command line knows by the kind's name.
     Own,
 }

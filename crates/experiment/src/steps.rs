@@ -8,6 +8,9 @@ use base::record::{Event, Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::collections::VecDeque;
 
+/// Shows the rows so far to whoever asks.
+pub type Rows<'a> = dyn Fn(&mut dyn FnMut(&Recording)) + 'a;
+
 /// Everything that steps may know: the time, rows and states so far.
 pub struct Seen<'a> {
     pub now: Time,
@@ -32,7 +35,7 @@ pub struct Seen<'a> {
     /// Bytes of the IP and UDP headers of a datagram to the far end.
     pub headers: u32,
     /// Shows the rows so far.
-    pub rows: &'a dyn Fn(&mut dyn FnMut(&Recording)),
+    pub rows: &'a Rows<'a>,
 }
 
 impl Seen<'_> {

@@ -43,6 +43,5 @@ pub use bucket::{PolicerSpec, ShaperSpec, TokenBucket};
 pub use drift::DriftSpec;
 pub use express::{Exit, Express};
 pub use line::{Delivery, Link, LinkParams, LinkStats, Tally};
-pub use spec::{
-    DIRECTION_KEYS, DirectionSpec, Laws, LinkSpec, PRESETS, RateSpec, SpecError, Step, laws,
-};
+pub use rate_table::Step;
+pub use spec::{DIRECTION_KEYS, DirectionSpec, Laws, LinkSpec, PRESETS, RateSpec, SpecError, laws};

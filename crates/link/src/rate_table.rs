@@ -4,9 +4,17 @@
 //! or `rate_mbps`, and others are passed over. Each line after it holds from its time to the next line's. Times
 //! count from the first line, whatever it says. Empty lines and such that begin with `#` are comments.
 
-use crate::spec::Step;
 use base::words::hint;
 use base::{BitsPerSec, Duration};
+use serde::{Deserialize, Serialize};
+
+/// From `at` on, counted from the start of the run, the line takes `rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub at: Duration,
+    pub rate: BitsPerSec,
+}
 
 const TIMES: [(&str, f64); 4] = [("t_s", 1e9), ("t_ms", 1e6), ("t_us", 1e3), ("t_ns", 1.0)];
 const RATES: [(&str, f64); 3] = [("rate_bps", 1.0), ("rate_kbps", 1e3), ("rate_mbps", 1e6)];

@@ -6,6 +6,7 @@ use crate::impair::{JitterSpec, LossSpec, ReorderSpec, SleepSpec};
 use crate::line::LinkParams;
 use crate::qdisc::registry::QdiscSpec;
 use crate::rate::{Rate, RateError, Steps, Trace};
+use crate::rate_table::Step;
 use crate::words::{Entry, hint};
 use crate::{bucket, drift, impair, rate_table};
 use base::framing::{Framing, FramingSpec};
@@ -95,14 +96,6 @@ pub enum RateSpec {
         repeat: Option<Duration>,
     },
     Opportunities(Vec<u64>),
-}
-
-/// From `at` on, counted from the start of the run, the line takes `rate`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Step {
-    pub at: Duration,
-    pub rate: BitsPerSec,
 }
 
 /// Why a link cannot be used as described.

@@ -118,7 +118,10 @@ fn delays() -> Result<(), Failure> {
     );
     for (name, mut values) in [("up", up), ("down", down), ("round trip", rtt)] {
         values.sort_unstable();
-        let us = |q: f64| values[((values.len() - 1) as f64 * q).round() as usize] as f64 / 1e3;
+        let us = |q: f64| {
+            let ns = base::sketch::quantile(values.len() as u64, q, |k| values[k as usize] as f64);
+            ns.unwrap_or(f64::NAN) / 1e3
+        };
         println!(
             "{name:<12}{:>9.1}{:>9.1}{:>9.1}{:>9.1}",
             us(0.5),

@@ -3,10 +3,9 @@
 use crate::html::{grid, head};
 use crate::probe::{figure, side_by_side, svg};
 use crate::tables::{Cell, Row, Table};
-use analysis::answer::Figure;
-use analysis::stats;
 use experiment::{Draw, Figured, Plot, ProbeAnswer, Quantity, Series};
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 use std::collections::BTreeSet;
 
 /// Of so many recordings each figure's mean and deviation, and how it changes over the day.

@@ -3,7 +3,7 @@
 use crate::svg::{
     INNER, LEFT, Panel, document, even_marks, joined, key, log_marks, nice_top, path, short,
 };
-use crate::words::number;
+use base::print::number;
 use maud::{PreEscaped, html};
 
 /// What the plots share is in `svg`; this names the colours by number.

@@ -82,7 +82,7 @@ impl Curves {
             .iter()
             .map(|d| Point {
                 t_s: seconds(d.sent_ns, start),
-                ms: round_trip_ms(d),
+                ms: d.rtt_ms(),
             })
             .collect();
         let last = points.last().map_or(0.0, |p| p.t_s);
@@ -154,17 +154,7 @@ fn main_name(recording: &Recording) -> Option<&Text> {
 
 /// Rows that say nothing about the link (slots not sent, duplicates, invalid times) are not drawn.
 fn of_the_link(status: Status) -> bool {
-    matches!(
-        status,
-        Status::Ok | Status::Late | Status::LostUp | Status::LostDown | Status::Lost
-    )
-}
-
-/// A late answer has a delay; a lost probe has none.
-fn round_trip_ms(d: &Delay) -> Option<f64> {
-    d.rtt_ns
-        .filter(|_| matches!(d.status, Status::Ok | Status::Late))
-        .map(|ns| ns as f64 / 1e6)
+    status.is_answered() || status.is_unanswered()
 }
 
 /// Keeps the smallest and the largest of each column of time, in their order, so that peaks and floors survive.
@@ -239,7 +229,7 @@ fn cdfs(answer: &Answer, recording: &Recording) -> Vec<Cdf> {
 }
 
 fn cdf<'a>(phase: &str, probes: impl Iterator<Item = &'a Delay>) -> Option<Cdf> {
-    let all: Vec<Option<f64>> = probes.map(round_trip_ms).collect();
+    let all: Vec<Option<f64>> = probes.map(Delay::rtt_ms).collect();
     let mut ms: Vec<f64> = all.iter().flatten().copied().collect();
     if ms.is_empty() {
         return None;

@@ -1,10 +1,11 @@
 //! The estimate of a queue that cannot be seen, as a table.
 
 use crate::tables::{Cell, Row, Table};
-use crate::words::{DELAY, RATE, lasting, number, when};
-use analysis::answer::Figure;
+use crate::words::{lasting, when};
 use analysis::hidden_queue::{ByLaw, Errors, HiddenQueue, Law};
+use base::print::{DELAY, RATE, number};
 use jiff::tz::TimeZone;
+use stats::Figure;
 
 /// What it is of, in words, and a column for each law.
 pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
@@ -35,7 +36,7 @@ pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
         label: label.into(),
         cells: h.laws.iter().map(cell).collect(),
     };
-    let delay = |f: &Figure| -> Cell { DELAY.figure(f).into() };
+    let delay = |f: &Figure| -> Cell { f.print(DELAY).into() };
     let mut rows = vec![
         row("Round trip with an empty queue", &|l| {
             l.base_ms.map_or(Cell::Absent, |v| Cell::Is(DELAY.print(v)))
@@ -64,8 +65,8 @@ fn errors(h: &HiddenQueue, what: &str, of: fn(&ByLaw) -> Option<&Errors>) -> Vec
         ("values", |e| Cell::Is(e.count.to_string())),
         ("max", |e| Cell::Is(DELAY.print(e.max_ms))),
         ("min", |e| Cell::Is(DELAY.print(e.min_ms))),
-        ("mean", |e| DELAY.figure(&e.mean_ms).into()),
-        ("median", |e| DELAY.figure(&e.median_ms).into()),
+        ("mean", |e| e.mean_ms.print(DELAY).into()),
+        ("median", |e| e.median_ms.print(DELAY).into()),
         ("SD", |e| Cell::Is(DELAY.print(e.sd_ms))),
         ("variance", |e| {
             Cell::Is(format!("{} ms²", number(e.variance_ms2)))

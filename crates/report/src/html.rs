@@ -4,11 +4,13 @@
 use crate::curves::Curves;
 use crate::tables::{self, Cell, Notes, Row, Table};
 use crate::verdict::{UNFINISHED, of, sentence};
-use crate::words::{self, DELAY, RATE, RPM_SHORT, SIZE, SPAN, Unit};
+use crate::words;
 use crate::{data, svg};
-use analysis::answer::{Answer, DirectionAnswer, Figure, Severity};
+use analysis::answer::{Answer, DirectionAnswer, Severity};
+use base::print::{DELAY, RATE, RPM_SHORT, SIZE, SPAN, Unit};
 use base::record::{Direction, Origin, Recording};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use stats::Figure;
 
 pub(crate) const SCRIPT: &str = include_str!("../web/dist/page.js");
 pub(crate) const CSS: &str = include_str!("../web/dist/page.css");

@@ -3,11 +3,12 @@
 use crate::chart::{Chart, Draw, Series};
 use crate::html::{grid, head};
 use crate::tables::{Cell, Row, Table};
-use crate::words::{self, DELAY, PERCENT, RATE, SIZE, SPAN, number, when};
-use analysis::answer::Figure;
+use crate::words::{self, when};
 use analysis::inside::{Inside, Samples};
+use base::print::{DELAY, PERCENT, RATE, SIZE, SPAN, number};
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 
 /// Transfers that have a line of their own in a plot: those that carried most.
 const LINES: usize = 6;
@@ -16,8 +17,8 @@ const LISTED: usize = 40;
 /// Steps of a rate over time.
 const STEPS: i64 = 60;
 
-fn figure(f: &Figure, unit: words::Unit) -> Cell {
-    unit.figure(f).into()
+fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
+    f.print(unit).into()
 }
 
 /// A row for each queue, and a row for each transfer.

@@ -3,11 +3,12 @@
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, nines};
 
-use analysis::answer::Figure;
-use analysis::statistics::{Gap, Statistics, Summary, TargetStatistics};
+use analysis::holes::Gap;
+use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use base::units::significant;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
+use stats::Figure;
 
 /// What one table has.
 #[derive(Clone, Debug, Deserialize)]

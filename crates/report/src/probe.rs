@@ -3,11 +3,12 @@
 use crate::chart::{Chart, Draw, Series};
 use crate::html::head;
 use crate::tables::{Cell, Row, Table};
-use crate::words::{self, DELAY, RATE, SIZE, SPAN, number, percent};
-use analysis::answer::Figure;
+use crate::words;
+use base::print::{DELAY, RATE, SIZE, SPAN, number, percent};
 use base::record::{Meta, Origin};
 use experiment::{self as probe, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use maud::{DOCTYPE, PreEscaped, html};
+use stats::Figure;
 
 /// How the rows came about, in words.
 pub fn origin(meta: &Meta) -> &'static str {
@@ -21,9 +22,9 @@ pub fn origin(meta: &Meta) -> &'static str {
 /// A figure with its interval, or the reason why there is none.
 pub fn figure(f: &Figured) -> Result<String, String> {
     match f.unit {
-        Quantity::Rate => RATE.figure(&f.figure),
-        Quantity::Time => DELAY.figure(&f.figure),
-        Quantity::Size => SIZE.figure(&f.figure),
+        Quantity::Rate => f.figure.print(RATE),
+        Quantity::Time => f.figure.print(DELAY),
+        Quantity::Size => f.figure.print(SIZE),
         Quantity::Count | Quantity::Share => match &f.figure {
             Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
             Figure::Is { value, low, high } => {

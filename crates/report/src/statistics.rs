@@ -1,14 +1,15 @@
 //! The tables of statistics: for the terminal, and as Markdown and CSV.
 
 use crate::tables::{Cell, Row, Table};
-use crate::words::{self, DELAY, PERCENT, lasting, nines, number, phase, when};
-use analysis::answer::Figure;
+use crate::words::{self, lasting, nines, phase, when};
 use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::together::{Beside, Together};
+use base::print::{DELAY, PERCENT, number};
 use base::units::significant;
 use jiff::tz::TimeZone;
+use stats::Figure;
 
 /// Every table of a recording.
 pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
@@ -51,8 +52,8 @@ pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
     }
 }
 
-fn figure(f: &Figure, unit: words::Unit) -> Cell {
-    unit.figure(f).into()
+fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
+    f.print(unit).into()
 }
 
 fn plain(f: &Figure) -> Cell {

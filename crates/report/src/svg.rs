@@ -2,8 +2,9 @@
 //! than with a plotting crate so that colours follow the reader's light or dark mode and text stays text.
 
 use crate::curves::{Curves, Point};
-use crate::words::{RATE, number, phase};
+use crate::words::phase;
 use analysis::answer::Answer;
+use base::print::{RATE, number};
 use base::record::Recording;
 use maud::{Markup, PreEscaped, html};
 
@@ -426,7 +427,7 @@ mod tests {
                 max,
                 name_y: 0.0,
             };
-            let svg = panel.frame("", crate::words::number).into_string();
+            let svg = panel.frame("", base::print::number).into_string();
             let labels = svg.split("text-anchor=\"end\">").skip(1);
             let labels: Vec<&str> = labels.filter_map(|l| l.split('<').next()).collect();
             assert_eq!(labels.join(" "), expected);

@@ -1,9 +1,9 @@
 //! The tables of the report, once, for the terminal and for the page.
 
-use crate::words::{
-    DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, discipline, number, percent, phase,
-};
-use analysis::answer::{Answer, Delays, Discipline, Figure, PhaseAnswer, QueueIs, Reliability};
+use crate::words::{discipline, phase};
+use analysis::answer::{Answer, Discipline, PhaseAnswer, QueueIs, Reliability};
+use base::print::{DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, number, percent};
+use stats::{Delays, Figure};
 
 /// What stands in one place of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,7 +126,7 @@ pub fn queues(answer: &Answer) -> Table {
     let figure =
         |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| Row {
             label: label.into(),
-            cells: both.iter().map(|d| unit.figure(&of(d)).into()).collect(),
+            cells: both.iter().map(|d| of(d).print(unit).into()).collect(),
         };
     let bounded =
         |label: &str, unit: Unit, of: &dyn Fn(&analysis::answer::DirectionAnswer) -> Figure| {
@@ -242,7 +242,7 @@ pub fn responsiveness(answer: &Answer) -> Table {
     let r = &answer.responsiveness;
     let row = |label: &str, unit: Unit, figure: &Figure| Row {
         label: label.into(),
-        cells: vec![unit.figure(figure).into()],
+        cells: vec![figure.print(unit).into()],
     };
     Table {
         title: "Responsiveness".into(),
@@ -269,7 +269,7 @@ pub fn instrument(answer: &Answer) -> Table {
                 DELAY.print(p99),
                 DELAY.print(max)
             )),
-            _ => DELAY.figure(&d.p50_ms).into(),
+            _ => d.p50_ms.print(DELAY).into(),
         }
     };
     let row = |label: &str, cell: Cell| Row {
@@ -304,11 +304,11 @@ pub fn instrument(answer: &Answer) -> Table {
             ),
             row(
                 "Far clock's offset",
-                DELAY.figure(&answer.clock.offset_ms).into(),
+                answer.clock.offset_ms.print(DELAY).into(),
             ),
             row(
                 "Far clock's drift",
-                PPM.figure(&answer.clock.drift_ppm).into(),
+                answer.clock.drift_ppm.print(PPM).into(),
             ),
             row(
                 "Trust in one-way delays",

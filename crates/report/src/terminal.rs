@@ -3,9 +3,10 @@
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
 use crate::verdict::{of, verdict};
-use crate::words::{self, DELAY, RATE, SIZE, SPAN, TIMES, number, phase};
+use crate::words;
 use analysis::answer::{Answer, Severity};
 use analysis::which_queue::WhichQueue;
+use base::print::{DELAY, RATE, SIZE, SPAN, TIMES, number};
 use base::record::{Direction, Recording};
 
 mod page;
@@ -13,20 +14,10 @@ mod plot;
 mod probe;
 mod statistics;
 
-pub use page::wrapped;
-use page::{Page, Paint, length, shown};
+use page::{Page, Paint, shown};
+pub use page::{Style, wrapped};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
-
-/// What the terminal can show.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// Columns.
-    pub width: usize,
-    pub colour: bool,
-    /// Without it the text is ASCII only.
-    pub unicode: bool,
-}
 
 /// The whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
@@ -121,7 +112,7 @@ pub fn which_queue(found: &WhichQueue, style: Style) -> String {
         ("Too large by", bound, &found.factor_too_large, TIMES),
     ];
     for (name, bound, figure, unit) in rows {
-        let text = match unit.figure(figure) {
+        let text = match figure.print(unit) {
             Ok(text) => format!("{name}: {bound}{text}"),
             Err(why) => format!("{name}: cannot tell: {why}"),
         };
@@ -152,7 +143,8 @@ pub fn line(answer: &Answer, style: Style) -> String {
         let rate = a.goodput_bps.value().map_or("?".into(), |r| RATE.print(r));
         format!("{} {rate}, waits {wait}{size}", words::direction(d))
     };
-    let or_unknown = |v: Option<f64>, unit: words::Unit| v.map_or("?".into(), |v| unit.print(v));
+    let or_unknown =
+        |v: Option<f64>, unit: base::print::Unit| v.map_or("?".into(), |v| unit.print(v));
     let text = format!(
         "{}: grade {} · {} · {} · base RTT {} · {}{}",
         title(answer),
@@ -242,16 +234,4 @@ impl Page {
         }
         self.gap();
     }
-}
-
-/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
-fn strip(curves: &Curves, columns: usize) -> String {
-    let mut out = String::new();
-    for p in &curves.phases {
-        let at = (p.from_s / curves.span_s * columns as f64).round().max(0.0) as usize;
-        let free = at.max(length(&out) + usize::from(!out.is_empty()));
-        out.push_str(&" ".repeat(free - length(&out)));
-        out.push_str(&phase(&p.name).to_lowercase());
-    }
-    out
 }

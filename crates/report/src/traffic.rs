@@ -2,8 +2,8 @@
 //! how long packets waited between two captures.
 
 use crate::chart::{Chart, Draw, LogChart, Series};
-use analysis::hurst::Estimate;
 use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
+use stats::hurst::Estimate;
 
 /// Fitted curves drawn over each distribution: more are told apart by no eye.
 const CURVES: usize = 3;
@@ -147,10 +147,9 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
 /// How long packets of one direction waited over time, (s, ms), and when packets were lost.
 pub fn waits(direction: &str, waits: &[(f64, f64)], lost_s: &[f64]) -> String {
     let end = waits.iter().map(|w| w.0).fold(0.0, f64::max);
-    let mut sorted: Vec<f64> = waits.iter().map(|w| w.1).collect();
-    sorted.sort_by(f64::total_cmp);
+    let all: Vec<f64> = waits.iter().map(|w| w.1).collect();
     // A handful of stragglers would press all others to the floor.
-    let most = sorted[(sorted.len() - 1) * 999 / 1000];
+    let most = stats::quantile(&all, 0.999).unwrap_or_default();
     let top = crate::svg::nice_top(1.1 * most.max(1e-3));
     let mut series = vec![Series {
         name: "packets".into(),

@@ -1,8 +1,10 @@
 //! The one sentence at the top: where packets wait, how long, in what, and how much too much that is.
 
-use crate::words::{DELAY, SIZE, TIMES, direction};
-use analysis::answer::{Answer, DirectionAnswer, Discipline, Figure, QueueIs};
+use crate::words::direction;
+use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs};
+use base::print::{DELAY, SIZE, TIMES};
 use base::record::Direction;
+use stats::Figure;
 
 /// A queue that holds up to this many times the line's bandwidth-delay product is called fitting: one is
 /// what a single sender needs, and measurement adds its own error.

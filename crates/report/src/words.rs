@@ -1,87 +1,11 @@
-//! Numbers as people read them: three significant digits, the unit written out.
+//! Moments, spans, gaps and incidents in words. Figures and their units: `base::print`.
 
-use analysis::answer::{Discipline, Figure};
+use analysis::answer::Discipline;
+use analysis::holes::Gap;
 use analysis::incidents::{Incident, IncidentKind};
-use analysis::statistics::Gap;
+use base::print::number;
 use base::record::{Direction, Origin};
-use base::units::significant;
-
-/// A kind of quantity: its units with their sizes, largest first.
-#[derive(Clone, Copy)]
-pub struct Unit(&'static [(&'static str, f64)]);
-
-/// From milliseconds.
-pub const DELAY: Unit = Unit(&[("s", 10_000.0), ("ms", 1.0)]);
-/// From seconds: how long a run or a stretch of it took.
-pub const SPAN: Unit = Unit(&[("s", 1.0)]);
-/// From bits per second.
-pub const RATE: Unit = Unit(&[
-    ("Gbit/s", 1e9),
-    ("Mbit/s", 1e6),
-    ("kbit/s", 1e3),
-    ("bit/s", 1.0),
-]);
-/// From bytes.
-pub const SIZE: Unit = Unit(&[("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]);
-/// A ratio.
-pub const TIMES: Unit = Unit(&[("times", 1.0)]);
-/// Round trips per minute.
-pub const RPM: Unit = Unit(&[("round trips per minute", 1.0)]);
-/// The same where the words stand beside it.
-pub const RPM_SHORT: Unit = Unit(&[("RPM", 1.0)]);
-pub const PPM: Unit = Unit(&[("ppm", 1.0)]);
-pub const PERCENT: Unit = Unit(&[("%", 1.0)]);
-
-impl Unit {
-    /// The unit in which `value` reads best, with its size.
-    pub fn fitting(self, value: f64) -> (&'static str, f64) {
-        let reached = self.0.iter().find(|(_, size)| value.abs() >= *size);
-        let (name, size) = *reached
-            .or(self.0.last())
-            .expect("a unit has at least one size");
-        // Delays are printed in seconds, from ten of them on.
-        (name, if size == 10_000.0 { 1_000.0 } else { size })
-    }
-    pub fn print(self, value: f64) -> String {
-        let (name, size) = self.fitting(value);
-        format!("{} {name}", number(value / size))
-    }
-    /// The value with its interval, all in one unit: `430 ms (418 to 441)`.
-    pub fn figure(self, figure: &Figure) -> Result<String, String> {
-        match figure {
-            Figure::Is { value, low, high } => {
-                let (name, size) = self.fitting(*value);
-                let (low, high) = (number(low / size), number(high / size));
-                let middle = format!("{} {name}", number(value / size));
-                Ok(if low == high {
-                    middle
-                } else {
-                    format!("{middle} ({low} to {high})")
-                })
-            }
-            Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
-        }
-    }
-}
-
-/// Three significant digits. What is not a number says so.
-pub fn number(value: f64) -> String {
-    if value.is_nan() {
-        return "not a number".into();
-    }
-    let text = significant(value, 3);
-    if text == "-0" { "0".into() } else { text }
-}
-
-/// A share from 0 to 1 in percent. Only what is whole reads 100: 0.99996 is `99.99`.
-pub fn percent(share: f64) -> String {
-    let p = share * 100.0;
-    if p > 99.0 && p < 100.0 {
-        significant((p * 100.0).floor() / 100.0, 4)
-    } else {
-        number(p)
-    }
-}
+use stats::Figure;
 
 /// Start of the run for people: date and minute in UTC.
 pub fn moment(unix_ns: i64) -> String {
@@ -177,7 +101,7 @@ pub fn lasting(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
     // 12 min and less are told in seconds where they are no whole minutes.
     if seconds < 180.0 || (seconds < 720.0 && seconds % 60.0 != 0.0) {
-        return SPAN.print(seconds);
+        return format!("{} s", number(seconds));
     }
     // To the minute from an hour on, to the hour from a day on.
     let to = match seconds {
@@ -270,38 +194,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_read_in_the_unit_that_fits() {
-        assert_eq!(DELAY.print(429.971), "430 ms");
-        assert_eq!(DELAY.print(0.1234), "0.123 ms");
-        assert_eq!(DELAY.print(12_340.0), "12.3 s");
-        assert_eq!(SPAN.print(55.1), "55.1 s");
-        assert_eq!(DELAY.print(-0.25), "-0.25 ms");
-        assert_eq!(RATE.print(700_000.0), "700 kbit/s");
-        assert_eq!(SIZE.print(37_625.0), "37.6 kB");
+    fn a_moment_is_told_to_the_minute() {
         assert_eq!(moment(1_792_000_000_000_000_000), "2026-10-14 17:46 UTC");
-    }
-
-    #[test]
-    fn an_interval_shares_the_unit_of_its_value() {
-        let f = Figure::Is {
-            value: 37_625.0,
-            low: 900.0,
-            high: 39_100.0,
-        };
-        assert_eq!(SIZE.figure(&f).unwrap(), "37.6 kB (0.9 to 39.1)");
-        assert_eq!(SIZE.figure(&Figure::exactly(5.0)).unwrap(), "5 B");
-        assert_eq!(
-            SIZE.figure(&Figure::cannot_tell("no load")).unwrap_err(),
-            "no load"
-        );
-    }
-
-    #[test]
-    fn only_what_is_whole_reads_one_hundred_percent() {
-        assert_eq!(percent(1.0), "100");
-        assert_eq!(percent(0.99996), "99.99");
-        assert_eq!(percent(0.5), "50");
-        assert_eq!(percent(0.0), "0");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 mod sample;
 
-use analysis::answer::{Answer, Figure};
+use analysis::answer::Answer;
 use base::record::Recording;
 use report::html::page;
+use stats::Figure;
 
 /// What stands between the tags of the script element with this id.
 fn embedded<'a>(page: &'a str, id: &str) -> &'a str {

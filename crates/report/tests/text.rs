@@ -2,9 +2,10 @@
 
 mod sample;
 
-use analysis::answer::{Discipline, Figure, QueueIs};
+use analysis::answer::{Discipline, QueueIs};
 use base::record::{Direction, Recording};
 use report::terminal::{Style, line, text};
+use stats::Figure;
 
 const PLAIN: Style = Style {
     width: 90,

@@ -1,7 +1,8 @@
 //! Values that are written correctly and cannot be meant: found before memory is taken or anything overflows.
 
+use crate::error::ScenarioError;
 use crate::flow::Flow;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::topology::Graph;
 use base::{BitsPerSec, Bytes, Duration};
 use std::collections::BTreeSet;

@@ -1,8 +1,10 @@
 //! Many runs at once: seeds and values swept, each run alone on its core. What comes out does not
 //! depend on the number of cores.
 
+use crate::error::ScenarioError;
+use crate::estimate::Estimate;
 use crate::run::{Outcome, run};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,49 +73,6 @@ pub fn in_parallel<T: Sync, R: Send>(
     all.map(|r| r.expect("every item was worked on")).collect()
 }
 
-/// A figure over several seeds.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Estimate {
-    pub mean: f64,
-    /// Half of the 95 % confidence interval; absent for one run.
-    pub half: Option<f64>,
-    pub runs: u64,
-}
-
-/// Student's t for 95 % with 1, 2, … degrees of freedom; above 30 that of the normal distribution is
-/// close enough.
-const T95: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-];
-
-impl Estimate {
-    /// `None` of nothing.
-    pub fn of(values: &[f64]) -> Option<Estimate> {
-        let n = values.len();
-        if n == 0 {
-            return None;
-        }
-        // What seeds do not change has no interval, whatever rounding makes of the sum.
-        let same = values.iter().all(|v| *v == values[0]);
-        let mean = match same {
-            true => values[0],
-            false => values.iter().sum::<f64>() / n as f64,
-        };
-        let half = (n > 1).then(|| {
-            let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
-            let sd = (square / (n - 1) as f64).sqrt();
-            T95.get(n - 2).copied().unwrap_or(1.96) * sd / (n as f64).sqrt()
-        });
-        Some(Estimate {
-            mean,
-            half,
-            runs: n as u64,
-        })
-    }
-}
-
 /// Every figure of a run by its name, such as `link.queue_ms.mean` or `bulk.goodput_bps`.
 pub fn figures(outcome: &Outcome) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
@@ -154,20 +113,4 @@ pub fn estimates(outcomes: &[&Outcome]) -> BTreeMap<String, Estimate> {
         .into_iter()
         .filter_map(|(name, values)| Estimate::of(&values).map(|e| (name, e)))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_is_students() {
-        // 1, 2, 3: mean 2, deviation 1, t = 4.303 with 2 degrees of freedom, over √3.
-        let e = Estimate::of(&[1.0, 2.0, 3.0]).unwrap();
-        assert!((e.half.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-12 && e.mean == 2.0);
-        assert_eq!(Estimate::of(&[5.0]).unwrap().half, None);
-        let same = Estimate::of(&[0.1; 7]).unwrap();
-        assert_eq!((same.mean, same.half), (0.1, Some(0.0)));
-        assert_eq!(Estimate::of(&[]), None);
-    }
 }

@@ -8,10 +8,11 @@
 
 mod wire;
 
+use crate::error::ScenarioError;
 use crate::network::{Connection, Happening, LinkIndex, Observer};
 use crate::plan::{self, Plan};
 use crate::run::began_ns;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::Segment;
 use crate::topology::Graph;
 use base::words::hint;

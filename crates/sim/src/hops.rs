@@ -11,7 +11,7 @@
 //!
 //! **Units.** Bytes; slots of the time that a datagram of mean size takes.
 
-use crate::scenario::ScenarioError;
+use crate::error::ScenarioError;
 use base::rng::{Rng, Streams, uniform};
 use serde::Deserialize;
 use statrs::function::gamma::gamma;

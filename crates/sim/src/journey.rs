@@ -2,12 +2,12 @@
 //! first arrival. Papers call it the instantaneous delay, and the difference from the packet before it the
 //! instantaneous jitter.
 
+use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
 use crate::plan::{self, End, Plan};
-use crate::run::Stats;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::{Segment, flag};
-use crate::summary::Summary;
+use crate::summary::{Stats, Summary};
 use base::{Duration, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub struct Journey {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Journeys {
     pub delay_ms: Stats,
-    /// The largest difference in delay between a packet and the one before it that arrived, either way.
+    /// Largest packet delay variation: difference in delay between a packet and the one sent just before it, either way.
     pub jitter_ms: f64,
     /// From the least delay to the largest: peak-to-peak jitter of papers that compare with no neighbour.
     pub range_ms: f64,
@@ -122,12 +122,10 @@ impl Observer for Follower {
     }
 }
 
-/// Differences in delay between each packet and the one before it that arrived, in ms.
-pub fn jitter_ms(journeys: &[Journey]) -> impl Iterator<Item = (u64, f64)> {
-    let ms = |j: &Journey| j.lasted.as_secs_f64() * 1e3;
-    journeys
-        .windows(2)
-        .map(move |w| (w[1].number, ms(&w[1]) - ms(&w[0])))
+/// Packet delay variation by the number of the packet, in ms ([`stats::ipdv`]).
+pub fn ipdv_ms(journeys: &[Journey]) -> Vec<(i64, f64)> {
+    let delay = |j: &Journey| (j.number as i64, j.lasted.as_secs_f64() * 1e3);
+    stats::ipdv(&journeys.iter().map(delay).collect::<Vec<_>>()).collect()
 }
 
 /// `None` where nothing has arrived that left since `from`.
@@ -139,13 +137,11 @@ pub(crate) fn summed(journeys: &[Journey], from: Time) -> Option<Journeys> {
         .collect();
     let mut delays = Summary::default();
     journeys.iter().for_each(|j| delays.add_span(j.lasted));
-    let least = |least: f64, (_, j): (u64, f64)| least.min(j);
-    let most = |most: f64, (_, j): (u64, f64)| most.max(j);
-    let low = jitter_ms(&journeys).fold(0.0, least);
-    let high = jitter_ms(&journeys).fold(0.0, most);
+    let variations = ipdv_ms(&journeys).into_iter();
+    let jitter_ms = variations.fold(0.0, |most: f64, (_, ms)| most.max(ms.abs()));
     (!journeys.is_empty()).then(|| Journeys {
         delay_ms: Stats::of_ns(&delays),
-        jitter_ms: high.max(-low),
+        jitter_ms,
         range_ms: (delays.max().unwrap_or(0) - delays.min().unwrap_or(0)) as f64 / 1e6,
     })
 }

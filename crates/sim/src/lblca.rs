@@ -7,7 +7,7 @@
 //!
 //! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the document's table 6.1.
 
-use crate::scenario::ScenarioError;
+use crate::error::ScenarioError;
 use base::rng::{Rng, Streams, uniform};
 use link::lblca::{Buffer, Feedback, Lblca, Port};
 use serde::Deserialize;

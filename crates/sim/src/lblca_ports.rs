@@ -13,8 +13,8 @@
 //! **Deviations.** A port that sends slower than its link stretches its packets over the time, instead of leaving gaps.
 //! Messages take no room on the link back: one of 64 bytes each 2 ms is 0.3 Mbit/s.
 
+use crate::error::ScenarioError;
 use crate::network::{LinkIndex, Network};
-use crate::scenario::ScenarioError;
 use crate::topology::Graph;
 use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Duration, Time};

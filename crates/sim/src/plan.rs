@@ -1,10 +1,11 @@
 //! From a scenario to a network: checked whole before anything runs.
 
 use crate::absurd::FASTEST;
+use crate::error::ScenarioError;
 use crate::flow::Flow;
 use crate::lblca_ports::Ports;
 use crate::network::Network;
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::source::registry::Made;
 use crate::source::{Pattern, Span};
 use crate::tcp::Settings;

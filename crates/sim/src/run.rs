@@ -1,14 +1,15 @@
 //! Carries a scenario out: rows of a recording on the way, figures at the end.
 
 use crate::calendar::Began;
+use crate::error::ScenarioError;
 use crate::fault;
 use crate::journey::{Follower, Journeys, summed};
 use crate::network::{Blind, Connection, Happening, Network, Observer};
 use crate::plan::{self, End, Plan};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::Segment;
 use crate::source::{Done, SIZES, Seen, Watched};
-use crate::summary::Summary;
+use crate::summary::{Stats, Summary};
 use base::record::{self, Direction, Row, Status};
 use base::{BitsPerSec, Duration, Ecn, Packet, Time};
 use serde::Serialize;
@@ -148,28 +149,6 @@ impl VideoOutcome {
             stalled_share: (watched > 0.0).then(|| stalled / watched),
             switches: sum(|v| v.switches as f64) / n,
         })
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Stats {
-    pub mean: f64,
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub max: f64,
-}
-
-impl Stats {
-    pub(crate) fn of_ns(s: &Summary) -> Stats {
-        let ms = |q| s.quantile(q).unwrap_or(0) as f64 / 1e6;
-        Stats {
-            mean: s.mean().unwrap_or(0.0) / 1e6,
-            p50: ms(0.5),
-            p95: ms(0.95),
-            p99: ms(0.99),
-            max: s.max().unwrap_or(0) as f64 / 1e6,
-        }
     }
 }
 
@@ -624,8 +603,7 @@ impl Sums {
 
     fn note_delay(&mut self, delay: &Summary) {
         self.delays.extend(delay.mean().map(|ns| ns / 1e6));
-        self.p95s
-            .extend(delay.quantile(0.95).map(|ns| ns as f64 / 1e6));
+        self.p95s.extend(delay.quantile(0.95).map(|ns| ns / 1e6));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::calendar::Began;
 use crate::document::Document;
+use crate::error::ScenarioError;
 use crate::fault::Fault;
 use crate::flow::Flow;
 use crate::lblca_ports::Routers;
@@ -15,7 +16,7 @@ use link::{DirectionSpec, RateSpec};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
-use toml::{Table, Value};
+use toml::Table;
 
 /// A whole simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -237,202 +238,8 @@ pub struct Phase {
     pub warmup: Option<Duration>,
 }
 
-/// Why a scenario cannot be run.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ScenarioError {
-    #[error("{0}")]
-    Toml(String),
-    #[error("{key} = {value}: {why}")]
-    Set {
-        key: String,
-        value: String,
-        why: String,
-    },
-    #[error("{0}")]
-    Invalid(String),
-}
-
 /// Gives the text of a file, or says why not.
 pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
-
-/// A scenario as it is put together: the text of a file, then single values.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    text: String,
-    table: Table,
-    /// Keys that were set after the file was read, and by what.
-    set: Vec<(String, String)>,
-}
-
-impl Draft {
-    /// # Errors
-    /// Text that is not TOML.
-    pub fn new(text: &str) -> Result<Draft, ScenarioError> {
-        let table = toml::from_str(text).map_err(|e| ScenarioError::Toml(e.to_string()))?;
-        Ok(Draft {
-            text: text.to_string(),
-            table,
-            set: Vec::new(),
-        })
-    }
-
-    /// Changes one value by its dotted key, such as `link.queue`, `flow.0.tcp.controller`. The value is
-    /// TOML where it reads as TOML, and text where not. `by` says who asks, such as `--set`.
-    ///
-    /// # Errors
-    /// A key that leads nowhere.
-    pub fn set(&mut self, key: &str, value: &str, by: &str) -> Result<(), ScenarioError> {
-        let failed = |why: String| ScenarioError::Set {
-            key: key.into(),
-            value: value.into(),
-            why,
-        };
-        let parsed = toml::from_str::<Table>(&format!("v = {value}"))
-            .ok()
-            .and_then(|mut t| t.remove("v"));
-        let path: Vec<&str> = key.split('.').map(str::trim).collect();
-        let (last, parents) = path.split_last().expect("a split has a part");
-        let mut at = &mut self.table;
-        let mut parents = parents.iter().peekable();
-        while let Some(part) = parents.next() {
-            let entry = at
-                .entry(part.to_string())
-                .or_insert_with(|| Value::Table(Table::new()));
-            at = match entry {
-                Value::Table(table) => table,
-                Value::Array(list) => {
-                    let n = list.len();
-                    let index = parents.next().and_then(|i| i.parse::<usize>().ok());
-                    index
-                        .and_then(|i| list.get_mut(i)?.as_table_mut())
-                        .ok_or_else(|| {
-                            failed(format!(
-                                "\"{part}\" is a list of {n}: write {part}.0 to {part}.{}",
-                                n.max(1) - 1
-                            ))
-                        })?
-                }
-                _ => return Err(failed(format!("\"{part}\" is a value, it has no parts"))),
-            };
-        }
-        let was_text = at.get(*last).is_some_and(Value::is_str);
-        let parsed = parsed.filter(|v| v.is_table() || v.is_str() || !was_text);
-        at.insert(
-            last.to_string(),
-            parsed.unwrap_or_else(|| Value::String(value.to_string())),
-        );
-        self.set.push((path.join("."), by.to_string()));
-        Ok(())
-    }
-
-    /// A scenario that names no files.
-    ///
-    /// # Errors
-    /// A key that is not known, answered with the nearest; a value that cannot be right.
-    pub fn finish(&self) -> Result<Scenario, ScenarioError> {
-        self.finish_reading(&mut |_| Err("no files can be read here".into()))
-    }
-
-    /// The same; what its rates name is read through `read`, which is given the path as written.
-    ///
-    /// # Errors
-    /// As [`Draft::finish`], and what `read` says.
-    pub fn finish_reading(&self, read: ReadFile) -> Result<Scenario, ScenarioError> {
-        let mut scenario = self.parse()?;
-        scenario.load_traces(read)?;
-        crate::plan::check(&scenario)?;
-        Ok(scenario)
-    }
-
-    fn parse(&self) -> Result<Scenario, ScenarioError> {
-        // From the text where nothing was changed, so that a message shows the line.
-        let read: Result<Scenario, _> = match self.set.is_empty() {
-            true => toml::from_str(&self.text),
-            false => self.table.clone().try_into(),
-        };
-        read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))
-    }
-
-    /// The whole scenario with where each value comes from: the file, a change, or the default.
-    ///
-    /// # Errors
-    /// As [`Draft::finish_reading`].
-    pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
-        self.finish_reading(read)?;
-        // With the names of files, not with what stands in them.
-        let table = Table::try_from(self.parse()?).expect("a scenario is plain data");
-        let mut out = String::new();
-        self.describe_table(&table, &mut Vec::new(), &mut out);
-        Ok(out)
-    }
-
-    fn describe_table(&self, table: &Table, path: &mut Vec<String>, out: &mut String) {
-        let nested = |v: &Value| match v {
-            Value::Table(_) => true,
-            Value::Array(list) => list.first().is_some_and(Value::is_table),
-            _ => false,
-        };
-        for (key, value) in table.iter().filter(|(_, v)| !nested(v)) {
-            path.push(key.clone());
-            let line = format!("{key} = {value}");
-            out.push_str(&format!("{line:46} # {}\n", self.origin(path)));
-            path.pop();
-        }
-        for (key, value) in table.iter().filter(|(_, v)| nested(v)) {
-            path.push(key.clone());
-            let named: Vec<&str> = path
-                .iter()
-                .filter(|p| p.parse::<usize>().is_err())
-                .map(String::as_str)
-                .collect();
-            let name = named.join(".");
-            match value {
-                Value::Array(list) => {
-                    for (i, item) in list.iter().enumerate() {
-                        out.push_str(&format!("\n[[{name}]]\n"));
-                        path.push(i.to_string());
-                        if let Value::Table(item) = item {
-                            self.describe_table(item, path, out);
-                        }
-                        path.pop();
-                    }
-                }
-                Value::Table(inner) => {
-                    out.push_str(&format!("\n[{name}]\n"));
-                    self.describe_table(inner, path, out);
-                }
-                _ => {}
-            }
-            path.pop();
-        }
-    }
-
-    fn origin(&self, path: &[String]) -> String {
-        let key = path.join(".");
-        let by = self.set.iter().rev().find(|(k, _)| {
-            *k == key
-                || key
-                    .strip_prefix(k.as_str())
-                    .is_some_and(|rest| rest.starts_with('.'))
-        });
-        if let Some((_, by)) = by {
-            return by.clone();
-        }
-        let mut at: Option<&Value> = None;
-        for part in path {
-            at = match (at, part.parse::<usize>()) {
-                (None, _) => self.table.get(part),
-                (Some(Value::Array(list)), Ok(i)) => list.get(i),
-                (Some(Value::Table(table)), _) => table.get(part),
-                _ => None,
-            };
-            if at.is_none() {
-                return "default".into();
-            }
-        }
-        "file".into()
-    }
-}
 
 impl Scenario {
     /// What each `[[flow]]` is called in tables; a name that stands there already gets a number.
@@ -450,7 +257,7 @@ impl Scenario {
     }
 
     /// Reads the files that its rates name.
-    fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
+    pub(crate) fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
         let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
             rate.load(read)
                 .map_err(|e| ScenarioError::Invalid(format!("{key}: {e}")))
@@ -488,7 +295,7 @@ impl Scenario {
 }
 
 /// Adds the nearest match to what serde says of an unknown field or variant.
-fn hinted(message: &str) -> String {
+pub(crate) fn hinted(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let known: Vec<&str>;
     let hint = match quoted.next() {

@@ -1,8 +1,9 @@
 //! When each segment of TCP leaves its host: what a time–sequence diagram shows.
 
+use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
 use crate::plan::{self, End};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::Scenario;
 use crate::segment::Segment;
 use base::{Packet, Time};
 use std::collections::BTreeMap;

@@ -111,10 +111,9 @@ fn main() -> ExitCode {
         right &= exact;
         t.send_error_ns.sort_unstable();
         let quantile = |p: f64| {
-            let last = t.send_error_ns.len().saturating_sub(1) as f64;
-            t.send_error_ns
-                .get((last * p) as usize)
-                .map_or(0, |ns| ns / 1_000)
+            let sorted = &t.send_error_ns;
+            let ns = base::sketch::quantile(sorted.len() as u64, p, |k| sorted[k as usize] as f64);
+            ns.map_or(0, |ns| (ns / 1e3).round() as i64)
         };
         println!(
             "{name}: expected {} = recorded {} + reported missing {}: {}; every number once: {dense}; duplicates {}; {:?}; largest RTT {} ms; sent off time by {} us (median), {} us (p99)",

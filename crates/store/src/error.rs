@@ -1,5 +1,5 @@
 use crate::disk::is_full;
-use crate::lock::Owner;
+use crate::owner::Owner;
 use std::io;
 use std::path::{Path, PathBuf};
 

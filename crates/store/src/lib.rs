@@ -26,6 +26,7 @@ mod group_note;
 pub mod import;
 mod keep;
 mod lock;
+mod owner;
 mod parquet_file;
 mod reader;
 mod stream;
@@ -35,7 +36,8 @@ pub use columns::{Columns, Ints, scan};
 pub use csv::CsvWriter;
 pub use error::StoreError;
 pub use keep::{DayFile, Thin, Thinned, files, finish_thinning, remove, seal_days, thin};
-pub use lock::{Lock, Owner};
+pub use lock::Lock;
+pub use owner::Owner;
 pub use reader::{Recovered, each_row, read, read_meta, read_meta_noting, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 

@@ -4,33 +4,13 @@
 //! that came. The file says who the owner is. It is removed when the owner lets go; one that a crash left is taken over.
 
 use crate::StoreError;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::owner::Owner;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
-
-/// The process that writes to a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Owner {
-    pub pid: u32,
-    pub host: String,
-    /// Time at which it took the lock, UTC, RFC 3339.
-    pub since: String,
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.pid {
-            0 => f.write_str("another process"),
-            pid => write!(f, "process {pid} on {} since {}", self.host, self.since),
-        }
-    }
-}
 
 /// The right to write to a recording, until it is dropped.
 #[derive(Debug)]

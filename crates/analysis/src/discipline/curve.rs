@@ -13,10 +13,10 @@
 //! behind it. A probe is lost seldom: 10 a second take minutes to hours of load. Period, floor and shape of the
 //! curve are told as evidence and decide nothing: an AQM's sawtooth under one flow is as regular as a full buffer's.
 
-use crate::answer::{Discipline, DisciplineGuess, Figure};
+use crate::answer::{Discipline, DisciplineGuess};
 use crate::phases;
-use crate::stats;
-use base::record::{Recording, Status};
+use base::record::Recording;
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -211,7 +211,7 @@ impl Curve {
     /// Of the target with the most answers.
     fn of(rec: &Recording) -> Option<Curve> {
         let mut answers: BTreeMap<&str, usize> = BTreeMap::new();
-        for d in rec.delay.iter().filter(|d| phases::rtt_ms(d).is_some()) {
+        for d in rec.delay.iter().filter(|d| d.rtt_ms().is_some()) {
             *answers.entry(&d.target).or_default() += 1;
         }
         let (target, count) = answers.into_iter().max_by_key(|a| a.1)?;
@@ -221,14 +221,14 @@ impl Curve {
         let probes = phases::probes(rec, target, i64::MIN..i64::MAX);
         let rtts: Vec<(i64, f64)> = probes
             .iter()
-            .filter_map(|d| Some((d.sent_ns, phases::rtt_ms(d)?)))
+            .filter_map(|d| Some((d.sent_ns, d.rtt_ms()?)))
             .collect();
         let base_ms = rtts.iter().map(|r| r.1).fold(f64::INFINITY, f64::min);
         let mut waits: Vec<(i64, f64)> = rtts.iter().map(|(t, ms)| (*t, ms - base_ms)).collect();
         waits.sort_by_key(|w| w.0);
         let mut lost: Vec<i64> = probes
             .iter()
-            .filter(|d| matches!(d.status, Status::Lost | Status::LostUp | Status::LostDown))
+            .filter(|d| d.status.is_unanswered())
             .map(|d| d.sent_ns)
             .collect();
         lost.sort_unstable();

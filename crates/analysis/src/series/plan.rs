@@ -1,6 +1,6 @@
 //! How time is divided before the probes are read.
 
-use super::Block;
+use super::block::{Block, Counts};
 use base::record::Exclusion;
 
 const S: i64 = 1_000_000_000;
@@ -199,7 +199,7 @@ impl Plan {
         let block = |e: &[i64]| Block {
             from_ns: e[0],
             to_ns: e[1],
-            counts: super::Counts::default(),
+            counts: Counts::default(),
             rtts: Vec::new(),
             excluded: self
                 .cuts

@@ -1,7 +1,8 @@
 //! Short stretches of equal length: what holes in the recording, the base line and the worst sliding window
 //! are found from.
 
-use super::{Counts, Plan, Probe};
+use super::block::{Counts, Probe};
+use super::plan::Plan;
 use base::histogram::Histogram;
 use base::record::Status;
 

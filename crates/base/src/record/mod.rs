@@ -2,6 +2,7 @@
 //! emulated, simulated, captured or imported. This module is its only definition; the JSON schema
 //! and the reference page are generated from it.
 
+mod fate;
 mod meta;
 mod schema;
 mod tables;

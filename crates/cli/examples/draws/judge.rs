@@ -4,8 +4,9 @@
 //! interval holds the truth and is no wider than 25 % to either side. A bound is wrong where it exceeds the truth.
 
 use crate::truth::{Class, DirectionTruth, Truth};
-use analysis::answer::{Answer, DirectionAnswer, Discipline, Figure, QueueIs};
+use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs};
 use base::record::Direction;
+use stats::Figure;
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use crate::cell::{Cell, On, Truth, near, share};
 use crate::chance::Chance;
 use crate::line::Line;
 use crate::rows::{self, Said};
-use analysis::answer::Figure;
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! What a kind said beside the truth: rows of the page.
 
 use crate::cell::{At, Cell, Is, Truth};
-use analysis::answer::Figure;
 use base::record::Recording;
 use base::units::significant;
 use serde_json::Value;
+use stats::Figure;
 
 pub const HEAD: &str = "| kind | line | figure | truth | said (interval) | off | within |\n|---|---|---|---|---|---|---|";
 

@@ -3,11 +3,12 @@
 use super::is_managed;
 use super::text::{delay_plot, rate_plot, row};
 use super::{AFTER, Bounds, Params, RESTING, SHORTEST_FLOOD, SMALL, Seen, look, managed, own};
-use crate::answer::{Figure, Figured, Outcome, Quantity, Table};
+use crate::answer::{Figured, Outcome, Quantity, Table};
+use crate::trains;
 use crate::trains::{SCOUT, of_stage, received_rate, waits};
-use crate::{stats, trains};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 /// A flood must exceed the peak rate by this factor to show it, and so many stretches must show it.
 const ABOVE_PEAK: f64 = 1.05;
@@ -168,7 +169,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let bps = rate.value().unwrap_or(0.0);
     let base = Base::of(trains, train, &seen);
     let queue_ms = held_ms(train, &seen, &late, bps, &base);
-    let queue_bytes = queue_ms.times(&rate).map(|bits| bits / 8e3);
+    let queue_bytes = queue_ms.bytes_at(&rate);
     let at_least = if seen.full { "" } else { "at least " };
     let mut outcome = Outcome {
         says: format!(

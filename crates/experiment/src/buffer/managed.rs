@@ -9,9 +9,8 @@
 //!
 //! **Units.** Datagrams.
 
-use crate::answer::Figure;
-use crate::stats;
 use base::program::Train;
+use stats::Figure;
 
 /// Below this part of the full queue nothing is lost for want of room.
 const BELOW: f64 = 0.7;

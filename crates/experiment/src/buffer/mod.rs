@@ -30,7 +30,6 @@ mod text;
 
 use super::registry::{How, Spec};
 use super::trains::{of_stage, waits};
-use crate::stats;
 use base::program::{MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};

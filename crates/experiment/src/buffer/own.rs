@@ -9,9 +9,9 @@
 //! **Deviations.** What left before the first refusal is taken off.
 
 use super::super::trains::{arrivals, of_stage};
-use crate::answer::Figure;
 use base::program::{Sending, Step, Train};
 use base::record::Direction;
+use stats::Figure;
 
 /// Name of the stage.
 pub const OWN: &str = "own";

@@ -2,10 +2,11 @@
 
 use super::text::{plot, table, tail};
 use super::{Found, MOST_TRIALS, Params, alone, lost, places, sizes, standing, trials};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome, Quantity};
 use crate::trains::{SCOUT, of_stage, received_rate};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 /// Losses that no full queue explains, in all bursts.
 fn lost_alone(trains: &[Train]) -> usize {
@@ -36,7 +37,7 @@ fn found(trains: &[Train], size: u32, headers: u32) -> Option<Found> {
         .filter_map(|t| places(t, rate))
         .collect();
     all.sort_by(f64::total_cmp);
-    let middle = all.get(all.len() / 2).copied();
+    let middle = stats::quantile_of_sorted(&all, 0.5);
     Some(Found {
         size,
         packet,

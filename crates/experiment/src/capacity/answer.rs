@@ -2,10 +2,11 @@
 
 use super::text::{methods_table, streams_plot, trains_table};
 use super::{Params, Said, carries, chirp, line, packet_bits, pairs, size, streams};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome, Quantity};
 use crate::trains::{CLOCK, SCOUT, of_stage};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 /// From this share of the capacity on all of it is free.
 const ALL_FREE: f64 = 0.995;

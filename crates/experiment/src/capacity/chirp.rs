@@ -9,10 +9,9 @@
 
 use super::super::trains::of_stage;
 use super::pairs::jitter;
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::program::{Shot, Step, Train};
+use stats::Figure;
 
 /// From one gap to the next.
 const SPREAD: f64 = 1.1;

@@ -22,10 +22,10 @@ mod text;
 
 use super::registry::{How, Spec};
 use super::trains::{CLOCK, of_stage};
-use crate::answer::Figure;
 use base::program::Train;
 use base::record::Direction;
 use base::spec::{Params as _, params};
+use stats::Figure;
 use streams::Line;
 
 /// Whole on every link of 1500 bytes, IPv4 and IPv6.

@@ -8,9 +8,8 @@
 //! comes between the packets of a pair that is sent as wide as the bottleneck's time for one is the others' traffic.
 
 use super::super::trains::of_stage;
-use crate::answer::Figure;
-use crate::stats;
 use base::program::Train;
+use stats::Figure;
 
 /// Fewer undisturbed pairs decide nothing.
 const FEWEST: usize = 5;

@@ -7,9 +7,8 @@
 
 use super::super::trains::of_stage;
 use super::pairs::rate_of;
-use crate::answer::Figure;
-use crate::stats;
 use base::program::Train;
+use stats::Figure;
 use std::collections::BTreeMap;
 
 /// A line through the least delays that leaves more of their range unexplained is none.

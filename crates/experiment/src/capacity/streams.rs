@@ -6,9 +6,8 @@
 //! meanwhile, and is used too; what a full queue loses counts as if it had queued.
 
 use super::super::trains::of_stage;
-use crate::answer::Figure;
-use crate::stats;
 use base::program::Train;
+use stats::Figure;
 
 /// A queue that grows by this share of the time grows; by less than half of it, it does not.
 const GROWS: f64 = 0.02;

@@ -1,11 +1,11 @@
 //! Words, tables and pictures of the answer.
 
 use super::{Said, streams};
-use crate::answer::{Draw, Figure, Plot, Series, Table};
-use crate::stats;
+use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::{loss, of_stage, received_rate, waits};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 use streams::Line;
 
 pub(super) fn methods_table(said: &[Said]) -> Table {

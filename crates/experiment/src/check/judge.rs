@@ -122,8 +122,8 @@ fn rest(part: &Part) -> Vec<Finding> {
     let share = found.lost as f64 / found.sent.max(1) as f64;
     // By more than chance.
     let surely = match &found.percent {
-        crate::answer::Figure::Is { low, .. } => low / 100.0 > LOSS / 4.0,
-        crate::answer::Figure::CannotTell { .. } => false,
+        stats::Figure::Is { low, .. } => low / 100.0 > LOSS / 4.0,
+        stats::Figure::CannotTell { .. } => false,
     };
     let told = format!("{} of {} lost", found.lost, found.sent);
     let lossy = (share > LOSS && surely).then(|| {
@@ -259,7 +259,7 @@ fn connections(part: &Part) -> Vec<Finding> {
         let (figure, text, alert) = ipv6::path_mtu(&part.rows, version);
         all.extend(match (text, figure) {
             (Some(text), _) => Some(Finding::with(&what, text, alert.into_iter().collect())),
-            (None, crate::answer::Figure::CannotTell { cannot_tell }) if version == 4 => {
+            (None, stats::Figure::CannotTell { cannot_tell }) if version == 4 => {
                 let why = part.note.problem.clone().unwrap_or(cannot_tell);
                 Some(Finding::unknown(what, why))
             }
@@ -392,7 +392,7 @@ fn buffer(part: &Part) -> Finding {
     let bps = |v: f64| BitsPerSec::new(v.round() as u64);
     let range = part.outcome.figures.iter().find(|f| f.key == "link_bps");
     let varies = match range.map(|f| &f.figure) {
-        Some(crate::answer::Figure::Is { low, high, .. }) if *high > VARIES * low => format!(
+        Some(stats::Figure::Is { low, high, .. }) if *high > VARIES * low => format!(
             " (it varies, {:.3} to {:.3}: at less it holds longer)",
             bps(*low),
             bps(*high)

@@ -15,7 +15,6 @@ mod judge;
 use super::alert::{Alert, Severity};
 use super::answer::{Figured, Outcome, Plot, Quantity, Table};
 use super::registry::{How, ProbeSpec, Spec};
-use crate::answer::Figure;
 use base::noted::Noted;
 use base::noted::check::CheckNote;
 use base::record::{Direction, Recording};
@@ -23,6 +22,7 @@ use base::spec::{Params as _, params};
 use base::units::significant;
 use base::words::Words;
 use base::{Bytes, Duration};
+use stats::Figure;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

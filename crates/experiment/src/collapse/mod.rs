@@ -16,15 +16,14 @@
 use super::alert::{Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
 use crate::passive::{Waiting, finding};
-use crate::stats;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::collapse::{CollapseNote, Round};
 use base::record::{Connection, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
+use stats::Figure;
 use std::collections::BTreeMap;
 
 const DOCUMENT: &str = "document 001, section 6.3.3";

@@ -19,8 +19,6 @@ mod types;
 use super::alert::{self, Alert};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};
@@ -30,6 +28,7 @@ use base::units::significant;
 use base::words::Words;
 use roots::Roots;
 use says::{advice, alert_of, alert_of_handling, evidence, says};
+use stats::Figure;
 use std::sync::Arc;
 use types::Types;
 

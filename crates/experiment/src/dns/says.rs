@@ -2,8 +2,8 @@
 
 use super::super::alert::{Alert, Severity};
 use super::{Blame, Handling, Resolver, median, ms, told};
-use crate::answer::Figure;
 use base::noted::dns::Origin;
+use stats::Figure;
 
 pub(super) fn says(r: &Resolver, why: Blame, base: Option<f64>) -> String {
     let name = r.called();

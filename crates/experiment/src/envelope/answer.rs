@@ -1,9 +1,10 @@
 //! The answer from all trains.
 
 use super::{Params, parts};
-use crate::answer::{Figure, Figured, Outcome};
+use crate::answer::{Figured, Outcome};
 use base::record::Recording;
 use base::units::significant;
+use stats::Figure;
 
 pub(super) fn answer(params: &Params, recording: &Recording) -> Outcome {
     let parts: Vec<(&str, Outcome)> = parts(params)

@@ -11,8 +11,6 @@
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};
@@ -20,6 +18,7 @@ use base::record::{Direction, Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::words::Words;
+use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]

@@ -12,12 +12,12 @@
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
 use base::noted::Noted;
 use base::noted::middlebox::{BoxNote, Message, Syn};
 use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
 use base::words::Words;
+use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]

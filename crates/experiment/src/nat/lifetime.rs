@@ -11,8 +11,8 @@
 //! **Units.** s.
 
 use super::super::alert::{Alert, Severity};
-use crate::answer::Figure;
 use base::units::significant;
+use stats::Figure;
 
 /// From here on times are written in minutes.
 const MINUTES_S: f64 = 180.0;

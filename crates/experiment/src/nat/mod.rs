@@ -15,8 +15,6 @@ mod steps;
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};
@@ -24,6 +22,7 @@ use base::record::Recording;
 use base::spec::{Params as _, params};
 use base::units::significant;
 use lifetime::{Lives, Silence};
+use stats::Figure;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 

@@ -15,14 +15,13 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::Ends;
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::page::{Loaded, PageEnd, PageLoad, PageNote};
 use base::record::{Recording, Status};
 use base::spec::{Params as _, params};
 use base::units::significant;
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -6,8 +6,7 @@
 //! answer such datagrams in their control plane, when they have nothing better to do. It is no queue on the way, and
 //! such a hop tells nothing about one.
 
-use crate::answer::Figure;
-use crate::stats;
+use stats::Figure;
 use std::collections::BTreeMap;
 
 /// Less than this is not looked for: hosts and switches add as much, ms.

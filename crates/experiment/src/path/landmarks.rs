@@ -6,9 +6,8 @@
 
 use super::super::answer::{Figured, Quantity, Table};
 use super::seen::{Phase, Seen};
-use crate::answer::Figure;
-use crate::stats;
 use base::units::significant;
+use stats::Figure;
 
 /// One host.
 struct Host {

@@ -24,8 +24,6 @@ mod seen;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
-use crate::stats;
 use base::Duration;
 use base::record::Direction;
 use base::record::Recording;
@@ -34,6 +32,7 @@ use base::units::significant;
 use base::words::Words;
 use differ::{Differences, LEAST_MS, Place, differences};
 use seen::{IDLE, Phase, Seen};
+use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

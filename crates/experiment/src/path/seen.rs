@@ -1,6 +1,6 @@
 //! What a recording holds about a path: who stands where, and the round trips of each in each phase.
 
-use base::record::{Delay, Recording, Status};
+use base::record::Recording;
 use std::collections::BTreeMap;
 
 /// A load is given this long to fill the queue, or a fifth of its phase where that is shorter, s.
@@ -95,7 +95,7 @@ impl Seen {
             }
         }
         for d in &recording.delay {
-            let ms = round_trip(d);
+            let ms = d.rtt_ms();
             if let ("udp", Some(ms)) = (&*d.target, ms) {
                 seen.session.insert(d.sent_ns, ms);
             }
@@ -182,11 +182,6 @@ impl Seen {
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all
     }
-}
-
-fn round_trip(d: &Delay) -> Option<f64> {
-    let good = matches!(d.status, Status::Ok | Status::Late);
-    d.rtt_ns.filter(|_| good).map(|ns| ns as f64 * 1e-6)
 }
 
 fn phases(recording: &Recording) -> Vec<Phase> {

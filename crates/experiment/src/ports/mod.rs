@@ -13,13 +13,13 @@ mod steps;
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
 use super::registry::{How, Spec};
-use crate::answer::Figure;
 use base::Duration;
 use base::noted::Noted;
 use base::noted::ports::{Back, PortNote};
 use base::record::Recording;
 use base::spec::{Params as _, params};
 use base::words::Words;
+use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]

@@ -1,11 +1,11 @@
 //! The answer from all trains.
 
 use super::{Known, Params, STAGE, woken};
-use crate::answer::{Draw, Figure, Figured, Outcome, Plot, Quantity, Series, Table};
-use crate::stats;
+use crate::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use crate::trains::of_stage;
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let known = Known::of(trains);

@@ -20,7 +20,6 @@ mod steps;
 
 use super::registry::{How, Spec};
 use super::trains::of_stage;
-use crate::stats;
 use base::Duration;
 use base::program::Train;
 use base::record::Direction;

@@ -12,7 +12,6 @@ mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
 use super::registry::{How, Spec};
-use crate::stats;
 use base::Duration;
 use base::record::{Delay, Recording, Status};
 use base::spec::{Params as _, params};
@@ -53,7 +52,9 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     let Some(m) = stats::moments(&ms) else {
         return Outcome::cannot_tell("no packet was answered");
     };
-    let lost = probes.len() - ms.len();
+    let sent = probes.iter().filter(|d| d.status.was_sent());
+    let lost: Vec<bool> = sent.map(|d| d.status.is_lost()).collect();
+    let missed = lost.iter().filter(|lost| **lost).count();
     let began = probes.iter().map(|d| d.sent_ns).min().unwrap_or(0);
     let show = |v: f64| significant(v, 4);
     let point = |d: &&Delay| {
@@ -65,12 +66,12 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
     };
     Outcome {
         says: format!(
-            "Round trip min/avg/max/mdev {}/{}/{}/{} ms; {lost} of {} lost.",
+            "Round trip min/avg/max/mdev {}/{}/{}/{} ms; {missed} of {} lost.",
             show(m.min),
             show(m.mean),
             show(m.max),
             show(m.mdev),
-            probes.len()
+            lost.len()
         ),
         figures: [
             ("min_ms", "smallest round trip", d.min_ms),
@@ -85,7 +86,7 @@ fn answer(_: &Words, recording: &Recording) -> Outcome {
             "lost",
             "lost",
             Quantity::Share,
-            stats::wilson(lost as f64, probes.len() as f64),
+            stats::share(&lost),
         )])
         .collect(),
         plots: vec![Plot {

@@ -2,11 +2,12 @@
 
 use super::text::{rates_plot, rates_table, sizes_plot, sizes_table};
 use super::{PLAIN, Params, arrived, counted, edges, fragments, held, rates, whole};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome, Quantity};
 use crate::sweep;
 use crate::trains::of_stage;
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let way = params.direction;
@@ -131,7 +132,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
                 "of {} first and {} second fragments sent into a full queue, {} and {} arrived",
                 sent.first, sent.second, received.first, received.second
             ));
-            let share = |got: u64, of: u64| crate::stats::wilson(got.min(of) as f64, of as f64);
+            let share = |got: u64, of: u64| stats::wilson(got.min(of) as f64, of as f64);
             outcome.figures.push(Figured::new(
                 "first_fragments_arrived",
                 "first fragments that arrived",

@@ -2,11 +2,12 @@
 
 use super::text::{plot, table};
 use super::{Counts, FACTORS, Params};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome, Quantity};
+use crate::sweep;
 use crate::trains::{of_stage, received_rate};
-use crate::{stats, sweep};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 fn counts(train: &Train, targeted: f64) -> Counts {
     let half = train.facts.program.count() / 2;

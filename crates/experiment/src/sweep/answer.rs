@@ -2,10 +2,11 @@
 
 use super::text::{plot, table, told};
 use super::{Found, Held, Params, found, held, overload, overloaded_rate};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
+use crate::answer::{Figured, Outcome, Quantity};
 use crate::trains::{SCOUT, of_stage, overloads};
 use base::program::Train;
 use base::units::significant;
+use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let plateau = match overload(params.direction, params.size.get() as u32, trains) {

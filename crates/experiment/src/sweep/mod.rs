@@ -24,11 +24,11 @@ use super::trains;
 use super::trains::{
     CLOCK, SCOUT, of_stage, one, overloads, received_rate, received_rate_figure, seconds, sent_rate,
 };
-use crate::answer::Figure;
 use base::program::{Sending, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Bytes, Duration};
+use stats::Figure;
 
 const PENG: &str = "Peng 2012, section 2.3.2";
 

@@ -1,9 +1,10 @@
 //! Words, tables and pictures of the answer.
 
 use super::{Found, Held};
-use crate::answer::{Draw, Figure, Plot, Series, Table};
+use crate::answer::{Draw, Plot, Series, Table};
 use crate::trains::{growth, loss, received_rate};
 use base::units::significant;
+use stats::Figure;
 
 /// Less is the hosts' own.
 fn hundredths(ms: f64) -> String {

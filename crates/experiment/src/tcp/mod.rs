@@ -16,14 +16,13 @@
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::Ends;
-use crate::answer::Figure;
-use crate::stats;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};
 use base::units::significant;
 use base::words::Words;
 use base::{BitsPerSec, Bytes};
 use serde::Deserialize;
+use stats::Figure;
 
 const CHANDELE: &str = "Chandele 2012, section 5.1";
 /// A transfer in which nothing is acknowledged for longer than this has a break, s.

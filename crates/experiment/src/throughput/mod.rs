@@ -17,8 +17,7 @@ mod steps;
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
 use super::registry::{How, Spec};
 use super::trains::Ways;
-use crate::answer::{Delays, Figure};
-use crate::{phases, rate, stats};
+use crate::{phases, rate};
 use base::BitsPerSec;
 use base::Duration;
 use base::noted::Noted;
@@ -27,6 +26,7 @@ use base::record::{Direction, Recording};
 use base::spec::{Params as _, params};
 use base::units::significant;
 use base::words::Words;
+use stats::{Delays, Figure};
 use std::ops::Range;
 
 const DOCUMENT: &str = "document 000, section 3.5.1";
@@ -221,10 +221,12 @@ fn interface_bps(recording: &Recording, direction: Direction, range: &Range<i64>
 /// Round trips of the session's probes, and the share that was lost.
 fn probed(recording: &Recording, range: Range<i64>) -> (Delays, Figure) {
     let probes = phases::probes(recording, "udp", range);
-    let ms: Vec<f64> = probes.iter().filter_map(|d| phases::rtt_ms(d)).collect();
-    let lost = match probes.len() {
-        0 => Figure::cannot_tell("no probe was sent meanwhile"),
-        n => stats::wilson((n - ms.len()) as f64, n as f64),
+    let ms: Vec<f64> = probes.iter().filter_map(|d| d.rtt_ms()).collect();
+    let sent = probes.iter().filter(|d| d.status.was_sent());
+    let lost: Vec<bool> = sent.map(|d| d.status.is_lost()).collect();
+    let lost = match lost.is_empty() {
+        true => Figure::cannot_tell("no probe was sent meanwhile"),
+        false => stats::share(&lost),
     };
     (stats::delays(&ms, "no probe was answered meanwhile"), lost)
 }
@@ -307,7 +309,7 @@ fn jitter(recording: &Recording, range: Range<i64>) -> Figure {
     let probes = phases::probes(recording, "udp", range);
     let trips: Vec<(i64, f64)> = probes
         .iter()
-        .filter_map(|d| Some((d.seq, phases::rtt_ms(d)?)))
+        .filter_map(|d| Some((d.seq, d.rtt_ms()?)))
         .collect();
     stats::jitter(&trips)
 }
@@ -459,7 +461,7 @@ fn plots(steps: &[Seen], recording: &Recording, began_ns: i64) -> Vec<Plot> {
     let probes = phases::probes(recording, "udp", i64::MIN..i64::MAX);
     let points = probes.iter().map(|d| {
         let s = (d.sent_ns - began_ns) as f64 * 1e-9;
-        (s, phases::rtt_ms(d))
+        (s, d.rtt_ms())
     });
     out.push(Plot {
         title: "Round trips of the whole run".into(),

@@ -2,11 +2,11 @@
 
 use super::text::{plot, said, table};
 use super::{Params, Way, program};
-use crate::answer::{Figure, Figured, Outcome, Quantity};
-use crate::stats;
+use crate::answer::{Figured, Outcome, Quantity};
 use crate::trains::{of_stage, sent_rate};
 use base::BitsPerSec;
 use base::program::Train;
+use stats::Figure;
 
 pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     let ways: Vec<Way> = params

@@ -15,12 +15,11 @@ mod text;
 
 use super::registry::{How, Spec};
 use super::trains::{Ways, received_rate_figure, waits};
-use crate::answer::Figure;
-use crate::stats;
 use base::program::{LARGEST_PAYLOAD, LONGEST, MOST_DATAGRAMS, Program, Step, Train};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
+use stats::Figure;
 
 const CHANDELE: &str = "document 002, section 3.4 (g)";
 
@@ -82,7 +81,13 @@ impl Way<'_> {
     }
 
     fn lost(&self) -> Figure {
-        stats::wilson(self.sum(Train::lost), self.sum(Train::sent))
+        stats::share(
+            &self
+                .trains
+                .iter()
+                .flat_map(|t| t.losses())
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Mean of the repeats', or the one's with its own interval.

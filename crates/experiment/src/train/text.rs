@@ -2,7 +2,6 @@
 
 use super::Way;
 use crate::answer::{Draw, Plot, Series, Table};
-use crate::stats;
 use crate::trains::waits;
 use base::BitsPerSec;
 use base::program::Train;

@@ -18,11 +18,11 @@ mod sweep;
 mod tcp;
 mod train;
 
-use analysis::answer::Figure;
 use base::record::{Meta, Recording};
 use experiment::{Outcome, ProbeSpec};
 use link::LinkSpec;
 use sim::craft::{Bench, Hosts};
+use stats::Figure;
 
 /// A line from its `[up]` table; the other direction is wide.
 fn line(up: &str) -> LinkSpec {

@@ -1,10 +1,10 @@
 //! A path in virtual time: rounds of datagrams over hops that queue, vary and answer as the test says.
 
 use super::{figure, near};
-use analysis::answer::Figure;
 use base::record::{Delay, Event, Meta, Recording, Status};
 use base::rng::{Rng, Streams, uniform};
 use experiment::{Outcome, ProbeSpec};
+use stats::Figure;
 
 /// What one hop adds to whatever passes it, ms.
 #[derive(Clone, Copy, Default)]

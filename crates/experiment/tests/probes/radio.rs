@@ -1,6 +1,6 @@
 use super::{bench, figure, near, probe};
-use analysis::answer::Figure;
 use sim::craft::Hosts;
+use stats::Figure;
 
 fn asleep(idle: &str, wake: &str, more: &str) -> experiment::Outcome {
     let up = format!(

@@ -1,10 +1,10 @@
 //! Kinds over links drawn at random: rate, delay, queue, noise of the stamps. A failure names the seed.
 
 use super::{bench, probe};
-use analysis::answer::Figure;
 use base::Duration;
 use base::rng::{Rng, Streams, uniform};
 use sim::craft::Hosts;
+use stats::Figure;
 
 /// A link as it was drawn.
 struct Drawn {

@@ -1,9 +1,9 @@
 //! Transfers as `tailback probe tcp` records them.
 
 use super::{figure, near};
-use analysis::answer::Figure;
 use base::record::{Delay, Direction, Event, Flow, Meta, Recording, Status};
 use experiment::{Outcome, ProbeSpec};
+use stats::Figure;
 
 struct Made {
     congestion: &'static str,

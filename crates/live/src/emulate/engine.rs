@@ -11,7 +11,7 @@ use super::way::Way;
 use crate::clock::{Clock, wall_minus_mono_ns};
 use crate::probe::host;
 use base::record::Row;
-use base::{Bytes, Duration, Time};
+use base::{Duration, Time};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -86,7 +86,7 @@ impl Engine {
                 self.ports[1 - i].send(way.departures().map(|(_, frame)| frame));
                 let sent = self.clock.now();
                 for (departure, frame) in way.departures() {
-                    lateness.record(sent.saturating_since(departure.due));
+                    lateness.add_span(sent.saturating_since(departure.due));
                     carried[i].delivered(departure.due.saturating_since(started), frame.len());
                 }
                 way.clear();
@@ -112,6 +112,7 @@ impl Engine {
             }
         }
         let ended = self.clock.now();
+        let late = |p| lateness.quantile(p).map(|ns| ns.round() as u64);
         let [near, far] = [self.ports[0].losses()?, self.ports[1].losses()?];
         let [up, down] = &self.ways;
         let [carried_up, carried_down] = carried;
@@ -126,9 +127,9 @@ impl Engine {
                 carried_down,
                 far.ring_full + far.oversized + near.not_sent,
             ),
-            lateness_p50_ns: lateness.quantile(0.5),
-            lateness_p99_ns: lateness.quantile(0.99),
-            lateness_max_ns: lateness.quantile(1.0),
+            lateness_p50_ns: late(0.5),
+            lateness_p99_ns: late(0.99),
+            lateness_max_ns: lateness.max(),
             real_time,
             cpu_ns: cpu_time().as_nanos(),
             duration_ns: (ended - started).as_nanos(),
@@ -236,9 +237,4 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, |t| {
         Duration::from_nanos(t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
     })
-}
-
-/// Bytes of the IP packet in a frame.
-pub(super) fn ip_len(frame: usize) -> Bytes {
-    Bytes::new(frame.saturating_sub(super::header::ETHERNET) as u64)
 }

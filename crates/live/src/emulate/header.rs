@@ -137,6 +137,11 @@ pub(super) fn set_ce(frame: &mut [u8]) {
     }
 }
 
+/// Bytes of the IP packet in a frame.
+pub(super) fn ip_len(frame: usize) -> base::Bytes {
+    base::Bytes::new(frame.saturating_sub(ETHERNET) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

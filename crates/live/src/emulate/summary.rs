@@ -1,11 +1,10 @@
 //! What an emulation says of itself when it ends: what it carried, what became of the rest, and
 //! whether the host was quick enough for the figures to be trusted.
 
-use super::engine::ip_len;
+use super::header::ip_len;
 use super::way::Way;
 use base::units::significant;
 use base::{BitsPerSec, Duration};
-use hdrhistogram::Histogram;
 use link::qdisc::Reason;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,24 +79,8 @@ impl Carried {
     }
 }
 
-pub(super) struct Lateness(Histogram<u64>);
-
-impl Default for Lateness {
-    fn default() -> Lateness {
-        // To an hour with two digits; the bounds are those that the constructor accepts.
-        Lateness(Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("valid bounds"))
-    }
-}
-
-impl Lateness {
-    pub(super) fn record(&mut self, late: Duration) {
-        self.0.saturating_record(late.as_nanos());
-    }
-
-    pub(super) fn quantile(&self, q: f64) -> Option<u64> {
-        (!self.0.is_empty()).then(|| self.0.value_at_quantile(q))
-    }
-}
+/// Lateness of packets in nanoseconds, to 0.4 %.
+pub(super) type Lateness = base::sketch::Sketch<7>;
 
 impl DirectionSummary {
     pub(super) fn new(way: &Way, carried: Carried, host_lost_packets: u64) -> DirectionSummary {

@@ -221,7 +221,7 @@ impl Run<'_, '_> {
                 break Ok(());
             }
             if let Err(e) = self.tick(name, elapsed, whole, note) {
-                break Err(e.into());
+                break Err(e);
             }
         };
         self.errand.event("phase_end", name, "");

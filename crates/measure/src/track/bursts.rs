@@ -15,8 +15,7 @@
 //! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
 //! **Limits.** Where the capture is far from the sender, which ACK released a burst cannot be told.
 
-use super::count;
-use super::quantiles::Quantiles;
+use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
 /// What made a sender send a burst.
@@ -194,7 +193,7 @@ impl Bursts {
         if b.bytes == 0 {
             return;
         }
-        self.sizes.add(b.bytes as i64);
+        self.sizes.add(b.bytes);
         self.largest = self.largest.max(b.bytes);
         if b.bytes > 2 * mss {
             let kind = b.kind(mss);

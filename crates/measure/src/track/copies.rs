@@ -11,8 +11,8 @@
 //! **Limits.** Pure ACKs without identification may be equal and two; at one place they count as one only where the
 //! other packets of the direction come twice. Beyond [`MOST`] packets a second, those of a shorter time are remembered.
 
+use super::key::fold;
 use super::packet::Packet;
-use super::table::fold;
 
 /// The same packet at the same place is a few microseconds apart.
 const SOON_NS: i64 = 2_000_000;

@@ -5,9 +5,8 @@
 //! section 16.3 (ACK compression: ACKs closer together than the data they answer can have arrived).
 
 use super::bursts::Bursts;
-use super::count;
 use super::limits::{Limited, Limits};
-use super::quantiles::Quantiles;
+use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
 /// A stretch of time.
@@ -151,6 +150,11 @@ impl Bunches {
     }
 }
 
+/// A time that cannot be negative: clocks that step back give 0.
+fn whole(ns: i64) -> u64 {
+    ns.max(0) as u64
+}
+
 #[derive(Clone, Debug)]
 pub struct Detail {
     /// Round trips as [`super::RoundTrips`] takes them, and those by timestamps, ns.
@@ -190,7 +194,7 @@ impl Detail {
     /// `before` are the round trips seen before there was a detail.
     pub(super) fn new(t: i64, before: &[i64]) -> Detail {
         let mut rtt = Quantiles::default();
-        before.iter().for_each(|ns| rtt.add(*ns));
+        before.iter().for_each(|ns| rtt.add(whole(*ns)));
         Detail {
             rtt,
             rtt_by_timestamps: Quantiles::default(),
@@ -245,7 +249,7 @@ impl Detail {
             }
             if v == value {
                 self.stamps.pop_front();
-                self.rtt_by_timestamps.add(t - sent);
+                self.rtt_by_timestamps.add(whole(t - sent));
                 rtt = Some(t - sent);
             }
             break;
@@ -270,7 +274,7 @@ impl Detail {
     /// `prompt`: it holds no delay of the receiver's own.
     #[inline]
     pub(super) fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
-        self.rtt.add(rtt);
+        self.rtt.add(whole(rtt));
         let bin = self.course.at(t);
         if bin.rtt_count == 0 || rtt < bin.rtt_min_ns {
             bin.rtt_min_ns = rtt;

@@ -1,8 +1,17 @@
 //! What went wrong in a direction, and why: kept apart, because most directions have none of it.
 
 use super::bursts::BurstKind;
-use super::half::Reordering;
 use super::packet::Packet;
+
+/// What filled a hole, seen from behind the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reordering {
+    /// Sent again: it left the sender after what lies above it.
+    Repair,
+    /// Sent in order, arrived out of it.
+    Reordered,
+    Unknown,
+}
 
 /// Counts of what is rare, retransmissions one by one, breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

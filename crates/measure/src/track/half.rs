@@ -6,15 +6,16 @@ mod cause;
 
 use super::bursts::{BurstKind, FIRST as FIRST_BURST, GAP_NS};
 use super::copies::{Found, Twice};
-use super::count;
 use super::detail::{Detail, UnderWay};
-use super::events::{Events, KEPT, MarkKind, NOTHING, Retransmission};
+use super::events::{Events, KEPT, MarkKind, NOTHING, Reordering, Retransmission};
 use super::limits::Moment;
 use super::packet::Packet;
 use super::segments::{Hole, Joined, Segment, Segments};
 use super::table::Touch;
+use super::tally::count;
 use super::watch::{Act, Watch};
 use crate::capture::frame::{Options, flag};
+use base::sketch::quantile;
 use std::ops::Range;
 
 /// What is counted in every direction.
@@ -134,16 +135,6 @@ impl Scale {
             _ => None,
         }
     }
-}
-
-/// What filled a hole, seen from behind the loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reordering {
-    /// Sent again: it left the sender after what lies above it.
-    Repair,
-    /// Sent in order, arrived out of it.
-    Reordered,
-    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -335,13 +326,12 @@ impl Half {
     }
 
     /// A quantile of the round trips, ns: to 0.8 % where there are many.
-    pub fn rtt_at(&self, p: f64) -> Option<u64> {
+    pub fn rtt_at(&self, p: f64) -> Option<f64> {
         if let Some(d) = self.detail.as_ref().filter(|d| d.rtt.count() > 0) {
-            return d.rtt.at(p);
+            return d.rtt.quantile(p);
         }
         let sorted = self.few_round_trips();
-        let rank = ((p * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len().max(1));
-        sorted.get(rank - 1).map(|v| (*v).max(0) as u64)
+        quantile(sorted.len() as u64, p, |k| sorted[k as usize].max(0) as f64)
     }
 
     /// Every round trip while there are no details, in ascending order.

@@ -6,57 +6,39 @@
 //! **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended to 64 bits.
 
 mod bursts;
+mod connection;
 pub(crate) mod copies;
 mod detail;
 mod events;
 mod half;
+mod key;
 mod limits;
 mod packet;
-mod quantiles;
 pub mod queue;
 mod segments;
 mod table;
+mod tally;
 mod watch;
 
 pub use bursts::{BurstKind, Bursts};
+pub use connection::Connection;
 pub use detail::{Bin, Course, Detail};
-pub use events::{Blame, Break, Cause, Events, Mark, MarkKind, Retransmission};
-pub use half::{Counts, Half, Reordering, RoundTrips};
+pub use events::{Blame, Break, Cause, Events, Mark, MarkKind, Reordering, Retransmission};
+pub use half::{Counts, Half, RoundTrips};
+pub use key::Endpoint;
 pub use limits::Limited;
-pub use quantiles::Quantiles;
+pub use tally::Quantiles;
 pub use watch::{Act, Watch};
 
 use crate::capture::Record;
-use crate::capture::frame::{self, Address, Frame, Options, Transport, flag};
+use crate::capture::frame::{self, Frame, Options, Transport, flag};
 use copies::Copies;
 use half::Side;
+use key::{Key, Seeds};
 use packet::{Batch, Flow, Packet};
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr};
-use table::{Key, Seeds, Table, Touch};
-
-/// One end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
-    pub address: Address,
-    pub port: u16,
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.ip() {
-            IpAddr::V4(four) => write!(f, "{four}:{}", self.port),
-            IpAddr::V6(six) => write!(f, "[{six}]:{}", self.port),
-        }
-    }
-}
-
-impl Endpoint {
-    /// Its address as a person writes it: IPv4 unmapped.
-    pub fn ip(&self) -> IpAddr {
-        Ipv6Addr::from(self.address).to_canonical()
-    }
-}
+use table::{Table, Touch};
+use tally::count;
 
 /// How packets are put together.
 #[derive(Clone, Copy, Debug)]
@@ -80,37 +62,6 @@ impl Default for Settings {
             most_done: 4_000_000,
             seed: 0,
         }
-    }
-}
-
-/// A connection; its first packet went from `a` to `b`.
-#[derive(Clone, Debug)]
-pub struct Connection {
-    /// Counts connections in the order of their first packets.
-    pub number: u32,
-    pub a: Endpoint,
-    pub b: Endpoint,
-    pub first_ns: i64,
-    pub last_ns: i64,
-    /// What `a` sent, and what `b` sent.
-    pub halves: [Half; 2],
-    /// Packets whose time was before that of the packet ahead of them; taken at its time.
-    pub backward: u64,
-    /// Captured twice, and left out.
-    pub duplicates: u64,
-    /// Delivered twice by the network, and counted once.
-    pub doubled: u64,
-    /// How far its clock ran backward at most, ns.
-    pub backward_most_ns: i64,
-    /// Reset by either end.
-    pub reset: bool,
-}
-
-impl Connection {
-    /// Whether it is known how much room the receivers offered: the handshake says on which scale.
-    pub fn windows_known(&self) -> bool {
-        let [a, b] = &self.halves;
-        a.windows_known(b)
     }
 }
 
@@ -265,12 +216,6 @@ pub struct Conversation {
     pub packets: [u64; 2],
     /// Payload.
     pub bytes: [u64; 2],
-}
-
-/// Counts without asking whether 64 bits suffice: at a thousand million a second they do for five hundred years.
-#[inline(always)]
-fn count(counter: &mut u64, more: u64) {
-    *counter = counter.wrapping_add(more);
 }
 
 /// What a whole capture held.

@@ -5,7 +5,7 @@
 //! belongs to is fetched at once instead of one after the other. Packets between the same two ends share one [`Flow`] of
 //! the batch, so that their ends are hashed and their connection is looked up once, not once a packet.
 
-use super::table::{Key, Seeds};
+use super::key::{Key, Seeds};
 use crate::capture::frame::{Frame, Options, Tcp, flag, interface_place};
 use crate::capture::{LinkType, Record};
 

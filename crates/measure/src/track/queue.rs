@@ -10,7 +10,9 @@
 //! **Limits.** A round trip says that something waits beyond the capture, on the way there or on the way back;
 //! a direction that carries data at full rate fills its own queue, ACKs alone seldom do.
 
-use super::{Bin, Connection, Quantiles};
+use super::connection::Connection;
+use super::detail::Bin;
+use super::tally::Quantiles;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -133,7 +135,7 @@ pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> 
             let wait = (rtt - base).max(0);
             one.base_ns = one.base_ns.min(base);
             one.course.push((t, wait));
-            one.waits.add(wait);
+            one.waits.add(wait as u64);
         }
         all.push(one);
     }

@@ -1,120 +1,8 @@
 //! Things found by two ends, whichever of them comes first.
 
-use super::Endpoint;
+use super::key::{Key, Seeds};
 use super::packet::{BATCH, Flow};
-use crate::capture::frame::Address;
 use std::ops::{Index, IndexMut};
-
-/// Both ends in an order of their own: as numbers, which compare faster than bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    low: [u64; 2],
-    high: [u64; 2],
-    ports: u32,
-}
-
-impl PartialEq for Key {
-    /// In registers: a key just made is not yet in memory to be loaded as a whole.
-    #[inline(always)]
-    fn eq(&self, o: &Key) -> bool {
-        let far = (self.low[0] ^ o.low[0]) | (self.high[0] ^ o.high[0]);
-        let near = (self.low[1] ^ o.low[1]) | (self.high[1] ^ o.high[1]);
-        far | near | u64::from(self.ports ^ o.ports) == 0
-    }
-}
-
-/// Drawn anew for each run, so that nobody can choose addresses that all fall into one place.
-#[derive(Clone, Copy, Debug)]
-pub struct Seeds([u64; 5]);
-
-impl Seeds {
-    pub fn new(seed: u64) -> Seeds {
-        // The fractional part of pi, where the seed is 0.
-        let mut state = seed ^ 0x243f_6a88_85a3_08d3;
-        // SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
-        Seeds(std::array::from_fn(|_| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ z >> 31
-        }))
-    }
-}
-
-/// Both halves of the whole product: each bit of it depends on all of both factors.
-#[inline(always)]
-pub(super) fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product >> 64) as u64 ^ product as u64
-}
-
-impl Key {
-    /// Of no packet: its lower end is the higher one.
-    pub const IMPOSSIBLE: Key = Key {
-        low: [u64::MAX; 2],
-        high: [0; 2],
-        ports: 0,
-    };
-
-    /// And whether `a` is the higher one.
-    #[inline(always)]
-    pub fn new(a: &Address, a_port: u16, b: &Address, b_port: u16) -> (Key, bool) {
-        // Eight bytes at once: what was just written in halves cannot be loaded as a whole without a wait.
-        let words = |a: &Address| {
-            let half = |i: usize| {
-                let bytes = [
-                    a[i],
-                    a[i + 1],
-                    a[i + 2],
-                    a[i + 3],
-                    a[i + 4],
-                    a[i + 5],
-                    a[i + 6],
-                    a[i + 7],
-                ];
-                u64::from_be_bytes(bytes)
-            };
-            [half(0), half(8)]
-        };
-        let (x, y) = (words(a), words(b));
-        let swapped = (x, a_port) > (y, b_port);
-        let (low, high, p, q) = if swapped {
-            (y, x, b_port, a_port)
-        } else {
-            (x, y, a_port, b_port)
-        };
-        let ports = u32::from(p) << 16 | u32::from(q);
-        (Key { low, high, ports }, swapped)
-    }
-
-    /// The same of two ends over IPv4, the lower first: each an address and behind it a port.
-    pub fn of_ipv4([low, high]: [u64; 2]) -> Key {
-        Key {
-            low: [0, 0xffff_0000_0000 | low >> 16],
-            high: [0, 0xffff_0000_0000 | high >> 16],
-            ports: (low as u32) << 16 | high as u32 & 0xffff,
-        }
-    }
-
-    /// The lower end and the higher.
-    pub fn ends(&self) -> [Endpoint; 2] {
-        let end = |[far, near]: [u64; 2], port| Endpoint {
-            address: (u128::from(far) << 64 | u128::from(near)).to_be_bytes(),
-            port,
-        };
-        [
-            end(self.low, (self.ports >> 16) as u16),
-            end(self.high, self.ports as u16),
-        ]
-    }
-
-    #[inline(always)]
-    pub fn hash(&self, Seeds([a, b, c, d, e]): &Seeds) -> u64 {
-        let far = fold(self.low[0] ^ a, self.high[0] ^ b);
-        let near = fold(self.low[1] ^ c, self.high[1] ^ d);
-        fold(far ^ near.rotate_left(17) ^ u64::from(self.ports), *e)
-    }
-}
 
 /// Where things lie, by their hashes: half a hash beside the place, so that growing and most misses touch no entry.
 /// Open addressing with steps of one: a search reads one line of memory.
@@ -337,6 +225,7 @@ impl<T> IndexMut<usize> for Table<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::{Endpoint, fold};
     use super::*;
     use std::collections::BTreeMap;
 

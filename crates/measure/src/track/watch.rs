@@ -1,6 +1,6 @@
 //! Someone who wants to be told of packets one by one, and of connections as they end: a plot, a recording.
 
-use super::Connection;
+use super::connection::Connection;
 
 /// What happened in one direction. Positions are bytes from its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

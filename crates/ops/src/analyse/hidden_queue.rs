@@ -9,8 +9,8 @@ use analysis::hidden_queue::{
 use analysis::saturation::Carried;
 use base::record::{Direction, Row, Status, TableId, Text};
 use base::{BitsPerSec, Duration};
+use sim::Draft;
 use sim::ScenarioError;
-use sim::scenario::Draft;
 use std::collections::BTreeMap;
 use toml::Table;
 

@@ -2,9 +2,10 @@
 
 use super::unit;
 use crate::usage;
-use analysis::theory::{Measure, Model, Output, parse};
+use base::print::{RATE, SIZE, SPAN, Unit};
 use base::words::{Value, Words};
 use report::chart::{Chart, Draw, Series};
+use theory::{Measure, Model, Output, parse};
 
 /// Steps of a curve.
 const STEPS: u32 = 240;
@@ -148,22 +149,14 @@ fn scale(shown: &[(usize, &Output)], most: f64) -> (f64, String) {
 }
 
 fn fitting(measure: Measure, most: f64) -> (f64, &'static str) {
-    let among = |names: &[(f64, &'static str)]| {
-        names
-            .iter()
-            .copied()
-            .find(|(size, _)| most >= *size)
-            .unwrap_or(names[names.len() - 1])
+    let among = |unit: Unit| {
+        let (name, size) = unit.fitting(most);
+        (size, name)
     };
     match measure {
-        Measure::Time => among(&[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")]),
-        Measure::Size => among(&[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-        Measure::Rate => among(&[
-            (1e9, "Gbit/s"),
-            (1e6, "Mbit/s"),
-            (1e3, "kbit/s"),
-            (1.0, "bit/s"),
-        ]),
+        Measure::Time => among(SPAN),
+        Measure::Size => among(SIZE),
+        Measure::Rate => among(RATE),
         Measure::Share => (0.01, "%"),
         Measure::Number(unit) => (1.0, unit),
     }

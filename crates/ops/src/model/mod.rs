@@ -5,15 +5,15 @@ mod traffic;
 
 use crate::progress::{Observer, Shared};
 use crate::{Progress, usage, write_file};
-use analysis::theory::{MODELS, Measure, Model, parse};
+use base::print::{RATE, SIZE, SPAN};
 use base::units::significant;
 use base::words::Words;
-use base::{BitsPerSec, Bytes, Duration};
 use report::terminal::{Style, wrapped};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
+use theory::{MODELS, Measure, Model, parse};
 
 /// Formula to evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -183,10 +183,10 @@ fn table(model: &Model, values: &[Option<f64>]) -> Result<String, std::fmt::Erro
 
 fn figure(measure: Measure, value: f64) -> String {
     match measure {
-        Measure::Time if value < 3600.0 => format!("{:.4}", Duration::from_secs_f64(value)),
+        Measure::Time if value < 3600.0 => SPAN.print_to(value, 4),
         Measure::Time => format!("{} h", significant(value / 3600.0, 4)),
-        Measure::Size => format!("{:.4}", Bytes::new(value.round() as u64)),
-        Measure::Rate => format!("{:.4}", BitsPerSec::new(value.round() as u64)),
+        Measure::Size => SIZE.print_to(value, 4),
+        Measure::Rate => RATE.print_to(value, 4),
         // What is left of adding shares up.
         Measure::Share if value > 0.0 && value < 1e-12 => "below 1e-10 %".into(),
         // A reliability of many nines must show them.

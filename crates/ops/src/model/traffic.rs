@@ -1,10 +1,10 @@
 //! `tailback model NAME --traffic FILE`: parameters of document 003's table 3.1 from the packets of a capture.
 
 use crate::{trace, usage};
-use analysis::theory::{Model, weibull_scale};
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
+use theory::{Model, weibull_scale};
 
 /// The parameters that the fits of a capture give, as `key=value`, without those that are given.
 ///

@@ -271,8 +271,7 @@ impl DelayBins {
         bin.invalid += d.invalid_packets;
         bin.not_sent += d.not_sent_packets;
         if let Ok(h) = Histogram::from_base64(&d.histogram) {
-            // All of ours have one range, so they can be added.
-            let _ = bin.merged.get_or_insert_with(Histogram::new).add(&h);
+            bin.merged.get_or_insert_with(Histogram::new).add(&h);
         }
     }
 

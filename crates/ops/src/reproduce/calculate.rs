@@ -2,9 +2,9 @@
 
 use super::crafted::Crafted;
 use crate::analyse::hidden_queue::Simulated;
-use analysis::theory::regression::Regression;
 use base::rng::{Streams, uniform};
 use sim::ScenarioError;
+use stats::regression::Regression;
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
@@ -78,7 +78,7 @@ fn model(mut given: Table) -> Result<BTreeMap<String, f64>, ScenarioError> {
         .map(|(key, v)| format!("{key}={}", word(v)))
         .collect();
     let text = format!("{name}:{}", pairs.join(","));
-    let (model, words) = analysis::theory::parse(&text).map_err(|e| invalid(&e))?;
+    let (model, words) = theory::parse(&text).map_err(|e| invalid(&e))?;
     let values = model.evaluate(&words).map_err(|e| invalid(&e))?;
     let named = model.outputs.iter().zip(values);
     Ok(named
@@ -120,7 +120,7 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
         let mut row = Vec::new();
         for (key, [low, high]) in &study.vary {
             let value = low + (high - low) * uniform(&mut rng);
-            sim::document::set(&mut table, key, &Value::Float(value))?;
+            sim::reproduction::set(&mut table, key, &Value::Float(value))?;
             row.push(value);
         }
         if let Some(value) = figures(&table, seed.wrapping_add(tried))?.get(&study.of) {

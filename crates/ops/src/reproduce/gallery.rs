@@ -7,8 +7,9 @@ use base::record::{Queue, Recording};
 use base::units::significant;
 use report::chart::{Chart, Draw, Series, distribution};
 use sim::Scenario;
-use sim::document::{Case, Comparison, Plot, PlotKind, Side, State, in_words};
-use sim::journey::jitter_ms;
+use sim::document::{Plot, PlotKind, Side, State};
+use sim::journey::ipdv_ms;
+use sim::reproduction::{Case, Comparison, in_words};
 use sim::run::began_ns;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -412,7 +413,8 @@ fn packet_by_packet(plot: &Plot, case: &Case, got: &Yield) -> Vec<(String, Draw,
     let wanted = all.filter(|(name, _)| plot.of.as_ref().is_none_or(|of| of == *name));
     let line = |(name, journeys): (&String, &Vec<sim::journey::Journey>)| {
         let points: Points = match plot.kind {
-            PlotKind::Jitter => jitter_ms(journeys)
+            PlotKind::Jitter => ipdv_ms(journeys)
+                .into_iter()
                 .map(|(number, ms)| (number as f64, Some(ms.abs())))
                 .collect(),
             _ => journeys

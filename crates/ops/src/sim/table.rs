@@ -1,7 +1,8 @@
 //! The figures of runs as a table.
 
 use super::Point;
-use sim::batch::{Estimate, estimates};
+use sim::Estimate;
+use sim::batch::estimates;
 use std::fmt::Write;
 
 /// What the table shows of a link or of flows: heading, figure, factor, digits.

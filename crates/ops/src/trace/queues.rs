@@ -141,7 +141,7 @@ impl Queue {
         if self.waits.count() < LEAST_STRETCHES {
             return None;
         }
-        let ms = |p| self.waits.at(p).map(|ns| ns as f64 / 1e6);
+        let ms = |p| self.waits.quantile(p).map(|ns| ns / 1e6);
         Some(Waiting {
             towards,
             base_ms: self.base_ns? as f64 / 1e6,

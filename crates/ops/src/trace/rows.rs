@@ -21,8 +21,9 @@ fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-fn ints(n: Option<u64>) -> Option<i64> {
-    n.map(int)
+/// A quantile in whole units.
+fn whole(n: Option<f64>) -> Option<i64> {
+    n.map(|n| n.round() as i64)
 }
 
 pub fn connection(c: &Connection, direction: usize) -> record::Connection {
@@ -34,7 +35,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
     let cause = |cause: Cause| int(e.by_cause[cause as usize]);
     let d = h.detail();
     let limited = d.map(Detail::limited);
-    let stamped = |p| d.and_then(|d| d.rtt_by_timestamps.at(p)).map(int);
+    let stamped = |p| whole(d.and_then(|d| d.rtt_by_timestamps.quantile(p)));
     let bursts = |kind: BurstKind| d.map(|d| int(d.bursts.count[kind as usize]));
     record::Connection {
         first_ns: c.first_ns,
@@ -64,9 +65,9 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         rtt_samples: int(h.rtt.count),
         rtt_min_ns: timed.then_some(h.rtt.min_ns),
         rtt_mean_ns: h.rtt.mean_ns(),
-        rtt_p50_ns: ints(h.rtt_at(0.5)),
-        rtt_p95_ns: ints(h.rtt_at(0.95)),
-        rtt_p99_ns: ints(h.rtt_at(0.99)),
+        rtt_p50_ns: whole(h.rtt_at(0.5)),
+        rtt_p95_ns: whole(h.rtt_at(0.95)),
+        rtt_p99_ns: whole(h.rtt_at(0.99)),
         rtt_max_ns: timed.then_some(h.rtt.max_ns),
         duplicate_acks: int(e.duplicate_acks),
         triple_duplicate_acks: int(e.triple_duplicate_acks),
@@ -78,7 +79,7 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         acks_of_unseen: int(e.acks_of_unseen),
         outstanding_max_bytes: int(n.outstanding_max),
         in_flight_max_bytes: int(n.in_flight_max),
-        initial_window_bytes: ints(h.initial_window()),
+        initial_window_bytes: h.initial_window().map(int),
         mss_bytes: h.mss.map(i64::from),
         window_scale: h.window_scale.map(i64::from),
         sack_permitted: h.sack_permitted,
@@ -104,8 +105,8 @@ pub fn connection(c: &Connection, direction: usize) -> record::Connection {
         receiver_limited_ns: limited.filter(|_| c.windows_known()).map(|l| l.receiver_ns),
         network_limited_ns: limited.map(|l| l.network_ns),
         burst_gap_ns: d.map(|d| d.bursts.gap_ns()),
-        burst_p50_bytes: d.and_then(|d| ints(d.bursts.sizes.at(0.5))),
-        burst_p95_bytes: d.and_then(|d| ints(d.bursts.sizes.at(0.95))),
+        burst_p50_bytes: d.and_then(|d| whole(d.bursts.sizes.quantile(0.5))),
+        burst_p95_bytes: d.and_then(|d| whole(d.bursts.sizes.quantile(0.95))),
         burst_max_bytes: d.map(|d| int(d.bursts.largest)),
         offload_bursts: bursts(BurstKind::Offload),
         ack_bursts: bursts(BurstKind::Acks),

@@ -3,14 +3,14 @@
 use super::{Plan, TrafficPlan, input};
 use crate::progress::Observer;
 use crate::{usage, write_file};
-use analysis::answer::Figure;
-use analysis::fit::Family;
 use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
 use base::Duration;
 use base::units::significant;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
 use serde::Serialize;
+use stats::Figure;
+use stats::fit::Family;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! The plots as SVG. What falls on one pixel is drawn once, as its extremes: a million packets make a small picture, and
 //! nothing that stands out is left away.
 
-use super::{Again, Mark, Packets, Plot, told};
+use super::seen::{Again, Mark, Packets, Plot, told};
 use crate::svg::{INNER, LEFT, document, even_marks, nice_top, path, short};
-use crate::words::{RATE, SIZE, number};
+use base::print::{RATE, SIZE, number};
 use base::record::Cause;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,7 +254,8 @@ fn sequence(p: &Packets) -> Markup {
     };
     let sacked = p.sacked.iter().filter(|s| f.shows(s.0));
     let sacked = bars(sacked.map(|(t, from, to)| bar(*t, *from, *to)));
-    let steps = |of: fn(&super::Acked) -> u64| stairs(p.acked.iter().map(|a| (a.t_s, of(a))), &f);
+    let steps =
+        |of: fn(&super::seen::Acked) -> u64| stairs(p.acked.iter().map(|a| (a.t_s, of(a))), &f);
     let mut lines = vec![("seg", "segments"), ("ack", "acknowledged")];
     if !p.acked.is_empty() && room <= f.high {
         lines.push(("room", "receive window"));

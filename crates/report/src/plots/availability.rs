@@ -2,8 +2,9 @@
 //! time in which probes were due that lies outside outages, as `analysis::holes` finds them. A recording without probes shows
 //! what its host noted of the interface.
 
+use super::calendar;
+use super::frame::framed;
 use super::material::{Intervals, Material, Part};
-use super::{calendar, framed};
 use crate::svg::{INNER, LEFT, short};
 use crate::words::nines;
 use base::units::significant;

@@ -102,7 +102,7 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
             .map(|s| {
                 (
                     from_ns + (s * 1e9) as i64,
-                    format!("+{} s", crate::words::number(s)),
+                    format!("+{} s", base::print::number(s)),
                 )
             })
             .collect();

@@ -1,10 +1,10 @@
 //! Share of all probes answered within a time (the thesis's figures 27, 30, 33, 42). What was lost is never answered:
 //! the curve ends below 100 %.
 
-use super::framed;
+use super::frame::framed;
 use super::material::Material;
 use crate::svg::{INNER, LEFT, Panel, joined, log_marks, short};
-use crate::words::number;
+use base::print::number;
 use maud::{Markup, html};
 
 pub fn draw(m: &Material) -> Markup {

@@ -1,26 +1,26 @@
 //! What the page's script draws smoke from: the counts of each of some thousand cells of time, coarse enough for a page,
 //! so that zooming in adds cells anew and every percentile stays that of the probes themselves.
 
-use super::material::Scope;
+use super::scope::Scope;
 use super::spread::Spread;
+use base::sketch::Sketch;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use serde_json::{Value, json};
 
 /// Cells that the span is divided into, while they fit into the page.
 const CELLS: usize = 3_200;
-/// Steps an octave: a value is shown within 1.1 % of what it is.
-const STEPS: f64 = 32.0;
+/// Delays in µs, 32 steps an octave: a value is shown within 1.6 % of itself.
+type Delays = Sketch<5>;
+const STEPS_PER_OCTAVE: u32 = 32;
 /// What a page may spend on them, bytes before base64. Where that is not enough, neighbours are added.
 const MOST: usize = 600_000;
 
-/// Probes of one cell: answers by logarithmic step, in order of the steps, and losses.
+/// Probes of one cell: answers and losses.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     lost: u64,
-    /// The step that `counts` begins with.
-    first: usize,
-    counts: Vec<u32>,
+    delays: Delays,
 }
 
 #[derive(Clone, Debug)]
@@ -32,46 +32,21 @@ pub struct Cells {
     longest_ns: i64,
 }
 
-/// Step 0 is up to a microsecond.
-fn step_of(us: f64) -> usize {
-    (us.max(1.0).log2() * STEPS).round() as usize
-}
-
 impl Cell {
-    fn add(&mut self, step: usize, count: u64) {
-        if self.counts.is_empty() {
-            self.first = step;
-        }
-        if step < self.first {
-            let more = self.first - step;
-            self.counts.splice(0..0, std::iter::repeat_n(0, more));
-            self.first = step;
-        }
-        let at = step - self.first;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
-        }
-        self.counts[at] = self.counts[at].saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
-    }
-
     fn join(&mut self, other: &Cell) {
         self.lost += other.lost;
-        for (i, n) in other.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
-            self.add(other.first + i, u64::from(*n));
-        }
+        self.delays.merge(&other.delays);
     }
 
     /// Losses, number of steps with answers, then for each the steps passed over and its count: seven bits a byte, low ones
     /// first, the eighth says that more follow.
     fn write(&self, out: &mut Vec<u8>) {
-        let filled = || self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         varint(out, self.lost);
-        varint(out, filled().count() as u64);
+        varint(out, self.delays.steps().count() as u64);
         let mut next = 0;
-        for (i, n) in filled() {
-            let step = self.first + i;
+        for (step, n) in self.delays.steps() {
             varint(out, (step - next) as u64);
-            varint(out, u64::from(*n));
+            varint(out, n);
             next = step + 1;
         }
     }
@@ -105,7 +80,7 @@ impl Cells {
     pub fn probe(&mut self, sent_ns: i64, rtt_ns: Option<i64>) {
         let cell = self.at(sent_ns);
         match rtt_ns {
-            Some(ns) => cell.add(step_of(ns as f64 / 1e3), 1),
+            Some(ns) => cell.delays.add(ns.max(0) as u64 / 1000),
             None => cell.lost += 1,
         }
     }
@@ -116,7 +91,7 @@ impl Cells {
         let cell = self.at(begin_ns + interval_ns / 2);
         cell.lost += lost;
         for (us, n) in delays.counts_us() {
-            cell.add(step_of(us), n);
+            cell.delays.add_many(us, n);
         }
     }
 
@@ -139,7 +114,7 @@ impl Cells {
         let cell_ns = (self.to_ns - self.from_ns).max(1) as f64 / cells.len() as f64;
         json!({
             "cells": cells.len(),
-            "steps_per_octave": STEPS,
+            "steps_per_octave": STEPS_PER_OCTAVE,
             "least": (self.longest_ns as f64 / cell_ns).ceil().max(1.0),
             "data": BASE64_STANDARD_NO_PAD.encode(bytes),
         })
@@ -209,8 +184,13 @@ mod tests {
         for (i, (_, counts)) in cells.iter().enumerate() {
             assert_eq!(counts.iter().map(|c| c.1).sum::<u64>(), 2);
             for ms in [20.0, i as f64 + 1.0] {
-                let shown = |step: u64| (step as f64 / STEPS).exp2() / 1e3;
-                let close = |s: &(u64, u64)| (shown(s.0) / ms - 1.0).abs() < 0.011;
+                // As `smoke.ts` reads it.
+                let shown = |step: u64| {
+                    let octave = (step / 32).saturating_sub(1);
+                    let low = (step - 32 * octave) << octave;
+                    (low + (1 << octave) / 2) as f64 / 1e3
+                };
+                let close = |s: &(u64, u64)| (shown(s.0) / ms - 1.0).abs() <= 1.0 / 64.0;
                 assert!(counts.iter().any(close), "{i}: {ms} {counts:?}");
             }
         }

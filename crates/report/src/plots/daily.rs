@@ -1,9 +1,10 @@
 //! Bytes a day in both directions (the thesis's figures 28 and 43).
 
+use super::calendar;
+use super::frame::framed;
 use super::material::Material;
-use super::{calendar, framed};
 use crate::svg::{INNER, LEFT, Panel, nice_top, short};
-use crate::words::{SIZE, number};
+use base::print::{SIZE, number};
 use maud::{Markup, html};
 
 pub fn draw(m: &Material) -> Markup {

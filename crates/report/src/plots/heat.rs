@@ -1,10 +1,10 @@
 //! When in the day and in the week the line is slow: 95th percentile of all probes of each weekday and hour, over all
 //! weeks, and of each hour over all days.
 
-use super::framed;
+use super::frame::framed;
 use super::material::{Material, Stretch, sum};
 use crate::svg::{INNER, LEFT, short};
-use crate::words::{number, percent};
+use base::print::{number, percent};
 use maud::{Markup, html};
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];

@@ -4,11 +4,11 @@
 
 use super::calendar::{Clock, weekday};
 use super::cells::Cells;
+use super::scope::Scope;
 use super::spread::Spread;
 use crate::curves::{Bins, Cdf, Curves, Point};
 use base::histogram::{Histogram, HistogramError};
 use base::record::{Distribution, Status};
-use jiff::tz::TimeZone;
 use std::collections::BTreeMap;
 
 /// Stretches that the span is divided into: about one a pixel.
@@ -19,16 +19,6 @@ const COLUMNS: usize = 6_000;
 const MOST_POINTS: usize = 12_000;
 const MINUTE_NS: i64 = 60_000_000_000;
 const QUARTER_NS: i64 = 15 * MINUTE_NS;
-
-/// The span to draw.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    pub from_ns: i64,
-    /// Exclusive.
-    pub to_ns: i64,
-    /// Where days begin.
-    pub zone: TimeZone,
-}
 
 /// Delays and losses of a stretch of time.
 #[derive(Clone, Debug, Default)]
@@ -466,7 +456,7 @@ mod tests {
         Scope {
             from_ns: 0,
             to_ns: hours * HOUR,
-            zone: TimeZone::UTC,
+            zone: jiff::tz::TimeZone::UTC,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Round trips, download and upload, one above the other over the same time (the thesis's figures 26, 29, 31, 32, 34).
 
+use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Carried, Material, Stretch, sum};
-use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
-use crate::words::{DELAY, RATE, number};
+use base::print::{DELAY, RATE, number};
 use maud::{Markup, html};
 
 /// The window of the smoothed line is this part of the span.

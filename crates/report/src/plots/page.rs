@@ -5,7 +5,7 @@
 use super::{Material, Plot, calendar, smoke};
 use crate::data;
 use crate::html::{SCRIPT, head, licence};
-use crate::words::{DELAY, percent};
+use base::print::{DELAY, percent};
 use maud::{DOCTYPE, PreEscaped, html};
 
 const ALL: [(Plot, &str, &str); 8] = [

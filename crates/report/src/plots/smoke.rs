@@ -2,10 +2,10 @@
 //! SmokePing's users read it, and its 99th percentile, which SmokePing cannot have: there, long spans are means of
 //! sorted pings. Here each stretch is the sum of its histograms.
 
+use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Material, Stretch};
-use super::{band, framed, middle_x, most_of, time_axis};
 use crate::svg::{INNER, LEFT, Panel, path, short};
-use crate::words::{number, percent};
+use base::print::{number, percent};
 use maud::{Markup, html};
 
 /// Nested areas: from this share to one less it.

@@ -1,200 +1,64 @@
 //! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are true ones.
 
 use base::histogram::Histogram;
+use base::sketch::Sketch;
 
-/// Steps an octave. A value is drawn within 0.2 % of what it is: half a pixel at the most.
-const STEPS: u32 = 256;
-
-/// Counts over logarithmic steps, a few kilobytes: a plot holds a thousand of these, where `Histogram` would take
-/// 200 kB each. From 1 µs to over an hour.
+/// Round trips in nanoseconds: 256 steps an octave, so a value is drawn within 0.2 % of itself, half a pixel at most.
+/// A plot holds a thousand of these.
 #[derive(Clone, Debug, Default)]
-pub struct Spread {
-    /// The step that `counts` begins with.
-    first: usize,
-    counts: Vec<u64>,
-    n: u64,
-    sum_us: f64,
-    least_us: u64,
-    most_us: u64,
-}
+pub struct Spread(Sketch<8>);
 
-fn step_of(us: u64) -> usize {
-    let us = us.clamp(1, u64::from(u32::MAX)) as u32;
-    let octave = us.ilog2();
-    if octave < STEPS.ilog2() {
-        us as usize
-    } else {
-        let shift = octave - STEPS.ilog2();
-        (shift * STEPS + (us >> shift)) as usize
-    }
-}
-
-/// The middle of a step.
-fn value_us(step: usize) -> f64 {
-    let step = step as u32;
-    if step < 2 * STEPS {
-        return f64::from(step);
-    }
-    let shift = step / STEPS - 1;
-    let low = f64::from(step - shift * STEPS) * f64::from(1u32 << shift);
-    low + f64::from(1u32 << shift) / 2.0
+fn ms(ns: f64) -> f64 {
+    ns / 1e6
 }
 
 impl Spread {
     pub fn record_ns(&mut self, ns: i64) {
-        self.record_us(ns.max(0) as u64 / 1000, 1);
-    }
-
-    fn record_us(&mut self, us: u64, count: u64) {
-        *self.at(step_of(us)) += count;
-        self.least_us = if self.n == 0 {
-            us
-        } else {
-            self.least_us.min(us)
-        };
-        self.most_us = self.most_us.max(us);
-        self.n += count;
-        self.sum_us += us as f64 * count as f64;
-    }
-
-    fn at(&mut self, step: usize) -> &mut u64 {
-        if self.counts.is_empty() {
-            self.first = step;
-        }
-        if step < self.first {
-            let more = self.first - step;
-            self.counts.splice(0..0, std::iter::repeat_n(0, more));
-            self.first = step;
-        }
-        let at = step - self.first;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
-        }
-        &mut self.counts[at]
+        self.0.add(ns.max(0) as u64);
     }
 
     pub fn add_histogram(&mut self, other: &Histogram) {
         for (us, count) in other.counts_us() {
-            self.record_us(us, count);
+            self.0.add_many(us.saturating_mul(1000), count);
         }
     }
 
     pub fn add(&mut self, other: &Spread) {
-        if other.n == 0 {
-            return;
-        }
-        for (i, count) in other.counts.iter().enumerate().filter(|(_, c)| **c > 0) {
-            *self.at(other.first + i) += count;
-        }
-        self.least_us = if self.n == 0 {
-            other.least_us
-        } else {
-            self.least_us.min(other.least_us)
-        };
-        self.most_us = self.most_us.max(other.most_us);
-        self.n += other.n;
-        self.sum_us += other.sum_us;
+        self.0.merge(&other.0);
     }
 
-    /// (delay in µs, how many), rising.
-    pub fn counts_us(&self) -> impl Iterator<Item = (f64, u64)> {
-        let filled = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
-        filled.map(|(i, n)| (value_us(self.first + i), *n))
+    /// Delays in µs and the number of each, rising.
+    pub fn counts_us(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.counts().map(|(ns, n)| (ns / 1000, n))
     }
 
+    /// Number of round trips.
     pub fn len(&self) -> u64 {
-        self.n
+        self.0.count()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
-    pub fn mean_ms(&self) -> Option<f64> {
-        (self.n > 0).then(|| self.sum_us / self.n as f64 / 1e3)
+        self.0.is_empty()
     }
 
     pub fn sum_ms(&self) -> f64 {
-        self.sum_us / 1e3
+        ms(self.0.sum() as f64)
     }
 
-    /// Nearest rank; the smallest and the largest are exact. `None` where there is no value.
+    /// The `p`-quantile by the rule of `base::sketch`. `None` without round trips.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
-        let rank = ((p * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
-        if self.n == 0 {
-            return None;
-        }
-        if p <= 0.0 {
-            return Some(self.least_us as f64 / 1e3);
-        }
-        if p >= 1.0 {
-            return Some(self.most_us as f64 / 1e3);
-        }
-        let mut seen = 0;
-        let found = self.counts.iter().position(|c| {
-            seen += c;
-            seen >= rank
-        });
-        let us = value_us(self.first + found.unwrap_or_default());
-        Some(us.clamp(self.least_us as f64, self.most_us as f64) / 1e3)
+        self.0.quantile(p).map(ms)
     }
 
-    /// (delay, share of all values up to it), rising.
+    /// Delays, each with the share of all round trips up to it, rising.
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let mut seen = 0;
-        let steps = self.counts.iter().enumerate().filter(|(_, c)| **c > 0);
-        steps
-            .map(|(i, c)| {
-                seen += c;
-                let us = value_us(self.first + i).clamp(self.least_us as f64, self.most_us as f64);
-                (us / 1e3, seen as f64 / self.n as f64)
+        let counts = self.0.counts();
+        counts
+            .map(|(ns, n)| {
+                seen += n;
+                (ms(ns as f64), seen as f64 / self.len() as f64)
             })
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_of_sums_is_within_half_a_percent_of_the_sorted_values() {
-        let values: Vec<i64> = (0..20_000)
-            .map(|i: i64| {
-                1_000 * (20 + (i * 7919) % 2_000_000 + if i % 50 == 0 { 9_000_000 } else { 0 })
-            })
-            .collect();
-        let mut parts = vec![Spread::default(); 7];
-        for (i, v) in values.iter().enumerate() {
-            parts[i % 7].record_ns(*v);
-        }
-        let mut sum = Spread::default();
-        parts.iter().for_each(|p| sum.add(p));
-        let mut sorted = values;
-        sorted.sort();
-        for p in [0.0, 0.001, 0.05, 0.5, 0.95, 0.99, 1.0] {
-            let rank = ((p * 20_000.0f64).ceil() as usize).clamp(1, 20_000);
-            let truth = sorted[rank - 1] as f64 / 1e6;
-            let got = sum.quantile_ms(p).unwrap();
-            assert!(
-                (got - truth).abs() <= truth * 0.005 + 1e-3,
-                "{p}: {got} {truth}"
-            );
-        }
-        assert_eq!(sum.len(), 20_000);
-        let last = sum.shares().last().copied().unwrap();
-        assert_eq!(last.1, 1.0);
-    }
-
-    #[test]
-    fn every_step_holds_its_own_middle() {
-        for us in (0..32).flat_map(|e| [1u64 << e, (1 << e) + (1 << e) / 3]) {
-            let middle = value_us(step_of(us));
-            assert!(
-                (middle - us as f64).abs() <= us as f64 * 0.002 + 0.5,
-                "{us}: {middle}"
-            );
-            assert_eq!(step_of(middle as u64), step_of(us), "{us}");
-        }
     }
 }

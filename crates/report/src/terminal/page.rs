@@ -1,8 +1,17 @@
 //! Laying text out in a terminal.
 
-use super::Style;
 use crate::tables::{Cell, Notes, Table};
 use crate::words;
+
+/// What the terminal can show.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// Columns.
+    pub width: usize,
+    pub colour: bool,
+    /// Without it the text is ASCII only.
+    pub unicode: bool,
+}
 
 /// Narrowest text that is still laid out; a smaller terminal wraps by itself.
 const NARROWEST: usize = 40;

@@ -1,9 +1,10 @@
 //! Round-trip time over time in characters: braille where there is Unicode, bars of ASCII where there is not.
 
-use super::strip;
+use super::page::length;
 use crate::curves::Curves;
 use crate::svg::quartered_top;
-use crate::words::number;
+use crate::words::phase;
+use base::print::number;
 
 const ROWS: usize = 8;
 
@@ -113,4 +114,16 @@ pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
         return ' ';
     }
     char::from_u32(0x2800 + (left | right)).expect("the block has 256 patterns")
+}
+
+/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
+fn strip(curves: &Curves, columns: usize) -> String {
+    let mut out = String::new();
+    for p in &curves.phases {
+        let at = (p.from_s / curves.span_s * columns as f64).round().max(0.0) as usize;
+        let free = at.max(length(&out) + usize::from(!out.is_empty()));
+        out.push_str(&" ".repeat(free - length(&out)));
+        out.push_str(&phase(&p.name).to_lowercase());
+    }
+    out
 }

@@ -1,12 +1,12 @@
 //! A probe's answer as text.
 
-use super::Style;
-use super::page::{Page, Paint};
+use super::page::{Page, Paint, Style};
 use super::plot::braille;
 use crate::probe::{figures, origin, span, table};
 use crate::svg::quartered_top;
 use crate::tables::Notes;
-use crate::words::{self, SIZE, SPAN, number};
+use crate::words;
+use base::print::{SIZE, SPAN, number};
 use base::record::Meta;
 use experiment::{Draw, Plot, ProbeAnswer, Severity};
 

@@ -1,7 +1,6 @@
 //! The statistics of a recording, and several beside each other, as text.
 
-use super::Style;
-use super::page::{Page, Paint};
+use super::page::{Page, Paint, Style};
 use crate::statistics as tables;
 use crate::tables::{Notes, Table};
 use crate::words;
@@ -103,12 +102,12 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
     page.table(&tables::whole(t), notes);
     let mut small = format!(
         "In brackets: the interval that holds the figure with 95 % confidence. A probe every {} ms.",
-        words::number(t.interval_ms)
+        base::print::number(t.interval_ms)
     );
     if t.rounding > 0.0 {
         small += &format!(
             " Some probes were thinned to histograms: round trips are good to {} %.",
-            words::number(100.0 * t.rounding)
+            base::print::number(100.0 * t.rounding)
         );
     }
     page.paragraph(&small, 2, Some(Paint::Faint));
@@ -129,14 +128,14 @@ fn target(page: &mut Page, notes: &mut Notes, t: &TargetStatistics, zone: &TimeZ
                 "Full {}: {} in all at {} or nearly so ({}).",
                 l.direction,
                 words::lasting(l.seconds),
-                words::RATE.print(rate),
+                base::print::RATE.print(rate),
                 l.rate_from
             ),
             (None, Some(rate)) => {
                 format!(
                     "Never full {}: {} was not reached.",
                     l.direction,
-                    words::RATE.print(rate)
+                    base::print::RATE.print(rate)
                 )
             }
             _ => format!(
@@ -227,7 +226,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     }
     let sign = |s: &Shift| {
         let plus = if s.step_ms > 0.0 { "+" } else { "" };
-        format!("{plus}{}", words::DELAY.print(s.step_ms))
+        format!("{plus}{}", base::print::DELAY.print(s.step_ms))
     };
     for s in others.iter().take(LISTED) {
         let (why, paint) = match s.intervals {
@@ -244,7 +243,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
                 "{}: {} to {}, {why}",
                 span(s.from_ns, s.to_ns),
                 sign(s),
-                words::DELAY.print(s.base_ms)
+                base::print::DELAY.print(s.base_ms)
             ),
             paint,
         );

@@ -3,6 +3,7 @@
 use analysis::answer::*;
 use base::record::{Delay, Direction, Event, Flow, Host, Meta, Origin, Recording, Status};
 use base::rng::{Rng, Streams, uniform};
+use stats::{Delays, Figure};
 
 /// Round trip, added up and added down, ms.
 type Delays3 = (f64, f64, f64);

@@ -76,6 +76,12 @@ export function decode(s: Smoke): Cells {
   return { begin, step: Uint16Array.from(step), count: Uint32Array.from(count), lost, sent, steps };
 }
 
+/** Middle of a step in µs: steps are linear within each octave (`Sketch::steps` in `base/src/sketch.rs`). */
+function middleOf(step: number, perOctave: number): number {
+  const octave = Math.max(0, Math.floor(step / perOctave) - 1);
+  return (step - octave * perOctave) * 2 ** octave + Math.floor(2 ** octave / 2);
+}
+
 /** Adds the cells from `from` to `to` up. */
 export function add(c: Cells, octave: number, from: number, to: number): Drawn {
   const counts = new Float64Array(c.steps);
@@ -87,14 +93,23 @@ export function add(c: Cells, octave: number, from: number, to: number): Drawn {
   for (let k = c.begin[from] as number; k < (c.begin[to] as number); k++) counts[c.step[k] as number]! += c.count[k] as number;
   const answered = drawn.sent - drawn.lost;
   if (answered <= 0) return drawn;
-  // Nearest rank, as in the static picture.
-  const ranked = SHARES.map((p, i) => ({ i, rank: Math.min(answered, Math.max(1, Math.ceil(p * answered - 1e-9))) })).sort((a, b) => a.rank - b.rank);
-  const found = new Array<number>(SHARES.length).fill(0);
-  let [seen, k] = [0, 0];
-  for (let step = 0; step < c.steps && k < ranked.length; step++) {
-    seen += counts[step] as number;
-    for (; k < ranked.length && seen >= ranked[k]!.rank; k++) found[ranked[k]!.i] = 2 ** (step / octave) / 1e3;
-  }
+  const upTo = counts.slice();
+  for (let step = 1; step < c.steps; step++) upTo[step]! += upTo[step - 1] as number;
+  // Linear between order statistics, as in the static picture (`base/src/sketch.rs`).
+  const order = (k: number): number => {
+    let [low, high] = [0, c.steps - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((upTo[middle] as number) > k) high = middle;
+      else low = middle + 1;
+    }
+    return middleOf(low, octave) / 1e3;
+  };
+  const found = SHARES.map((p) => {
+    const at = p * (answered - 1);
+    const [below, share] = [Math.floor(at), at - Math.floor(at)];
+    return share > 0 ? order(below) * (1 - share) + order(below + 1) * share : order(below);
+  });
   drawn.at = found;
   return drawn;
 }

@@ -3,9 +3,9 @@
 //! **Source.** dstat 0.7: five lines of head, a line of groups, a line of columns, then a line a sample; the time has
 //! no year, which the head's date gives. The first sample is the mean since the host started.
 
+use super::file::{Fault, Imported, Settings};
 use super::lines::{Lines, Local, billionths, shown};
 use super::out::Out;
-use super::{Fault, Imported, Settings};
 use base::record::{HostLoad, Text, Traffic};
 use jiff::civil::DateTime;
 

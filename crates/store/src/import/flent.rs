@@ -3,8 +3,8 @@
 //! Series of delays become probes, series of rates become samples of a transfer: bytes so far. The raw values are
 //! used where there are any; `results` has them interpolated onto a common step.
 
+use super::file::{Fault, Imported};
 use super::out::Out;
-use super::{Fault, Imported};
 use base::record::{Delay, Direction, Flow, Status, Text};
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! `irtt client -o FILE`, JSON format 1.
 
+use super::file::{Fault, Imported};
 use super::out::Out;
-use super::{Fault, Imported};
 use base::record::{Delay, Status, Text};
 use serde::Deserialize;
 

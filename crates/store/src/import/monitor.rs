@@ -4,10 +4,10 @@
 //! Mitigations*, NTNU 2014: sections 4.5.1 and 4.5.2 (columns), appendix C.2 (known bugs), D.1 and D.2 (the lines that
 //! print them), table 15 (what a full buffer does to the times).
 
+use super::file::{Fault, Format, Imported, Settings};
 use super::lines::{Lines, Local, billionths, int, shown};
 use super::numbers::Numbers;
 use super::out::Out;
-use super::{Fault, Format, Imported, Settings};
 use base::record::{Delay, Status, Text, Traffic};
 
 /// An answer that took longer is late; the monitor meant to give up then, but slept too long (bug 1).

@@ -1,6 +1,6 @@
 //! Packet numbers that appear in no file: sent, but never recorded.
 
-use super::{Format, Imported};
+use super::file::{Format, Imported};
 
 /// Follows the delay monitor's numbers over all of its files.
 #[derive(Default)]

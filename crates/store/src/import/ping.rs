@@ -1,9 +1,9 @@
 //! What `ping` (iputils, BusyBox, BSD and macOS) and `fping` (-l, -c, -C; with or without -D) print.
 
+use super::file::{Fault, Format, Imported, Settings};
 use super::lines::{Lines, billionths, int, millis_ns, shown};
 use super::out::Out;
 use super::train::Train;
-use super::{Fault, Format, Imported, Settings};
 use std::collections::BTreeMap;
 
 const UNREACHABLE: &str =

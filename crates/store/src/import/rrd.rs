@@ -8,8 +8,8 @@
 //! **Source.** RRDtool 1.7, `rrd_format.h` (version 0003): header, data sources, archives, last update, preparation
 //! areas, row pointers, rows. SmokePing 2.7: data sources `loss`, `median` and `ping1` to `pingN`, in seconds.
 
+use super::file::{Fault, Imported};
 use super::out::Out;
-use super::{Fault, Imported};
 use base::histogram::Histogram;
 use base::record::{Distribution, Text};
 

@@ -1,8 +1,8 @@
 //! Probes of one target as a text tool tells them: by their index, with or without a time, the lost ones often by
 //! their absence only.
 
+use super::file::{Imported, Settings};
 use super::out::Out;
-use super::{Imported, Settings};
 use base::record::{Delay, Status, Text};
 
 const SECOND_NS: i64 = 1_000_000_000;

@@ -12,10 +12,8 @@ use base::record::{Queue, Recording};
 const PAYLOAD: f64 = 1448.0 / 1500.0;
 const PACKET_BITS: f64 = 12e3;
 
-fn median(mut ms: Vec<f64>) -> Result<f64, String> {
-    ms.sort_by(f64::total_cmp);
-    let middle = ms.get(ms.len() / 2).copied();
-    middle.ok_or_else(|| "the emulator wrote nothing of its queue".into())
+fn median(ms: Vec<f64>) -> Result<f64, String> {
+    stats::median(&ms).ok_or_else(|| "the emulator wrote nothing of its queue".into())
 }
 
 /// When the transfers ran.

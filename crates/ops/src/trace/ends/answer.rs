@@ -1,10 +1,9 @@
 //! What `--json` prints of two ends.
 
 use super::Ends;
-use analysis::answer::Figure;
-use analysis::stats;
 use measure::ends::{Direction, FlowPair, Fragments, LostWhy, Syn, Way};
 use serde::Serialize;
+use stats::Figure;
 
 /// Times in UNIX ns on the clock that is named, delays in ms; what is not known is null or says why.
 #[derive(Serialize)]

@@ -1,8 +1,8 @@
 //! Two ends for a terminal of 80 columns.
 
 use super::answer::{EndsAnswer, FragmentsAnswer, WayAnswer};
-use analysis::answer::Figure;
 use base::units::significant;
+use stats::Figure;
 use std::fmt::Write;
 
 pub fn text(a: &EndsAnswer, top: usize) -> String {

@@ -1,0 +1,40 @@
+//! Fate of a probe: which rows count as sent, answered and lost. Every figure of loss and delay goes by these.
+//!
+//! **Source.** RFC 7680 ("A One-Way Loss Metric for IP Performance Metrics"), whose loss includes packets that arrive
+//! after the limit.
+
+use super::{Delay, Status};
+
+impl Status {
+    /// True if the row is one probe that went out: no missed slot and no second answer.
+    pub fn was_sent(self) -> bool {
+        !matches!(self, Status::NotSent | Status::Duplicate)
+    }
+
+    /// True if an answer came whose times can be trusted, in time or late.
+    pub fn is_answered(self) -> bool {
+        matches!(self, Status::Ok | Status::Late)
+    }
+
+    /// True if no answer ever came.
+    pub fn is_unanswered(self) -> bool {
+        matches!(self, Status::Lost | Status::LostUp | Status::LostDown)
+    }
+
+    /// True if the probe counts as lost: no answer within the limit.
+    pub fn is_lost(self) -> bool {
+        self.is_unanswered() || self == Status::Late
+    }
+
+    /// The round trip of a row with this status, ns, where it can be trusted.
+    pub fn trusted(self, rtt_ns: Option<i64>) -> Option<i64> {
+        rtt_ns.filter(|rtt| self.is_answered() && *rtt > 0)
+    }
+}
+
+impl Delay {
+    /// The round trip in ms, where it can be trusted.
+    pub fn rtt_ms(&self) -> Option<f64> {
+        Some(self.status.trusted(self.rtt_ns)? as f64 / 1e6)
+    }
+}

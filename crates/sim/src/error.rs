@@ -1,0 +1,16 @@
+//! Why a simulation cannot be made.
+
+/// Why a scenario cannot be run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ScenarioError {
+    #[error("{0}")]
+    Toml(String),
+    #[error("{key} = {value}: {why}")]
+    Set {
+        key: String,
+        value: String,
+        why: String,
+    },
+    #[error("{0}")]
+    Invalid(String),
+}

@@ -1,0 +1,88 @@
+//! Formulas of queues, buffers and transport as calculators: each a [`Model`] with its formula, its source, where it
+//! holds, and an example that a person can check by hand. `tailback model` and its pages are made from [`MODELS`].
+#![deny(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+mod mixture;
+mod model;
+mod path;
+mod queues;
+mod sizing;
+mod tagged;
+mod tcp;
+
+use base::words::{Words, WordsError};
+pub use mixture::weibull_scale;
+pub use model::{Example, Measure, Model, ModelError, OutOfModel, Output};
+
+/// Every model, in the order in which one meets the questions.
+pub static MODELS: &[&Model] = &[
+    &sizing::BDP,
+    &sizing::SIZING,
+    &sizing::OCCUPANCY,
+    &path::DELIVERY,
+    &path::RELIABILITY,
+    &path::REDUNDANCY,
+    &path::FRAGMENTS,
+    &queues::LITTLE,
+    &queues::MM1,
+    &queues::MM1K,
+    &queues::MD1,
+    &queues::MG1,
+    &queues::GG1,
+    &mixture::MIXTURE,
+    &tagged::TAGGED,
+    &tcp::MATHIS,
+    &tcp::PADHYE,
+    &tcp::CUBIC,
+    &tcp::CUBIC_WINDOW,
+];
+
+/// Reads `name` or `name:key=value,key=value`.
+///
+/// # Errors
+/// An unknown model or parameter, answered with the nearest; a value of the wrong unit or out of its range.
+pub fn parse(text: &str) -> Result<(&'static Model, Words), WordsError> {
+    let words = Words::parse("model", MODELS.iter().map(|m| &m.entry), text)?;
+    let model = MODELS
+        .iter()
+        .find(|m| m.entry.name == words.entry().name)
+        .expect("the words are of one of them");
+    Ok((model, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figure of that name for what is given.
+    pub fn figure(text: &str, name: &str) -> f64 {
+        let (model, words) = parse(text).unwrap();
+        let at = model.outputs.iter().position(|o| o.name == name).unwrap();
+        model.evaluate(&words).unwrap()[at].unwrap()
+    }
+
+    #[test]
+    fn every_example_gives_what_its_reckoning_says() {
+        for model in MODELS {
+            let text = format!("{}:{}", model.entry.name, model.example.given);
+            assert!(!model.example.gives.is_empty(), "{text}");
+            for (name, expected) in model.example.gives {
+                let got = figure(&text, name);
+                // By hand means four digits.
+                assert!(
+                    (got - expected).abs() <= 6e-4 * expected.abs(),
+                    "{text}: {name} is {got}, by hand {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_was_left_out_is_asked_for_with_an_example() {
+        let (model, words) = parse("bdp:rate=1Mbit/s").unwrap();
+        let why = model.evaluate(&words).unwrap_err().to_string();
+        assert_eq!(why, "model \"bdp\" needs rtt, for example \"bdp:rtt=19ms\"");
+        assert!(parse("bdb").err().unwrap().to_string().contains("\"bdp\""));
+    }
+}
