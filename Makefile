@@ -51,8 +51,9 @@ COUNT ?= 10000000
 fuzz-long: ## ten million mutated messages of each protocol; of files fewer, by their weight in fuzz/targets.rs
 	FUZZ_COUNT=$(COUNT) $(CARGO) test --release --package tailback-cli --test fuzz -- --nocapture
 
+LIARS ?= 200
 liar-long: ## 100,000 lies of a server to each verb
-	LIES=100000 $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
+	LIES=100000 LIARS=$(LIARS) $(CARGO) test --release --package tailback-cli --test liar -- --nocapture
 
 assets: $(WEB)/dist/page.js
 

@@ -1,6 +1,9 @@
 // Parsers and state machines that read what strangers send, each as a function of bytes, with messages to begin from.
 // Shared by `crates/cli/tests/fuzz.rs`, which replays the corpus and mutates on stable Rust, and by `cargo fuzz`.
 
+#[path = "secrets.rs"]
+mod secrets;
+
 use base::record::Direction;
 use base::{BitsPerSec, Duration, Time};
 use measure::capture;
@@ -13,6 +16,7 @@ use measure::control::{
     Accepted, FlowSpec, GREETING_LEN, Greeting, HELLO_LEN, Hello, Refusal, Request, Response,
     SessionId, Stamp, Stamps,
 };
+use measure::keys::Tickets;
 use measure::reflector::{Arrival, Budget, Reflector};
 use measure::wire::{Ask, ClientMessage, Grant, History, Key, MAX_LEN, Reply, ServerMessage};
 use std::cell::RefCell;
@@ -44,7 +48,12 @@ const fn target(
     }
 }
 
-pub const TARGETS: &[Target] = &[
+/// All targets.
+pub fn all() -> impl Iterator<Item = &'static Target> {
+    TARGETS.iter().chain(secrets::TARGETS)
+}
+
+const TARGETS: &[Target] = &[
     target("control_request", control_request, requests, 1),
     target("control_response", control_response, responses, 1),
     target("control_greeting", control_greeting, greetings, 1),
@@ -142,6 +151,7 @@ fn requests() -> Vec<Vec<u8>> {
     let all = [
         Request::Info,
         Request::Ping,
+        Request::Ticket,
         Request::Upload { spec },
         Request::Download {
             spec,
@@ -218,6 +228,7 @@ fn responses() -> Vec<Vec<u8>> {
             ..Stamps::default()
         }),
         Response::Report(Vec::new()),
+        Response::Ticket(Tickets::new(b"secret").ticket([3; 16])),
     ];
     all.iter().map(Response::encode).collect()
 }

@@ -102,6 +102,10 @@ const TITLES: &[(u32, &str)] = &[
     (7766, "DNS Transport over TCP - Implementation Requirements"),
     (4303, "IP Encapsulating Security Payload (ESP)"),
     (
+        5705,
+        "Keying Material Exporters for Transport Layer Security (TLS)",
+    ),
+    (
         5869,
         "HMAC-based Extract-and-Expand Key Derivation Function (HKDF)",
     ),

@@ -16,7 +16,8 @@ use base::record::{Delay, Direction, Status};
 /// Probes that crossed the link in `direction`. Those lost somewhere count half.
 pub fn crossed(probes: &[&Delay], direction: Direction) -> f64 {
     let share = |d: &Delay| match (d.status, direction) {
-        (Status::Ok | Status::Late, _) | (Status::LostDown, Direction::Up) => 1.0,
+        (s, _) if s.is_answered() => 1.0,
+        (Status::LostDown, Direction::Up) => 1.0,
         (Status::Lost, _) => 0.5,
         _ => 0.0,
     };

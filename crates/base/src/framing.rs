@@ -1,14 +1,14 @@
-//! Bytes that an IP packet takes on the wire: headers and trailers of the layers below, and cells where the link has them.
+//! Bytes that an IP packet takes on the wire: lower-layer headers and trailers, and cells on links that have them.
 //!
 //! **Sources**: IEEE Std 802.3-2022, clauses 3 and 4 (preamble, frame, gap; 64-byte minimum) and 61.3.3 (64/65-octet
 //! encapsulation of PTM); RFC 2516, "A Method for Transmitting PPP Over Ethernet (PPPoE)", section 4; RFC 2684,
 //! "Multiprotocol Encapsulation over ATM Adaptation Layer 5", sections 5 and 6; RFC 2364, "PPP Over AAL5"; ITU-T I.363.5
 //! (AAL5: a trailer of 8 bytes, then padding to whole cells of 48 bytes, each sent as 53); CableLabs
-//! DOCSIS MULPI 3.1, section C.2.2.7 (a service flow's rate counts the Ethernet frame with its FCS). The names and bytes of DSL
-//! are those of `tc-cake(8)`, so that a link and its shaper can be told the same.
+//! DOCSIS MULPI 3.1, section C.2.2.7 (a service flow's rate counts the Ethernet frame with its FCS). The DSL names and
+//! overheads are those of `tc-cake(8)`, so that a link and its shaper take the same settings.
 //!
-//! **Deviations**: a PTM codeword belongs to one packet, as in Linux's `cake_calc_overhead`; a modem lets a codeword run
-//! on from one packet to the next, so that up to one byte a packet is counted too much.
+//! **Deviations**: a PTM codeword belongs to one packet, as in Linux's `cake_calc_overhead`. A modem lets a codeword
+//! run on from one packet to the next, so this model counts up to one byte per packet too much.
 
 use crate::Bytes;
 use crate::spec::{Params as _, choices, params};
@@ -21,12 +21,12 @@ choices! {
         None = "none",
         /// Cells with 48 bytes of payload and 5 of header; the last one is padded.
         Atm = "atm",
-        /// One more byte for each 64, or part of them.
+        /// Frames with one extra byte for each 64 bytes or part of 64.
         Ptm = "ptm",
     }
 }
 
-/// The law by which packets become frames.
+/// Rule that turns packets into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes added to each packet before it is divided.
@@ -37,14 +37,14 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// No layer below IP.
+    /// Framing without any layer below IP.
     pub const NONE: Framing = Framing {
         overhead: Bytes::ZERO,
         least: Bytes::ZERO,
         cells: Cells::None,
     };
 
-    /// Bytes on the wire for an IP packet of that size.
+    /// Returns the bytes on the wire for an IP packet of this size.
     #[inline]
     pub fn wire(&self, packet: Bytes) -> Bytes {
         let frame = (packet.get() + self.overhead.get()).max(self.least.get());
@@ -57,7 +57,7 @@ impl Framing {
 }
 
 params! {
-    /// Framing that has a name.
+    /// Parameters of a framing that has a name.
     #[derive(Clone, Copy, Debug)]
     struct Tagged {
         /// further bytes in each frame, such as a VLAN tag or the Ethernet FCS that a bridged ATM link preserves
@@ -107,7 +107,7 @@ params! {
     }
 }
 
-/// Every framing that can be named.
+/// Returns all named framings.
 pub fn framings() -> impl Iterator<Item = &'static Entry> + Clone {
     NAMED.iter().map(|n| &n.entry).chain([&Explicit::ENTRY])
 }
@@ -118,7 +118,7 @@ worded! {
 }
 
 impl FramingSpec {
-    /// The law that this text names.
+    /// Returns the framing that this text names.
     pub fn framing(&self) -> Framing {
         let words = self.words();
         match NAMED.iter().find(|n| n.entry.name == words.entry().name) {

@@ -3,17 +3,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-/// Delays in microseconds, three significant digits from 1 µs to an hour. Its text is HdrHistogram's:
-/// histograms of different phases, days or hosts can be added, and percentiles of the sum are true ones,
-/// which averages of percentiles are not.
+/// Histogram of delays in microseconds, three significant digits from 1 µs to 1 h, in HdrHistogram's own format.
+/// Histograms of different phases, days or hosts can be added. Percentiles of the sum are those of all values;
+/// averages of percentiles are not.
 ///
-/// A value is kept as the middle of its step, so that a histogram read back from its text equals the one written.
+/// Values are kept as the middle of their step, so that a histogram read back from its text equals the one written.
 ///
 /// **Source.** HdrHistogram, format V2 without compression, base64 (RFC 4648 section 4).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram(Steps);
 
-/// HdrHistogram's steps of three digits.
+/// Sketch with HdrHistogram's steps of three digits.
 type Steps = Sketch<10>;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,10 +24,10 @@ pub enum HistogramError {
     Unreadable { length: usize, why: String },
 }
 
-/// One hour: longer waits are counted as one hour.
+/// Largest value kept, 1 h in µs; longer delays count as 1 h.
 const MOST_US: u64 = 3_600_000_000;
 
-/// HdrHistogram's own of the same steps, for its text.
+/// Makes an HdrHistogram with the same steps, for the text form.
 fn hdr() -> hdrhistogram::Histogram<u64> {
     hdrhistogram::Histogram::new_with_bounds(1, MOST_US, 3)
         .expect("1 µs to 1 h at 3 digits is valid")
@@ -43,7 +43,7 @@ impl Histogram {
             .add_many(Steps::representative(us.min(MOST_US)), times);
     }
 
-    /// Negative values, which only the uncertainty of a base can bring, count as zero.
+    /// Records one delay in ms. A negative value, possible when the base delay is uncertain, counts as zero.
     pub fn record_ms(&mut self, ms: f64) {
         if ms.is_finite() {
             self.record_us((ms * 1e3).round().clamp(0.0, MOST_US as f64) as u64, 1);
@@ -59,12 +59,12 @@ impl Histogram {
         self.0.is_empty()
     }
 
-    /// The `p`-quantile by the rule of `sketch`, to three digits; `None` for an empty histogram.
+    /// Returns the delay at quantile `p`, in ms; `None` for an empty histogram.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
         self.0.quantile(p).map(|us| us / 1e3)
     }
 
-    /// Share of values up to `ms`; `None` for an empty histogram.
+    /// Returns the share of values up to `ms`; `None` for an empty histogram.
     pub fn share_within_ms(&self, ms: f64) -> Option<f64> {
         self.0
             .share_within((ms * 1e3).clamp(0.0, MOST_US as f64) as u64)
@@ -74,7 +74,7 @@ impl Histogram {
         self.0.merge(&other.0);
     }
 
-    /// The values that were recorded, in microseconds to three digits, and how often.
+    /// Iterates over the recorded values, in µs to three digits, each with its count.
     pub fn counts_us(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.counts()
     }
@@ -91,10 +91,10 @@ impl Histogram {
         STANDARD.encode(bytes)
     }
 
-    /// Values above an hour, which other programs may have written, count as an hour.
+    /// Reads the text form. Values above 1 h, which other programs may have written, count as 1 h.
     ///
     /// # Errors
-    /// Where the text is not base64 or not an uncompressed HdrHistogram V2.
+    /// Fails if the text is not base64 or not an uncompressed HdrHistogram V2.
     pub fn from_base64(text: &str) -> Result<Histogram, HistogramError> {
         let unreadable = |why: String| HistogramError::Unreadable {
             length: text.len(),
@@ -119,11 +119,11 @@ impl Histogram {
 /// Length of the header of HdrHistogram V2.
 const HEADER: usize = 40;
 const COOKIE_V2: u32 = 0x1c84_9313;
-/// Longest range and finest resolution that are read: half a megabyte of counts.
+/// Largest range and finest resolution that are read: half a megabyte of counts.
 const MOST_HIGH: u64 = 1 << 53;
 const MOST_DIGITS: u32 = 3;
 
-/// Checks what a histogram says about its own size, for the library allocates as much as that.
+/// Checks the size that a histogram's header declares, because the library allocates that much memory.
 fn bounded(bytes: &[u8]) -> Result<(), &'static str> {
     let word = |at: usize| -> Option<u32> {
         let word = bytes.get(at..at + 4)?;
@@ -163,7 +163,7 @@ mod tests {
         assert!(Histogram::from_base64("###").is_err());
     }
 
-    /// Found by fuzzing: a few bytes that say they were four gigabytes cost as much memory.
+    /// Fuzzing found a few bytes that declared 4 GB and made the library allocate it.
     #[test]
     fn a_text_that_promises_more_than_it_holds_is_refused_at_once() {
         let mut bytes = STANDARD.decode(Histogram::new().to_base64()).unwrap();
@@ -187,7 +187,7 @@ mod tests {
             a.iter().for_each(|v| one.record_ms(*v));
             b.iter().for_each(|v| two.record_ms(*v));
             a.iter().chain(&b).for_each(|v| both.record_ms(*v));
-            // Through the text that `--json` carries.
+            // Round trip through the text that `--json` carries.
             let mut sum = Histogram::from_base64(&one.to_base64()).unwrap();
             sum.add(&Histogram::from_base64(&two.to_base64()).unwrap());
             prop_assert_eq!(&sum, &both);

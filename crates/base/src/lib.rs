@@ -1,5 +1,5 @@
-//! The nouns every other room speaks with: time, units, random streams, packets, and the one
-//! definition of a recording. Nothing here reads a clock, a file or the environment.
+//! Types shared by all crates: time, units, random streams, packets, and the definition of a recording. Nothing here
+//! reads a clock, a file or the environment.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 

@@ -1,22 +1,22 @@
-//! The one printer of figures for people: a number with the digits that count, and the unit in which it reads best.
+//! Printer of figures for people: a number with its significant digits, and the unit in which it reads best.
 //!
-//! **Rule.** A unit is taken from one of it on, milliseconds and microseconds from a tenth on: `1.5 s`, `430 ms`,
-//! `0.42 ms`, `12 us`, `1.2 Mbit/s`, `38 kB`. What rounds up to the next unit is printed in it. Zero has the unit in
-//! which the figure is kept. An interval stands in the unit of its value.
+//! **Rule.** A unit is used from 1 of it on, milliseconds and microseconds from 0.1 on: `1.5 s`, `430 ms`, `0.42 ms`,
+//! `12 us`, `1.2 Mbit/s`, `38 kB`. A figure that rounds up to the next unit is printed in it. Zero has the unit in
+//! which the figure is kept. An interval has the unit of its value.
 //!
-//! The exact printer, whose text the parser reads back, is `units`; its `{:.3}` prints by the rule of this module.
+//! The exact printer, whose text the parser reads back, is in `units`; its `{:.3}` follows the rule of this module.
 
 use crate::units::significant;
 
 /// Name of a unit, its size, and the smallest figure printed in it; both in the smallest unit.
 type Rung = (&'static str, f64, f64);
 
-/// A kind of quantity and the unit in which its figures are kept.
+/// Kind of quantity, and the unit in which its figures are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Unit {
     /// Size of the unit in which figures are kept.
     own: f64,
-    /// Largest first.
+    /// Units, largest first.
     ladder: &'static [Rung],
 }
 
@@ -59,7 +59,7 @@ pub const SIZE: Unit = plain(&[
 pub const TIMES: Unit = plain(&[("times", 1.0, 0.0)]);
 /// Round trips per minute.
 pub const RPM: Unit = plain(&[("round trips per minute", 1.0, 0.0)]);
-/// Round trips per minute, where the words stand beside it.
+/// Round trips per minute, for places beside the full words.
 pub const RPM_SHORT: Unit = plain(&[("RPM", 1.0, 0.0)]);
 /// Parts per million.
 pub const PPM: Unit = plain(&[("ppm", 1.0, 0.0)]);
@@ -67,13 +67,13 @@ pub const PPM: Unit = plain(&[("ppm", 1.0, 0.0)]);
 pub const PERCENT: Unit = plain(&[("%", 1.0, 0.0)]);
 
 impl Unit {
-    /// The unit in which `value` reads best: its name, and its size in the unit in which figures are kept.
+    /// Returns the unit in which `value` reads best: its name, and its size in the unit in which figures are kept.
     pub fn fitting(self, value: f64) -> (&'static str, f64) {
         self.rung(value, DIGITS)
     }
 
     fn rung(self, value: f64, digits: usize) -> (&'static str, f64) {
-        // A hair more, for the rounding of decimals in binary.
+        // Margin for the binary rounding of decimals.
         let shown = rounded(value.abs() * self.own, digits) * (1.0 + 1e-12);
         let own = |r: &&Rung| r.1 == self.own;
         let found = if shown > 0.0 && shown.is_finite() {
@@ -87,18 +87,18 @@ impl Unit {
         (name, size / self.own)
     }
 
-    /// `value` with three digits and its unit: `430 ms`.
+    /// Formats `value` with three digits and its unit: `430 ms`.
     pub fn print(self, value: f64) -> String {
         self.print_to(value, DIGITS)
     }
 
-    /// `value` with so many digits and its unit.
+    /// Formats `value` with this many digits and its unit.
     pub fn print_to(self, value: f64, digits: usize) -> String {
         let (name, size) = self.rung(value, digits);
         format!("{} {name}", told(value / size, digits))
     }
 
-    /// A value and its interval, all in one unit: `430 ms (418 to 441)`.
+    /// Formats a value and its interval, all in one unit: `430 ms (418 to 441)`.
     pub fn interval(self, value: f64, low: f64, high: f64) -> String {
         let (name, size) = self.fitting(value);
         let [value, low, high] = [value, low, high].map(|v| number(v / size));
@@ -110,10 +110,10 @@ impl Unit {
     }
 }
 
-/// Digits of a figure, unless somebody asks for others.
+/// Default number of digits of a figure.
 const DIGITS: usize = 3;
 
-/// `value` rounded to so many digits, one at least.
+/// Rounds `value` to this many digits, at least one.
 fn rounded(value: f64, digits: usize) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
@@ -131,12 +131,12 @@ fn told(value: f64, digits: usize) -> String {
     if text == "-0" { "0".into() } else { text }
 }
 
-/// A number with three significant digits. NaN says so.
+/// Formats a number with three significant digits, or text for NaN.
 pub fn number(value: f64) -> String {
     told(value, DIGITS)
 }
 
-/// A share from 0 to 1 in percent. Only what is whole reads 100: 0.99996 is `99.99`.
+/// Formats a share from 0 to 1 in percent. Only exactly 1 reads 100: 0.99996 is `99.99`.
 pub fn percent(share: f64) -> String {
     let p = share * 100.0;
     if p > 99.0 && p < 100.0 {
@@ -157,7 +157,7 @@ mod tests {
         let mut rng = Streams::new(1).stream("print");
         for _ in 0..20_000 {
             let ns = (45.0 * uniform(&mut rng)).exp2().round();
-            // Half a digit is rounded either way, by what binary makes of it.
+            // Half a digit may round either way, because of binary representation.
             let digits = format!("{ns}");
             let digits = digits.trim_end_matches('0');
             if digits.len() == 4 && digits.ends_with('5') {
@@ -186,7 +186,7 @@ mod tests {
                 (number * size + ms).abs() <= 0.005_000_1 * ms,
                 "{ms}: {text}"
             );
-            // No thousand of a unit that has a larger one.
+            // A number of 1000 or more would have a larger unit.
             assert!(unit == "s" || number.abs() < 1000.0, "{ms}: {text}");
             assert!(unit == "ns" || number.abs() >= 0.1, "{ms}: {text}");
         }

@@ -1,8 +1,8 @@
-//! What a crafted sending is: datagrams of given sizes at given instants, and what became of them.
+//! Programs of crafted datagrams, with given sizes at given instants, and the fate of each datagram.
 //!
 //! A [`Program`] is a pure value, written as text such as
-//! `1000 x 1452@0 s, 1452@7.26 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df`. Whoever executes it, over a real
-//! line or in virtual time, gives a [`Train`]: when each datagram left and when it arrived.
+//! `1000 x 1452@0 s, 1452@7.26 ms; pause 5 s; 50 x 200@1 ms dscp=46 ecn=2 df`. Executing it over a real link or in
+//! virtual time gives a [`Train`]: the times at which each datagram left and arrived.
 //!
 //! Units: sizes are UDP payload in bytes; instants are counted from the first datagram.
 
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands at the front of every datagram: smaller ones cannot be told apart.
+/// Smallest UDP payload, bytes: the header that identifies each datagram.
 pub const SMALLEST_PAYLOAD: u32 = 20;
-/// Largest UDP payload in IPv4; IPv6 takes no more without jumbograms.
+/// Largest UDP payload in IPv4, bytes; IPv6 allows no more without jumbograms.
 pub const LARGEST_PAYLOAD: u32 = 65_507;
-/// Datagrams of one program: what a receiver remembers of each must stay small.
+/// Largest number of datagrams in a program; limits what a receiver stores.
 pub const MOST_DATAGRAMS: u64 = 1_000_000;
 pub const MOST_STEPS: usize = 64;
-/// Shots of all steps together: what a program is written as stays short.
+/// Largest number of shots in all steps together; keeps a program's text short.
 pub const MOST_SHOTS: usize = 256;
-/// Longest of one program.
+/// Longest duration of a program.
 pub const LONGEST: Duration = Duration::from_secs(3_600);
 
-/// One datagram, and the time from it to the next.
+/// Datagram, and the time from it to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shot {
     /// UDP payload, bytes.
@@ -33,13 +33,13 @@ pub struct Shot {
     pub gap: Duration,
 }
 
-/// The bits that a datagram carries in its IP header.
+/// Header bits that a datagram carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// 0 to 63.
+    /// DSCP, 0 to 63.
     pub dscp: u8,
     pub ecn: Ecn,
-    /// Not to be fragmented, by this host or on the way.
+    /// True if neither this host nor a router may fragment the datagram (DF).
     pub whole: bool,
 }
 
@@ -50,13 +50,13 @@ impl Marking {
         whole: false,
     };
 
-    /// The TOS or traffic-class byte.
+    /// Returns the TOS or traffic-class byte.
     pub const fn tos(self) -> u8 {
         self.dscp << 2 | self.ecn.bits()
     }
 }
 
-/// Shots in turn, over and over.
+/// Sequence of shots, repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub shots: Vec<Shot>,
@@ -76,7 +76,7 @@ impl Step {
         }
     }
 
-    /// `count` datagrams without a gap.
+    /// Makes a burst: `count` datagrams without gaps.
     pub fn burst(count: u64, payload: u32) -> Step {
         Step::new(
             count,
@@ -87,7 +87,7 @@ impl Step {
         )
     }
 
-    /// Evenly spaced, so that the payload alone makes `rate`, for as long as `time`; at least two.
+    /// Makes at least two evenly spaced datagrams for `time`; their payload alone has the rate `rate`.
     pub fn steady(payload: u32, rate: BitsPerSec, time: Duration) -> Step {
         let gap = Bytes::new(u64::from(payload)).serialization_delay_ceil(rate);
         let times = time.as_nanos() / gap.as_nanos().max(1);
@@ -142,7 +142,7 @@ pub struct Program {
     steps: Vec<Step>,
 }
 
-/// Why a program cannot be had.
+/// Error for a program that cannot be read or exceeds the limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     #[error(
@@ -163,22 +163,22 @@ pub enum ProgramError {
     },
 }
 
-/// One datagram of a program: what is sent, and when.
+/// Datagram of a program with its send time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub seq: u64,
-    /// Since the first one.
+    /// Send time after the first datagram.
     pub at: Duration,
     pub payload: u32,
     pub step: usize,
-    /// Which of its step's shots.
+    /// Index of the shot within its step.
     pub shot: usize,
     pub marking: Marking,
 }
 
 impl Program {
     /// # Errors
-    /// Sizes or amounts beyond what can be sent and counted.
+    /// Fails for sizes or counts beyond the limits.
     pub fn new(steps: Vec<Step>) -> Result<Program, ProgramError> {
         let program = Program { steps };
         let too_much = |what, is: String, most: String| ProgramError::TooMuch { what, is, most };
@@ -212,13 +212,13 @@ impl Program {
         Ok(program)
     }
 
-    /// One step, or as much of it as the limits allow.
+    /// Makes a program of one step, shortened to the limits if necessary.
     pub fn of(step: Step) -> Program {
         Program::within(vec![step])
     }
 
-    /// These steps, or as much of them as the limits allow. For programs that follow from what was measured: a far end
-    /// that lies can make that anything.
+    /// Makes a program of these steps, shortened to the limits if necessary. Use it for programs that depend on
+    /// measured values: a lying server can make those arbitrary.
     pub fn within(mut steps: Vec<Step>) -> Program {
         if let Ok(program) = Program::new(steps.clone()) {
             return program;
@@ -243,7 +243,7 @@ impl Program {
             .fold(0u64, |n, s| n.saturating_add(s.count()))
     }
 
-    /// From the first datagram to the end of the last pause.
+    /// Returns the time from the first datagram to the end of the last pause.
     pub fn time(&self) -> Duration {
         Duration::from_nanos(
             self.steps
@@ -252,7 +252,7 @@ impl Program {
         )
     }
 
-    /// What it puts on the line, `headers` bytes of IP and UDP for each datagram.
+    /// Returns the bytes it puts on the link, with `headers` bytes of IP and UDP header per datagram.
     pub fn bytes(&self, headers: u32) -> Bytes {
         let bytes = self.steps.iter().fold(0u64, |n, s| {
             let cycle: u64 = s
@@ -270,7 +270,7 @@ impl Program {
         shots.map(|s| s.payload).max().unwrap_or(0)
     }
 
-    /// Every datagram in the order of sending.
+    /// Iterates over all datagrams in send order.
     pub fn datagrams(&self) -> impl Iterator<Item = Due> + '_ {
         let mut at = Duration::ZERO;
         let mut seq = 0;
@@ -367,7 +367,7 @@ fn step(text: &str) -> Result<Step, String> {
     };
     let mut marking = Marking::NONE;
     let mut rest = text;
-    // Marks stand at the end, each a word of its own.
+    // Options stand at the end, separated by spaces.
     while let Some((before, word)) = rest.rsplit_once(char::is_whitespace) {
         match word.split_once('=') {
             None if word == "df" => marking.whole = true,
@@ -419,29 +419,29 @@ impl From<Program> for String {
     }
 }
 
-/// What is to be sent next: one program, or several at once from as many sockets.
+/// Next programs to send: one, or several at once from as many sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sending {
-    /// What it is for, in the words of its kind; kept with its trains.
+    /// Purpose in the terms of its experiment; stored with its trains.
     pub stage: String,
     pub direction: Direction,
     pub programs: Vec<Program>,
-    /// Silence before it, so that queues are empty.
+    /// Silence before it, so that queues drain.
     pub rest: Duration,
 }
 
 /// Fragments of a train that passed a host's interface, by their place in the datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragments {
-    /// Datagrams that passed in one piece.
+    /// Datagrams that passed unfragmented.
     pub whole: u64,
     pub first: u64,
     pub second: u64,
-    /// Third and further ones.
+    /// Third and later fragments.
     pub further: u64,
 }
 
-/// Facts of a train besides its datagrams: kept as the event `train` in a recording.
+/// Facts of a train besides its datagrams; stored as the event `train` of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub stage: String,
@@ -449,34 +449,33 @@ pub struct Facts {
     pub program: Program,
     /// IP and UDP headers of each datagram, bytes.
     pub headers: u32,
-    /// Datagrams that the sending host did not take: its own queue was full, or they were larger than its interface
-    /// takes in one piece.
+    /// Datagrams that the sending host refused: its queue was full, or they exceeded the interface's MTU.
     pub refused: u64,
-    /// Datagrams that reached the receiving host, which then had no room for them.
+    /// Datagrams that the receiving host dropped for lack of buffer space.
     pub overflowed: u64,
-    /// Null where the host could not watch its interface.
+    /// Fragments sent; null if the host could not watch its interface.
     pub fragments_sent: Option<Fragments>,
     pub fragments_received: Option<Fragments>,
 }
 
-/// What became of one datagram.
+/// Fate of one datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// On the sender's clock, ns; null where it was never sent.
+    /// Send time on the sender's clock, ns; null if it was never sent.
     pub sent_ns: Option<i64>,
-    /// On the receiver's clock, ns; null where it never arrived.
+    /// Arrival time on the receiver's clock, ns; null if it never arrived.
     pub received_ns: Option<i64>,
-    /// ECN bits it arrived with.
+    /// ECN bits on arrival.
     pub ecn: Option<u8>,
 }
 
-/// A program as it was carried out.
+/// Program as executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Train {
-    /// Its number within the recording.
+    /// Number within the recording.
     pub number: i64,
     pub facts: Facts,
-    /// By their number in the program.
+    /// Fates, indexed by the datagram's number in the program.
     pub fates: Vec<Fate>,
 }
 
@@ -494,18 +493,18 @@ impl Train {
         self.fates.iter().filter(|f| f.sent_ns.is_some()).count() as u64
     }
 
-    /// Datagrams that were sent and did not arrive.
+    /// Returns the number of datagrams that were sent and did not arrive.
     pub fn lost(&self) -> u64 {
         self.losses().filter(|lost| *lost).count() as u64
     }
 
-    /// True for each datagram that did not arrive, of those that were sent, in the order of sending.
+    /// Returns one value per datagram sent, in send order: true if it did not arrive.
     pub fn losses(&self) -> impl Iterator<Item = bool> + '_ {
         let sent = self.fates.iter().filter(|f| f.sent_ns.is_some());
         sent.map(|f| f.received_ns.is_none())
     }
 
-    /// Each datagram with what became of it, in the order of sending.
+    /// Iterates over the datagrams in send order, each with its fate.
     pub fn datagrams(&self) -> impl Iterator<Item = (Due, Fate)> + '_ {
         self.facts
             .program
@@ -513,18 +512,18 @@ impl Train {
             .zip(self.fates.iter().copied())
     }
 
-    /// One-way delay of each that arrived, by the two clocks as they are, with its number: ns.
+    /// Iterates over number and one-way delay (ns) of each datagram that arrived; the two clocks are not corrected.
     pub fn delays(&self) -> impl Iterator<Item = (usize, i64)> + '_ {
         let delay = |(i, f): (usize, &Fate)| Some((i, f.received_ns? - f.sent_ns?));
         self.fates.iter().enumerate().filter_map(delay)
     }
 
-    /// When its first datagram left, or would have.
+    /// Returns the send time of the first datagram that left, ns.
     pub fn began_ns(&self) -> Option<i64> {
         self.fates.iter().find_map(|f| f.sent_ns)
     }
 
-    /// As rows of a recording: one a datagram that was sent, then the event that says what it was.
+    /// Returns rows for a recording: one per datagram sent, and the event with the train's facts.
     pub fn rows(&self, now_ns: i64) -> (Vec<Datagram>, Event) {
         let headers = u64::from(self.facts.headers);
         let rows = self
@@ -551,7 +550,7 @@ impl Train {
         (rows, event)
     }
 
-    /// The trains of a recording, in order. What is not one that this version reads is left out.
+    /// Returns the trains of a recording, in order. Events that this version cannot read are skipped.
     pub fn all_of(recording: &Recording) -> Vec<Train> {
         let trains = recording.event.iter().filter(|e| &*e.kind == "train");
         let mut all: BTreeMap<i64, Train> = trains
@@ -597,7 +596,7 @@ mod tests {
     }
 
     proptest! {
-        /// A lying server made rates of nothing, and of those steps of centuries.
+        /// A lying server caused zero rates, and steps of centuries followed from them.
         #[test]
         fn any_steps_become_a_program_within_the_limits(steps in prop::collection::vec(any_step(), 0..80)) {
             let program = Program::within(steps.clone());

@@ -1,20 +1,20 @@
-//! Named streams of random numbers. Each consumer of chance has its own, derived from the run's seed
-//! and the consumer's name, so that adding a consumer leaves every other draw as it was.
+//! Named streams of random numbers. Each consumer has its own stream, derived from the run's seed and the consumer's
+//! name. Adding a consumer therefore changes no other draw.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-/// The generator behind every stream: its values are fixed by its published algorithm, so a seed
-/// means the same run in every version of ours.
+/// Generator behind every stream. A published algorithm fixes its values, so a seed means the same run in every
+/// version.
 pub type Rng = Xoshiro256PlusPlus;
 
-/// A uniform number in `[0, 1)` from the top 53 bits of one draw.
+/// Draws a uniform number in `[0, 1)` from the top 53 bits of one draw.
 pub fn uniform(rng: &mut Rng) -> f64 {
     use rand::Rng as _;
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Where streams come from.
+/// Source of named streams, derived from one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     seed: u64,
@@ -25,7 +25,7 @@ impl Streams {
         Streams { seed }
     }
 
-    /// The stream of one consumer, for example `"link/up/loss"`.
+    /// Returns the stream of one consumer, for example `"link/up/loss"`.
     pub fn stream(&self, name: &str) -> Rng {
         // FNV-1a: short, public, and the same on every machine.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {

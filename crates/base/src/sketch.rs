@@ -1,13 +1,13 @@
-//! Quantiles: the one rule for them, and the one sketch that stands for many values.
+//! Quantiles: the one rule for them, and the one sketch that summarises many values.
 //!
 //! **Rule.** Linear interpolation between order statistics: the `p`-quantile of n values lies at rank p (n − 1),
-//! counted from 0. It is type 7 of Hyndman and Fan, and the default of numpy and R. Sorted lists, runs and sketches
-//! all go through [`quantile`].
+//! counted from 0. It is type 7 of Hyndman and Fan, and the default of numpy and R. Sorted lists, runs and sketches all
+//! use [`quantile`].
 //!
-//! **Sketch.** Counts over steps that are linear within each octave, as in HdrHistogram: values below 2^(BITS + 1)
-//! have a step each, above it each octave has 2^BITS steps. An order statistic is the middle of its step, so it is
-//! wrong by at most 2^−(BITS + 1) of itself; the smallest and the largest are exact. A quantile is wrong by at most
-//! that share of the larger of its two order statistics. Only the stretch of steps that occurred is held.
+//! **Sketch.** Counts over steps that are linear within each octave, as in HdrHistogram: values below 2^(BITS + 1) have
+//! one step each; above, each octave has 2^BITS steps. An order statistic is the middle of its step, so its relative
+//! error is at most 2^−(BITS + 1); the smallest and the largest are exact. The error of a quantile is at most that
+//! share of the larger of its two order statistics. Only the range of steps that occurred is stored.
 //!
 //! **Source.** R. J. Hyndman, Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50 (1996);
 //! G. Tene, HdrHistogram (the layout of the steps).
@@ -18,7 +18,8 @@
 
 use crate::Duration;
 
-/// The `p`-quantile (0 to 1) of `count` values, where `order(k)` is the k-th smallest, counted from 0. `None` of none.
+/// Returns the `p`-quantile (0 to 1) of `count` values, where `order(k)` is the k-th smallest, counted from 0. `None`
+/// if there are none.
 pub fn quantile(count: u64, p: f64, mut order: impl FnMut(u64) -> f64) -> Option<f64> {
     let last = count.checked_sub(1)?;
     let at = p.clamp(0.0, 1.0) * last as f64;
@@ -31,15 +32,15 @@ pub fn quantile(count: u64, p: f64, mut order: impl FnMut(u64) -> f64) -> Option
     Some(low * (1.0 - share) + order(below + 1) * share)
 }
 
-/// A distribution of whole numbers in little memory. Sketches of one resolution can be merged, and quantiles of the sum
-/// are those of all values, which averages of quantiles are not.
+/// Distribution of whole numbers in little memory. Sketches of one resolution can be merged. Quantiles of the sum are
+/// those of all values; averages of quantiles are not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sketch<const BITS: u32> {
     count: u64,
     sum: u128,
     min: u64,
     max: u64,
-    /// First step that is in use; `counts` begins there.
+    /// First step in use; `counts` starts there.
     first: usize,
     counts: Vec<u64>,
 }
@@ -63,7 +64,7 @@ fn step_of<const BITS: u32>(value: u64) -> usize {
     ((octave as usize) << BITS) + (value >> octave) as usize
 }
 
-/// Middle of a step.
+/// Returns the middle of a step.
 fn middle_of<const BITS: u32>(step: usize) -> u64 {
     let octave = (step >> BITS).saturating_sub(1) as u32;
     let low = (step - ((octave as usize) << BITS)) as u64;
@@ -71,7 +72,7 @@ fn middle_of<const BITS: u32>(step: usize) -> u64 {
 }
 
 impl<const BITS: u32> Sketch<BITS> {
-    /// Value that stands for all values of the same step.
+    /// Returns the value that stands for all values of the same step.
     pub fn representative(value: u64) -> u64 {
         middle_of::<BITS>(step_of::<BITS>(value))
     }
@@ -84,7 +85,7 @@ impl<const BITS: u32> Sketch<BITS> {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         let step = step_of::<BITS>(value);
-        // Below the first, this is beyond the end as well.
+        // A step below the first wraps around and is beyond the end, too.
         match self.counts.get_mut(step.wrapping_sub(self.first)) {
             Some(count) => *count += 1,
             None => *self.widened(step) += 1,
@@ -97,7 +98,7 @@ impl<const BITS: u32> Sketch<BITS> {
         self.add(d.as_nanos());
     }
 
-    /// Counts a value several times. Beyond 2^64 values the count stays there.
+    /// Counts a value several times. The count saturates at 2^64 − 1.
     pub fn add_many(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
@@ -111,7 +112,7 @@ impl<const BITS: u32> Sketch<BITS> {
         *count = count.saturating_add(times);
     }
 
-    /// Count of a step, which need not be among those held.
+    /// Returns the count of a step, and extends the stored range to it if necessary.
     #[cold]
     fn widened(&mut self, step: usize) -> &mut u64 {
         if self.counts.is_empty() {
@@ -129,7 +130,7 @@ impl<const BITS: u32> Sketch<BITS> {
         &mut self.counts[at]
     }
 
-    /// Adds all that another sketch has counted.
+    /// Adds all values of another sketch.
     pub fn merge(&mut self, other: &Sketch<BITS>) {
         for (i, n) in other.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             let count = self.widened(other.first + i);
@@ -141,12 +142,12 @@ impl<const BITS: u32> Sketch<BITS> {
         self.max = self.max.max(other.max);
     }
 
-    /// Forgets all values.
+    /// Discards all values.
     pub fn clear(&mut self) {
         *self = Sketch::default();
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -156,40 +157,40 @@ impl<const BITS: u32> Sketch<BITS> {
         self.count == 0
     }
 
-    /// Sum of all values, exact.
+    /// Returns the sum of all values, exact.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Mean of all values, exact. `None` of none.
+    /// Returns the mean of all values, exact. `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// Smallest value, exact. `None` of none.
+    /// Returns the smallest value, exact. `None` if there are none.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// Largest value, exact. `None` of none.
+    /// Returns the largest value, exact. `None` if there are none.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
 
-    /// Steps that hold values, rising: the number of each, and how many values it holds. Step s lies in octave
-    /// o = max(0, ⌊s / 2^BITS⌋ − 1) and begins at (s − o 2^BITS) 2^o.
+    /// Iterates over the steps that hold values, rising: number of the step, and count of its values. Step s lies in
+    /// octave o = max(0, ⌊s / 2^BITS⌋ − 1) and starts at (s − o 2^BITS) 2^o.
     pub fn steps(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let held = self.counts.iter().enumerate().filter(|(_, n)| **n > 0);
         held.map(|(i, n)| (self.first + i, *n))
     }
 
-    /// Values that were counted, rising, each by the middle of its step, and how many of each.
+    /// Iterates over the values, rising: the middle of each step, and its count.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let middle = |step| middle_of::<BITS>(step).clamp(self.min, self.max);
         self.steps().map(move |(step, n)| (middle(step), n))
     }
 
-    /// Share of the values that are at most `limit`, where a step counts as a whole. `None` of none.
+    /// Returns the share of the values that are at most `limit`; a step counts as a whole. `None` if there are none.
     pub fn share_within(&self, limit: u64) -> Option<f64> {
         let steps = (step_of::<BITS>(limit) + 1).saturating_sub(self.first);
         let within = self.counts.iter().take(steps);
@@ -197,12 +198,12 @@ impl<const BITS: u32> Sketch<BITS> {
         (self.count > 0).then(|| within as f64 / self.count as f64)
     }
 
-    /// The `p`-quantile (0 to 1) by the rule of this module. `None` without values.
+    /// Returns the `p`-quantile (0 to 1) by the rule of this module. `None` if there are no values.
     pub fn quantile(&self, p: f64) -> Option<f64> {
         quantile(self.count, p, |k| self.order(k) as f64)
     }
 
-    /// The `k`-th smallest value, counted from 0.
+    /// Returns the `k`-th smallest value, counted from 0.
     fn order(&self, k: u64) -> u64 {
         if k == 0 {
             return self.min;
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use crate::rng::{Rng, Streams, uniform};
 
-    /// Values whose logarithms are spread evenly over some octaves, many of them equal.
+    /// Draws values whose logarithms are spread evenly over some octaves, many of them equal.
     fn draw(rng: &mut Rng) -> Vec<u64> {
         let n = 1 + (uniform(rng) * 400.0) as usize;
         let top = 1.0 + 62.0 * uniform(rng);
@@ -242,7 +243,7 @@ mod tests {
         all
     }
 
-    /// The rule as it is printed: Hyndman and Fan, table 1, type 7, with ranks from 1.
+    /// Computes the rule as printed: Hyndman and Fan, table 1, type 7, with ranks from 1.
     fn type7(sorted: &[u64], p: f64) -> f64 {
         let n = sorted.len() as f64;
         let m = 1.0 - p;
@@ -281,7 +282,7 @@ mod tests {
             let rank = (p * (sorted.len() - 1) as f64).ceil() as usize;
             let [above, beyond] =
                 [rank, (rank + 1).min(sorted.len() - 1)].map(|k| sorted[k] as f64);
-            // Both round the rank in their own way: what lies beyond has a trace in it.
+            // The two formulas round the rank differently, so the next value has a tiny weight.
             let printed = type7(&sorted, p);
             assert!(
                 (exact - printed).abs() <= 1e-9 * beyond,
@@ -293,7 +294,7 @@ mod tests {
                 "seed {seed}, 2^{BITS} steps: {p}: {got} {exact}"
             );
         }
-        // Below a power of two and at most one less is the same, and no step spans one.
+        // Below a power of two is at most one less, and no step spans a power of two.
         for e in 0..62 {
             let limit = (1u64 << e) - 1;
             let within = sorted.partition_point(|v| *v <= limit) as f64 / sorted.len() as f64;

@@ -1,8 +1,9 @@
-//! Parameters declared once: [`params!`] makes of one declaration the struct, its defaults, ranges and units, the parser and the
-//! table that help, reference pages and completions are made from. [`choices!`] does the same for a value of a few words.
+//! Parameters declared once. [`params!`] generates from one declaration the struct, its defaults, ranges and units, the
+//! parser, and the table behind help, reference pages and completions. [`choices!`] does the same for a value of a few
+//! words.
 //!
-//! A declaration is [`Params`]. What a person writes is read against its [`Entry`] as [`Words`], and [`Words::read`] makes the
-//! struct of them: no parameter is looked up by its name.
+//! A declaration implements [`Params`]. User input is parsed against its [`Entry`] into [`Words`], and [`Words::read`]
+//! builds the struct from them: no parameter is looked up by its name.
 
 use crate::program::Program;
 use crate::record::Direction;
@@ -10,24 +11,24 @@ use crate::words::{Entry, Unit, Value, Words, WordsError};
 use crate::{BitsPerSec, Bytes, Duration};
 use std::sync::Arc;
 
-/// Parameters of one entry of a table, or of several.
+/// Parameters of one or several table entries.
 pub trait Params: Sized {
-    /// Name, summary, sources and parameters; only the parameters where several entries share them.
+    /// Name, summary, sources and parameters; only the parameters if several entries share them.
     const ENTRY: Entry;
 
-    /// Takes one value a parameter, in their order.
+    /// Takes one value for each parameter, in order.
     fn take(values: &mut Values<'_>) -> Self;
 }
 
 /// Type of a parameter.
 pub trait Field: Sized {
     const UNIT: Unit;
-    /// Bounds, where a declaration names none.
+    /// Bounds used if a declaration gives none.
     const RANGE: (&'static str, &'static str) = ("", "");
-    /// True if it may be left out although it has no default.
+    /// True if the parameter may be omitted although it has no default.
     const OPTIONAL: bool = false;
 
-    /// The typed value; `None` for a value of another unit.
+    /// Returns the typed value; `None` for a value of another unit.
     fn of(value: &Value) -> Option<Self>;
 
     fn read(value: Option<&Value>) -> Option<Self> {
@@ -35,24 +36,24 @@ pub trait Field: Sized {
     }
 }
 
-/// Values of an entry that wait to be taken.
+/// Values of an entry, taken in order.
 pub struct Values<'a> {
     words: &'a Words,
     at: usize,
 }
 
 impl Values<'_> {
-    /// The next value.
+    /// Takes the next value.
     ///
     /// # Panics
-    /// The parameter has no default and was not given: see [`Words::missing`].
+    /// Panics if the parameter has no default and was not given: see [`Words::missing`].
     pub fn take<T: Field>(&mut self) -> T {
         let (parameter, _) = self.words.nth(self.at);
         let name = self.words.entry().name;
         self.take_or(|| panic!("{name}: {} is not set", parameter.name))
     }
 
-    /// The next value, or another one where it was not given.
+    /// Takes the next value, or `otherwise` if it was not given.
     pub fn take_or<T: Field>(&mut self, otherwise: impl FnOnce() -> T) -> T {
         let (_, value) = self.words.nth(self.at);
         self.at += 1;
@@ -61,10 +62,11 @@ impl Values<'_> {
 }
 
 impl Words {
-    /// The parameters as their declaration has them.
+    /// Converts to the struct of the declaration.
     ///
     /// # Panics
-    /// The entry is of another declaration, or a parameter without a default was not given: see [`Words::missing`].
+    /// Panics if the entry belongs to another declaration, or if a parameter without a default was not given: see
+    /// [`Words::missing`].
     pub fn read<P: Params>(&self) -> P {
         let mine = self.entry().parameters.iter().map(|p| p.name);
         assert!(
@@ -76,18 +78,18 @@ impl Words {
     }
 }
 
-/// Parameters of which none is given.
+/// Returns the parameters with all their defaults.
 ///
 /// # Panics
-/// A default is out of its own range.
+/// Panics if a default is out of its own range.
 pub fn defaults<P: Params>() -> P {
     given([]).expect("the defaults of a declaration are in range")
 }
 
-/// Parameters of which some are given, as a person would write them.
+/// Returns parameters from some values, written as a user would type them, and the defaults.
 ///
 /// # Errors
-/// As [`Words::with`].
+/// The same as [`Words::with`].
 pub fn given<'a, P: Params>(
     pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Result<P, WordsError> {
@@ -159,7 +161,7 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-/// A list that was not given is empty.
+/// Lists are empty if not given.
 impl<T: Field> Field for Vec<T> {
     const UNIT: Unit = Unit::List(&T::UNIT);
     const OPTIONAL: bool = true;
@@ -174,18 +176,18 @@ impl<T: Field> Field for Vec<T> {
     }
 }
 
-/// A declaration's doc comment as help has it: the lines follow each other, without the blank in front.
+/// Returns a declaration's doc comment as help text, without leading and trailing blanks.
 pub const fn doc(comment: &'static str) -> &'static str {
     comment.trim_ascii()
 }
 
-/// Declares parameters: `field: Type as Unit = "default" ["from".."to"], "source";`, each with its doc comment, which is its
-/// help. The unit is that of the type unless it says otherwise; a type `Option` makes a parameter that may be left out.
-/// A default `= (expression)` depends on the parameters above it, and its help tells how.
+/// Declares parameters: `field: Type as Unit = "default" ["from".."to"], "source";`, each with a doc comment that is
+/// its help. The unit is that of the type unless given. A type `Option` makes a parameter optional. A default `=
+/// (expression)` depends on the parameters above it; the help text describes it.
 ///
 /// `params! { pub struct Params for "name": "summary", ["sources"] { … } }` declares one entry of a table;
-/// without `for` the struct serves several. It has `Default` unless `required;` stands ahead, which says that a
-/// parameter has neither a default nor a type that may be left out.
+/// without `for`, several entries share the struct. The struct implements `Default` unless `required;` stands first,
+/// which means that a parameter has neither a default nor an optional type.
 #[macro_export]
 macro_rules! params {
     (required; $($declaration:tt)*) => { $crate::params!(@declare $($declaration)*); };
@@ -253,7 +255,7 @@ macro_rules! params {
     };
 }
 
-/// Declares a value of a few words: the variants, each with its word.
+/// Declares an enum of a few words: the variants, each with its word.
 #[macro_export]
 macro_rules! choices {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
@@ -293,7 +295,7 @@ mod tests {
     const TABLE: &str = "table 1";
 
     choices! {
-        /// How it is done.
+        /// Method of this fixture.
         enum Way { Plain = "plain", Quick = "2" }
     }
 

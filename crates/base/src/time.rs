@@ -1,19 +1,19 @@
-//! Instants and spans in whole nanoseconds. An instant counts from the start of a run, so a test can
-//! write any of them down; the wall clock appears once per recording, as a label.
+//! Instants and spans in whole nanoseconds. An instant counts from the start of a run, so tests can write it as a
+//! constant. Wall-clock time appears once per recording, as a label.
 
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
-/// An instant: nanoseconds since the run began.
+/// Instant: nanoseconds since the run began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// A span of time that cannot be negative: nanoseconds.
+/// Span of time that cannot be negative: nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
 
-/// A difference of clocks or of delays, which may be negative: nanoseconds.
+/// Difference of clocks or of delays, which may be negative: nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignedDuration(i64);
 
@@ -45,17 +45,17 @@ impl Time {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-    /// The span since `earlier`, or zero where `earlier` is later.
+    /// Returns the span since `earlier`, or zero if `earlier` is later.
     #[inline]
     pub const fn saturating_since(self, earlier: Time) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))
     }
-    /// The instant `d` before this one, or the start of the run.
+    /// Returns the instant `d` before this one, or the start of the run.
     #[inline]
     pub const fn saturating_sub(self, d: Duration) -> Time {
         Time(self.0.saturating_sub(d.0))
     }
-    /// `self - earlier` with its sign.
+    /// Returns `self - earlier` with its sign.
     #[inline]
     pub const fn signed_since(self, earlier: Time) -> SignedDuration {
         SignedDuration(self.0 as i64 - earlier.0 as i64)
@@ -70,22 +70,22 @@ impl Duration {
     pub const fn from_nanos(ns: u64) -> Duration {
         Duration(ns)
     }
-    /// [`Duration::MAX`] if it is longer than that.
+    /// Converts microseconds; saturates at [`Duration::MAX`].
     #[inline]
     pub const fn from_micros(us: u64) -> Duration {
         Duration(us.saturating_mul(1_000))
     }
-    /// [`Duration::MAX`] if it is longer than that.
+    /// Converts milliseconds; saturates at [`Duration::MAX`].
     #[inline]
     pub const fn from_millis(ms: u64) -> Duration {
         Duration(ms.saturating_mul(1_000_000))
     }
-    /// [`Duration::MAX`] if it is longer than that.
+    /// Converts seconds; saturates at [`Duration::MAX`].
     #[inline]
     pub const fn from_secs(s: u64) -> Duration {
         Duration(s.saturating_mul(1_000_000_000))
     }
-    /// Rounded to the nearest nanosecond; negative and NaN become zero.
+    /// Rounds to the nearest nanosecond; negative values and NaN become zero.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Duration {
         Duration((s * 1e9).round().max(0.0) as u64)
@@ -146,7 +146,7 @@ impl AddAssign<Duration> for Time {
         self.0 += d.0;
     }
 }
-/// Panics where `earlier` is later: an instant out of order is a broken invariant of the caller.
+/// Panics if `earlier` is later: instants out of order are a broken invariant of the caller.
 impl Sub for Time {
     type Output = Duration;
     #[inline]

@@ -1,8 +1,7 @@
-//! Bytes and rates as types, with one parser and one exact printer for all units a person writes. Figures for people:
-//! `print`.
+//! Byte counts and rates as types, with one parser and one printer for all units.
 //!
-//! The printer is exact: what it prints, the parser reads back to the same value, so a plan kept in a
-//! recording runs again unchanged.
+//! The printer is exact: the parser reads its output back to the same value. A plan stored in a recording therefore
+//! runs again unchanged.
 
 use crate::print::{self, Unit};
 use crate::time::Duration;
@@ -11,11 +10,11 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 use std::str::FromStr;
 
-/// An amount of data.
+/// Amount of data in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
-/// A rate of data; at the bottleneck it counts whole IP packets.
+/// Data rate in bit/s; at the bottleneck it counts whole IP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BitsPerSec(u64);
 
@@ -39,7 +38,7 @@ impl Bytes {
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
-    /// Time to put these bytes on a line of that rate, rounded up to the next nanosecond.
+    /// Returns the time to put these bytes on a link of this rate, rounded up to the next nanosecond.
     /// A rate of zero never finishes: [`Duration::MAX`].
     #[inline]
     pub fn serialization_delay_ceil(self, rate: BitsPerSec) -> Duration {
@@ -70,7 +69,7 @@ impl BitsPerSec {
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// Whole bytes that pass in `d`, rounded down.
+    /// Returns the whole bytes that pass in `d`, rounded down.
     #[inline]
     pub fn bytes_in_floor(self, d: Duration) -> Bytes {
         Bytes((u128::from(self.0) * u128::from(d.as_nanos()) / 8_000_000_000) as u64)
@@ -124,7 +123,7 @@ macro_rules! additive {
 additive!(Bytes);
 additive!(BitsPerSec);
 
-/// Why a quantity could not be read.
+/// Error for a quantity that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
     #[error(
@@ -153,10 +152,10 @@ pub enum ParseUnitError {
     },
 }
 
-/// One kind of quantity: its name, and its units with their size in the smallest one. The first unit
-/// of each size is the one that is printed.
+/// Kind of quantity: its name, and its units with their size in the smallest one. The first unit of each size is the
+/// one that is printed.
 struct Scale {
-    /// How its figures are printed for people.
+    /// Unit in which figures are printed for people.
     figure: Unit,
     what: &'static str,
     example: &'static str,
@@ -228,7 +227,7 @@ impl Scale {
             .join(", ")
     }
 
-    /// Reads `text` exactly, in integers: "0.1 ms" is 100 000 ns, not a rounded binary fraction.
+    /// Parses `text` exactly, in integers: "0.1 ms" is 100 000 ns, not a rounded binary fraction.
     fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
         let s = text.trim();
         let malformed = || ParseUnitError::Malformed {
@@ -290,7 +289,7 @@ impl Scale {
         u64::try_from(scaled / divisor).map_err(|_| too_large())
     }
 
-    /// Prints in the largest decimal unit that the value reaches, all digits kept; `{:.3}` prints a figure for people.
+    /// Prints in the largest decimal unit that the value reaches, with all digits.
     fn print(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(digits) = f.precision() {
             return f.write_str(&self.figure.print_to(value as f64, digits));
@@ -298,7 +297,7 @@ impl Scale {
         let decimal = |size: u64| {
             size == 1 || size.is_multiple_of(1_000) && !size.is_multiple_of(60_000_000_000)
         };
-        // Zero has the smallest unit's first name.
+        // Zero is printed in the smallest unit.
         let (name, size) = self
             .units
             .iter()
@@ -318,7 +317,7 @@ impl Scale {
     }
 }
 
-/// `value` with `digits` significant digits and no exponent: 429.97 at 3 is "430", 0.01234 is "0.0123".
+/// Formats `value` with `digits` significant digits and no exponent: 429.97 at 3 is "430", 0.01234 is "0.0123".
 pub fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
@@ -440,7 +439,7 @@ mod tests {
                 .as_nanos(),
             17_142_858
         );
-        // 000 §6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
+        // Document 000, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
         assert_eq!(
             BitsPerSec::from_kbps(700)
                 .bytes_in_floor(Duration::from_millis(430))

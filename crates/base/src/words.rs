@@ -1,6 +1,5 @@
-//! The small language in which a person names one of several things with its parameters, such as
-//! `codel:target=5ms,interval=100ms`. One parser and one printer serve every table: disciplines,
-//! controllers, impairments.
+//! Parser and printer for a name with parameters, such as `codel:target=5ms,interval=100ms`. Every table uses them:
+//! disciplines, controllers, impairments.
 
 use crate::program::Program;
 use crate::{BitsPerSec, Bytes, Duration, ParseUnitError};
@@ -8,56 +7,57 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What a parameter is measured in.
+/// Unit of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Duration,
     Bytes,
-    /// Such as `20 Mbit/s`.
+    /// Data rate, such as `20 Mbit/s`.
     Rate,
     Packets,
-    /// A plain whole number.
+    /// Whole number.
     Count,
-    /// A number from 0 to 1.
+    /// Number from 0 to 1.
     Probability,
-    /// A plain number.
+    /// Real number.
     Number,
     /// `true` or `false`.
     Switch,
-    /// One of these words.
+    /// Word of this list.
     Choice(&'static [&'static str]),
-    /// An IP address, with a port where it is not the usual one: `192.0.2.53`, `[2001:db8::53]:5353`.
+    /// IP address, with a port if it is not the usual one: `192.0.2.53`, `[2001:db8::53]:5353`.
     Address,
-    /// A name as the DNS has them: `www.example.org`.
+    /// DNS name: `www.example.org`.
     Name,
-    /// A web address, `http://www.example.org/` or `https://…`. What the little language reads itself is written
-    /// as `%2C` (a comma) and `%3B` (a semicolon).
+    /// Web address, `http://www.example.org/` or `https://…`. A comma is written as `%2C` and a semicolon as `%3B`,
+    /// because the parameter syntax uses both.
     Url,
     /// Any text without a comma, such as the path of a program.
     Text,
-    /// Datagrams to send, as a [`Program`] is written, with `+` for its commas: `9 x 1452+726@7 ms; pause 5 s; 50 x 200`.
+    /// Datagrams to send, as a [`Program`] is written, with `+` for its commas: `9 x 1452+726@7 ms; pause 5 s; 50 x
+    /// 200`.
     Program,
-    /// Several of these, such as `0.5; 1; 1.5`.
+    /// List of values of this unit, such as `0.5; 1; 1.5`.
     List(&'static Unit),
 }
 
-/// One parameter of an entry. `default`, `min` and `max` are written as a person would write them.
+/// Parameter of an entry. `default`, `min` and `max` are written as a user would type them.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     pub name: &'static str,
     pub unit: Unit,
-    /// `None`: not set unless given, and what that means stands in `doc`.
+    /// Default value. `None`: unset unless given; `doc` describes the effect.
     pub default: Option<&'static str>,
     pub min: &'static str,
     pub max: &'static str,
-    /// Where the default comes from.
+    /// Source of the default.
     pub section: &'static str,
     pub doc: &'static str,
-    /// True if it must be given where it has no default.
+    /// True if it must be given when it has no default.
     pub required: bool,
 }
 
-/// One thing that can be named.
+/// Named item of a table, with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub name: &'static str,
@@ -75,19 +75,19 @@ pub enum Value {
     Real(f64),
     Switch(bool),
     Choice(&'static str),
-    /// As it was given, an address or a name.
+    /// Address, name or other text, as given.
     Text(Arc<str>),
     List(Arc<[Value]>),
 }
 
-/// An entry with a value, given or default, for each of its parameters.
+/// Table entry with a value, given or default, for each of its parameters.
 #[derive(Clone, Debug)]
 pub struct Words {
     entry: &'static Entry,
     values: Vec<Option<Value>>,
 }
 
-/// Why a name with parameters could not be read.
+/// Error for a name with parameters that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordsError {
     #[error("no {kind} \"{name}\". Known: {known}.{hint}")]
@@ -144,11 +144,11 @@ pub enum WordsError {
 }
 
 impl Words {
-    /// Reads `name` or `name:key=value,key=value` against a table.
+    /// Parses `name` or `name:key=value,key=value` against a table.
     ///
     /// # Errors
-    /// An unknown name or key, answered with the known ones and the nearest match; a value of the
-    /// wrong unit or out of range.
+    /// An unknown name or key: the error lists the known ones and the nearest match. A value of the wrong unit or out
+    /// of range.
     pub fn parse(
         kind: &'static str,
         table: impl Iterator<Item = &'static Entry> + Clone,
@@ -180,10 +180,10 @@ impl Words {
         Words::with(kind, entry, pairs)
     }
 
-    /// An entry with values for some of its keys, each as a person would write it.
+    /// Builds an entry from values for some of its keys, each written as a user would type it.
     ///
     /// # Errors
-    /// As [`Words::parse`].
+    /// The same as [`Words::parse`], except for an unknown name.
     pub fn with<'a>(
         kind: &'static str,
         entry: &'static Entry,
@@ -228,18 +228,18 @@ impl Words {
         self.entry
     }
 
-    /// One parameter with its value, by its place.
+    /// Returns the parameter at index `at` with its value.
     pub(crate) fn nth(&self, at: usize) -> (&'static Parameter, Option<&Value>) {
         (&self.entry.parameters[at], self.values[at].as_ref())
     }
 
-    /// The first parameter that must be given and was not.
+    /// Returns the first required parameter without a value.
     pub fn missing(&self) -> Option<&'static Parameter> {
         let unset = |(p, v): &(&Parameter, Option<&Value>)| p.required && v.is_none();
         self.all().find(unset).map(|(p, _)| p)
     }
 
-    /// Every parameter with its value.
+    /// Iterates over all parameters with their values.
     pub fn all(&self) -> impl Iterator<Item = (&'static Parameter, Option<&Value>)> {
         let values = self.values.iter().map(Option::as_ref);
         self.entry.parameters.iter().zip(values)
@@ -252,7 +252,7 @@ impl PartialEq for Words {
     }
 }
 
-/// What was given that differs from the defaults; it reads back to the same.
+/// Prints the values that differ from the defaults; parsing the text gives the same value.
 impl fmt::Display for Words {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.entry.name)?;
@@ -320,7 +320,7 @@ impl Unit {
                 .parse()
                 .map(Value::Duration)
                 .map_err(|e: ParseUnitError| e.to_string()),
-            // A parameter that is measured in bytes may be given as their plain number.
+            // A size in bytes may be given without a unit.
             Unit::Bytes if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() => {
                 format!("{text} B")
                     .parse()
@@ -410,7 +410,7 @@ impl Unit {
 }
 
 impl Value {
-    /// Whether it, or any of a list, is less than `other`, or the least of that.
+    /// True if the value, or any element of a list, is less than `other`, or less than any of its elements.
     fn below(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::List(list), bound) => list.iter().any(|v| v.below(bound)),
@@ -451,12 +451,12 @@ fn keys_of(entry: &Entry) -> Vec<&'static str> {
     entry.parameters.iter().map(|p| p.name).collect()
 }
 
-/// ` Did you mean "…"?` where one of `known` is near, else nothing.
+/// Returns ` Did you mean "…"?` with the nearest of `known`, or an empty string if none is near.
 pub fn hint(word: &str, known: &[&str]) -> String {
     nearest(word, known).map_or_else(String::new, |n| format!(" Did you mean \"{n}\"?"))
 }
 
-/// The known word that is fewest slips of the finger away, if that is few for its length.
+/// Returns the known word with the fewest typing errors, if they are few for its length.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word = word.to_lowercase();
     known
@@ -467,7 +467,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, k)| k)
 }
 
-/// Letters added, left out, changed, or swapped with their neighbour between `a` and `b`.
+/// Counts the letters added, omitted, changed, or swapped with their neighbour between `a` and `b`.
 fn slips(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut d = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -489,8 +489,8 @@ fn slips(a: &str, b: &str) -> usize {
     d[a.len()][b.len()]
 }
 
-/// Makes a public type of one table: it reads and prints as words, in TOML and JSON as a string.
-/// The room that uses it depends on serde.
+/// Defines a public type for one table. It parses and prints as words; in TOML and JSON it is a string.
+/// The crate that uses the macro needs serde.
 #[macro_export]
 macro_rules! worded {
     ($(#[$meta:meta])* $name:ident, $kind:literal, $table:expr) => {

@@ -40,8 +40,7 @@ impl Console {
     }
 
     fn print(&self, line: &str) {
-        // A terminal that is gone is no failure.
-        let print = || drop(writeln!(std::io::stderr(), "{line}"));
+        let print = || eprintln!("{line}");
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),
@@ -72,7 +71,7 @@ impl Console {
         if self.terminal {
             self.clear_screen();
             self.drawn = text.lines().count();
-            let _ = write!(std::io::stderr(), "{text}");
+            eprint!("{text}");
         } else if self.seconds.is_multiple_of(LINE_EVERY) {
             self.print(text.lines().next().unwrap_or_default());
         }
@@ -108,7 +107,7 @@ impl Console {
         let line = live_line(status);
         let line: String = line.chars().take(width.unwrap_or(120)).collect();
         let mut out = std::io::stderr();
-        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        let _ = write!(out, "\r\x1b[K{}", base::text::clean(&line)).and_then(|()| out.flush());
     }
 }
 
@@ -164,7 +163,7 @@ fn bar() -> ProgressBar {
 
 /// State of all targets in one line.
 fn live_line(status: &MonitorStatus) -> String {
-    let mut line = String::from("\r\x1b[K");
+    let mut line = String::new();
     for t in &status.targets {
         let shown = |d: Option<Duration>| d.map_or("–".into(), |d| format!("{d:.1}"));
         let _ = write!(

@@ -1,6 +1,10 @@
 //! `tailback`: finds where packets wait on an Internet link. One thin file per verb: typed arguments
 //! become a validated plan, one library call carries it out, `report` tells the result.
 
+// Before all other modules, which use its macros.
+#[macro_use]
+mod say;
+
 mod cmd;
 mod console;
 mod watch;
@@ -52,7 +56,10 @@ pub enum Outcome {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e),
+    };
     let result = match cli.verb {
         Verb::Test(args) => cmd::test::run(*args),
         Verb::Probe(args) => cmd::probe::run(*args),
@@ -76,10 +83,29 @@ fn main() -> ExitCode {
         Ok(Outcome::Child(code)) => ExitCode::from(code),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tailback: {}", base::text::clean_lines(&told(&error)));
+            eprintln!("tailback: {}", told(&error));
             ExitCode::from(if error.is::<cmd::Usage>() { 2 } else { 3 })
         }
     }
+}
+
+/// Shows the help that was asked for, or what is wrong with the arguments.
+fn usage(e: &clap::Error) -> ExitCode {
+    use std::io::IsTerminal;
+    let terminal = match e.use_stderr() {
+        true => std::io::stderr().is_terminal(),
+        false => std::io::stdout().is_terminal(),
+    };
+    let text = match terminal && std::env::var_os("NO_COLOR").is_none() {
+        true => e.render().ansi().to_string(),
+        false => e.render().to_string(),
+    };
+    match e.use_stderr() {
+        true => say::error(&text),
+        // A reader that has seen enough is no failure.
+        false => drop(say::print(&text)),
+    }
+    ExitCode::from(e.exit_code() as u8)
 }
 
 /// A reader that has seen enough, such as `head`, is no failure.

@@ -1,6 +1,7 @@
 //! Live view of an experiment in the terminal.
 
 use base::Duration;
+use base::text::{clean, clean_lines};
 use experiment::Progress as Stage;
 use experiment::steps::Told;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -44,7 +45,7 @@ impl Terminal {
 
     fn say(&self, line: &str) {
         match &self.bar {
-            Some(bar) => bar.println(line),
+            Some(bar) => bar.println(clean_lines(line)),
             None if !self.quiet => eprintln!("{line}"),
             None => {}
         }
@@ -107,7 +108,7 @@ impl Terminal {
                 p.stage,
                 left.as_secs_f64(),
                 p.spent,
-                p.note
+                clean(&p.note)
             ));
         }
     }
@@ -140,6 +141,6 @@ impl Terminal {
         if !p.note.is_empty() {
             parts.push(p.note.clone());
         }
-        bar.set_message(parts.join(" · "));
+        bar.set_message(clean(&parts.join(" · ")).into_owned());
     }
 }

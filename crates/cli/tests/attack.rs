@@ -1,512 +1,42 @@
-//! All attacks on a server at once, beside one honest client. A few seconds in the ordinary run; `make attack` makes it
-//! sixty and prints the figures. ATTACK_SECONDS sets the length, ATTACK_SEED repeats one.
-//!
-//! Attackers have addresses of 127.0.0.0/8, each /24 of which is a network of its own to the server.
+//! All attacks on a server at once, beside one honest client: over loopback, and as strangers in a network of their own. A
+//! few seconds in the ordinary run; `make attack` makes it sixty and prints the figures. ATTACK_SECONDS sets the length,
+//! ATTACK_SEED repeats one.
 
-use base::program::Program;
-use base::record::{Direction, Row, Status};
-use base::rng::{Rng, Streams};
-use base::{BitsPerSec, Duration};
+mod attackers;
+
+use attackers::{ATTACKS, Attackers, cost, gets_in, p99_ms, probe, serve, upward_trains};
+use base::rng::Streams;
 use live::clock::Clock;
-use live::load::{Access, Peer};
-use live::probe::{ProbePlan, Prober};
+use live::emulate::{Emulation, FAR_V4, INTERFACE, NetNs, Options};
 use measure::control::datagram::Message;
-use measure::control::listen::{Place, Transport, Wanted};
-use measure::control::seal::ClientEnd;
-use measure::control::{FlowSpec, GREETING_LEN, Hello, LONGEST, Request, SessionId};
 use measure::wire::{Ask, ClientMessage, MAX_LEN};
-use rand::{Rng as _, RngExt as _};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use rand::RngExt as _;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Instant;
-
-struct Served {
-    child: Child,
-    at: SocketAddr,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn serve() -> Served {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tailback"))
-        .args(["serve", "--listen", "0.0.0.0:0", "--max-rate", "200mbit"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let port = loop {
-        let line = lines.next().expect("it listens").expect("text");
-        if let Some(rest) = line.strip_prefix("listening on 0.0.0.0:") {
-            break rest.split(',').next().expect("a port").to_owned();
-        }
-    };
-    std::thread::spawn(move || lines.for_each(drop));
-    let port: u16 = port.parse().expect("a port");
-    Served {
-        child,
-        at: ([127, 0, 0, 1], port).into(),
-    }
-}
-
-/// Memory and processor time of a process: bytes resident, its largest so far, and s.
-fn cost(pid: u32) -> (u64, u64, f64) {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let kib = |key: &str| -> u64 {
-        let line = status.lines().find(|l| l.starts_with(key)).expect(key);
-        let word = line.split_whitespace().nth(1).expect("a number");
-        word.parse().expect("a number")
-    };
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
-    let after = stat.rsplit_once(')').expect("a name").1;
-    let ticks = |n: usize| -> f64 {
-        let word = after.split_whitespace().nth(n).expect("a column");
-        word.parse().expect("a number")
-    };
-    // proc_pid_stat(5): utime and stime are columns 14 and 15, in hundredths of a second.
-    let cpu = (ticks(11) + ticks(12)) / 100.0;
-    (kib("VmRSS:") << 10, kib("VmHWM:") << 10, cpu)
-}
-
-/// One attacker: a server, chance, and when to stop.
-struct Attacker {
-    at: SocketAddr,
-    rng: Rng,
-    stop: Arc<AtomicBool>,
-    done: Arc<AtomicU64>,
-    /// Address that it keeps.
-    home: Option<[u8; 4]>,
-}
-
-impl Attacker {
-    fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    fn count(&self) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn rest(&self, ms: u64) {
-        std::thread::sleep(std::time::Duration::from_millis(ms));
-    }
-
-    /// An address of the attacker: one of 2,000 networks.
-    fn address(&mut self) -> [u8; 4] {
-        if let Some(home) = self.home {
-            return home;
-        }
-        let (b, c, d) = (
-            self.rng.random_range(16..24),
-            self.rng.random(),
-            self.rng.random_range(1..255),
-        );
-        [127, b, c, d]
-    }
-
-    fn connect(&mut self) -> Option<TcpStream> {
-        let ip = self.address();
-        let socket =
-            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).ok()?;
-        socket.set_recv_buffer_size(4096).ok()?;
-        socket.bind(&SocketAddr::from((ip, 0)).into()).ok()?;
-        let patience = std::time::Duration::from_millis(300);
-        socket.connect_timeout(&self.at.into(), patience).ok()?;
-        socket.set_read_timeout(Some(patience)).ok()?;
-        socket.set_write_timeout(Some(patience)).ok()?;
-        Some(socket.into())
-    }
-
-    /// Connects, hears the greeting and makes a request; reads nothing after that.
-    fn request(&mut self, request: &Request) -> Option<TcpStream> {
-        self.request_with(request).map(|(stream, _)| stream)
-    }
-
-    /// The same with what reads the answer.
-    fn request_with(&mut self, request: &Request) -> Option<(TcpStream, ClientEnd)> {
-        let mut stream = self.connect()?;
-        let hello = Hello {
-            nonce: self.rng.random(),
-        }
-        .encode();
-        stream.write_all(&hello).ok()?;
-        let mut greeting = [0; GREETING_LEN];
-        stream.read_exact(&mut greeting).ok()?;
-        let mut end = ClientEnd::new(&hello, &greeting, None).ok()?;
-        stream.write_all(&end.request(request)).ok()?;
-        self.count();
-        Some((stream, end))
-    }
-
-    fn spec(&mut self) -> FlowSpec {
-        FlowSpec {
-            session: SessionId(self.rng.random()),
-            flow: self.rng.random_range(0..4),
-            duration: LONGEST,
-            sample: Duration::from_millis(5),
-        }
-    }
-
-    /// Makes requests and keeps so many connections open, unread.
-    fn keep(&mut self, most: usize, pause_ms: u64, make: fn(&mut Attacker) -> Request) {
-        let mut held: Vec<TcpStream> = Vec::new();
-        while self.goes_on() {
-            let request = make(self);
-            held.extend(self.request(&request));
-            if held.len() > most {
-                held.remove(0);
-            }
-            self.rest(pause_ms);
-        }
-    }
-}
-
-fn idle(a: &mut Attacker) {
-    let mut held = Vec::new();
-    while a.goes_on() {
-        held.extend(a.connect());
-        a.count();
-        if held.len() > 800 {
-            held.remove(0);
-        }
-        a.rest(4);
-    }
-}
-
-/// Half a header and no more, or numbers at random.
-fn half_open(a: &mut Attacker) {
-    let mut held = Vec::new();
-    while a.goes_on() {
-        if let Some(mut stream) = a.connect() {
-            let mut bytes = vec![0; a.rng.random_range(1..600)];
-            a.rng.fill_bytes(&mut bytes);
-            let head = [
-                b'T',
-                b'B',
-                b'K',
-                measure::control::VERSION,
-                a.rng.random_range(0..14),
-            ];
-            let n = head.len().min(bytes.len());
-            bytes[..n].copy_from_slice(&head[..n]);
-            // Some stop within the hello, some within the request.
-            if a.rng.random() {
-                let nonce = a.rng.random();
-                let _ = stream.write_all(&Hello { nonce }.encode());
-            }
-            let _ = stream.write_all(&bytes);
-            a.count();
-            held.push(stream);
-        }
-        if held.len() > 200 {
-            held.remove(0);
-        }
-        a.rest(5);
-    }
-}
-
-fn unread_reports(a: &mut Attacker) {
-    let session = SessionId(a.rng.random());
-    a.home = Some(a.address());
-    let (mut held, mut round) = (Vec::new(), 0u32);
-    while a.goes_on() {
-        // Now and then a flow whose samples fill the report.
-        let request = match round % 50 {
-            0 => Request::Upload {
-                spec: FlowSpec {
-                    session,
-                    ..a.spec()
-                },
-            },
-            _ => Request::Report { session },
-        };
-        round += 1;
-        held.extend(a.request(&request));
-        if held.len() > 48 {
-            held.remove(1);
-        }
-        a.rest(20);
-    }
-}
-
-fn unread_fetches(a: &mut Attacker) {
-    a.keep(64, 20, |a| Request::Fetch {
-        spec: a.spec(),
-        congestion: String::new(),
-        bytes: 1 << 40,
-    });
-}
-
-fn loads_without_receiver(a: &mut Attacker) {
-    a.keep(16, 50, |a| Request::Datagrams {
-        spec: a.spec(),
-        direction: if a.rng.random() {
-            Direction::Down
-        } else {
-            Direction::Up
-        },
-        rate: BitsPerSec::from_mbps(1000),
-        payload_bytes: 1200,
-    });
-}
-
-fn queue(a: &mut Attacker) {
-    a.keep(64, 20, |_| Request::Turn { duration: LONGEST });
-}
-
-fn listeners(a: &mut Attacker) {
-    a.keep(16, 50, |a| Request::Listen {
-        spec: a.spec(),
-        wanted: vec![Wanted::new(Transport::Udp, Place::Here, 0); 8],
-    });
-}
-
-/// Trains with an instant every 60 µs, in both directions; downward ones are shown the way.
-fn trains(a: &mut Attacker) {
-    let program: Program = "20000 x 100@60us".parse().expect("a program");
-    let mut held = Vec::new();
-    while a.goes_on() {
-        let request = Request::Train {
-            spec: a.spec(),
-            direction: if a.rng.random() {
-                Direction::Down
-            } else {
-                Direction::Up
-            },
-            program: program.clone(),
-        };
-        if let Some((mut stream, mut reader)) = a.request_with(&request) {
-            let mut answer = [0; 64];
-            let n = stream.read(&mut answer).unwrap_or(0);
-            let mut at = 0;
-            while at < n {
-                let wants = reader.wants().clamp(1, n - at);
-                match reader.push(&answer[at..at + wants]) {
-                    Ok(None) => at += wants,
-                    Ok(Some(measure::control::Response::Accepted(accepted))) => {
-                        show(&stream, a.at, accepted.udp_token);
-                        break;
-                    }
-                    _ => break,
-                }
-            }
-            held.push(stream);
-        }
-        if held.len() > 64 {
-            held.remove(0);
-        }
-        a.rest(30);
-    }
-}
-
-/// Proves the address of a train, so that it begins.
-fn show(stream: &TcpStream, to: SocketAddr, token: u64) {
-    let Ok(local) = stream.local_addr() else {
-        return;
-    };
-    let Ok(socket) = UdpSocket::bind((local.ip(), 0)) else {
-        return;
-    };
-    let soon = std::time::Duration::from_millis(100);
-    let _ = socket.set_read_timeout(Some(soon));
-    let _ = socket.send_to(&Message::Hello.encode(token), to);
-    let mut buf = [0; 200];
-    if let Ok(n) = socket.recv(&mut buf)
-        && let Some((_, Message::Challenge { cookie })) = Message::decode(&buf[..n])
-    {
-        let received = 0;
-        let _ = socket.send_to(&Message::Proof { cookie, received }.encode(token), to);
-    }
-}
-
-/// Datagrams of every kind from many addresses, cut and changed, 8,000 a second.
-fn flood(a: &mut Attacker) {
-    let mut out = [0; MAX_LEN];
-    while a.goes_on() {
-        let ip = a.address();
-        let Ok(socket) = UdpSocket::bind(SocketAddr::from((ip, 0))) else {
-            continue;
-        };
-        for _ in 0..40 {
-            let len = a.rng.random_range(0..MAX_LEN);
-            let nonce = a.rng.random();
-            let message = match a.rng.random_range(0..4) {
-                0 | 1 => ClientMessage::Hello { nonce },
-                2 => {
-                    let ask = Ask {
-                        interval_ns: a.rng.random(),
-                        duration_s: a.rng.random(),
-                        tos: a.rng.random(),
-                        boot_proof: a.rng.random(),
-                    };
-                    let cookie = a.rng.random();
-                    ClientMessage::Open {
-                        nonce,
-                        cookie,
-                        ask,
-                        user: None,
-                    }
-                }
-                _ => ClientMessage::Request {
-                    token: nonce,
-                    seq: a.rng.random(),
-                    sent_ns: a.rng.random(),
-                },
-            };
-            let n = message.encode(&mut out, len, None);
-            let at = a.rng.random_range(0..n);
-            out[at] ^= 1 << a.rng.random_range(0..10u32).min(7);
-            let _ = socket.send_to(&out[..n], a.at);
-            a.count();
-        }
-        a.rest(5);
-    }
-}
-
-/// Sessions of probes that are opened and left, from many networks.
-fn sessions(a: &mut Attacker) {
-    let mut out = [0; MAX_LEN];
-    while a.goes_on() {
-        let ip = a.address();
-        let Ok(socket) = UdpSocket::bind(SocketAddr::from((ip, 0))) else {
-            continue;
-        };
-        let soon = std::time::Duration::from_millis(50);
-        let _ = socket.set_read_timeout(Some(soon));
-        let nonce = a.rng.random();
-        let n = ClientMessage::Hello { nonce }.encode(&mut out, 0, None);
-        let _ = socket.send_to(&out[..n], a.at);
-        let mut buf = [0; MAX_LEN];
-        let Ok(n) = socket.recv(&mut buf) else {
-            continue;
-        };
-        let Ok(measure::wire::ServerMessage::Challenge { cookie, .. }) =
-            measure::wire::ServerMessage::decode(&buf[..n], None)
-        else {
-            continue;
-        };
-        let ask = Ask {
-            interval_ns: 3_600_000_000_000,
-            duration_s: 0,
-            tos: 0,
-            boot_proof: 0,
-        };
-        let n = ClientMessage::Open {
-            nonce,
-            cookie,
-            ask,
-            user: None,
-        }
-        .encode(&mut out, 0, None);
-        let _ = socket.send_to(&out[..n], a.at);
-        a.count();
-        a.rest(2);
-    }
-}
-
-/// Name and work.
-type Attack = (&'static str, fn(&mut Attacker));
-
-const ATTACKS: &[Attack] = &[
-    ("idle connections", idle),
-    ("half requests", half_open),
-    ("unread reports", unread_reports),
-    ("unread fetches", unread_fetches),
-    ("UDP load without a receiver", loads_without_receiver),
-    ("the queue for the uplink", queue),
-    ("ports for strangers", listeners),
-    ("trains", trains),
-    ("a flood of datagrams", flood),
-    ("a flood of datagrams", flood),
-    ("probe sessions left open", sessions),
-];
-
-/// Round trips of an honest client, ns; lost probes are null.
-fn probe(at: SocketAddr, seconds: f64) -> Vec<Option<i64>> {
-    let (rows, taken) = mpsc::channel();
-    let plan = ProbePlan {
-        lost_after: Duration::from_secs(2),
-        patience: Duration::from_secs(10),
-        ..ProbePlan::new(at)
-    };
-    let prober = Prober::start(plan, Clock::start(), rows).expect("it gets in");
-    std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
-    prober.stop();
-    let delays = taken.try_iter().filter_map(|row| match row {
-        Row::Delay(d) if matches!(d.status, Status::Ok | Status::Lost) => Some(d.rtt_ns),
-        _ => None,
-    });
-    delays.collect()
-}
-
-fn p99_ms(samples: &[Option<i64>]) -> f64 {
-    let mut known: Vec<i64> = samples.iter().flatten().copied().collect();
-    known.sort_unstable();
-    let at = (known.len() * 99 / 100).min(known.len().saturating_sub(1));
-    known.get(at).map_or(f64::NAN, |ns| *ns as f64 / 1e6)
-}
-
-/// Time until an honest client has its answer over TCP, s.
-fn gets_in(at: SocketAddr) -> f64 {
-    let peer = Peer {
-        server: at,
-        access: Access::default(),
-        patience: Duration::from_secs(10),
-    };
-    let began = Instant::now();
-    loop {
-        let asked = peer
-            .connect(None)
-            .and_then(|stream| peer.ask(&stream, &Request::Info, &AtomicBool::new(false)));
-        let took = began.elapsed().as_secs_f64();
-        if asked.is_ok() || took > 10.0 {
-            return took;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-}
 
 fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+fn seed() -> u64 {
+    let fresh = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);
+    let seed = from_environment("ATTACK_SEED").unwrap_or(fresh);
+    eprintln!("ATTACK_SEED={seed}");
+    seed
+}
+
 #[test]
 fn all_attacks_at_once_cost_little_and_harm_no_honest_client() {
     let seconds: f64 = from_environment("ATTACK_SECONDS").unwrap_or(6.0);
-    let fresh = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);
-    let seed: u64 = from_environment("ATTACK_SEED").unwrap_or(fresh);
-    eprintln!("ATTACK_SEED={seed}");
-    let served = serve();
-    let (at, pid) = (served.at, served.child.id());
+    let seed = seed();
+    let served = serve([0; 4], None);
+    let (at, pid) = (served.at, served.pid());
     let quiet = probe(at, (seconds / 4.0).clamp(2.0, 10.0));
     let before = cost(pid).2;
-    let stop = Arc::new(AtomicBool::new(false));
-    let attackers: Vec<_> = ATTACKS
-        .iter()
-        .enumerate()
-        .map(|(n, (name, attack))| {
-            let done = Arc::new(AtomicU64::new(0));
-            let mut attacker = Attacker {
-                at,
-                rng: Streams::new(seed).stream(&format!("{name} {n}")),
-                stop: stop.clone(),
-                done: done.clone(),
-                home: None,
-            };
-            (
-                *name,
-                done,
-                std::thread::spawn(move || attack(&mut attacker)),
-            )
-        })
-        .collect();
+    let attackers = Attackers::start(ATTACKS, at, seed, None);
     let began = Instant::now();
     let honest = std::thread::spawn(move || probe(at, seconds));
     let (mut slowest, mut resident) = (0.0f64, 0);
@@ -518,12 +48,7 @@ fn all_attacks_at_once_cost_little_and_harm_no_honest_client() {
     let took = began.elapsed().as_secs_f64();
     let (_, most, after) = cost(pid);
     let honest = honest.join().expect("it is served");
-    stop.store(true, Ordering::Relaxed);
-    for (name, done, thread) in attackers {
-        let outcome = thread.join();
-        assert!(outcome.is_ok(), "{name}");
-        eprintln!("{name}: {}", done.load(Ordering::Relaxed));
-    }
+    attackers.stop();
     let lost = honest.iter().filter(|r| r.is_none()).count();
     let loss = lost as f64 / honest.len().max(1) as f64;
     let cores = (after - before) / took;
@@ -549,4 +74,250 @@ fn all_attacks_at_once_cost_little_and_harm_no_honest_client() {
     if seconds >= 60.0 {
         assert!(under < calm + 1.0, "{under} ms, {calm} ms before");
     }
+}
+
+/// 64 upward trains that nobody sends, while others' traffic passes the server's interface: the server looks at each packet
+/// once, however many trains there are.
+#[test]
+fn upward_trains_alone_cost_little() {
+    let seconds = from_environment("ATTACK_SECONDS")
+        .unwrap_or(6.0f64)
+        .min(20.0);
+    let served = serve([0; 4], None);
+    let (at, pid, seed) = (served.at, served.pid(), seed());
+    let stop = Arc::new(AtomicBool::new(false));
+    let (its, passed) = (stop.clone(), Arc::<AtomicU64>::default());
+    let count = passed.clone();
+    let others = std::thread::spawn(move || {
+        let to = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let from = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = to.local_addr().expect("bound");
+        while !its.load(Ordering::Relaxed) {
+            for _ in 0..20 {
+                let _ = from.send_to(&[0; 1200], to);
+            }
+            count.fetch_add(20, Ordering::Relaxed);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    });
+    let measure = || {
+        let (began, before) = (Instant::now(), cost(pid).2);
+        std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+        (cost(pid).2 - before) / began.elapsed().as_secs_f64()
+    };
+    let without = measure();
+    // Eight clients with 64 trains in all; the server takes 16.
+    let attacks: Vec<_> = (0..8)
+        .map(|_| {
+            (
+                "upward trains",
+                upward_trains as fn(&mut attackers::Attacker),
+            )
+        })
+        .collect();
+    let attackers = Attackers::start(&attacks, at, seed, None);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let with = measure();
+    let got_in = gets_in(at);
+    attackers.stop();
+    stop.store(true, Ordering::Relaxed);
+    others.join().expect("no panic");
+    let rate = passed.load(Ordering::Relaxed) as f64 / (2.0 * seconds + 1.0);
+    eprintln!(
+        "upward trains beside {rate:.0} datagrams a second: {:.3} CPU-s a minute, {:.3} without them, in within {got_in:.2} s",
+        60.0 * with,
+        60.0 * without
+    );
+    assert!(with < 0.1, "{with} cores");
+    assert!(got_in < 2.0, "{got_in} s");
+}
+
+/// A link between two namespaces: strangers with addresses of 198.18.0.0/15 at the near end, a server at the far one.
+fn network() -> Option<Emulation> {
+    let direction = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"\ndelay = \"1 ms\"";
+    let text =
+        format!("name = \"test\"\ntitle = \"test\"\n[up]\n{direction}\n[down]\n{direction}\n");
+    let spec = link::LinkSpec::parse(&text).expect("a link");
+    match Emulation::start(&[spec], Options::new(Clock::start())) {
+        Ok(network) => {
+            // Linux answers for every address of the block, and the far end sends all of them back over the link.
+            sh(network.near(), "ip route add local 198.18.0.0/15 dev lo");
+            for ns in [network.near(), network.far()] {
+                sh(ns, &format!("ip route replace default dev {INTERFACE}"));
+            }
+            Some(network)
+        }
+        Err(e) => {
+            assert!(
+                std::env::var_os("TAILBACK_REQUIRE_NETNS").is_none(),
+                "namespaces are required here: {e}"
+            );
+            eprintln!("skipped: {e}");
+            None
+        }
+    }
+}
+
+fn sh(ns: &NetNs, script: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-e", "-c", script]);
+    let out = ns.command(&mut command).output().expect("a shell");
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{script}: {told}");
+}
+
+/// Strangers with addresses of 512 networks that really answer. An honest client of another network gets in, and loses nothing.
+#[test]
+fn strangers_of_many_networks_keep_nobody_out() {
+    let Some(network) = network() else {
+        return;
+    };
+    let seconds: f64 = from_environment("ATTACK_SECONDS").unwrap_or(6.0);
+    let served = serve(FAR_V4.octets(), Some(network.far()));
+    let (at, pid) = (served.at, served.pid());
+    let attackers = Attackers::start(ATTACKS, at, seed(), Some(network.near()));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let (began, before) = (Instant::now(), cost(pid).2);
+    let honest = network.near().spawn("honest", move || probe(at, seconds));
+    let mut slowest = 0.0f64;
+    while began.elapsed().as_secs_f64() < seconds {
+        slowest = slowest.max(network.near().run(|| gets_in(at)).expect("it enters"));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let took = began.elapsed().as_secs_f64();
+    let honest = honest.expect("a thread").join().expect("it is served");
+    let (_, most, after) = cost(pid);
+    attackers.stop();
+    let lost = honest.iter().filter(|r| r.is_none()).count();
+    let cores = (after - before) / took;
+    eprintln!(
+        "512 networks, {took:.0} s: {:.1} MB, {cores:.2} cores; honest client: {lost} of {} probes lost, in within {slowest:.2} s",
+        most as f64 / 1e6,
+        honest.len()
+    );
+    assert!(honest.len() as f64 > 50.0 * seconds, "{}", honest.len());
+    assert!(most < 64_000_000, "{most} bytes");
+    assert!(cores < 0.5, "{cores} cores");
+    assert!(lost as f64 <= 0.001 * honest.len() as f64, "{lost} lost");
+    assert!(slowest < 2.0, "{slowest} s");
+}
+
+/// An IPv4 packet with a UDP datagram. The kernel fills in the header's checksum; UDP's is left out.
+fn forged(from: Ipv4Addr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
+    let SocketAddr::V4(to) = to else {
+        panic!("IPv4 only");
+    };
+    let len = (28 + payload.len()) as u16;
+    let mut packet = vec![0x45, 0];
+    packet.extend(len.to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, 17, 0, 0]);
+    packet.extend(from.octets());
+    packet.extend(to.ip().octets());
+    for word in [4000, to.port(), len - 20, 0] {
+        packet.extend(word.to_be_bytes());
+    }
+    packet.extend(payload);
+    packet
+}
+
+/// Bytes that an interface of a namespace has received and sent.
+fn traffic(ns: &NetNs) -> (u64, u64) {
+    let text = ns.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let text = text.expect("it enters").expect("the kernel tells");
+    let line = text.lines().find_map(|l| l.trim().strip_prefix(INTERFACE));
+    let line = line
+        .and_then(|l| l.strip_prefix(':'))
+        .expect("the interface");
+    let words: Vec<u64> = line
+        .split_whitespace()
+        .filter_map(|w| w.parse().ok())
+        .collect();
+    (words[0], words[8])
+}
+
+/// Datagrams with forged sources, through a raw socket: whoever they name gets no more bytes than were sent in its name.
+#[test]
+fn forged_sources_get_no_more_than_was_sent() {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let Some(network) = network() else {
+        return;
+    };
+    let served = serve(FAR_V4.octets(), Some(network.far()));
+    let at = served.at;
+    let mut rng = Streams::new(seed()).stream("forged");
+    let raw = network.near().run(|| {
+        // IPPROTO_RAW: the header of IP is ours.
+        let raw = Protocol::from(nix::libc::IPPROTO_RAW);
+        Socket::new(Domain::IPV4, Type::from(nix::libc::SOCK_RAW), Some(raw))
+    });
+    let raw = raw.expect("it enters").expect("a raw socket");
+    let honest = network.near().spawn("honest", move || gets_in(at));
+    honest.expect("a thread").join().expect("it is served");
+    // Neighbours that do not answer make no traffic of their own on a point-to-point link.
+    let (got, sent) = traffic(network.near());
+    let (mut out, mut told) = ([0; MAX_LEN], 0u64);
+    for n in 0..20_000u32 {
+        let (nonce, cookie) = (rng.random(), rng.random());
+        let len = rng.random_range(0..1_300);
+        let ask = Ask {
+            interval_ns: 1_000_000,
+            duration_s: 0,
+            tos: 0,
+            boot_proof: 0,
+        };
+        let message = match rng.random_range(0..4) {
+            0 => ClientMessage::Hello { nonce },
+            1 => ClientMessage::Open {
+                nonce,
+                cookie,
+                ask,
+                user: None,
+            },
+            2 => ClientMessage::Request {
+                token: nonce,
+                seq: n,
+                sent_ns: 0,
+            },
+            _ => ClientMessage::Train {
+                token: nonce,
+                train: 1,
+                index: 0,
+                count: 8,
+            },
+        };
+        let payload = match rng.random_range(0..5) {
+            0 => Message::Hello.encode(nonce),
+            1 => Message::Proof {
+                cookie,
+                received: 0,
+            }
+            .encode(nonce),
+            _ => {
+                let n = message.encode(&mut out, len, None);
+                out[..n].to_vec()
+            }
+        };
+        let from = Ipv4Addr::new(203, 0, 113, rng.random());
+        let packet = forged(from, at, &payload);
+        told += u64::from(
+            raw.send_to(&packet, &SocketAddr::from((at.ip(), 0)).into())
+                .is_ok(),
+        );
+        if n % 20 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let (got, sent) = (
+        traffic(network.near()).0 - got,
+        traffic(network.near()).1 - sent,
+    );
+    eprintln!(
+        "{told} datagrams with forged sources: {sent} bytes sent, {got} came back, {:.3}",
+        got as f64 / sent as f64
+    );
+    assert!(told > 19_000, "{told}");
+    assert!(got > 100_000, "the server answers at all: {got}");
+    assert!(got <= sent, "{got} bytes for {sent}");
+    assert!(network.near().run(|| gets_in(at)).expect("it enters") < 2.0);
 }

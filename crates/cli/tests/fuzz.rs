@@ -9,7 +9,7 @@ use base::rng::{Rng, Streams};
 use rand::RngExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
-use targets::{TARGETS, Target};
+use targets::Target;
 
 /// Messages of each target in the ordinary run, divided by its weight.
 const COUNT: u64 = 50_000;
@@ -148,12 +148,19 @@ fn fuzz(target: &Target, seed: u64, count: u64) {
 }
 
 #[test]
+fn every_target_has_a_corpus() {
+    for target in targets::all() {
+        assert!(!corpus(target).is_empty(), "fuzz/corpus/{}", target.name);
+    }
+}
+
+#[test]
 fn no_message_brings_a_parser_down() {
     let fresh = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);
     let seed = from_environment("FUZZ_SEED").unwrap_or(fresh);
     let only = std::env::var("FUZZ_TARGET").ok();
     eprintln!("FUZZ_SEED={seed}");
-    for target in TARGETS {
+    for target in targets::all() {
         if only.as_ref().is_some_and(|only| only != target.name) {
             continue;
         }

@@ -1,6 +1,6 @@
 //! A lying server to every verb that talks to one: each run ends with a figure or a clear error, never with a panic, and in
 //! time. Once for each verb in the ordinary run; LIES=100000 goes on until each verb has heard so many lies
-//! (`make liar-long`). LIAR_SEED repeats a run.
+//! (`make liar-long`), or until LIAR_SECONDS are over. LIARS runs go on at once. LIAR_SEED repeats a run.
 
 #[path = "../../live/tests/lies/mod.rs"]
 mod lies;
@@ -9,11 +9,11 @@ use base::rng::Streams;
 use measure::wire::{ClientMessage, MAX_LEN};
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Longest run of a verb against a liar.
+/// Longest run of a verb against a liar, on a host that does little else.
 const LONGEST: Duration = Duration::from_secs(100);
 
 fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -73,7 +73,10 @@ fn lie(seed: u64, stop: &Arc<AtomicBool>, told: &Arc<AtomicU64>) -> u16 {
 fn run(verb: &[String], seed: u64) -> u64 {
     let (stop, told) = (Arc::default(), Arc::default());
     let port = lie(seed, &stop, &told);
-    let dir = std::env::temp_dir().join(format!("tailback-lies-{}-{port}", std::process::id()));
+    // Ports come back, and so would a directory of that name.
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("tailback-lies-{}-{run}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     let args: Vec<String> = verb
         .iter()
@@ -93,12 +96,15 @@ fn run(verb: &[String], seed: u64) -> u64 {
         let _ = std::io::Read::read_to_end(&mut stderr, &mut said);
         String::from_utf8_lossy(&said).into_owned()
     });
+    // Many runs at once share the processor.
+    let many = from_environment::<u64>("LIES").is_some();
+    let longest = if many { LONGEST * 3 } else { LONGEST };
     let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("it can be waited for") {
             break Some(status);
         }
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > longest {
             let _ = child.kill();
             let _ = child.wait();
             break None;
@@ -110,7 +116,7 @@ fn run(verb: &[String], seed: u64) -> u64 {
     let shown = std::fs::read(dir.join("out")).unwrap_or_default();
     let _ = std::fs::remove_dir_all(&dir);
     let about = format!("{} with LIAR_SEED={seed}: {said}", args.join(" "));
-    let status = status.unwrap_or_else(|| panic!("{LONGEST:?} were not enough for {about}"));
+    let status = status.unwrap_or_else(|| panic!("{longest:?} were not enough for {about}"));
     let code = status
         .code()
         .unwrap_or_else(|| panic!("{status} of {about}"));
@@ -150,32 +156,142 @@ fn verbs() -> Vec<Vec<String>> {
     all
 }
 
+/// A verb's share of the work.
+#[derive(Default)]
+struct Share {
+    heard: u64,
+    /// Runs that have started, and those that go on.
+    runs: u64,
+    going: u64,
+    busy: Duration,
+}
+
+/// Notes that its thread panics.
+struct Watched<'a>(&'a AtomicBool);
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Verbs with what they have heard so far. Any thread runs the verb that needs it most.
+struct Work {
+    verbs: Vec<Vec<String>>,
+    wanted: u64,
+    seed: u64,
+    /// No run starts after this.
+    until: Instant,
+    shares: Mutex<Vec<Share>>,
+    /// Set once a run has failed: the others end soon.
+    failed: AtomicBool,
+}
+
+impl Work {
+    /// The verb to run next and the number of its run: the one that is furthest from its lies, those expected of runs that go
+    /// on included.
+    fn next(&self) -> Option<(usize, u64)> {
+        if Instant::now() > self.until {
+            return None;
+        }
+        let mut shares = self.shares.lock().expect("no run has failed");
+        let expected = |s: &Share| {
+            let each = s.heard.checked_div(s.runs - s.going).unwrap_or(self.wanted);
+            s.heard + s.going * each.max(1)
+        };
+        let open = shares.iter().enumerate();
+        let open = open.filter(|(_, s)| expected(s) < self.wanted && s.runs < self.wanted);
+        let (verb, _) = open.min_by_key(|(_, s)| expected(s))?;
+        let share = &mut shares[verb];
+        (share.runs, share.going) = (share.runs + 1, share.going + 1);
+        Some((verb, share.runs - 1))
+    }
+
+    /// True once no run that goes on can leave a verb short.
+    fn is_done(&self) -> bool {
+        let shares = self.shares.lock().expect("no run has failed");
+        let late = Instant::now() > self.until;
+        let enough = |s: &Share| late || s.heard >= self.wanted || s.runs >= self.wanted;
+        shares.iter().all(|s| s.going == 0 && enough(s))
+    }
+
+    fn work(&self) {
+        let _watched = Watched(&self.failed);
+        while !self.failed.load(Ordering::Relaxed) && !self.is_done() {
+            let Some((verb, number)) = self.next() else {
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            let began = Instant::now();
+            let heard = run(&self.verbs[verb], self.seed.wrapping_add(number));
+            let mut shares = self.shares.lock().expect("no run has failed");
+            let share = &mut shares[verb];
+            share.going -= 1;
+            share.heard += heard;
+            share.busy += began.elapsed();
+        }
+    }
+}
+
+/// Processor time that this process and its children have used, s.
+fn processor_s() -> f64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let of = |who| {
+        let usage = getrusage(who).expect("known to every kernel");
+        let s = |t: nix::sys::time::TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 / 1e6;
+        s(usage.user_time()) + s(usage.system_time())
+    };
+    of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
+}
+
 #[test]
 fn a_liar_brings_no_verb_down() {
     let fresh = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 1);
     let seed: u64 = from_environment("LIAR_SEED").unwrap_or(fresh);
     let wanted: u64 = from_environment("LIES").unwrap_or(1);
+    // Runs wait for time-outs most of the time.
+    let at_once: usize = from_environment("LIARS").unwrap_or(8);
+    let most: u64 = from_environment("LIAR_SECONDS").unwrap_or(86_400);
     let only: Option<String> = from_environment("LIAR_VERB");
     eprintln!("LIAR_SEED={seed}");
-    let verbs = verbs();
-    let next = AtomicUsize::new(0);
+    let mut verbs = verbs();
+    verbs.retain(|v| {
+        only.as_ref()
+            .is_none_or(|o| v.join(" ").contains(o.as_str()))
+    });
+    let shares = verbs.iter().map(|_| Share::default()).collect();
+    let work = Work {
+        verbs,
+        wanted,
+        seed,
+        until: Instant::now() + Duration::from_secs(most),
+        shares: Mutex::new(shares),
+        failed: AtomicBool::new(false),
+    };
+    let began = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                while let Some(verb) = verbs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let name = verb.join(" ");
-                    if only.as_ref().is_some_and(|o| !name.contains(o.as_str())) {
-                        continue;
-                    }
-                    let (began, mut heard, mut runs) = (Instant::now(), 0, 0);
-                    while heard < wanted && runs < wanted {
-                        heard += run(verb, seed.wrapping_add(runs));
-                        runs += 1;
-                    }
-                    let took = began.elapsed().as_secs_f64();
-                    eprintln!("{name}: {heard} lies in {runs} runs, {took:.0} s");
-                }
-            });
+        for _ in 0..at_once {
+            scope.spawn(|| work.work());
         }
     });
+    let shares = work.shares.lock().expect("no run has failed");
+    for (verb, share) in work.verbs.iter().zip(shares.iter()) {
+        let (name, mean) = (verb.join(" "), share.busy.as_secs_f64() / share.runs as f64);
+        eprintln!(
+            "{name}: {} lies in {} runs of {mean:.1} s",
+            share.heard, share.runs
+        );
+    }
+    let (lies, runs) = (
+        shares.iter().map(|s| s.heard).sum::<u64>(),
+        shares.iter().map(|s| s.runs).sum::<u64>(),
+    );
+    eprintln!(
+        "{lies} lies to {} verbs in {runs} runs, {:.0} s, {:.0} s of processor",
+        shares.len(),
+        began.elapsed().as_secs_f64(),
+        processor_s()
+    );
 }

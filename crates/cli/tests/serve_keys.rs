@@ -230,9 +230,75 @@ fn a_client_comes_in_by_its_key_and_knows_the_server_by_its_pin() {
         &rec,
     ];
     done(&tailback(&args, ""));
-    let rec = scratch.path("m.rec");
-    let monitor = tailback(&["monitor", &server.1, "--pin", &pin, "-o", &rec], "");
-    fails(&monitor, 2, &["UDP"]);
+}
+
+/// The monitor's probes are signed by a key that comes inside TLS; a wrong pin is its target's trouble.
+#[test]
+fn the_monitor_knows_a_server_by_its_pin() {
+    let scratch = Scratch::new("monitor-pin");
+    let server = Server::start(&["--state", &scratch.path("state")]);
+    let monitor = |pin: &str, name: &str| {
+        let rec = scratch.path(name);
+        let args = [
+            "monitor",
+            &server.1,
+            "--pin",
+            pin,
+            "-o",
+            &rec,
+            "--interval",
+            "20ms",
+            "--duration",
+            "4s",
+        ];
+        let out = tailback(&args, "");
+        done(&out);
+        let recording = store::read(&rec).expect("it reads");
+        let answered = recording.delay.iter().filter(|d| d.rtt_ns.is_some());
+        (
+            answered.count(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    let (answered, said) = monitor(&server.2, "good.rec");
+    assert!(answered > 100, "{answered}: {said}");
+    let (answered, said) = monitor(&format!("sha256:{}", "ab".repeat(32)), "wrong.rec");
+    assert_eq!(answered, 0, "{said}");
+    assert!(said.contains("public key"), "{said}");
+}
+
+/// SIGHUP has the key file read again, and the server goes on.
+#[test]
+fn a_hangup_has_the_key_file_read_again() {
+    let scratch = Scratch::new("serve-hangup");
+    let file = scratch.secret("keys", &format!("anna {}\n", "11".repeat(32)));
+    let mut child = Command::new(TAILBACK)
+        .args(["serve", "--listen", "127.0.0.1:0", "--keys", &file])
+        .args(["--state", &scratch.path("state"), "--user", "root"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the server starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut until = |what: &str| loop {
+        let line = lines.next().expect("a line").expect("text");
+        if line.contains(what) {
+            break line;
+        }
+    };
+    until("--pin of clients");
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP).expect("ours");
+    until("keys of 1 user read");
+    // What cannot be read is said at once, with what becomes of the keys.
+    fs::remove_file(&file).expect("ours");
+    let said = until("WARNING");
+    assert!(
+        said.contains("1 key that the file no longer shows"),
+        "{said}"
+    );
+    assert!(child.try_wait().expect("ours").is_none(), "it serves on");
+    child.kill().expect("ours");
+    child.wait().expect("ours");
 }
 
 #[test]

@@ -1,18 +1,17 @@
-//! BBR, version 1: models the path by the most it delivered and the least it took, sends at that rate
-//! with about that much in flight, and probes for more of either in turn. Loss hardly matters to it.
+//! BBR, version 1: models the path by its largest delivery rate and smallest RTT, sends at that rate with about one BDP
+//! in flight, and probes for more bandwidth or a smaller RTT in turn. It hardly reacts to loss.
 //!
 //! **Source**: draft-cardwell-iccrg-bbr-congestion-control-00, "BBR Congestion Control" (Cardwell, Cheng,
 //! Hassas Yeganeh, Jacobson, 2017), section 4; N. Cardwell et al., "BBR: Congestion-Based Congestion
 //! Control", ACM Queue 14(5), 2016.
 //!
-//! **Deviations**: after a time-out the window grows again from one segment; the draft restores it when
-//! recovery from the time-out ends, of which the contract does not tell. Linux's later additions, the
-//! detection of policers and of aggregated ACKs, are left out.
+//! **Deviations**: after a time-out the window grows again from one segment; the draft restores it when recovery from
+//! the time-out ends, which the interface does not report. Linux's later additions, the detection of policers and of
+//! aggregated ACKs, are omitted.
 //!
 //! **Units**: bytes per second and bytes, with fractions.
 //!
-//! **Validated against**: the tests below, by hand from section 4; behaviour over a link belongs to the
-//! simulator.
+//! **Validated against**: the tests below, by hand from section 4; the simulator's tests cover behaviour over a link.
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::filter::WindowedMax;
@@ -26,22 +25,22 @@ params! {
     pub struct Params for "bbr1": "models rate and round trip of the path, version 1; does not mind losses", [
         "draft-cardwell-iccrg-bbr-congestion-control-00, BBR Congestion Control",
     ] {
-        /// gain while starting
+        /// gain in Startup
         high_gain: f64 = "2.885" ["1.1".."10"], "the draft, section 4.2.1";
-        /// window in units of the path's capacity
+        /// window in multiples of the BDP
         cwnd_gain: f64 = "2" ["1".."10"], "the draft, section 4.2.3";
-        /// round trips over which the most delivered is kept
+        /// RTTs over which the largest delivery rate is kept
         bandwidth_rounds: u64 = "10" ["1".."1000000"], "the draft, section 4.1.1";
-        /// time over which the least round trip is kept
+        /// time over which the smallest RTT is kept
         min_rtt_window: Duration = "10 s" ["1 us".."1000 s"], "the draft, section 4.1.2";
-        /// how long inflight stays low to measure it
+        /// time that inflight stays low to measure the RTT
         probe_rtt: Duration = "200 ms" ["1 us".."1000 s"], "the draft, section 4.3.5";
     }
 }
 
-/// Section 4.3.4: one phase up, one down, six level.
+/// Pacing gains of the cycle (section 4.3.4): one phase up, one down, six level.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Section 4.2.3: least window in segments.
+/// Smallest window in segments (section 4.2.3).
 const MIN_PIPE: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub struct Bbr1 {
     min_rtt: Option<Duration>,
     min_rtt_stamp: Time,
     rounds: Rounds,
-    /// Most delivered when it last grew by a quarter, and round trips since.
+    /// Bandwidth when it last grew by a quarter, and round trips since.
     full_bandwidth: (f64, u32),
     filled_pipe: bool,
     pacing_gain: f64,
@@ -71,26 +70,26 @@ pub struct Bbr1 {
     cycle: usize,
     cycle_stamp: Time,
     cwnd: f64,
-    /// Last window that neither recovery nor ProbeRTT held down.
+    /// Last window that neither recovery nor ProbeRTT limited.
     prior_cwnd: f64,
-    /// Bytes per second; of the first round trip on.
+    /// Pacing rate in bytes per second; before the first RTT sample it assumes an RTT of 1 ms.
     pacing_rate: Option<f64>,
     has_rtt: bool,
-    /// End of ProbeRTT, once inflight is low; and whether a round trip has passed since.
+    /// End of ProbeRTT, set once inflight is low; the next field tells if a round trip has passed since.
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
     idle_restart: bool,
     recovery: Repair,
-    /// Samples of data sent before this much was delivered say little: inflight was held low.
+    /// Delivered bytes up to which samples count as application-limited, because inflight was held low.
     app_limited_until: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repair {
     None,
-    /// Told of a loss, no ACK since.
+    /// Loss reported, no ACK since.
     Entering,
-    /// The first round trip of recovery: as much out as comes in.
+    /// First round trip of recovery: packet conservation.
     Conserving,
     Growing,
 }
@@ -116,7 +115,7 @@ impl Bbr1 {
             cycle_stamp: now,
             cwnd: initial,
             prior_cwnd: initial,
-            // Section 4.2.1: the initial window in a round trip of 1 ms until one is measured.
+            // Section 4.2.1: the initial window in an RTT of 1 ms until one is measured.
             pacing_rate: Some(params.high_gain * initial / 1e-3),
             has_rtt: false,
             probe_rtt_done: None,
@@ -127,7 +126,7 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.2.3: `gain` times what the path holds, and room for what hosts aggregate.
+    /// Returns `gain` times the BDP, plus room for aggregation by hosts (section 4.2.3).
     fn inflight(&self, gain: f64) -> f64 {
         let Some(min_rtt) = self.min_rtt else {
             return self.initial;
@@ -135,7 +134,7 @@ impl Bbr1 {
         gain * self.bandwidth.get() * min_rtt.as_secs_f64() + 3.0 * self.send_quantum()
     }
 
-    /// Section 4.2.2.
+    /// Returns the send quantum (section 4.2.2).
     fn send_quantum(&self) -> f64 {
         let rate = self.pacing_rate.unwrap_or(0.0);
         if rate * 8.0 < 1.2e6 {
@@ -147,7 +146,7 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.1.1.
+    /// Updates the bandwidth estimate (section 4.1.1).
     fn update_bandwidth(&mut self, ack: &Ack) {
         if let Some(until) = self.app_limited_until
             && ack.prior_delivered > until
@@ -163,7 +162,7 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.3.4.
+    /// Advances the gain cycle if due (section 4.3.4).
     fn check_cycle(&mut self, now: Time, ack: &Ack) {
         if self.mode != Mode::ProbeBw {
             return;
@@ -194,7 +193,7 @@ impl Bbr1 {
     fn enter_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
         self.cwnd_gain = self.params.cwnd_gain;
-        // Section 4.3.4: any phase but the one that drains.
+        // Section 4.3.4: any phase except the draining one.
         let pick = (uniform(&mut self.rng) * 7.0) as usize;
         self.cycle = CYCLE.len() - 1 - pick.min(6);
         self.advance_cycle(now);
@@ -206,7 +205,7 @@ impl Bbr1 {
         self.cwnd_gain = self.params.high_gain;
     }
 
-    /// Sections 4.3.2 and 4.3.3.
+    /// Leaves Startup and Drain if due (sections 4.3.2 and 4.3.3).
     fn check_startup_and_drain(&mut self, now: Time, ack: &Ack, round_start: bool) {
         let limited = ack.rate.is_none_or(|r| r.app_limited);
         if !self.filled_pipe && round_start && !limited {
@@ -228,7 +227,7 @@ impl Bbr1 {
         }
     }
 
-    /// Sections 4.1.2 and 4.3.5.
+    /// Updates the smallest RTT and ProbeRTT (sections 4.1.2 and 4.3.5).
     fn update_min_rtt(&mut self, now: Time, ack: &Ack, round_start: bool) {
         let expired = now.saturating_since(self.min_rtt_stamp) > self.params.min_rtt_window;
         if let Some(rtt) = ack.rtt
@@ -284,7 +283,7 @@ impl Bbr1 {
         };
     }
 
-    /// Section 4.2.1.
+    /// Sets the pacing rate (section 4.2.1).
     fn set_pacing_rate(&mut self, gain: f64, ack: Option<&Ack>) {
         if let (false, Some(srtt)) = (self.has_rtt, ack.and_then(|a| a.srtt.or(a.rtt))) {
             self.has_rtt = true;
@@ -297,13 +296,13 @@ impl Bbr1 {
         }
     }
 
-    /// Section 4.2.3.
+    /// Sets the window (section 4.2.3).
     fn set_cwnd(&mut self, ack: &Ack, round_start: bool) {
         let acked = ack.newly_acked.get() as f64;
         let inflight = ack.inflight.get() as f64;
         match (self.recovery, ack.in_recovery) {
             (Repair::Entering, _) => {
-                // Section 4.2.3: as recovery begins, what is in flight and one ACK more.
+                // Section 4.2.3: when recovery starts, the data in flight plus one ACK's.
                 self.cwnd = inflight + acked.max(self.mss);
                 self.recovery = Repair::Conserving;
                 self.rounds.restart(ack.delivered);
@@ -339,7 +338,7 @@ impl Bbr1 {
 
 impl Controller for Bbr1 {
     fn on_sent(&mut self, now: Time, sent: &Sent) {
-        // Section 4.3.4: restarting from idle, at exactly the rate of the path.
+        // Section 4.3.4: restart from idle at exactly the estimated bandwidth.
         if sent.idle.is_some() {
             self.idle_restart = true;
             match self.mode {
@@ -409,7 +408,7 @@ impl Controller for Bbr1 {
     }
 }
 
-/// Bytes per second as a rate.
+/// Converts bytes per second to a rate in bit/s.
 pub(crate) fn bits(bytes_per_s: f64) -> BitsPerSec {
     BitsPerSec::new((bytes_per_s * 8.0).clamp(1.0, 1e15).round() as u64)
 }
@@ -519,7 +518,7 @@ mod tests {
         assert_eq!(c.recovery(), Recovery::Controller);
     }
 
-    /// A controller that has found 1 MB/s and 50 ms.
+    /// Makes a controller that has found 1 MB/s and 50 ms.
     fn settled(mode: Mode) -> Bbr1 {
         let mut c = bbr();
         c.bandwidth.reset(0, 1e6);
@@ -559,7 +558,7 @@ mod tests {
         assert_eq!(c.pacing_gain, 0.75);
         c.check_cycle(soon, &ack(56_000));
         assert_eq!(c.pacing_gain, 1.0);
-        // A level phase lasts a round trip.
+        // A level phase lasts one RTT.
         c.check_cycle(Time::from_millis(1_060), &ack(0));
         assert_eq!(c.cycle, 2);
         c.check_cycle(Time::from_millis(1_061), &ack(0));
@@ -620,7 +619,7 @@ mod tests {
             ..Ack::default()
         };
         c.update_min_rtt(Time::from_secs(2), &ack(400_000, 4_000), false);
-        // Eleven round trips on, the old figure would have been replaced by a lower one.
+        // After eleven round trips the old estimate would have been replaced by a lower one.
         for _ in 0..12 {
             c.rounds.begins(&ack(510_000, 4_000));
         }

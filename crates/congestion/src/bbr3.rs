@@ -1,20 +1,18 @@
-//! BBR, version 3: version 1's model with two time scales. What losses in the last round trips suggest
-//! bounds it for now; the long-term bounds move only by deliberate probes, which end once more than 2 %
-//! is lost. Probing is timed so that Reno and CUBIC flows beside it can live.
+//! BBR, version 3: version 1's model with two time scales. Losses of the last round trips set short-term bounds. The
+//! long-term bounds move only by deliberate probes, which end once more than 2 % is lost. The timing of probes lets
+//! competing Reno and CUBIC flows survive.
 //!
 //! **Source**: draft-ietf-ccwg-bbr, "BBR Congestion Control" (Cardwell, Swett, Beshay), section 5, in the
-//! working group's copy that follows version 04 of October 2025: ProbeRTT is due every 10 s and its
-//! window is taken before the least round trip expires.
+//! working group's copy that follows version 04 of October 2025: ProbeRTT is due every 10 s, and its
+//! window is taken before the smallest RTT expires.
 //!
-//! **Deviations**: "discontiguous ranges lost" (section 5.3.1.3) are counted as ACKs that reveal losses,
-//! as Linux does. After a time-out the window grows again from what is in flight; that recovery from a
-//! time-out has ended is not told. Classic ECN marks, for which section 3.6 specifies nothing, count as a
-//! round trip with losses.
+//! **Deviations**: "discontiguous ranges lost" (section 5.3.1.3) are counted as ACKs that reveal losses, as in Linux.
+//! After a time-out the window grows again from the data in flight; the interface does not report the end of that
+//! recovery. Classic ECN marks, for which section 3.6 specifies nothing, count as a round trip with losses.
 //!
 //! **Units**: bytes per second and bytes, with fractions; infinity where a bound is not set.
 //!
-//! **Validated against**: the tests below, by hand from section 5; behaviour over a link belongs to the
-//! simulator.
+//! **Validated against**: the tests below, by hand from section 5; the simulator's tests cover behaviour over a link.
 
 use crate::bbr1::bits;
 use crate::controller::{
@@ -30,34 +28,34 @@ params! {
     pub struct Params for "bbr3": "models rate, round trip and losses of the path, version 3", [
         "draft-ietf-ccwg-bbr-04, BBR Congestion Control",
     ] {
-        /// gain of pacing while starting
+        /// pacing gain in Startup
         startup_gain: f64 = "2.77" ["1.1".."10"], "the draft, section 2.4";
-        /// gain of pacing while draining
+        /// pacing gain in Drain
         drain_gain: f64 as Probability = "0.5" ["0.01".."0.99"], "the draft, section 2.4";
-        /// window in units of the path's capacity
+        /// window in multiples of the BDP
         cwnd_gain: f64 = "2" ["1".."10"], "the draft, section 2.5";
-        /// part that may be lost in a round trip of probing
+        /// fraction that may be lost in a round trip of probing
         loss_threshold: f64 as Probability = "0.02" ["0.0001".."0.99"], "the draft, section 2.7";
-        /// part kept in a round trip with losses
+        /// fraction of the bounds kept in a round trip with losses
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "the draft, section 2.7";
-        /// part of the bound left to others
+        /// fraction of the long-term bound left to other flows
         headroom: f64 as Probability = "0.15" ["0.01".."0.99"], "the draft, section 2.7";
-        /// time over which the least round trip is kept
+        /// time over which the smallest RTT is kept
         min_rtt_window: Duration = "10 s" ["1 us".."1000 s"], "the draft, section 2.13";
-        /// how long inflight stays low to measure it
+        /// time that inflight stays low to measure the RTT
         probe_rtt: Duration = "200 ms" ["1 us".."1000 s"], "the draft, section 2.13";
     }
 }
 
-/// Section 2.4: pacing stays a hundredth below the estimate.
+/// Margin of pacing below the estimate, 1 % (section 2.4).
 const PACING_MARGIN: f64 = 0.99;
-/// Section 2.7: least window in segments.
+/// Smallest window in segments (section 2.7).
 const MIN_PIPE: f64 = 4.0;
-/// Section 2.13.2.
+/// Window gain in ProbeRTT (section 2.13.2).
 const PROBE_RTT_GAIN: f64 = 0.5;
-/// Section 2.10: round trips over which aggregation is remembered.
+/// Round trips over which aggregation is remembered (section 2.10).
 const EXTRA_ACKED_ROUNDS: u64 = 10;
-/// Section 5.3.1.3: losses that end Startup.
+/// Losses that end Startup (section 5.3.1.3).
 const STARTUP_LOSSES: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +76,7 @@ impl Mode {
     fn is_probing(self) -> bool {
         matches!(self, Mode::Startup | Mode::Refill | Mode::Up)
     }
-    /// Section 5.6.1, the table: gain of pacing.
+    /// Returns the pacing gain (table in section 5.6.1).
     fn pacing_gain(self, params: &Params) -> f64 {
         match self {
             Mode::Startup => params.startup_gain,
@@ -88,7 +86,7 @@ impl Mode {
             Mode::Cruise | Mode::Refill | Mode::ProbeRtt => 1.0,
         }
     }
-    /// The same table: gain of the window.
+    /// Returns the window gain (same table).
     fn cwnd_gain(self, params: &Params) -> f64 {
         match self {
             Mode::Up => params.cwnd_gain + 0.25,
@@ -98,7 +96,7 @@ impl Mode {
     }
 }
 
-/// What ACKs mean while bandwidth is probed (section 2.12).
+/// Meaning of ACKs while bandwidth is probed (section 2.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -108,7 +106,7 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// Two time scales of what the path allows (section 2.8).
+/// Bounds on two time scales (section 2.8).
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     bw_shortterm: f64,
@@ -122,7 +120,7 @@ const UNBOUND: Bounds = Bounds {
     inflight_longterm: f64::INFINITY,
 };
 
-/// The signals of one ACK or loss, in plain numbers.
+/// Signals of one ACK or loss, in plain numbers.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     rate: f64,
@@ -144,7 +142,7 @@ pub struct Bbr3 {
     round_count: u64,
     round_start: bool,
     // Rate model.
-    /// Most delivered in the last cycle and in this one.
+    /// Largest delivery rate in the last cycle and in this one.
     max_bw: [f64; 2],
     bw: f64,
     min_rtt: Option<Duration>,
@@ -243,7 +241,7 @@ impl Bbr3 {
             app_limited_until: None,
             cwnd: initial,
             prior_cwnd: 0.0,
-            // Section 5.6.2: the initial window in a round trip of 1 ms until one is measured.
+            // Section 5.6.2: the initial window in an RTT of 1 ms until one is measured.
             pacing_rate: params.startup_gain * initial / 1e-3,
             has_rtt: false,
             in_recovery: false,
@@ -259,14 +257,14 @@ impl Bbr3 {
         MIN_PIPE * self.mss
     }
 
-    /// Section 5.6.4.2, `BDPMultiple`.
+    /// Returns a multiple of the BDP (`BDPMultiple`, section 5.6.4.2).
     fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
         match self.min_rtt {
             Some(min_rtt) => gain * bw * min_rtt.as_secs_f64(),
             None => self.initial,
         }
     }
-    /// Section 5.6.4.2, `QuantizationBudget`.
+    /// Raises inflight to at least three send quanta (`QuantizationBudget`, section 5.6.4.2).
     fn quantized(&self, inflight: f64) -> f64 {
         let quantum = (self.pacing_rate * 1e-3).min(65_536.0).max(2.0 * self.mss);
         let budget = inflight.max(3.0 * quantum).max(self.min_pipe());
@@ -279,7 +277,7 @@ impl Bbr3 {
     fn inflight(&self, bw: f64, gain: f64) -> f64 {
         self.quantized(self.bdp_multiple(bw, gain))
     }
-    /// Section 5.3.3.6, `InflightWithHeadroom`.
+    /// Returns the long-term bound less headroom (`InflightWithHeadroom`, section 5.3.3.6).
     fn inflight_with_headroom(&self) -> f64 {
         let longterm = self.bounds.inflight_longterm;
         if longterm.is_infinite() {
@@ -313,7 +311,7 @@ impl Bbr3 {
         }
     }
 
-    /// Sections 5.5.1, 5.5.5 and 5.5.10.3.
+    /// Updates round counting, bandwidth and congestion signals (sections 5.5.1, 5.5.5 and 5.5.10.3).
     fn update_congestion(&mut self, ack: &Ack, s: &Sample) {
         self.round_start = ack.prior_delivered >= self.next_round;
         if self.round_start {
@@ -342,7 +340,7 @@ impl Bbr3 {
         self.is_loss_in_round = false;
     }
 
-    /// Section 5.5.9.
+    /// Updates the estimate of ACK aggregation (section 5.5.9).
     fn update_aggregation(&mut self, now: Time, ack: &Ack) {
         let span_s = now.saturating_since(self.extra_start).as_secs_f64();
         let mut expected = self.bw * span_s;
@@ -361,7 +359,7 @@ impl Bbr3 {
         self.extra_acked.update(rounds, self.round_count, extra);
     }
 
-    /// Section 5.3.1.2.
+    /// Checks for a full pipe (section 5.3.1.2).
     fn check_full_bw(&mut self, s: &Sample) {
         if self.full_bw_now || !self.round_start || s.app_limited || s.rate <= 0.0 {
             return;
@@ -375,7 +373,7 @@ impl Bbr3 {
         self.full_bw_reached |= self.full_bw_now;
     }
 
-    /// Section 5.3.1.
+    /// Leaves Startup if due (section 5.3.1).
     fn check_startup(&mut self, ack: &Ack, s: &Sample) {
         if ack.newly_lost > Bytes::ZERO {
             self.losses_in_round = self.losses_in_round.saturating_add(1);
@@ -401,7 +399,7 @@ impl Bbr3 {
         }
     }
 
-    /// Section 5.3.2.
+    /// Leaves Drain if due (section 5.3.2).
     fn check_drain(&mut self, now: Time, ack: &Ack) {
         if self.mode == Mode::Drain
             && (ack.inflight.get() as f64 <= self.inflight(self.bw, 1.0)
@@ -454,7 +452,7 @@ impl Bbr3 {
         s.lost > s.tx_in_flight * self.params.loss_threshold
     }
 
-    /// Section 5.3.3.6, `AdaptLongTermModel`: whether it decided what comes next.
+    /// Adapts the long-term bounds (`AdaptLongTermModel`, section 5.3.3.6); true if it selected the next phase.
     fn adapt_long_term(&mut self, ack: &Ack, s: &Sample) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -496,7 +494,7 @@ impl Bbr3 {
         }
     }
 
-    /// Section 5.3.3.6, `UpdateProbeBWCyclePhase`.
+    /// Advances the ProbeBW cycle (`UpdateProbeBWCyclePhase`, section 5.3.3.6).
     fn update_cycle(&mut self, now: Time, ack: &Ack, s: &Sample) {
         if !self.full_bw_reached || self.adapt_long_term(ack, s) || !self.mode.is_probe_bw() {
             return;
@@ -533,7 +531,7 @@ impl Bbr3 {
         }
     }
 
-    /// Section 5.3.3.5.3.
+    /// True if it is time to probe for bandwidth (section 5.3.3.5.3).
     fn is_time_to_probe(&self, now: Time) -> bool {
         let reno_rounds = (self.target_inflight() / self.mss).min(63.0);
         now.saturating_since(self.cycle_stamp) > self.probe_wait
@@ -547,14 +545,14 @@ impl Bbr3 {
             return true;
         }
         if ack.cwnd_limited && self.cwnd >= longterm {
-            // What the window forbids cannot be explored.
+            // Rates above the window's limit cannot be explored.
             self.reset_full_bw(s.rate);
             return false;
         }
         self.full_bw_now
     }
 
-    /// Section 5.3.4.3.
+    /// Updates the smallest RTT and ProbeRTT (section 5.3.4.3).
     fn update_min_rtt(&mut self, now: Time, ack: &Ack) {
         let expired = now.saturating_since(self.min_rtt_stamp) > self.params.min_rtt_window;
         if expired && self.mode != Mode::ProbeRtt {
@@ -623,7 +621,7 @@ impl Bbr3 {
         self.undo = self.bounds;
     }
 
-    /// Section 5.5.10.2, `NoteLoss`.
+    /// Records a loss of this round trip (`NoteLoss`, section 5.5.10.2).
     fn note_loss(&mut self, delivered: Bytes) {
         if !self.is_loss_in_round {
             self.loss_round = delivered;
@@ -632,7 +630,7 @@ impl Bbr3 {
         self.is_loss_in_round = true;
     }
 
-    /// Section 5.6.2.
+    /// Sets the pacing rate (section 5.6.2).
     fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.bw * PACING_MARGIN;
         if rate > 0.0 && (self.full_bw_reached || rate > self.pacing_rate) {
@@ -640,7 +638,7 @@ impl Bbr3 {
         }
     }
 
-    /// Sections 5.6.4.5 to 5.6.4.7.
+    /// Sets the window (sections 5.6.4.5 to 5.6.4.7).
     fn set_cwnd(&mut self, ack: &Ack) {
         let acked = ack.newly_acked.get() as f64;
         let gain = self.mode.cwnd_gain(&self.params);
@@ -730,7 +728,7 @@ impl Controller for Bbr3 {
         self.set_cwnd(ack);
     }
 
-    /// Section 5.5.10.2, `HandleLostPacket`.
+    /// Handles a lost packet (`HandleLostPacket`, section 5.5.10.2).
     fn on_lost(&mut self, now: Time, lost: &Lost) {
         self.note_loss(lost.delivered);
         if !self.is_bw_probe_sample {
@@ -745,7 +743,7 @@ impl Controller for Bbr3 {
         if !self.is_inflight_too_high(&s) {
             return;
         }
-        // At which byte of this segment did losses cross the threshold?
+        // Byte of this segment at which losses crossed the threshold.
         let size = lost.bytes.get() as f64;
         let threshold = self.params.loss_threshold;
         let inflight_prev = (s.tx_in_flight - size).max(0.0);

@@ -1,13 +1,12 @@
-//! BIC: between the window at which a loss was met and the one it left, it searches by halves, at most
-//! so much a round trip; beyond the old window it probes, slowly at first.
+//! BIC: a binary search between the window at which a loss occurred and the reduced one, limited to a maximum step per
+//! RTT. Beyond the old window it probes, slowly at first.
 //!
 //! **Source**: L. Xu, K. Harfoush, I. Rhee, "Binary Increase Congestion Control (BIC) for Fast
 //! Long-Distance Networks", INFOCOM 2004, section III; constants as in Linux 2.6.8 to 2.6.18, whose
 //! default it was.
 //!
-//! **Deviations**: beside the target the search divides by 4 and not by 2, and its last step is spread
-//! over several round trips (`smooth`), both as Linux does. Delayed ACKs need no correction because bytes
-//! are counted.
+//! **Deviations**: near the target the search divides by 4, not by 2, and its last step is spread over several RTTs
+//! (`smooth`), both as in Linux. Delayed ACKs need no correction because bytes are counted.
 //!
 //! **Units**: segments; the window in bytes.
 //!
@@ -23,29 +22,29 @@ params! {
     pub struct Params for "bic": "searches by halves for the window at which congestion was met", [
         "L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control (BIC) for Fast Long-Distance Networks, INFOCOM 2004",
     ] {
-        /// part kept on a loss
+        /// fraction of the window kept on a loss
         beta: f64 as Probability = "0.8" ["0.01".."0.99"], "Linux";
-        /// most segments that a round trip may add
+        /// most segments that one RTT may add
         max_increment: f64 = "16" ["1".."1000"], "Linux; S_max of section III";
-        /// windows of fewer segments are Reno's
+        /// windows of fewer segments follow Reno
         low_window: f64 = "14" ["0".."100000"], "section III";
-        /// round trips for a segment near the old window
+        /// RTTs to add one segment near the old window
         smooth: f64 = "5" ["1".."1000"], "Linux: 20/4";
-        /// give way when a loss comes earlier than before
+        /// reduce further if a loss comes at a smaller window than before
         fast_convergence: bool = "true", "section III.C";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
     }
 }
 
-/// Binary search divides what is left by this (Linux BICTCP_B).
+/// Divisor of the remaining distance in the binary search (Linux BICTCP_B).
 const DIVISOR: f64 = 4.0;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Bic {
     params: Params,
     window: Window,
-    /// The window, in segments, at which congestion was last met; none before the first.
+    /// Window in segments at the last congestion event; none before the first.
     last_max: Option<f64>,
     undo: Option<Option<f64>>,
 }
@@ -60,7 +59,7 @@ impl Bic {
         }
     }
 
-    /// Segments that a whole window of ACKs adds.
+    /// Returns the segments that a whole window of ACKs adds.
     fn increment(&self) -> f64 {
         let p = &self.params;
         let cwnd = self.window.cwnd_segments();
@@ -73,7 +72,7 @@ impl Bic {
             let left = (last_max - cwnd) / DIVISOR;
             if left <= 1.0 { slow } else { left }
         } else if cwnd < last_max + DIVISOR {
-            // Section III.A: probing for a new maximum, slowly, then faster the farther off.
+            // Section III.A: probing for a new maximum, slowly at first, then faster.
             slow
         } else {
             (cwnd - last_max) / (DIVISOR - 1.0)
@@ -176,7 +175,7 @@ mod tests {
         c.on_congestion(Time::ZERO, &loss(flight(&c)));
         c
     }
-    /// Segments that a window of ACKs adds.
+    /// Returns the segments that a window of ACKs adds.
     fn round(c: &mut Bic) -> f64 {
         let before = c.cwnd().get();
         c.on_ack(Time::ZERO, &ack(c, before));

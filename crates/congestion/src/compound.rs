@@ -1,11 +1,11 @@
-//! Compound TCP: Reno's window plus one that grows fast while the round trip shows no queue and gives way
-//! as one builds up.
+//! Compound TCP: Reno's window plus a delay window, which grows fast while the RTT shows no queue and shrinks as one
+//! builds up.
 //!
 //! **Source**: K. Tan, J. Song, Q. Zhang, M. Sridharan, "A Compound TCP Approach for High-Speed and Long
 //! Distance Networks", INFOCOM 2006, section III; draft-sridharan-tcpm-ctcp-02, "Compound TCP: A New TCP
 //! Congestion Control for High-Speed and Long Distance Networks" (2008), section 3.
 //!
-//! **Deviations**: gamma is a parameter; its tuning by the backlog at the last loss (TUBE) is left out.
+//! **Deviations**: gamma is a parameter; its tuning from the backlog at the last loss (TUBE) is omitted.
 //!
 //! **Units**: segments; windows in bytes.
 //!
@@ -22,17 +22,17 @@ params! {
     pub struct Params for "compound": "Reno's window and one that grows fast while there is no queue", [
         "K. Tan, J. Song, Q. Zhang, M. Sridharan, A Compound TCP Approach for High-Speed and Long Distance Networks, INFOCOM 2006",
     ] {
-        /// growth of the delay window
+        /// growth factor of the delay window
         alpha: f64 = "0.125" ["0.001".."10"], "section III";
-        /// part of the window that a loss takes
+        /// fraction by which a loss reduces the window
         beta: f64 as Probability = "0.5" ["0.01".."0.99"], "section III";
-        /// segments queued at which it gives way
+        /// queued segments above which the delay window shrinks
         gamma: f64 = "30" ["0.1".."100000"], "section III";
-        /// how fast it gives way
+        /// speed at which the delay window shrinks
         zeta: f64 = "1" ["0.01".."100"], "section III";
-        /// windows of fewer segments are Reno's
+        /// windows of fewer segments follow Reno
         low_window: f64 = "38" ["0".."100000"], "draft-sridharan-tcpm-ctcp-02";
-        /// whole segments: halves rounded down, slow start while the window equals ssthresh
+        /// count whole segments: halves rounded down, slow start while the window equals ssthresh
         whole: bool = "false", "Linux";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
@@ -42,12 +42,12 @@ params! {
 #[derive(Clone, Copy, Debug)]
 pub struct Compound {
     params: Params,
-    /// The whole: what may be outstanding.
+    /// Whole window: limit on outstanding data.
     window: Window,
-    /// The part of it that follows delay, in segments.
+    /// Delay window, part of the whole window, in segments.
     dwnd: f64,
     rounds: Rounds,
-    /// Round trips of this round, summed in seconds, and their number.
+    /// Sum of this round's RTTs in seconds, and their number.
     rtts: (f64, u32),
     undo_dwnd: f64,
 }
@@ -64,18 +64,18 @@ impl Compound {
         }
     }
 
-    /// Equation 5, once a round trip.
+    /// Applies equation 5, once per RTT.
     fn follow_delay(&mut self, least: Duration) {
         let (sum_s, samples) = self.rtts;
         let win = self.window.cwnd_segments();
         let (base_s, rtt_s) = (least.as_secs_f64(), sum_s / f64::from(samples));
-        // Expected less actual rate, times the base: segments that wait in the queue.
+        // Expected minus actual rate, times the base RTT: segments in the queue.
         let diff = win * (1.0 - base_s / rtt_s);
         let before = self.dwnd;
         if win < self.params.low_window {
             self.dwnd = 0.0;
         } else if diff < self.params.gamma {
-            // Reno's own segment a round trip is part of the growth.
+            // Reno's own segment per RTT is part of the growth.
             self.dwnd += (self.params.alpha * power_three_quarters(win) - 1.0).max(0.0);
         } else {
             self.dwnd = (self.dwnd - self.params.zeta * diff).max(0.0);
@@ -117,7 +117,7 @@ impl Controller for Compound {
                 );
             }
         }
-        // Equation 3: a segment for each whole window acknowledged.
+        // Equation 3: one segment for each whole window acknowledged.
         self.window.additive_increase(acked, 1.0);
     }
 
@@ -127,7 +127,7 @@ impl Controller for Compound {
             Congestion::Loss { flight } | Congestion::Ecn { flight } => {
                 window.remember();
                 self.undo_dwnd = self.dwnd;
-                // Equation 4: the whole falls to (1-β), Reno's part to half; the rest is delay's.
+                // Equation 4: the whole falls to (1-β), Reno's part to half; the rest is the delay window.
                 let win = window.cwnd_segments();
                 let cwnd = (win - self.dwnd).max(0.0);
                 self.dwnd = (win * (1.0 - self.params.beta) - cwnd / 2.0).max(0.0);
@@ -204,7 +204,7 @@ mod tests {
         let mut c = compound(256);
         c.dwnd = 100.0;
         let mut flow = Flow::new(ms(100));
-        // A fifth longer: a sixth of 257 segments, 42.8, are queued.
+        // 20 % longer: a sixth of 257 segments, 42.8, are queued.
         flow.round(&mut c, MSS, ms(120));
         flow.round(&mut c, MSS, ms(120));
         let left = c.state().variables[0].unwrap().1;

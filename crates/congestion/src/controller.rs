@@ -1,19 +1,18 @@
-//! The contract between a transport endpoint and a congestion controller; the crate's page explains it
-//! with an example.
+//! Interface between a transport endpoint and a congestion controller; the crate's page explains it with an example.
 
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-/// What a controller is made for.
+/// Parameters of a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Sender's maximum segment size: payload of a full segment, without headers.
+    /// Maximum segment size of the sender: payload of a full segment, without headers.
     pub mss: Bytes,
-    /// Window of a new connection and of one that restarts after idling.
+    /// Window of a new connection, and of one that restarts after idling.
     pub initial_window: Bytes,
 }
 
 impl Setup {
-    /// With the initial window of RFC 6928 section 2: min(10·MSS, max(2·MSS, 14 600 bytes)).
+    /// Uses the initial window of RFC 6928 section 2: min(10·MSS, max(2·MSS, 14 600 bytes)).
     pub fn new(mss: Bytes) -> Setup {
         let mss = mss.max(Bytes::new(1));
         Setup {
@@ -22,7 +21,7 @@ impl Setup {
         }
     }
 
-    /// With the initial window of RFC 5681 section 3.1: two to four segments.
+    /// Uses the initial window of RFC 5681 section 3.1: two to four segments.
     pub fn rfc5681(mss: Bytes) -> Setup {
         let mss = mss.max(Bytes::new(1));
         let segments = match mss.get() {
@@ -36,7 +35,7 @@ impl Setup {
         }
     }
 
-    /// With an initial window of that many segments.
+    /// Uses an initial window of this many segments.
     pub fn with_initial_segments(mss: Bytes, segments: u64) -> Setup {
         let mss = mss.max(Bytes::new(1));
         Setup {
@@ -46,83 +45,82 @@ impl Setup {
     }
 }
 
-/// A data segment, or a burst of them, has been handed to the line.
+/// Transmission of a data segment, or of a burst of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Payload sent.
     pub bytes: Bytes,
-    /// Outstanding before this was sent, as [`Ack::inflight`] counts.
+    /// Bytes outstanding before this transmission, counted as [`Ack::inflight`].
     pub inflight_before: Bytes,
-    /// Set on the first segment after a silence.
+    /// Idle period that this segment ends.
     pub idle: Option<Idle>,
 }
 
-/// A silence that just ended: nothing was outstanding and nothing was to be sent.
+/// Idle period that just ended: nothing was outstanding and nothing was to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Since the last segment was sent.
+    /// Time since the last segment was sent.
     pub lasted: Duration,
-    /// The silence was longer than the retransmission time-out and the endpoint is set to begin anew
-    /// after one (RFC 5681 section 4.1).
+    /// True if the idle period exceeded the retransmission time-out and the endpoint is configured to restart after it
+    /// (RFC 5681 section 4.1).
     pub restart: bool,
 }
 
-/// An acknowledgement that delivered something new, cumulatively or selectively. Called after the
-/// endpoint has updated its scoreboard, its RTT estimator and its delivery-rate estimator, and after
-/// [`Controller::on_lost`] and [`Controller::on_congestion`] for losses that this ACK revealed.
+/// Acknowledgement that reports new data, cumulatively or selectively. The endpoint calls it after updating its
+/// scoreboard, RTT estimator and delivery-rate estimator, and after [`Controller::on_lost`] and
+/// [`Controller::on_congestion`] for losses that this ACK revealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ack {
     /// Payload that this ACK newly reports as received, each byte once.
     pub newly_acked: Bytes,
-    /// Outstanding before this ACK: sent and neither acknowledged nor deemed lost ("pipe", RFC 6675).
+    /// Bytes outstanding before this ACK: sent and neither acknowledged nor deemed lost ("pipe", RFC 6675).
     pub inflight_before: Bytes,
-    /// The same after it.
+    /// Bytes outstanding after this ACK.
     pub inflight: Bytes,
-    /// Round trip of the newest segment that this ACK reports; absent where ambiguous (Karn).
+    /// RTT of the newest segment that this ACK reports; absent if ambiguous (Karn).
     pub rtt: Option<Duration>,
-    /// Delay one way of the data, where the receiver reports it; its origin may be arbitrary.
+    /// One-way delay of the data, if the receiver reports it; its clock offset may be arbitrary.
     pub one_way_delay: Option<Duration>,
-    /// Least round trip of the connection so far.
+    /// Smallest RTT of the connection so far.
     pub min_rtt: Option<Duration>,
-    /// Smoothed round trip (RFC 6298).
+    /// Smoothed RTT (RFC 6298).
     pub srtt: Option<Duration>,
-    /// Part of `newly_acked` that arrived marked CE, where feedback is accurate (RFC 8257, RFC 9768);
-    /// zero otherwise.
+    /// Part of `newly_acked` that arrived with CE marks, if feedback is accurate (RFC 8257, RFC 9768); zero otherwise.
     pub ce_bytes: Bytes,
     /// Payload deemed lost while this ACK was processed.
     pub newly_lost: Bytes,
-    /// All payload delivered on this connection, this ACK included.
+    /// Total payload delivered on this connection, this ACK included.
     pub delivered: Bytes,
-    /// `delivered` as it was when the newest segment that this ACK reports was sent. A round trip has
-    /// passed once this reaches the `delivered` of its beginning ([`crate::Rounds`]).
+    /// `delivered` at the time when the newest segment that this ACK reports was sent. A round trip is over once this
+    /// reaches the `delivered` at its start ([`crate::Rounds`]).
     pub prior_delivered: Bytes,
-    /// Absent where no reliable sample is to be had.
+    /// Delivery-rate sample; absent if no reliable one is available.
     pub rate: Option<RateSample>,
-    /// The window, not the application nor the receiver, held the sender back at some time in the
-    /// last round trip. A window that nobody fills must not grow (RFC 9438 section 5.8).
+    /// True if the window, not the application or the receiver, limited the sender at some time in the last RTT. A
+    /// window that is not full must not grow (RFC 9438 section 5.8).
     pub cwnd_limited: bool,
-    /// In fast recovery (entered by [`Congestion::Loss`], not yet left). Slow start after a time-out
-    /// does not count.
+    /// True in fast recovery (entered by [`Congestion::Loss`], not yet left). Slow start after a time-out does not
+    /// count.
     pub in_recovery: bool,
 }
 
-/// How fast the network delivered, measured over about one round trip ([`crate::DeliveryRate`]).
+/// Delivery rate of the network, measured over about one RTT ([`crate::DeliveryRate`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateSample {
     /// Payload delivered in `interval`.
     pub delivered: Bytes,
-    /// Never zero.
+    /// Length of the sample; never zero.
     pub interval: Duration,
-    /// The application, not the network, may have set this rate.
+    /// True if the application, not the network, may have limited this rate.
     pub app_limited: bool,
-    /// Outstanding just after the newest delivered segment was sent.
+    /// Bytes outstanding just after the newest delivered segment was sent.
     pub tx_in_flight: Bytes,
     /// Payload deemed lost since that segment was sent.
     pub lost: Bytes,
 }
 
 impl RateSample {
-    /// Delivered payload per second, rounded down.
+    /// Returns the delivered payload per second, rounded down.
     pub fn rate(&self) -> BitsPerSec {
         let bits = u128::from(self.delivered.get()) * 8 * 1_000_000_000;
         let ns = u128::from(self.interval.as_nanos().max(1));
@@ -130,57 +128,57 @@ impl RateSample {
     }
 }
 
-/// One segment has been deemed lost.
+/// Segment that has been deemed lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     pub bytes: Bytes,
-    /// Outstanding just after it was sent.
+    /// Bytes outstanding just after it was sent.
     pub tx_in_flight: Bytes,
-    /// Payload deemed lost since it was sent, itself included.
+    /// Payload deemed lost since it was sent, this segment included.
     pub lost_since_sent: Bytes,
     /// Payload delivered so far on the connection.
     pub delivered: Bytes,
-    /// It was sent in a phase limited by the application.
+    /// True if it was sent in an application-limited phase.
     pub app_limited: bool,
 }
 
-/// A congestion event: at most one a round trip.
+/// Congestion event: at most one per RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// Loss found by duplicate ACKs, SACK or RACK; fast recovery begins. `flight` is what has been
-    /// sent and not yet been cumulatively acknowledged ("FlightSize", RFC 5681 section 2).
+    /// Loss found by duplicate ACKs, SACK or RACK; fast recovery starts. `flight` is the data sent and not yet
+    /// cumulatively acknowledged ("FlightSize", RFC 5681 section 2).
     Loss { flight: Bytes },
-    /// The receiver echoes CE (RFC 3168); told only where [`Controller::ecn`] is
-    /// [`EcnUse::Classic`].
+    /// CE echo from the receiver (RFC 3168); reported only if [`Controller::ecn`] is [`EcnUse::Classic`].
     Ecn { flight: Bytes },
-    /// The retransmission timer ran out. `repeated`: for a segment that it had already sent again.
+    /// Retransmission time-out. `repeated`: for a segment that was already retransmitted.
     Rto { flight: Bytes, repeated: bool },
-    /// The last `Loss` or `Rto` was none: reordering or a late ACK (RFC 3522, RFC 5682, RFC 8985).
+    /// Correction: the last `Loss` or `Rto` was spurious, caused by reordering or a late ACK (RFC 3522, RFC 5682, RFC
+    /// 8985).
     Spurious,
 }
 
-/// How the endpoint repairs losses under a controller.
+/// Loss recovery that the endpoint performs for a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// Only when the timer runs out, as before 1988; no fast retransmit.
+    /// Retransmission by timer only, as before 1988; no fast retransmit.
     Timer,
-    /// Fast retransmit, then all that is outstanding counts as lost and is sent again as the window
-    /// allows (Tahoe); `in_recovery` is never set.
+    /// Fast retransmit (Tahoe): all outstanding data counts as lost and is sent again as the window allows;
+    /// `in_recovery` is never set.
     Restart,
-    /// Fast recovery until the first ACK for new data, even a partial one (RFC 2001). An endpoint with SACK knows
-    /// what else is missing and does as with `Point`.
+    /// Fast recovery until the first ACK for new data, even a partial one (RFC 2001). An endpoint with SACK knows which
+    /// other segments are missing and behaves as with `Point`.
     FirstAck,
-    /// Fast recovery until all that was outstanding at its beginning is acknowledged (RFC 6582,
-    /// RFC 6675), reduced in proportion where the endpoint does so (RFC 9937).
+    /// Fast recovery until all data outstanding at its start is acknowledged (RFC 6582, RFC 6675), with proportional
+    /// rate reduction if the endpoint implements it (RFC 9937).
     Point,
-    /// As `Point`, but the controller's window holds throughout and there is no other limit.
+    /// Fast recovery as with `Point`, but limited only by the controller's window.
     Controller,
 }
 
-/// What a controller makes of explicit congestion notification where it was negotiated.
+/// Use of ECN by a controller, if ECN was negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EcnUse {
-    /// ECT(0), one [`Congestion::Ecn`] a round trip.
+    /// ECT(0), one [`Congestion::Ecn`] per RTT.
     Classic,
     /// ECT(0), `ce_bytes` on every ACK (RFC 8257).
     Dctcp,
@@ -188,39 +186,39 @@ pub enum EcnUse {
     L4s,
 }
 
-/// One named quantity of a controller's own; the name ends in its unit.
+/// Named variable of one controller; the name ends in its unit.
 pub type Variable = (&'static str, f64);
 
-/// A controller's state for traces.
+/// State of a controller for traces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControllerState {
     pub cwnd: Bytes,
-    /// Absent where there is none, or none yet.
+    /// Slow-start threshold; absent if there is none, or none yet.
     pub ssthresh: Option<Bytes>,
     pub pacing_rate: Option<BitsPerSec>,
-    /// For example "slow-start" or "probe-rtt".
+    /// Name of the phase, for example "slow-start" or "probe-rtt".
     pub phase: &'static str,
-    /// Such as ("w_max_segments", 83.2); none where a place is unused.
+    /// Variables such as ("w_max_segments", 83.2); unused places are empty.
     pub variables: [Option<Variable>; 3],
 }
 
-/// A congestion controller. It is told what happens and asked how much may be outstanding; it never
-/// panics, whatever the order in which it is told. Queries change nothing.
+/// Congestion controller. It receives events and returns how much may be outstanding. It never panics, whatever the
+/// order of events. Queries change nothing.
 pub trait Controller {
     fn on_sent(&mut self, now: Time, sent: &Sent);
     fn on_ack(&mut self, now: Time, ack: &Ack);
-    /// Once for each segment deemed lost, before the `on_congestion` or `on_ack` it leads to.
+    /// Reports one segment deemed lost, before the `on_congestion` or `on_ack` that follows from it.
     fn on_lost(&mut self, _now: Time, _lost: &Lost) {}
     fn on_congestion(&mut self, now: Time, congestion: &Congestion);
-    /// Recovery ends with a window of `window`, where the endpoint has lowered it itself, segment by
-    /// segment. Those that keep no window of Reno's kind need not follow.
+    /// Ends recovery with a window of `window` if the endpoint has lowered it itself, segment by segment. Controllers
+    /// whose window is unlike Reno's may ignore it.
     fn settle(&mut self, _window: Bytes) {}
-    /// Most that may be outstanding; at least one segment.
+    /// Returns the limit on outstanding bytes; at least one segment.
     fn cwnd(&self) -> Bytes;
     fn ssthresh(&self) -> Option<Bytes> {
         None
     }
-    /// Rate at which to send, in payload; `None` leaves it to the endpoint ([`crate::window_rate`]).
+    /// Returns the pacing rate, in payload; `None` leaves it to the endpoint ([`crate::window_rate`]).
     fn pacing_rate(&self) -> Option<BitsPerSec> {
         None
     }

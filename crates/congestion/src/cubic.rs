@@ -1,14 +1,14 @@
-//! CUBIC: after a reduction the window grows along a cubic curve of the time since, steep at first, flat
-//! around the window at which congestion was met, then steep again; never slower than Reno would.
+//! CUBIC: after a reduction the window grows along a cubic curve of the elapsed time, steep at first, flat around the
+//! window at which congestion occurred, then steep again; never slower than Reno.
 //!
 //! **Source**: RFC 9438, "CUBIC for Fast and Long-Distance Networks" (Xu, Ha, Rhee, Goel, Eggert, 2023),
-//! section 4. Slow start ends as [`crate::hystart`] says (section 4.10). `variant=linux`: what
-//! net/ipv4/tcp_cubic.c of Linux 6 does differently, as `Variant` tells.
+//! section 4. Slow start ends as described in [`crate::hystart`] (section 4.10). `variant=linux`: differences in
+//! net/ipv4/tcp_cubic.c of Linux 6, described at `Variant`.
 //!
-//! **Deviations**: a reduction starts from the flight or the window, whichever is less (section 4.6 takes
-//! the flight), so that segments of limited transmit do not count. The cube root is computed by
-//! Newton's rule, so that all machines agree to the bit. Linux's whole segments and milliseconds are not
-//! imitated, nor that it computes the window at most 32 times a second.
+//! **Deviations**: a reduction starts from the flight or the window, whichever is smaller (section 4.6 takes the
+//! flight), so that segments of limited transmit do not count. The cube root uses Newton's method, so that all machines
+//! agree to the bit. Linux's whole segments and milliseconds are not imitated, nor its limit of 32 window updates per
+//! second.
 //!
 //! **Units**: segments and seconds in the equations, as printed; the window in bytes.
 //!
@@ -24,12 +24,12 @@ use base::spec::{choices, params};
 use base::{Bytes, Duration, Time};
 
 choices! {
-/// Whose CUBIC.
+/// Implementation of CUBIC.
 pub enum Variant {
     Rfc9438 = "rfc9438",
-    /// The Reno-friendly window goes on growing by 3(1−β)/(1+β) where section 4.3 makes it 1 once the old
-    /// window is back; the curve is looked up the least round trip ahead, not the smoothed one (section
-    /// 4.2), so that in a deep queue the window lags behind it.
+    /// Reno-friendly window that continues to grow by 3(1−β)/(1+β); section 4.3 sets this to 1 once the old window is
+    /// restored. The curve is evaluated one smallest RTT ahead, not one smoothed RTT (section 4.2), so that the window
+    /// lags behind it in a deep queue.
     Linux = "linux",
 }
 }
@@ -40,31 +40,31 @@ params! {
         "RFC 9438, CUBIC for Fast and Long-Distance Networks",
         "RFC 9406, HyStart++: Modified Slow Start for TCP",
     ] {
-        /// linux: never as fast as Reno again, and the curve is looked up the least round trip ahead
+        /// linux: never as fast as Reno again, and the curve is evaluated one smallest RTT ahead
         variant: Variant = "rfc9438", "RFC 9438 sections 4.2 and 4.3; Linux";
         /// steepness of the curve, segments/s³
         c: f64 = "0.4" ["0.001".."100"], "RFC 9438 section 5.1";
-        /// part kept on congestion
+        /// fraction of the window kept on congestion
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
-        /// give way when congestion comes earlier than before
+        /// reduce further if congestion comes at a smaller window than before
         fast_convergence: bool = "true", "RFC 9438 section 4.7";
         /// never grow slower than Reno
         reno_friendly: bool = "true", "RFC 9438 section 4.3";
-        /// how slow start ends before a loss: plusplus (RFC 9406), classic (Linux), off
+        /// rule that ends slow start before a loss: plusplus (RFC 9406), classic (Linux), off
         hystart: Mode = "plusplus", "RFC 9438 section 4.10";
         /// most segments that an ACK may add in slow start
         abc: u64 = "8" ["1".."1000000"], "RFC 9406 section 4.3";
     }
 }
 
-/// A stage of congestion avoidance.
+/// Stage of congestion avoidance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Epoch {
-    /// t_epoch, moved on by the time that was limited by the application.
+    /// Start (t_epoch), shifted by the time that was application-limited.
     start: Time,
     /// Time at which the curve is at its origin.
     k_s: f64,
-    /// The origin's window.
+    /// Window at the curve's origin.
     w_max: f64,
     /// Window that Reno would have.
     w_est: f64,
@@ -75,13 +75,13 @@ pub struct Cubic {
     params: Params,
     window: Window,
     hystart: Hystart,
-    /// W_max in segments, as the last congestion left it; none before the first and after a time-out.
+    /// W_max in segments, set by the last congestion event; none before the first and after a time-out.
     w_max: Option<f64>,
-    /// Window in segments when congestion was last met.
+    /// Window in segments at the last congestion event.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
     last_ack: Time,
-    /// What a spurious congestion event brings back besides the window.
+    /// State that a spurious congestion event restores besides the window.
     undo: Option<(Option<f64>, f64, Option<Epoch>)>,
 }
 
@@ -105,8 +105,8 @@ impl Cubic {
         let epoch = match &mut self.epoch {
             Some(epoch) => epoch,
             none => {
-                // Section 4.2. Where no congestion led here (4.8: time-out, 4.10: slow start ended by
-                // itself) or the window is beyond W_max, the curve begins at its origin.
+                // Section 4.2. If no congestion event led here (4.8: time-out, 4.10: slow start ended by itself) or the
+                // window is beyond W_max, the curve starts at its origin.
                 let w_max = self.w_max.filter(|w| *w > cwnd);
                 if self.w_max.is_none() {
                     self.cwnd_prior = cwnd;
@@ -129,7 +129,7 @@ impl Cubic {
             c * d * d * d + epoch.w_max
         };
         let segments_acked = acked / self.window.mss;
-        // Equation 4. Section 4.3: once Reno would have won the old window back, it is as fast as Reno.
+        // Equation 4. Section 4.3: once the Reno estimate has reached the old window, it grows as fast as Reno.
         let beta = self.params.beta;
         let alpha = if linux || epoch.w_est < self.cwnd_prior {
             3.0 * (1.0 - beta) / (1.0 + beta)
@@ -138,7 +138,7 @@ impl Cubic {
         };
         epoch.w_est += alpha * segments_acked / cwnd;
         if self.params.reno_friendly && w_cubic(t_s) < epoch.w_est {
-            // It may be below a window that the curve had reached: never go back on an ACK.
+            // It may be below a window that the curve had reached: an ACK never reduces the window.
             self.window
                 .set(epoch.w_est.max(cwnd) * self.window.mss, 1.0);
             return;
@@ -149,7 +149,7 @@ impl Cubic {
         self.window.set((cwnd + grown) * self.window.mss, 1.0);
     }
 
-    /// Sections 4.6 and 4.7: what every congestion event does before the window falls.
+    /// Updates the state for a congestion event before the window falls (sections 4.6 and 4.7).
     fn meet_congestion(&mut self) {
         let cwnd = self.window.cwnd_segments();
         self.window.remember();
@@ -173,8 +173,8 @@ impl Controller for Cubic {
                 self.window.restart();
                 self.epoch = None;
             } else {
-                // Section 4.2: t leaves out the time in which the window did not change because there
-                // was nothing to send.
+                // Section 4.2: t excludes the time in which the window did not change because there was nothing to
+                // send.
                 if let Some(epoch) = &mut self.epoch {
                     epoch.start = later(epoch.start, idle.lasted);
                 }
@@ -222,7 +222,7 @@ impl Controller for Cubic {
                 self.meet_congestion();
                 let ssthresh = self.window.reference(flight) * self.params.beta;
                 self.window.collapse(Some(ssthresh));
-                // Section 4.8: the next stage begins at its origin.
+                // Section 4.8: the next stage starts at its origin.
                 self.w_max = None;
             }
             Congestion::Spurious => {
@@ -266,7 +266,7 @@ impl Controller for Cubic {
     }
 }
 
-/// `t + d`, or the end of time.
+/// Returns `t + d`, saturating at the largest time.
 fn later(t: Time, d: Duration) -> Time {
     Time::from_nanos(t.as_nanos().saturating_add(d.as_nanos()))
 }
@@ -299,7 +299,7 @@ mod tests {
             .find(|v| v.0 == name);
         found.map(|v| v.1)
     }
-    /// A window of ACKs every 100 ms from `from` to `until`, spread over the round trip.
+    /// Sends a window of ACKs every 100 ms from `from` to `until`, spread over the RTT.
     fn run(c: &mut Cubic, from: Time, until: Time) {
         let mut now = from;
         while now < until {
@@ -351,7 +351,7 @@ mod tests {
         c.on_congestion(Time::ZERO, &loss(flight(&c)));
         c.on_ack(Time::ZERO, &ack(&c, MSS));
         let before = c.cwnd().get();
-        // An hour later the curve is far above; 7 ACKs are a round trip.
+        // After an hour the curve is far above; 7 ACKs are one RTT.
         for _ in 0..7 {
             c.on_ack(Time::from_secs(3600), &ack(&c, MSS));
         }

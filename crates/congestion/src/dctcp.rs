@@ -1,12 +1,11 @@
-//! DCTCP: estimates what part of its data is marked and reduces the window by half of that part, once a
-//! round trip, so that shallow marking thresholds keep queues short without starving the line.
+//! DCTCP: estimates the marked fraction of its data and reduces the window by half of it, once per RTT. Shallow marking
+//! thresholds therefore keep queues short and the link busy.
 //!
 //! **Source**: RFC 8257, "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers" (Bensley,
 //! Thaler, Balasubramanian, Eggert, Judd, 2017), section 3; M. Alizadeh et al., "Data Center TCP
 //! (DCTCP)", SIGCOMM 2010.
 //!
-//! **Deviations**: the window does not grow in the round trip after a reduction, as in Linux, which
-//! section 3.4 leaves open.
+//! **Deviations**: the window does not grow in the RTT after a reduction, as in Linux; section 3.4 leaves this open.
 //!
 //! **Units**: alpha from 0 to 1; the window in bytes.
 //!
@@ -22,9 +21,9 @@ params! {
     pub struct Params for "dctcp": "reduces by half of the part that is marked; for data centres", [
         "RFC 8257, Data Center TCP (DCTCP): TCP Congestion Control for Data Centers",
     ] {
-        /// weight of the newest round trip
+        /// weight of the newest RTT
         g: f64 as Probability = "0.0625" ["0.01".."0.99"], "RFC 8257 section 4.2";
-        /// part marked that a new connection assumes
+        /// marked fraction that a new connection assumes
         alpha: f64 as Probability = "1" ["0".."1"], "RFC 8257 section 4.2";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
@@ -39,7 +38,7 @@ pub struct Dctcp {
     rounds: Rounds,
     acked: f64,
     marked: f64,
-    /// What was delivered at the last reduction; a round trip later the next may follow.
+    /// Bytes delivered at the last reduction; the next may follow one RTT later.
     reduced_at: Option<Bytes>,
 }
 
@@ -56,7 +55,7 @@ impl Dctcp {
         }
     }
 
-    /// Section 3.3, steps 1 to 8.
+    /// Updates alpha by section 3.3, steps 1 to 8.
     fn estimate(&mut self, ack: &Ack) {
         let ended = self.rounds.begins(ack);
         self.acked += ack.newly_acked.get() as f64;
@@ -99,8 +98,8 @@ impl Controller for Dctcp {
     }
 
     fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
-        // Section 3.5: losses as in RFC 5681. Marks come with the ACKs; an endpoint whose feedback is
-        // not accurate tells them this way.
+        // Section 3.5: losses as in RFC 5681. Marks are reported with the ACKs; an endpoint without accurate feedback
+        // reports them as this event.
         let window = &mut self.window;
         match *congestion {
             Congestion::Loss { flight } | Congestion::Ecn { flight } => {
@@ -158,7 +157,7 @@ mod tests {
     #[test]
     fn alpha_is_the_smoothed_part_that_is_marked() {
         let (mut c, mut flow) = dctcp(1.0);
-        // Nothing marked: 15/16 a round trip; the round of the first ACK counts, too.
+        // Nothing marked: 15/16 per RTT; the round of the first ACK counts, too.
         flow.round(&mut c, MSS, RTT);
         let first = c.alpha;
         flow.round(&mut c, MSS, RTT);

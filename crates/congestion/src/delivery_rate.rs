@@ -1,13 +1,13 @@
-//! How fast the network delivers, measured segment by segment: what was delivered between the sending
-//! of a segment and its acknowledgement, over the longer of the time it took to send and to acknowledge
-//! it, so that neither bursts of data nor bunched ACKs look like a faster line.
+//! Delivery rate of the network, measured for each segment: the bytes delivered between its sending and its
+//! acknowledgement, divided by the longer of the send and the ACK interval. Neither bursts of data nor bunched ACKs
+//! therefore look like a faster link.
 //!
 //! **Source**: draft-ietf-ccwg-bbr-04, "BBR Congestion Control" (Cardwell, Swett, Beshay, 2025),
 //! section 4.1, which took over draft-cheng-iccrg-delivery-rate-estimation, "Delivery Rate Estimation"
 //! (Cheng, Cardwell, Hassas Yeganeh, Jacobson, 2022).
 //!
-//! **Deviations**: segments carry no number; of segments sent at the same instant the one reported last
-//! counts as newest, so report them in the order in which they were sent.
+//! **Deviations**: segments carry no number. Of segments sent at the same instant the one reported last counts as
+//! newest, so report them in the order in which they were sent.
 //!
 //! **Units**: payload bytes, ns.
 //!
@@ -16,16 +16,16 @@
 use crate::controller::{Lost, RateSample};
 use base::{Bytes, Duration, Time};
 
-/// What the endpoint keeps with every segment that is outstanding.
+/// State that the endpoint stores with every outstanding segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Delivered on the connection when it was sent, and when the last of that was.
+    /// Bytes delivered on the connection when the segment was sent, and the time of the last delivery.
     delivered: Bytes,
     delivered_time: Time,
-    /// When the flight that it ends began, and when it was sent itself.
+    /// Start of the flight that this segment ends, and send time of the segment itself.
     first_sent: Time,
     sent: Time,
-    /// Outstanding, itself included.
+    /// Bytes outstanding, this segment included.
     tx_in_flight: Bytes,
     lost: Bytes,
     app_limited: bool,
@@ -38,25 +38,25 @@ impl Stamp {
     }
 }
 
-/// What one ACK says about delivery.
+/// Delivery information of one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// For [`crate::Ack::prior_delivered`].
+    /// Value for [`crate::Ack::prior_delivered`].
     pub prior_delivered: Bytes,
-    /// For [`crate::Ack::rate`]; absent where the interval is shorter than the least round trip.
+    /// Value for [`crate::Ack::rate`]; absent if the interval is shorter than the smallest RTT.
     pub rate: Option<RateSample>,
 }
 
-/// The estimator of one connection.
+/// Delivery-rate estimator of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeliveryRate {
     delivered: Bytes,
     lost: Bytes,
     delivered_time: Time,
     first_sent: Time,
-    /// The connection is limited by the application until this much is delivered.
+    /// Delivered bytes up to which the connection is application-limited.
     app_limited_until: Option<Bytes>,
-    /// The newest segment that the ACK being processed reports.
+    /// Newest segment reported by the ACK being processed.
     newest: Option<Stamp>,
 }
 
@@ -65,12 +65,12 @@ impl DeliveryRate {
         DeliveryRate::default()
     }
 
-    /// All payload delivered so far.
+    /// Returns the total payload delivered so far.
     #[inline]
     pub fn delivered(&self) -> Bytes {
         self.delivered
     }
-    /// All payload deemed lost so far.
+    /// Returns the total payload deemed lost so far.
     #[inline]
     pub fn lost(&self) -> Bytes {
         self.lost
@@ -80,11 +80,11 @@ impl DeliveryRate {
         self.app_limited_until.is_some()
     }
 
-    /// A segment is sent, for the first time or again (section 4.1.2.3).
+    /// Records a segment sent, for the first time or again (section 4.1.2.3).
     #[inline]
     pub fn on_sent(&mut self, now: Time, inflight_before: Bytes, bytes: Bytes) -> Stamp {
         if inflight_before == Bytes::ZERO {
-            // Nothing was underway: the interval begins now.
+            // Nothing was in flight: the interval starts now.
             self.first_sent = now;
             self.delivered_time = now;
         }
@@ -99,7 +99,7 @@ impl DeliveryRate {
         }
     }
 
-    /// A segment is newly reported as received. Once for each, then [`DeliveryRate::finish`].
+    /// Records a segment newly reported as received. Call it for each segment, then [`DeliveryRate::finish`].
     #[inline]
     pub fn on_delivered(&mut self, now: Time, stamp: &Stamp, bytes: Bytes) {
         self.delivered += bytes;
@@ -109,7 +109,7 @@ impl DeliveryRate {
         }
     }
 
-    /// A segment is deemed lost; what to tell [`crate::Controller::on_lost`].
+    /// Records a segment deemed lost; returns the argument for [`crate::Controller::on_lost`].
     pub fn on_lost(&mut self, stamp: &Stamp, bytes: Bytes) -> Lost {
         self.lost += bytes;
         Lost {
@@ -121,7 +121,7 @@ impl DeliveryRate {
         }
     }
 
-    /// All segments that the ACK reports are told; `None` where it reported none.
+    /// Finishes an ACK after all its segments are recorded; `None` if it reported none.
     #[inline]
     pub fn finish(&mut self, min_rtt: Option<Duration>) -> Option<Delivery> {
         if self
@@ -132,7 +132,7 @@ impl DeliveryRate {
         }
         let newest = self.newest.take()?;
         self.first_sent = newest.sent;
-        // Section 4.1.1.2.4: the longer of the two, so that the rate is the lesser.
+        // Section 4.1.1.2.4: the longer of the two gives the smaller rate.
         let send_elapsed = newest.sent.saturating_since(newest.first_sent);
         let ack_elapsed = self.delivered_time.saturating_since(newest.delivered_time);
         let interval = send_elapsed.max(ack_elapsed);
@@ -149,8 +149,8 @@ impl DeliveryRate {
         })
     }
 
-    /// The window and pacing would let more be sent and there is nothing to send (section 4.1.2.5):
-    /// samples of the next round trip say little about the network.
+    /// Marks the connection as application-limited: the window and pacing allow more, but there is nothing to send
+    /// (section 4.1.2.5). Samples of the next RTT say little about the network.
     pub fn app_limited(&mut self, inflight: Bytes) {
         self.app_limited_until = Some((self.delivered + inflight).max(Bytes::new(1)));
     }
@@ -167,7 +167,7 @@ mod tests {
         Time::from_millis(ms)
     }
 
-    /// Ten segments at once over a line of 8 Mbit/s (1 ms each) and 50 ms of propagation.
+    /// Sends ten segments at once over a link of 8 Mbit/s (1 ms each) with 50 ms of propagation delay.
     fn flight() -> (DeliveryRate, Vec<Stamp>) {
         let mut rate = DeliveryRate::new();
         let stamps = (0..10).map(|i| rate.on_sent(ms(0), MSS * i, MSS)).collect();
@@ -183,7 +183,7 @@ mod tests {
             last = rate.finish(Some(Duration::from_millis(51)));
             assert_eq!(last.unwrap().prior_delivered, Bytes::ZERO);
         }
-        // 10 segments in 60 ms since the first was sent: the line's latency is in it, once.
+        // 10 segments in 60 ms since the first was sent: the interval includes the link's latency once.
         let sample = last.unwrap().rate.unwrap();
         assert_eq!(
             (sample.delivered, sample.interval),

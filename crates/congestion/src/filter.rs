@@ -1,20 +1,19 @@
-//! The largest or smallest of the recent values of a stream, in constant space: the best, and the best
-//! since then, and the best since that.
+//! Windowed maximum of a stream in constant space: the best value, the best since then, and the best since that.
 //!
 //! **Source**: Kathleen Nichols' windowed filter, as draft-ietf-ccwg-bbr-04, "BBR Congestion Control",
 //! section 5.5.5 refers to it.
 //!
-//! **Deviations**: none. Of values that fall out of the window together it may keep a lesser one than an
-//! exact filter would; never one that is older than the window.
+//! **Deviations**: none. If several values leave the window together, it may keep a smaller one than an exact filter
+//! would; never one older than the window.
 //!
 //! **Units**: the caller's; time may be rounds, cycles or ns.
 //!
 //! **Validated against**: an exact filter over random streams, in the tests.
 
-/// The largest value of the last `window` units of time.
+/// Largest value of the last `window` units of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowedMax<T> {
-    /// Best first, each newer than the one before it: (time, value).
+    /// Values, best first, each newer than the one before it: (time, value).
     best: [(u64, T); 3],
 }
 
@@ -29,12 +28,12 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         self.best[0].1
     }
 
-    /// Forgets all and begins with `value`.
+    /// Discards all values and starts with `value`.
     pub fn reset(&mut self, time: u64, value: T) {
         *self = WindowedMax::new(time, value);
     }
 
-    /// Takes a value in; times must not go back. Returns the largest of the window.
+    /// Adds a value; times must not go back. Returns the largest value of the window.
     pub fn update(&mut self, window: u64, time: u64, value: T) -> T {
         let sample = (time, value);
         let [first, second, third] = &mut self.best;
@@ -50,7 +49,7 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         }
         let age = time.saturating_sub(first.0);
         if age > window {
-            // The best has left the window: the others move up, and once more where need be.
+            // The best has left the window: the others move up, twice if necessary.
             self.best = [self.best[1], self.best[2], sample];
             if time.saturating_sub(self.best[0].0) > window {
                 self.best = [self.best[1], sample, sample];

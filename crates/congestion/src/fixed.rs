@@ -1,6 +1,5 @@
-//! Three controllers that leave something out, to show what it is for: a fixed window (neither slow
-//! start nor congestion avoidance), slow start without congestion avoidance, and congestion avoidance
-//! without slow start.
+//! Three controllers that omit one mechanism each, to show its purpose: a fixed window (neither slow start nor
+//! congestion avoidance), slow start without congestion avoidance, and congestion avoidance without slow start.
 //!
 //! **Source**: V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988: figure 3 (TCP without
 //! slow start sends its whole window at once), figure 8 (conversations without congestion avoidance).
@@ -21,12 +20,12 @@ params! {
     pub struct Params for "none": "a fixed window, full from the first segment on; repairs by time-out alone", [
         "V. Jacobson, Congestion Avoidance and Control, SIGCOMM 1988, figure 3",
     ] {
-        /// the window, or the most that it may grow to
+        /// the window, or the largest that it may grow to
         window: Bytes = "65535 B" ["1 B".."100 GB"], "RFC 9293 section 3.1";
     }
 }
 
-/// A window that never changes.
+/// Fixed window.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
     window: Bytes,
@@ -61,7 +60,7 @@ impl Controller for FixedWindow {
     }
 }
 
-/// Slow start up to a window, again after each time-out, and nothing else.
+/// Slow start up to a window, also after each time-out, without congestion avoidance.
 #[derive(Clone, Copy, Debug)]
 pub struct NoAvoidance {
     window: Window,
@@ -118,7 +117,7 @@ impl Controller for NoAvoidance {
     }
 }
 
-/// Congestion avoidance from a full window on: halves on any loss, then a segment a round trip.
+/// Congestion avoidance from a full window, without slow start: any loss halves the window, then one segment per RTT.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSlowStart {
     window: Window,

@@ -1,14 +1,13 @@
-//! Leaving slow start before it overshoots, because the round trip has grown: HyStart++ slows down first
-//! and leaves for good only if the growth lasts; classic HyStart, as Linux has it, leaves at once and
-//! also when ACKs come in a train as long as half the round trip.
+//! Exit from slow start before it overshoots, because the RTT has grown. HyStart++ slows growth down first and leaves
+//! only if the RTT stays high. Classic HyStart, as in Linux, leaves at once, and also if a train of ACKs lasts half the
+//! smallest RTT.
 //!
 //! **Source**: RFC 9406, "HyStart++: Modified Slow Start for TCP" (Balasubramanian, Huang, Olson, 2023),
 //! section 4. Classic: S. Ha, I. Rhee, "Taming the Elephants: New TCP Slow Start", Computer Networks 55,
 //! 2011, with the constants of Linux.
 //!
-//! **Deviations**: HyStart++ rounds are counted in delivered data instead of SND.NXT, which is the same
-//! thing for what is acknowledged. Classic: the train may be half the least round trip long, as Linux
-//! takes it for senders that do not pace.
+//! **Deviations**: HyStart++ rounds are counted in delivered data instead of SND.NXT, which is equivalent for
+//! acknowledged data. Classic: the train may last half the smallest RTT, as Linux has it for senders that do not pace.
 //!
 //! **Units**: ns; windows in bytes.
 //!
@@ -20,13 +19,13 @@ use base::spec::choices;
 use base::{Duration, Time};
 
 choices! {
-    /// The rule that ends slow start before a loss does.
+    /// Rule that ends slow start before a loss does.
     pub enum Mode {
         /// RFC 9406.
         PlusPlus = "plusplus",
-        /// As in Linux.
+        /// Linux's classic HyStart.
         Classic = "classic",
-        /// None: only congestion does.
+        /// No rule: only congestion ends slow start.
         Off = "off",
     }
 }
@@ -46,11 +45,11 @@ const ACK_TRAIN_GAP: Duration = Duration::from_millis(2);
 pub(crate) struct Hystart {
     mode: Mode,
     rounds: Rounds,
-    /// Least round trip of this round and of the last one.
+    /// Smallest RTT of this round and of the last one.
     current: Option<Duration>,
     last: Option<Duration>,
     samples: u32,
-    /// Conservative slow start: the least round trip that led to it, and the round it began in.
+    /// Conservative slow start: the smallest RTT that led to it, and the round in which it started.
     css: Option<(Duration, u64)>,
     round_start: Time,
     last_ack: Time,
@@ -74,13 +73,13 @@ impl Hystart {
         self.css.is_some()
     }
 
-    /// One ACK in slow start: lets the window grow by at most `limit` segments, leaves slow start if
-    /// due. Returns what is left of the ACK for congestion avoidance.
+    /// Processes one ACK in slow start: lets the window grow by at most `limit` segments, leaves slow start if due.
+    /// Returns the rest of the ACK for congestion avoidance.
     pub fn slow_start(&mut self, now: Time, ack: &Ack, window: &mut Window, limit: f64) -> f64 {
         let acked = ack.newly_acked.get() as f64;
         match self.mode {
             Mode::Off => window.slow_start(acked, limit),
-            // Section 4.3: only for the first slow start, while ssthresh is as at the beginning.
+            // Section 4.3: only for the first slow start, while ssthresh still has its initial value.
             Mode::PlusPlus if window.ssthresh.is_finite() => window.slow_start(acked, limit),
             Mode::PlusPlus => self.plus_plus(ack, acked, window, limit),
             Mode::Classic => {
@@ -114,7 +113,7 @@ impl Hystart {
                     self.css = Some((current, self.rounds.count()));
                 }
             }
-            // The growth did not last: it was jitter.
+            // The RTT fell again: it was jitter.
             (Some((baseline, _)), Some(current), _) if enough && current < baseline => {
                 self.css = None;
             }
@@ -154,7 +153,7 @@ impl Hystart {
 
     fn sample(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            // No round trip of the simulator or of a line is an hour long; the bound keeps sums exact.
+            // RTTs of one hour do not occur; the bound keeps sums exact.
             let rtt = rtt.min(Duration::from_secs(3600));
             self.current = Some(self.current.map_or(rtt, |c| c.min(rtt)));
             self.samples = self.samples.saturating_add(1);
@@ -170,8 +169,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Slow start over rounds of the given round trips in ms; ACKs of a round come `gap` apart.
-    /// Returns the window in segments after each round and whether slow start was left.
+    /// Runs slow start over rounds of the given RTTs in ms; ACKs of a round come `gap` apart. Returns the window in
+    /// segments after each round, and the round in which slow start was left.
     fn run(mode: Mode, rtts: &[u64], gap: Duration) -> (Vec<u64>, Option<usize>) {
         let setup = Setup::with_initial_segments(Bytes::new(MSS), 10);
         let mut window = Window::new(&setup);

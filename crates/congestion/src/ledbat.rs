@@ -1,11 +1,11 @@
-//! LEDBAT: takes what others leave. It aims at a fixed extra delay and gives way as soon as anybody else
-//! makes the queue longer than that.
+//! LEDBAT: background transport. It aims at a fixed additional delay and backs off when other traffic makes the queue
+//! longer.
 //!
 //! **Source**: RFC 6817, "Low Extra Delay Background Transport (LEDBAT)" (Shalunov, Hazel, Iyengar,
 //! Kuehlewind, 2012), section 2.4.
 //!
-//! **Deviations**: where the endpoint has no one-way delays, round trips take their place: queues of the
-//! way back count, too.
+//! **Deviations**: if the endpoint has no one-way delays, RTTs take their place; queues in the return direction then
+//! count, too.
 //!
 //! **Units**: ns for delays; the window in bytes.
 //!
@@ -21,28 +21,28 @@ params! {
     pub struct Params for "ledbat": "background: gives way to anybody else, by one-way delay", [
         "RFC 6817, Low Extra Delay Background Transport (LEDBAT)",
     ] {
-        /// queueing delay aimed at
+        /// target queueing delay
         target: Duration = "100 ms" ["1 us".."1000 s"], "RFC 6817 section 2.5";
-        /// segments a round trip that an empty queue adds
+        /// segments per RTT added while the queue is empty
         gain: f64 = "1" ["0.001".."1"], "RFC 6817 section 2.5";
-        /// segments beyond what is in flight
+        /// segments allowed beyond those in flight
         allowed_increase: u64 = "1" ["1".."1000000"], "RFC 6817 section 2.5";
-        /// least window in segments
+        /// smallest window in segments
         min_window: u64 = "2" ["1".."1000000"], "RFC 6817 section 2.5";
     }
 }
 
-/// Minutes of base delays that are kept. Section 2.5: 10.
+/// Minutes of base delays kept. Section 2.5: 10.
 const BASE_HISTORY: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Samples of which the least is the current delay. Section 2.5: at least 4.
+/// Samples whose minimum is the current delay. Section 2.5: at least 4.
 const CURRENT_FILTER: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Ledbat {
     params: Params,
     window: Window,
-    /// Least delay of each of the last minutes, the newest first.
+    /// Smallest delay of each of the last minutes, newest first.
     base: [Option<Duration>; BASE_HISTORY],
     minute_began: Time,
     current: [Option<Duration>; CURRENT_FILTER],
@@ -79,7 +79,7 @@ impl Ledbat {
         self.base[0] = Some(self.base[0].map_or(delay, |b| b.min(delay)));
     }
 
-    /// Section 2.4.2: how long the queue makes data wait.
+    /// Returns the queueing delay (section 2.4.2).
     fn queueing_delay(&self) -> Option<Duration> {
         let least = |delays: &[Option<Duration>]| delays.iter().flatten().min().copied();
         Some(least(&self.current)?.saturating_sub(least(&self.base)?))
@@ -105,7 +105,7 @@ impl Controller for Ledbat {
         let acked = ack.newly_acked.get() as f64;
         let window = &mut self.window;
         let change = self.params.gain * off_target * acked * window.mss / window.cwnd;
-        // Section 2.4.2: no larger than what is in flight and a little more.
+        // Section 2.4.2: limited to the data in flight plus a small allowance.
         let allowed =
             ack.inflight_before.get() as f64 + self.params.allowed_increase as f64 * window.mss;
         let wanted = (window.cwnd + change).min(allowed);
@@ -117,7 +117,7 @@ impl Controller for Ledbat {
         let least = self.least();
         let window = &mut self.window;
         match *congestion {
-            // Section 2.4.2: half, at most once a round trip.
+            // Section 2.4.2: half, at most once per RTT.
             Congestion::Loss { .. } | Congestion::Ecn { .. } => {
                 window.remember();
                 let half = (window.cwnd / 2.0).max(least * window.mss);
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn it_settles_at_the_target_delay() {
         let (mut c, mut flow) = ledbat();
-        // A path that holds 40 segments in 50 ms. 100 ms of queue one way are, with delays that are half
-        // of the round trip here, 200 ms more of round trip: 250 ms in all, 200 segments, approached by 1/160 a round trip.
+        // A path that holds 40 segments in 50 ms. One-way delays are half the RTT in this test, so 100 ms of queue add
+        // 200 ms to the RTT: 250 ms in all, 200 segments, approached by 1/160 per RTT.
         for _ in 0..1200 {
             let rtt = ms(50).max(Duration::from_nanos(
                 c.cwnd().get() * 50_000_000 / (40 * MSS),
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_least_delay_of_the_last_ten_minutes_counts_whichever_minute_it_was() {
         let (mut c, mut flow) = ledbat();
-        // Minute by minute 80 ms, once 60 ms in the third.
+        // One sample per minute: 80 ms, but 60 ms in the third.
         for minute in 0..12 {
             flow.now = Time::from_secs(61 * minute + 1);
             let rtt = ms(if minute == 2 { 60 } else { 80 });

@@ -1,36 +1,35 @@
-//! TCP's rules for how much to send: congestion controllers, the round-trip estimator with its time-out,
-//! the delivery-rate estimator. Sans-IO: told the time and what happened, asked for a window and a rate.
+//! Congestion control of TCP: controllers, RTT estimator with retransmission time-out (RTO), delivery-rate estimator.
+//! Sans-IO: the caller passes the time and events, and asks for a window and a rate.
 //!
-//! One file holds one controller; [`registry::CONTROLLERS`] lists them all, and a [`ControllerSpec`]
-//! such as `cubic:hystart=off` makes one.
+//! One file holds one controller; [`registry::CONTROLLERS`] lists them all. A [`ControllerSpec`] such as
+//! `cubic:hystart=off` creates one.
 //!
-//! # Who owns what
+//! # Division of work
 //!
-//! The **controller** owns the window, ssthresh and, where it has one, the pacing rate. The **endpoint**
-//! owns segments, timers and the repair of losses: which segment to send next, what counts as lost, when
-//! recovery begins and ends, how inflight falls to a reduced window. For each event it calls, in this
-//! order:
+//! The **controller** owns the window, ssthresh and, if it has one, the pacing rate. The **endpoint** owns segments,
+//! timers and loss recovery: which segment to send next, what counts as lost, when recovery starts and ends, how
+//! inflight falls to a reduced window. For each event it makes these calls, in this order:
 //!
-//! | what happened | calls |
+//! | event | calls |
 //! |---|---|
-//! | a segment goes out, new or again | [`Controller::on_sent`] |
-//! | an ACK delivers something new | its own scoreboard, [`RttEstimator`], [`DeliveryRate`]; then [`Controller::on_lost`] for each segment newly deemed lost; [`Controller::on_congestion`] with `Loss` if that begins recovery, or `Ecn`, or `Spurious`; last [`Controller::on_ack`] |
-//! | the retransmission timer runs out | [`RttEstimator::on_timeout`], `on_lost` for what is deemed lost, `on_congestion` with `Rto` |
+//! | a segment is sent, new or again | [`Controller::on_sent`] |
+//! | an ACK delivers something new | its own scoreboard, [`RttEstimator`], [`DeliveryRate`]; then [`Controller::on_lost`] for each segment newly deemed lost; [`Controller::on_congestion`] with `Loss` if that starts recovery, or `Ecn`, or `Spurious`; last [`Controller::on_ack`] |
+//! | the retransmission timer runs out | [`RttEstimator::on_timeout`], `on_lost` for each segment deemed lost, `on_congestion` with `Rto` |
 //!
-//! - `Loss` is told once for each recovery, so at most once a round trip: losses of segments that were
-//!   outstanding when recovery began belong to it. `Ecn` likewise: not again until what was outstanding
-//!   at the last one is acknowledged. An endpoint in recovery tells no `Ecn`.
-//! - The controller drops its window **at once** to where recovery shall end (Reno: half the flight) and
-//!   then stands still: window-based controllers do not grow while [`Ack::in_recovery`] is set. It knows
-//!   nothing of proportional rate reduction (RFC 9937). An endpoint that does that leads inflight from
-//!   where it was to [`Controller::cwnd`] at its own pace, and may have more in flight than the window
-//!   meanwhile; one that does not sends nothing until inflight has fallen below the window.
-//! - [`Controller::recovery`] says which kind of recovery the controller belongs with; under
-//!   [`Recovery::Controller`] (BBR) there is no proportional reduction: inflight is held to the window
-//!   alone, and the controller moves it on every ACK.
-//! - An endpoint without SACK estimates what has left the network by duplicate ACKs. It subtracts a
-//!   segment from its inflight for each, which is the same as the window inflation of RFC 5681
-//!   section 3.2; the controller's window is never inflated.
+//! - `Loss` is reported once for each recovery, so at most once per RTT: losses of segments that were
+//!   outstanding when recovery started belong to it. `Ecn` is reported again only after everything outstanding
+//!   at the last report is acknowledged. An endpoint in recovery reports no `Ecn`.
+//! - The controller reduces its window **at once** to the value at which recovery shall end (Reno: half the
+//!   flight). Window-based controllers then do not grow while [`Ack::in_recovery`] is set. The controller knows
+//!   nothing of proportional rate reduction (RFC 9937). An endpoint that implements it reduces inflight
+//!   gradually to [`Controller::cwnd`], and may have more in flight than the window meanwhile. An endpoint
+//!   without it sends nothing until inflight has fallen below the window.
+//! - [`Controller::recovery`] returns the kind of recovery that the controller requires. Under
+//!   [`Recovery::Controller`] (BBR) there is no proportional reduction: only the window limits inflight,
+//!   and the controller changes it on every ACK.
+//! - An endpoint without SACK estimates from duplicate ACKs what has left the network. It subtracts one
+//!   segment from its inflight for each, which equals the window inflation of RFC 5681 section 3.2. The
+//!   controller's window is never inflated.
 //!
 //! ## An example
 //!

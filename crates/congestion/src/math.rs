@@ -1,12 +1,12 @@
-//! Arithmetic that gives the same bits on every machine: only operations that IEEE 754 defines exactly,
-//! never the system's mathematical library.
+//! Arithmetic that gives the same bits on every machine: only operations that IEEE 754 defines exactly, never the
+//! system's mathematical library.
 
-/// The cube root, to the last bit or two. Zero for zero, negative and NaN.
+/// Returns the cube root, exact to the last bit or two. Zero for zero, negative values and NaN.
 pub(crate) fn cube_root(x: f64) -> f64 {
     if x <= 0.0 || !x.is_finite() {
         return 0.0;
     }
-    // A third of the exponent is within a factor of two; Newton's rule doubles the digits from there.
+    // A third of the exponent is within a factor of two; each step of Newton's method doubles the correct digits.
     let mut r = f64::from_bits(x.to_bits() / 3 + 0x2aa0_0000_0000_0000);
     for _ in 0..6 {
         r = (2.0 * r + x / (r * r)) / 3.0;
@@ -14,7 +14,7 @@ pub(crate) fn cube_root(x: f64) -> f64 {
     r
 }
 
-/// x to the power 3/4.
+/// Returns x to the power 3/4.
 pub(crate) fn power_three_quarters(x: f64) -> f64 {
     let root = x.max(0.0).sqrt();
     root * root.sqrt()

@@ -1,17 +1,17 @@
-//! NewReno: Reno that stays in fast recovery until everything that was outstanding at its beginning is
-//! acknowledged, so that several losses in one window halve it once.
+//! NewReno: Reno that stays in fast recovery until all data outstanding at its start is acknowledged. Several losses in
+//! one window therefore halve it once.
 //!
 //! **Source**: RFC 6582, "The NewReno Modification to TCP's Fast Recovery Algorithm" (Henderson, Floyd,
 //! Gurtov, Nishida, 2012); with SACK, RFC 6675, "A Conservative Loss Recovery Algorithm Based on
 //! Selective Acknowledgment (SACK) for TCP" (2012).
 //!
-//! **Deviations**: none of its own. The window's law is Reno's ([`crate::reno`]); the difference lives in
-//! the endpoint, which reads it from [`Controller::recovery`]: it leaves recovery at the recovery point
-//! and not at the first new ACK, and answers a partial ACK with the next retransmission.
+//! **Deviations**: none of its own. The window follows Reno's rules ([`crate::reno`]); the difference is in the
+//! endpoint, which asks [`Controller::recovery`]. It leaves recovery at the recovery point, not at the first new ACK,
+//! and answers a partial ACK with the next retransmission.
 //!
 //! **Units**: bytes, with fractions.
 //!
-//! **Validated against**: as Reno.
+//! **Validated against**: the same as Reno.
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::reno::{Params, Reno};

@@ -1,18 +1,17 @@
-//! Prague: DCTCP for the Internet, the sender of L4S. It marks its data ECT(1), smooths the part that
-//! comes back marked, reduces by half of it, grows on what was not marked, paces, and behaves as if no
-//! round trip were shorter than 25 ms.
+//! Prague: DCTCP for the Internet, the sender of L4S. It marks its data ECT(1), smooths the marked fraction, reduces by
+//! half of it, grows on unmarked data, paces, and behaves as if no RTT were shorter than 25 ms.
 //!
 //! **Source**: draft-briscoe-iccrg-prague-congestion-control-04, "Prague Congestion Control" (De Schepper,
 //! Tilmans, Briscoe, Goel, 2024); the requirements are in RFC 9331, "The Explicit Congestion
 //! Notification (ECN) Protocol for Low Latency, Low Loss, and Scalable Throughput (L4S)" (2023), section 4.
 //!
-//! **Deviations**: falling back to Classic behaviour where the bottleneck's marks are Classic is left out,
-//! as it is off by default in the Linux code.
+//! **Deviations**: falling back to Classic behaviour if the bottleneck's marks are Classic is omitted, because it is
+//! off by default in the Linux code.
 //!
 //! **Units**: alpha from 0 to 1; the window in bytes, seconds.
 //!
-//! **Validated against**: the tests below; `tests/theory.rs` checks the window at a steady part of marks,
-//! 2/p segments.
+//! **Validated against**: the tests below; `tests/theory.rs` checks the window at a constant marking fraction, 2/p
+//! segments.
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, EcnUse, Sent, Setup};
 use crate::window::{Rounds, Window, window_rate};
@@ -27,11 +26,11 @@ params! {
     ] {
         /// weight of the newest sample
         g: f64 as Probability = "0.0625" ["0.01".."0.99"], "the draft";
-        /// part marked that a new connection assumes
+        /// marked fraction that a new connection assumes
         alpha: f64 as Probability = "1" ["0".."1"], "RFC 8257 section 4.2";
-        /// round trip as short as which it never behaves
+        /// shortest RTT that its behaviour assumes
         virtual_rtt: Duration = "25 ms" ["1 us".."1000 s"], "the draft";
-        /// round trips until it does so
+        /// RTTs before `virtual_rtt` applies
         transition: u64 = "500" ["0".."1000000"], "the Linux code";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
@@ -73,8 +72,8 @@ impl Prague {
         self.avoided >= self.params.transition
     }
 
-    /// The draft: the average moves once a virtual round trip, so that flows of different round
-    /// trips agree on what is marked.
+    /// Updates the average once per virtual RTT (the draft), so that flows of different RTTs agree on the marked
+    /// fraction.
     fn estimate(&mut self, now: Time, ack: &Ack) {
         let ended = self.rounds.begins(ack);
         self.acked += ack.newly_acked.get() as f64;
@@ -95,8 +94,8 @@ impl Prague {
         }
     }
 
-    /// Segments that a round trip adds. The draft: a flow of the virtual round trip V adds a segment
-    /// each V, which is S/V² in rate; at a round trip of R that is (R/V)² segments.
+    /// Returns the segments that one RTT adds. The draft: a flow of the virtual RTT V adds one segment per V, which is
+    /// S/V² in rate; at an RTT of R that is (R/V)² segments.
     fn increment(&self) -> f64 {
         let virtual_s = self.params.virtual_rtt.as_secs_f64();
         match self.srtt {
@@ -128,8 +127,7 @@ impl Controller for Prague {
             if self.window.in_slow_start() && ack.ce_bytes == Bytes::ZERO {
                 acked = self.window.slow_start(acked, self.params.abc as f64);
             }
-            // The draft: every ACK adds its share, marked or not the round trip; only marked bytes
-            // add nothing.
+            // The draft: every ACK adds its share, even in a round trip with marks; only marked bytes add nothing.
             if !self.window.in_slow_start() {
                 let grown =
                     self.increment() * self.window.mss * (acked / self.window.cwnd).min(1.0);
@@ -145,7 +143,7 @@ impl Controller for Prague {
     }
 
     fn on_congestion(&mut self, _now: Time, congestion: &Congestion) {
-        // The draft: losses as Reno.
+        // The draft: losses as in Reno.
         let window = &mut self.window;
         match *congestion {
             Congestion::Loss { flight } | Congestion::Ecn { flight } => {
@@ -170,7 +168,7 @@ impl Controller for Prague {
         self.window.ssthresh_bytes()
     }
     fn pacing_rate(&self) -> Option<BitsPerSec> {
-        // The draft: twice the window's rate while it doubles, else exactly that.
+        // The draft: twice the window's rate while it doubles, otherwise exactly that rate.
         let gain = if self.window.cwnd < self.window.ssthresh / 2.0 {
             2.0
         } else {
@@ -219,7 +217,7 @@ mod tests {
             "{}",
             c.cwnd()
         );
-        // A fifth of the virtual round trip: a twenty-fifth of a segment.
+        // A fifth of the virtual RTT: a twenty-fifth of a segment.
         let mut c = prague(0);
         let mut flow = Flow::new(Duration::from_millis(5));
         flow.round(&mut c, MSS, Duration::from_millis(5));
@@ -228,7 +226,7 @@ mod tests {
             "{}",
             c.cwnd()
         );
-        // Long round trips are not changed.
+        // Long RTTs are not changed.
         let mut c = prague(0);
         let mut flow = Flow::new(Duration::from_millis(50));
         flow.round(&mut c, MSS, Duration::from_millis(50));

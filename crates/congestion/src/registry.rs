@@ -1,5 +1,5 @@
-//! The one table of congestion controllers. The command line, the reference page, the property tests
-//! and the benchmarks loop over it: a controller is tested and timed from the moment it is listed.
+//! Table of congestion controllers. The command line, the reference page, the property tests and the benchmarks loop
+//! over it: a listed controller is tested and timed.
 
 use crate::controller::{
     Ack, Congestion, Controller, ControllerState, EcnUse, Lost, Recovery, Sent, Setup,
@@ -14,13 +14,13 @@ use base::spec::Params as _;
 use base::words::{Entry, Words, worded};
 use base::{BitsPerSec, Bytes, Time};
 
-/// One controller: what it is called, what it can be told, and how it is made.
+/// Entry of the table: a controller's name, its parameters, and its constructor.
 pub struct Spec {
     pub entry: Entry,
     build: fn(&Words, &Made) -> AnyController,
 }
 
-/// What a controller is made for, besides its parameters.
+/// Arguments of a constructor besides the controller's parameters.
 struct Made<'a> {
     setup: &'a Setup,
     now: Time,
@@ -35,7 +35,7 @@ impl Made<'_> {
     }
 }
 
-/// Every controller, in the order of help.
+/// All controllers, in the order of help.
 pub const CONTROLLERS: &[Spec] = &[
     Spec {
         entry: fixed::Params::ENTRY,
@@ -136,7 +136,7 @@ pub const CONTROLLERS: &[Spec] = &[
 ];
 
 worded! {
-    /// A controller with its parameters, written as `cubic:hystart=off`.
+    /// Congestion controller with its parameters, written as `cubic:hystart=off`.
     ControllerSpec, "congestion controller", CONTROLLERS.iter().map(|s| &s.entry)
 }
 
@@ -144,7 +144,7 @@ impl ControllerSpec {
     pub fn name(&self) -> &'static str {
         self.words().entry().name
     }
-    /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
+    /// Builds the controller. `name` is its owner, such as `flow/3`; its random streams are named after it.
     pub fn build(&self, setup: &Setup, now: Time, streams: &Streams, name: &str) -> AnyController {
         let spec = CONTROLLERS
             .iter()
@@ -162,7 +162,7 @@ impl ControllerSpec {
     }
 }
 
-/// Any controller, without a virtual call for ours; `Custom` is the plug for others.
+/// Controller of any kind, without a virtual call for built-in ones; `Custom` holds others.
 pub enum AnyController {
     FixedWindow(fixed::FixedWindow),
     NoAvoidance(fixed::NoAvoidance),

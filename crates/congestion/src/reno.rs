@@ -1,21 +1,20 @@
-//! Reno: slow start up to a threshold, then a segment a round trip; half the flight on a loss, one
-//! segment after a time-out.
+//! Reno: slow start up to a threshold, then one segment per RTT; half the flight after a loss, one segment after a
+//! time-out.
 //!
 //! **Source**: RFC 5681, "TCP Congestion Control" (Allman, Paxson, Blanton, 2009), section 3; in its
 //! first form RFC 2001, "TCP Slow Start, Congestion Avoidance, Fast Retransmit, and Fast Recovery
 //! Algorithms" (Stevens, 1997). ECN as RFC 3168, "The Addition of Explicit Congestion Notification
 //! (ECN) to IP" (2001), section 6.1.2.
 //!
-//! **Deviations**: bytes are counted as RFC 3465, "TCP Congestion Control with Appropriate Byte
-//! Counting (ABC)" (2003), has it, so that delayed ACKs do not slow growth down; `abc=1` in slow start is
-//! RFC 5681's. Inflating the window by duplicate ACKs (section 3.2, steps 3 and 4) is left to endpoints
-//! without SACK: it estimates what has left the network, which [`crate::Ack::inflight`] says. A spurious
-//! loss brings the window back.
+//! **Deviations**: bytes are counted as in RFC 3465, "TCP Congestion Control with Appropriate Byte Counting (ABC)"
+//! (2003), so that delayed ACKs do not slow growth down; `abc=1` in slow start is RFC 5681's rule. Inflating the window
+//! by duplicate ACKs (section 3.2, steps 3 and 4) is left to endpoints without SACK: they estimate what has left the
+//! network, and report it in [`crate::Ack::inflight`]. A spurious loss restores the window.
 //!
 //! **Units**: bytes, with fractions.
 //!
-//! **Validated against**: `reference/congestion_reno.py`, written from the RFC in whole bytes, by the
-//! traces in `tests/golden/reno/`; the law of the root, 1.22/√p segments, in `tests/theory.rs`.
+//! **Validated against**: `reference/congestion_reno.py`, written from the RFC in whole bytes, by the traces in
+//! `tests/golden/reno/`; the square-root law, 1.22/√p segments, in `tests/theory.rs`.
 
 use crate::controller::{Ack, Congestion, Controller, ControllerState, Recovery, Sent, Setup};
 use crate::window::Window;
@@ -30,11 +29,11 @@ params! {
     ] {
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
-        /// whole segments: halves rounded down, slow start while the window equals ssthresh
+        /// count whole segments: halves rounded down, slow start while the window equals ssthresh
         whole: bool = "false", "Linux";
-        /// part kept on a loss
+        /// fraction of the window kept on a loss
         beta: f64 as Probability = "0.5" ["0.01".."0.99"], "RFC 5681 equation 4";
-        /// part kept on a mark; 0.8 is RFC 8511's
+        /// fraction of the window kept on an ECN mark; 0.8 is RFC 8511's
         beta_ecn: f64 as Probability = "0.5" ["0.01".."0.99"], "RFC 3168 section 6.1.2";
     }
 }
@@ -85,7 +84,7 @@ impl Controller for Reno {
                 window.reduce(window.reference(flight) * self.params.beta_ecn, 2.0);
             }
             Congestion::Rto { flight, repeated } => {
-                // Section 3.1: ssthresh is held where the same segment had timed out before.
+                // Section 3.1: ssthresh stays if the same segment had timed out before.
                 if repeated {
                     window.collapse(None);
                 } else {
@@ -170,7 +169,7 @@ mod tests {
             (c.cwnd(), c.ssthresh()),
             (Bytes::new(MSS), Some(Bytes::new(5 * MSS)))
         );
-        // The same segment again: ssthresh is held.
+        // The same segment again: ssthresh stays.
         c.on_congestion(
             Time::ZERO,
             &Congestion::Rto {

@@ -1,12 +1,12 @@
-//! The round-trip estimator and the retransmission time-out: a smoothed round trip and its deviation
-//! give the time to wait; each time-out doubles it until something new is measured.
+//! RTT estimator and retransmission time-out (RTO): the smoothed RTT and its deviation give the time-out. Each time-out
+//! doubles it until a new RTT is measured.
 //!
 //! **Source**: RFC 6298, "Computing TCP's Retransmission Timer" (Paxson, Allman, Chu, Sargent, 2011),
 //! sections 2, 3 and 5.
 //!
-//! **Deviations**: the least time-out is a parameter (section 2.4 says 1 s; Linux 200 ms), and so is
-//! what it bounds: the whole, or the term of the deviation as Linux does, which keeps the timer that
-//! much above the smoothed round trip.
+//! **Deviations**: the smallest time-out is a parameter (section 2.4: 1 s; Linux: 200 ms). A second parameter selects
+//! whether it bounds the whole time-out, or only the deviation term as in Linux. In the latter case the time-out
+//! exceeds the smoothed RTT by at least that much.
 //!
 //! **Units**: ns, rounded to the nearest.
 //!
@@ -16,23 +16,23 @@ use base::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Before anything is measured. RFC 6298 section 2.1: 1 s.
+    /// Time-out before the first measurement. RFC 6298 section 2.1: 1 s.
     pub initial: Duration,
-    /// RFC 6298 section 2.4: 1 s. Linux: 200 ms.
+    /// Smallest time-out. RFC 6298 section 2.4: 1 s. Linux: 200 ms.
     pub min: Duration,
-    /// RFC 6298 section 2.5: at least 60 s.
+    /// Largest time-out. RFC 6298 section 2.5: at least 60 s.
     pub max: Duration,
     /// Clock granularity G, RFC 6298 section 2.
     pub granularity: Duration,
-    /// What `min` bounds.
+    /// Quantity that `min` bounds.
     pub floor: Floor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Floor {
-    /// The whole time-out (RFC 6298 section 2.4).
+    /// Whole time-out (RFC 6298 section 2.4).
     Whole,
-    /// The term of the deviation (Linux).
+    /// Deviation term (Linux).
     Deviation,
 }
 
@@ -49,7 +49,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// As Linux has it: 200 ms above the smoothed round trip, at most 120 s.
+    /// Parameters of Linux: at least 200 ms above the smoothed RTT, at most 120 s.
     pub fn linux() -> Params {
         Params {
             min: Duration::from_millis(200),
@@ -63,13 +63,13 @@ impl Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RttEstimator {
     params: Params,
-    /// Smoothed round trip and its deviation, once measured.
+    /// Smoothed RTT and its deviation, once measured.
     smoothed: Option<(u64, u64)>,
     min: Option<Duration>,
     latest: Option<Duration>,
     /// Time-out before doubling.
     base: Duration,
-    /// Times that the timer ran out since the last measurement.
+    /// Number of time-outs since the last measurement.
     backoff: u32,
 }
 
@@ -85,15 +85,15 @@ impl RttEstimator {
         }
     }
 
-    /// A measured round trip. It must not come from a segment sent more than once, unless timestamps
-    /// tell which copy is acknowledged (Karn's algorithm, section 3): then do not call this.
+    /// Adds an RTT sample. It must not come from a retransmitted segment (Karn's algorithm, section 3), unless
+    /// timestamps tell which copy is acknowledged.
     #[inline]
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = rtt.as_nanos().min(Duration::from_secs(3600).as_nanos());
         let (srtt, rttvar) = match self.smoothed {
             // Section 2.2.
             None => (r, r / 2),
-            // Section 2.3, the deviation first: β = 1/4, α = 1/8.
+            // Section 2.3, deviation first: β = 1/4, α = 1/8.
             Some((srtt, rttvar)) => (
                 (7 * srtt + r + 4) / 8,
                 (3 * rttvar + srtt.abs_diff(r) + 2) / 4,
@@ -112,12 +112,12 @@ impl RttEstimator {
         self.min = Some(self.min.map_or(rtt, |m| m.min(rtt)));
     }
 
-    /// The retransmission timer ran out: it doubles (section 5.5).
+    /// Doubles the time-out after the retransmission timer expired (section 5.5).
     pub fn on_timeout(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
     }
 
-    /// The SYN was lost and the handshake is done: data begins with 3 s (section 5.7).
+    /// Sets the time-out to 3 s for the first data if the SYN was lost (section 5.7).
     pub fn after_lost_syn(&mut self) {
         if self.smoothed.is_none() {
             self.base = Duration::from_secs(3).min(self.params.max);
@@ -125,7 +125,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// Retransmission time-out, doubled for each time that it ran out, at most `max`.
+    /// Returns the retransmission time-out, doubled for each expiry, at most `max`.
     #[inline]
     pub fn rto(&self) -> Duration {
         let doubled = u128::from(self.base.as_nanos()) << self.backoff;
@@ -140,7 +140,7 @@ impl RttEstimator {
     pub fn rttvar(&self) -> Option<Duration> {
         self.smoothed.map(|(_, var)| Duration::from_nanos(var))
     }
-    /// Least round trip of the connection.
+    /// Returns the smallest RTT of the connection.
     #[inline]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.min
@@ -157,8 +157,8 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    /// Lines of the table: a measured round trip or `timeout`, then the time-out, the smoothed round
-    /// trip and the deviation that must follow.
+    /// Checks the table's sequences: each line has an RTT sample or `timeout`, then the expected time-out, smoothed RTT
+    /// and deviation.
     #[test]
     fn the_sequences_of_the_table_come_out() {
         let mut estimator = RttEstimator::new(Params::default());

@@ -1,10 +1,10 @@
-//! Tahoe: every loss, whether found by duplicate ACKs or by the timer, leaves one segment and slow start
-//! up to half of what was outstanding. There is no fast recovery.
+//! Tahoe: every loss, found by duplicate ACKs or by the timer, leaves one segment and slow start up to half of the
+//! outstanding data. There is no fast recovery.
 //!
 //! **Source**: V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, sections 1 and 3 and
 //! appendix D; 4.3BSD-Tahoe added the fast retransmit.
 //!
-//! **Deviations**: bytes are counted as in Reno ([`crate::reno`]); `abc=1` is the paper's with an ACK a
+//! **Deviations**: bytes are counted as in Reno ([`crate::reno`]); `abc=1` is the paper's rule with one ACK per
 //! segment.
 //!
 //! **Units**: bytes, with fractions.
@@ -71,7 +71,7 @@ impl Controller for Tahoe {
                 window.collapse(Some(window.reference(flight) / 2.0));
             }
             Congestion::Rto { repeated: true, .. } => window.collapse(None),
-            // Tahoe is older than ECN: as RFC 3168 asks of any TCP, half.
+            // Tahoe is older than ECN: half, as RFC 3168 requires of any TCP.
             Congestion::Ecn { flight } => {
                 window.remember();
                 window.reduce(window.reference(flight) / 2.0, 2.0);

@@ -1,4 +1,4 @@
-//! Events for the tests of the controllers: a full window, acknowledged bit by bit.
+//! Events for the controllers' tests: a full window, acknowledged piece by piece.
 
 use crate::controller::{Ack, Congestion, Controller, Idle, RateSample, Sent};
 use crate::delivery_rate::{DeliveryRate, Stamp};
@@ -6,7 +6,7 @@ use crate::rtt::{Params, RttEstimator};
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::collections::VecDeque;
 
-/// An ACK for `bytes` of a full window.
+/// Makes an ACK for `bytes` of a full window.
 pub fn ack(controller: &impl Controller, bytes: u64) -> Ack {
     let flight = controller.cwnd();
     Ack {
@@ -20,7 +20,7 @@ pub fn ack(controller: &impl Controller, bytes: u64) -> Ack {
         ..Ack::default()
     }
 }
-/// What a full window has outstanding.
+/// Returns the bytes outstanding in a full window.
 pub fn flight(controller: &impl Controller) -> u64 {
     controller.cwnd().get()
 }
@@ -46,13 +46,13 @@ pub fn idle(restart: bool) -> Sent {
     }
 }
 
-/// A flow whose window is always full, acknowledged round trip by round trip.
+/// Flow whose window is always full, acknowledged round trip by round trip.
 pub struct Flow {
     pub now: Time,
     min_rtt: Duration,
     delivered: Bytes,
     prior_delivered: Bytes,
-    /// Segments of every hundred that arrive marked.
+    /// Marked segments out of every hundred.
     pub marked_of_hundred: u64,
     count: u64,
 }
@@ -69,7 +69,7 @@ impl Flow {
         }
     }
 
-    /// The next ACK, for one segment.
+    /// Returns the next ACK, for one segment.
     pub fn ack(&mut self, controller: &impl Controller, mss: u64, rtt: Duration) -> Ack {
         self.delivered += Bytes::new(mss);
         self.count += 1;
@@ -94,7 +94,7 @@ impl Flow {
         }
     }
 
-    /// A round trip: an ACK for each segment that the window held at its beginning.
+    /// Runs one round trip: an ACK for each segment that the window held at its start.
     pub fn round(&mut self, controller: &mut impl Controller, mss: u64, rtt: Duration) {
         let segments = (controller.cwnd().get() / mss).max(1);
         self.prior_delivered = self.delivered;
@@ -106,22 +106,21 @@ impl Flow {
     }
 }
 
-/// A line of one rate and one delay with all the buffer that a flow can fill, and a sender that always
-/// has data: enough to see a controller find rate and round trip.
+/// Link of one rate and one delay with unlimited buffer, and a sender that always has data: enough to see a controller
+/// find bandwidth and RTT.
 pub struct Line {
     pub now: Time,
     rate: BitsPerSec,
     rtt: Duration,
     delivery: DeliveryRate,
     estimator: RttEstimator,
-    /// Sent and not yet acknowledged: when the sender learns of its fate, what was noted at sending, and
-    /// whether it arrives.
+    /// Segments in flight: when the sender learns of its fate, the stamp made at sending, and true if it arrives.
     underway: VecDeque<(Time, Stamp, bool)>,
     inflight: Bytes,
     line_free: Time,
     next_send: Time,
     queued: Duration,
-    /// Segments that a queue of more than this many drops; none by default.
+    /// Queue limit in segments, above which segments are dropped; none by default.
     pub buffer: Option<u64>,
     recovery_until: Option<Bytes>,
     newly_lost: Bytes,
@@ -150,12 +149,12 @@ impl Line {
         }
     }
 
-    /// Part of the line's capacity that was used since the beginning.
+    /// Returns the fraction of the link's capacity used since the start.
     pub fn utilisation(&self) -> f64 {
         let capacity = self.rate.bytes_in_floor(self.now - Time::ZERO);
         self.delivery.delivered().get() as f64 / capacity.get() as f64
     }
-    /// How long segments waited in the mean.
+    /// Returns the mean queueing delay.
     pub fn mean_queue(&self) -> Duration {
         self.queued / (self.delivery.delivered().get() / SEGMENT.get()).max(1)
     }

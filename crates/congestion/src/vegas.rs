@@ -1,12 +1,10 @@
-//! Vegas: compares the rate it gets with the rate an empty path would give, and keeps a few segments, no
-//! more, in the bottleneck's queue.
+//! Vegas: compares its rate with the rate on an empty path, and keeps a few segments in the bottleneck's queue.
 //!
 //! **Source**: L. Brakmo, L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet",
 //! IEEE JSAC 13(8), 1995, sections 3.2 and 3.3.
 //!
-//! **Deviations**: a round trip's figure is the least of its samples, as in Linux, instead of one
-//! distinguished segment's: delayed ACKs do not look like a queue. The paper's own retransmission rules
-//! are the endpoint's business.
+//! **Deviations**: the RTT of a round is the smallest of its samples, as in Linux, instead of one distinguished
+//! segment's, so delayed ACKs do not look like a queue. The paper's own retransmission rules belong to the endpoint.
 //!
 //! **Units**: segments, seconds; the window in bytes.
 //!
@@ -22,13 +20,13 @@ params! {
     pub struct Params for "vegas": "keeps two to four segments in the bottleneck's queue, by comparing round trips", [
         "L. Brakmo, L. Peterson, TCP Vegas: End to End Congestion Avoidance on a Global Internet, IEEE JSAC 13(8), 1995",
     ] {
-        /// segments queued below which it grows
+        /// queued segments below which the window grows
         alpha: f64 = "2" ["0.1".."100000"], "section 3.2, Linux";
-        /// segments queued above which it shrinks
+        /// queued segments above which the window shrinks
         beta: f64 = "4" ["0.1".."100000"], "section 3.2, Linux";
-        /// segments queued that end slow start
+        /// queued segments that end slow start
         gamma: f64 = "1" ["0.1".."100000"], "section 3.3";
-        /// part kept on a loss
+        /// fraction of the window kept on a loss
         kept: f64 as Probability = "0.75" ["0.01".."0.99"], "the authors' code";
     }
 }
@@ -38,9 +36,9 @@ pub struct Vegas {
     params: Params,
     window: Window,
     rounds: Rounds,
-    /// Least round trip of this round.
+    /// Smallest RTT of this round.
     least: Option<Duration>,
-    /// Segments in the queue, as last estimated.
+    /// Latest estimate of segments in the queue.
     queued: f64,
 }
 
@@ -55,7 +53,7 @@ impl Vegas {
         }
     }
 
-    /// Once a round trip, from its least round trip.
+    /// Adjusts the window once per RTT, from the smallest RTT of the round.
     fn compare(&mut self, base: Duration, rtt: Duration, limited: bool) {
         let window = &mut self.window;
         let cwnd = window.cwnd_segments();
@@ -63,7 +61,7 @@ impl Vegas {
         self.queued = cwnd * (1.0 - base.as_secs_f64() / rtt.as_secs_f64().max(1e-9));
         if window.in_slow_start() {
             if self.queued > self.params.gamma {
-                // Section 3.3: the last doubling was too much; an eighth goes.
+                // Section 3.3: the last doubling was too much; reduce by an eighth.
                 window.set(window.cwnd * 7.0 / 8.0, 2.0);
                 window.ssthresh = window.cwnd;
             }
@@ -181,7 +179,7 @@ mod tests {
         let (mut c, mut flow) = vegas(40);
         c.on_congestion(Time::ZERO, &loss(flight(&c)));
         assert_eq!(c.cwnd(), Bytes::new(30 * MSS));
-        // A path that holds 25 segments in 100 ms: the rest waits.
+        // A path that holds 25 segments in 100 ms: the rest is queued.
         for _ in 0..40 {
             let rtt = Duration::from_nanos(c.cwnd().get() * 100_000_000 / (25 * MSS));
             flow.round(&mut c, MSS, rtt.max(ms(100)));

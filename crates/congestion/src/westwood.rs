@@ -1,5 +1,5 @@
-//! Westwood+: Reno whose window after a loss is what the path was delivering times its least round trip,
-//! so that a loss without a queue costs little.
+//! Westwood+: Reno whose window after a loss is the delivery rate times the smallest RTT, so that a loss without a
+//! queue costs little.
 //!
 //! **Source**: L. Grieco, S. Mascolo, "Performance Evaluation and Comparison of Westwood+, New Reno, and
 //! Vegas TCP Congestion Control", ACM CCR 34(2), 2004, section 2; S. Mascolo et al., "TCP Westwood:
@@ -23,7 +23,7 @@ params! {
     ] {
         /// weight of the old estimate
         smoothing: f64 as Probability = "0.875" ["0.01".."0.99"], "section 2";
-        /// least time that a sample covers
+        /// shortest time that a sample covers
         least_sample: Duration = "50 ms" ["1 us".."1000 s"], "Linux";
         /// most segments that an ACK may add in slow start
         abc: u64 = "2" ["1".."1000000"], "RFC 3465 section 2.3";
@@ -36,7 +36,7 @@ pub struct Westwood {
     window: Window,
     /// Estimated bandwidth in bytes per second, once measured.
     estimate: Option<f64>,
-    /// Since when, and how much was delivered since.
+    /// Start of the current sample, and bytes delivered since.
     sample: Option<(Time, f64)>,
     min_rtt: Option<Duration>,
 }
@@ -60,7 +60,7 @@ impl Westwood {
         };
         *delivered += ack.newly_acked.get() as f64;
         let span = now.saturating_since(*since);
-        // Section 2: one sample a round trip.
+        // Section 2: one sample per RTT.
         if span
             >= ack
                 .srtt
@@ -74,7 +74,7 @@ impl Westwood {
         }
     }
 
-    /// What the path holds by the estimate; half the flight while there is none.
+    /// Returns the estimated capacity of the path; half the flight if there is no estimate.
     fn threshold(&self, flight: Bytes) -> f64 {
         match (self.estimate, self.min_rtt) {
             (Some(estimate), Some(min_rtt)) => estimate * min_rtt.as_secs_f64(),
@@ -86,7 +86,7 @@ impl Westwood {
 impl Controller for Westwood {
     fn on_sent(&mut self, _now: Time, sent: &Sent) {
         if let Some(idle) = sent.idle {
-            // A silence says nothing about the path.
+            // An idle period says nothing about the path.
             self.sample = None;
             if idle.restart {
                 self.window.restart();
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(c.cwnd(), Bytes::new(50 * MSS), "no estimate yet: half");
         let mut flow = Flow::new(Duration::from_millis(100));
         (0..60).for_each(|_| flow.round(&mut c, MSS, Duration::from_millis(100)));
-        // About 110 segments in 100 ms, no queue: almost nothing is lost with the segment.
+        // About 110 segments in 100 ms, no queue: the loss hardly reduces the window.
         let before = c.cwnd().get();
         c.on_congestion(flow.now, &loss(before));
         let kept = c.cwnd().get() as f64 / before as f64;

@@ -1,15 +1,15 @@
-//! What window-based controllers share: the window itself with slow start, byte counting, halving and
-//! undoing; round trips counted in data; pacing derived from a window.
+//! Shared parts of window-based controllers: the window with slow start, byte counting, halving and undo; round trips
+//! counted in data; pacing derived from a window.
 //!
 //! **Source**: RFC 5681, "TCP Congestion Control" (Allman, Paxson, Blanton, 2009), section 3.1;
 //! RFC 3465, "TCP Congestion Control with Appropriate Byte Counting (ABC)" (Allman, 2003), section 2.
 //!
-//! **Units**: bytes, with fractions, because increases may be less than a byte an ACK.
+//! **Units**: bytes, with fractions, because an ACK may add less than one byte.
 
 use crate::controller::{Ack, ControllerState, Setup};
 use base::{BitsPerSec, Bytes, Duration};
 
-/// The largest window that is kept: 1 TB, far over any path, and exact in a double.
+/// Largest window that is kept: 1 TB, far above any path's capacity, and exact in a double.
 const MOST_BYTES: f64 = 1e12;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,16 +17,16 @@ pub(crate) struct Window {
     pub mss: f64,
     pub initial: f64,
     pub cwnd: f64,
-    /// Infinite until the first congestion.
+    /// Slow-start threshold; infinite until the first congestion event.
     pub ssthresh: f64,
-    /// Counts in whole segments, as Linux does: ssthresh is rounded down, slow start goes on while the window equals it,
-    /// and a step of congestion avoidance takes one ACK more than the window has segments.
+    /// True to count in whole segments, as Linux does: ssthresh is rounded down, slow start continues while the window
+    /// equals it, and a step of congestion avoidance takes one ACK more than the window has segments.
     whole: bool,
-    /// Slow start follows a time-out.
+    /// True if slow start follows a time-out.
     after_rto: bool,
-    /// Acknowledged since the window last grew by a segment, in congestion avoidance.
+    /// Bytes acknowledged since the window last grew by a segment, in congestion avoidance.
     counted: f64,
-    /// cwnd and ssthresh before the last reduction.
+    /// Window and ssthresh before the last reduction.
     undo: Option<(f64, f64)>,
 }
 
@@ -59,7 +59,7 @@ impl Window {
         self.ssthresh + if self.whole { self.mss } else { 0.0 }
     }
 
-    /// `ssthresh` bytes as this window keeps it: at least 2 segments (RFC 5681 equation 4).
+    /// Returns `ssthresh` bytes as this window stores it: at least 2 segments (RFC 5681 equation 4).
     fn kept(&self, ssthresh: f64) -> f64 {
         let kept = match self.whole {
             true => (ssthresh / self.mss).floor() * self.mss,
@@ -73,27 +73,27 @@ impl Window {
         self.cwnd / self.mss
     }
 
-    /// Sets the window, at least `least` segments.
+    /// Sets the window to `bytes`, but at least `least` segments.
     #[inline]
     pub fn set(&mut self, bytes: f64, least: f64) {
         self.cwnd = bytes.clamp(least * self.mss, MOST_BYTES);
     }
 
-    /// Whether this ACK may let the window grow at all.
+    /// True if this ACK may let the window grow.
     #[inline]
     pub fn may_grow(&self, ack: &Ack) -> bool {
-        // RFC 7661 section 4.3 and Linux: in slow start a window more than half full counts as used,
-        // because it doubles within the round trip.
+        // RFC 7661 section 4.3 and Linux: in slow start a window more than half full counts as used, because it doubles
+        // within one RTT.
         let used = ack.cwnd_limited
             || self.in_slow_start() && 2.0 * ack.inflight_before.get() as f64 > self.cwnd;
         used && !ack.in_recovery
     }
 
-    /// RFC 5681 equation 2 with the byte counting of RFC 3465 section 2.2: grows by what was
-    /// acknowledged, at most `limit` segments an ACK, up to ssthresh. Returns what is left of `acked`
-    /// for congestion avoidance.
+    /// Grows the window by RFC 5681 equation 2 with the byte counting of RFC 3465 section 2.2: by the bytes
+    /// acknowledged, at most `limit` segments per ACK, up to ssthresh. Returns the rest of `acked` for congestion
+    /// avoidance.
     pub fn slow_start(&mut self, acked: f64, limit: f64) -> f64 {
-        // RFC 3465 section 2.3: after a time-out an ACK may cover what was delivered long ago.
+        // RFC 3465 section 2.3: after a time-out an ACK may cover data delivered long ago.
         let limit = if self.after_rto { 1.0 } else { limit };
         let grown = acked.min(limit * self.mss);
         let end = self.slow_start_end();
@@ -108,7 +108,7 @@ impl Window {
         acked - room
     }
 
-    /// RFC 3465 section 2.1: `alpha` segments for each window of data acknowledged.
+    /// Grows the window by `alpha` segments for each window of data acknowledged (RFC 3465 section 2.1).
     pub fn additive_increase(&mut self, acked: f64, alpha: f64) {
         self.counted += acked;
         // One step suffices for any real ACK; a stretch over several windows counts once.
@@ -119,19 +119,19 @@ impl Window {
         }
     }
 
-    /// What a reduction starts from. RFC 5681 equation 4 takes the flight, but not the segments of
-    /// limited transmit in it: hence never more than the window.
+    /// Returns the bytes from which a reduction starts: the flight (RFC 5681 equation 4), but never more than the
+    /// window, so that segments of limited transmit do not count.
     pub fn reference(&self, flight: Bytes) -> f64 {
         (flight.get() as f64).min(self.cwnd)
     }
 
-    /// Remembers what [`Window::undo`] brings back.
+    /// Stores the state that [`Window::undo`] restores.
     pub fn remember(&mut self) {
         self.undo = Some((self.cwnd, self.ssthresh));
     }
 
-    /// ssthresh and cwnd fall to `ssthresh` bytes, ssthresh to no less than 2 segments (RFC 5681
-    /// equation 4), cwnd to no less than `least` segments.
+    /// Reduces ssthresh and cwnd to `ssthresh` bytes, ssthresh to no less than 2 segments (RFC 5681 equation 4), cwnd
+    /// to no less than `least` segments.
     pub fn reduce(&mut self, ssthresh: f64, least: f64) {
         self.ssthresh = self.kept(ssthresh);
         let window = if self.whole { self.ssthresh } else { ssthresh };
@@ -140,7 +140,7 @@ impl Window {
         self.after_rto = false;
     }
 
-    /// RFC 5681 section 3.1: a time-out leaves one segment, the loss window.
+    /// Reduces the window to one segment, the loss window, after a time-out (RFC 5681 section 3.1).
     pub fn collapse(&mut self, ssthresh: Option<f64>) {
         if let Some(ssthresh) = ssthresh {
             self.ssthresh = self.kept(ssthresh);
@@ -150,12 +150,12 @@ impl Window {
         self.after_rto = true;
     }
 
-    /// Falls to `window` bytes, at least a segment; ssthresh stays.
+    /// Lowers the window to `window` bytes, at least one segment; ssthresh stays.
     pub fn settle(&mut self, window: Bytes) {
         self.set(self.cwnd.min(window.get() as f64), 1.0);
     }
 
-    /// The last reduction was for nothing. Never lowers anything (RFC 9438 section 4.9).
+    /// Restores the state before the last reduction, which was spurious. Never lowers anything (RFC 9438 section 4.9).
     pub fn undo(&mut self) -> bool {
         let Some((cwnd, ssthresh)) = self.undo.take() else {
             return false;
@@ -166,16 +166,16 @@ impl Window {
         true
     }
 
-    /// RFC 5681 section 4.1: after a long silence the window is at most the initial one.
+    /// Limits the window to the initial one after a long idle period (RFC 5681 section 4.1).
     pub fn restart(&mut self) {
         self.cwnd = self.cwnd.min(self.initial.max(self.mss));
         self.counted = 0.0;
     }
 
-    /// To the nearest byte.
+    /// Returns the window, rounded to the nearest byte.
     #[inline]
     pub fn cwnd_bytes(&self) -> Bytes {
-        // Rounds half up; what is added and cut off is cheaper than a call to round.
+        // Rounds half up; adding and truncating is cheaper than a call to round.
         Bytes::new((self.cwnd.max(self.mss) + 0.5) as u64)
     }
     #[inline]
@@ -202,8 +202,8 @@ impl Window {
     }
 }
 
-/// Counts round trips in data: one has passed when something is acknowledged that was sent after the
-/// previous one had passed.
+/// Counter of round trips in terms of data: a round trip is over when data is acknowledged that was sent after the
+/// previous round trip was over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounds {
     next: Bytes,
@@ -211,7 +211,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Whether a new round trip begins with this ACK.
+    /// True if a new round trip starts with this ACK.
     pub fn begins(&mut self, ack: &Ack) -> bool {
         let begins = ack.prior_delivered >= self.next;
         if begins {
@@ -220,7 +220,7 @@ impl Rounds {
         }
         begins
     }
-    /// Lets a round trip begin now.
+    /// Starts a round trip now.
     pub fn restart(&mut self, delivered: Bytes) {
         self.next = delivered;
     }
@@ -229,12 +229,12 @@ impl Rounds {
     }
 }
 
-/// `window` spread over a round trip and times `gain`: the rate of an endpoint that paces under a
-/// controller that names none. Linux takes a gain of 2 in slow start and 1.2 otherwise, so that pacing
-/// does not hold the window back. `None` where the round trip is not known.
+/// Returns `window` spread over one RTT, times `gain`: the pacing rate of an endpoint whose controller names none.
+/// Linux uses a gain of 2 in slow start and 1.2 otherwise, so that pacing does not limit the window. `None` if the RTT
+/// is unknown.
 pub fn window_rate(window: Bytes, srtt: Duration, gain: f64) -> Option<BitsPerSec> {
     let rate = gain * window.get() as f64 * 8.0 / srtt.as_secs_f64();
-    // At least a bit a second: a rate of nothing would never end.
+    // At least 1 bit/s: a rate of zero would never finish.
     (!srtt.is_zero()).then(|| BitsPerSec::new(rate.max(1.0) as u64))
 }
 
@@ -293,10 +293,10 @@ mod tests {
                 ..Ack::default()
             })
         };
-        // Ten segments sent at once: only the first begins a round trip.
+        // Ten segments sent at once: only the first starts a round trip.
         assert!(begins(1, 0));
         assert!((2..=10).all(|d| !begins(d, 0)));
-        // The next ones were sent as those came back.
+        // The next ones were sent as those were acknowledged.
         assert!(begins(11, 1));
         assert!((12..=20).all(|d| !begins(d, d - 10)));
         assert!(begins(21, 11));

@@ -4,10 +4,10 @@
 //! "An Architecture for Differentiated Services" (1998), sections 2.3.3.3 (shapers delay) and 2.3.3.4 (droppers drop).
 //!
 //! **Deviations**: a packet larger than a shaper's bucket leaves when the bucket is full and owes the rest, instead of
-//! never. A policer whose bucket is smaller than a packet is refused when the link is described.
+//! never. A link description with a policer whose bucket is smaller than a packet is rejected.
 //!
 //! **Units**: tokens in billionths of a bit, so that rate times nanoseconds is exact. A policer counts IP packets; a
-//! shaper counts what the transmitter sends, framing included.
+//! shaper counts the transmitter's bytes, framing included.
 
 use crate::words::{Entry, Words, worded};
 use base::spec::{Params as _, params};
@@ -22,7 +22,7 @@ params! {
     ] {
         /// rate at which the bucket fills
         rate: BitsPerSec = "10 Mbit/s" ["1 bit/s".."100000 Gbit/s"], NO_USUAL;
-        /// size of the bucket, which is full at the start
+        /// size of the bucket; it is full at the start
         burst: Bytes = "15000 B" ["1 B".."1 GB"], NO_USUAL;
     }
 }
@@ -43,7 +43,7 @@ worded! {
     ShaperSpec, "shaper", SHAPERS.iter()
 }
 
-/// A bucket, as it was at one instant.
+/// Token bucket, with its state at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     rate: i128,
@@ -52,13 +52,13 @@ pub struct Bucket {
     at: Time,
 }
 
-/// Tokens of these bytes.
+/// Converts bytes to tokens.
 fn worth(bytes: Bytes) -> i128 {
     i128::from(bytes.get()) * 8 * 1_000_000_000
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) fn new(rate: BitsPerSec, size: Bytes) -> Bucket {
         Bucket {
             rate: i128::from(rate.get()),
@@ -73,7 +73,7 @@ impl Bucket {
         Bucket::new(rate, burst)
     }
 
-    /// The time at which a packet of `len` may leave, not before the bucket's instant.
+    /// Returns the time at which a packet of `len` may leave, not before the bucket's instant.
     pub(crate) fn ready(&self, len: Bytes) -> Time {
         let missing = worth(len).min(self.size) - self.tokens;
         if missing <= 0 {
@@ -83,19 +83,19 @@ impl Bucket {
         self.at + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// A packet of `len` leaves.
+    /// Removes the tokens of a packet of `len` that leaves.
     pub(crate) fn spend(&mut self, len: Bytes) {
         self.tokens -= worth(len);
     }
 
-    /// Brings the bucket to `now`.
+    /// Fills the bucket up to `now`.
     pub(crate) fn fill(&mut self, now: Time) {
         let gained = i128::from(now.saturating_since(self.at).as_nanos()) * self.rate;
         self.tokens = (self.tokens + gained).min(self.size);
         self.at = self.at.max(now);
     }
 
-    /// True if a packet of `len` that arrives now conforms; then its tokens are spent.
+    /// True if a packet of `len` that arrives now conforms; then its tokens are removed.
     pub(crate) fn admits(&mut self, now: Time, len: Bytes) -> bool {
         self.fill(now);
         let admits = self.tokens >= worth(len);
@@ -105,7 +105,7 @@ impl Bucket {
         admits
     }
 
-    /// The time at which a packet of `len` that could leave at `at` leaves; its tokens are spent.
+    /// Returns the time at which a packet of `len` that is ready at `at` leaves; its tokens are removed.
     pub(crate) fn release(&mut self, at: Time, len: Bytes) -> Time {
         self.fill(at);
         let ready = self.ready(len).max(at);

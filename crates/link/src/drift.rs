@@ -1,5 +1,5 @@
-//! Drift of the base delay: a delay that changes slowly and is the same for packets that pass at the same time, as after a
-//! change of route, with a satellite, or on a loaded path beyond the bottleneck. It is added to the propagation delay.
+//! Drift of the base delay: a slowly changing delay, equal for packets that pass at the same time. It models a route
+//! change, a satellite, or a loaded path beyond the bottleneck. It is added to the propagation delay.
 
 use crate::impair::standard_normal;
 use crate::words::{Entry, worded};
@@ -18,9 +18,9 @@ params! {
         from: Duration = "0 s" [SPANS], NO_USUAL;
         /// added delay after the change
         to: Duration = "20 ms" [SPANS], NO_USUAL;
-        /// start of the change, from the start of the run
+        /// start of the change after the start of the run
         start: Duration = "0 s" [SPANS], NO_USUAL;
-        /// length of the change
+        /// duration of the change
         over: Duration = "30 s" [SPANS], NO_USUAL;
     }
 }
@@ -30,7 +30,7 @@ params! {
     struct WaveParams for "wave": "added delay that rises and falls as a sine, from 0 at the start of the run", [] {
         /// largest added delay
         height: Duration = "20 ms" [SPANS], NO_USUAL;
-        /// time from one smallest delay to the next
+        /// time between two minima of the delay
         period: Duration = "60 s" ["1 ms".."24 h"], NO_USUAL;
     }
 }
@@ -40,7 +40,7 @@ params! {
     struct WalkParams for "walk": "added delay that takes normally distributed steps up and down, reflected at 0 and most", [] {
         /// standard deviation of a step
         sd: Duration = "1 ms" [SPANS], NO_USUAL;
-        /// time between steps; the delay changes evenly from one to the next
+        /// time between steps; the delay changes linearly in between
         step: Duration = "1 s" ["1 ms".."24 h"], NO_USUAL;
         /// largest added delay
         most: Duration = "50 ms" [SPANS], NO_USUAL;
@@ -55,7 +55,7 @@ worded! {
 }
 
 impl DriftSpec {
-    /// End of a ramp, height of a wave, or largest delay of a walk.
+    /// Returns the largest added delay: the end of a ramp, the height of a wave, or the limit of a walk.
     pub fn reach(&self) -> Duration {
         let w = self.words();
         match w.entry().name {
@@ -66,7 +66,7 @@ impl DriftSpec {
     }
 }
 
-/// Drift at work.
+/// Drift at run time.
 #[derive(Clone, Debug)]
 pub(crate) enum Drift {
     Ramp {
@@ -82,13 +82,13 @@ pub(crate) enum Drift {
     Walk(Walk),
 }
 
-/// A random walk, known from one step to the next.
+/// Random walk, known from one step to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     sd: f64,
     step: u64,
     most: f64,
-    /// Number of the step that has begun last, and the delay at its beginning and end.
+    /// Number of the current step, and the delay at its start and end.
     number: u64,
     begin: f64,
     end: f64,
@@ -133,7 +133,7 @@ impl Drift {
         }
     }
 
-    /// Added delay at that time, which is not before one that was asked for.
+    /// Returns the added delay at time `at`; times must not go back.
     pub(crate) fn at(&mut self, at: Time) -> Duration {
         let at = at.as_nanos();
         let ns = match self {
@@ -162,7 +162,7 @@ impl Drift {
 }
 
 impl Walk {
-    /// Delay at the end of the step after the one that ends at `self.end`.
+    /// Returns the delay at the end of the step after the one that ends at `self.end`.
     fn next(&mut self) -> f64 {
         if self.most <= 0.0 {
             return 0.0;
@@ -222,7 +222,8 @@ mod tests {
                 .map(|i| walk.at(Time::from_millis(10 * i)).as_nanos() as f64 / 1e6)
                 .collect();
             assert!(values.iter().all(|v| (0.0..=30.0).contains(v)), "{seed}");
-            // A reflected walk is uniform in the long run: mean 15, from 20,000 steps that forget after about 15.
+            // A reflected walk is uniform in the long run: mean 15, from 20,000 steps that are independent after about
+            // 15.
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             assert!((mean - 15.0).abs() < 2.0, "seed {seed}: {mean}");
             let jump = values.windows(2).map(|w| (w[1] - w[0]).abs());

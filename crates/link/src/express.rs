@@ -1,13 +1,12 @@
-//! The commonest link at a fraction of the cost: first in, first out, a fixed rate, and a line that does
-//! nothing but delay. There, when a packet comes out is known when it arrives: no queue, no transmitter
-//! and no line need be asked on the way.
+//! Fast model of the most common link: FIFO, fixed rate, and a propagation delay only. The exit time of a packet is
+//! then known on arrival, so queue and transmitter need no events of their own.
 //!
-//! Nothing can be told from outside: what comes out, when, what is refused and every count are those of
-//! a [`Link`](crate::Link) (`tests/properties.rs` compares them). A simulator uses this knowledge of the
-//! future; an emulator, whose packets must wait in real time, has no use for it.
+//! Results equal those of a [`Link`](crate::Link): exit times, refused packets and all counts (`tests/properties.rs`
+//! compares them). A simulator can use exit times that lie in the future. An emulator cannot, because its packets must
+//! wait in real time.
 //!
-//! Arrivals may lie ahead of the present, as where the link before is of this kind, too: counts are then
-//! those of the time that is asked for.
+//! Arrivals may lie in the future if the preceding link is of this kind, too: counts are then those of the time asked
+//! for.
 
 use crate::line::{LinkParams, LinkStats, Tally};
 use crate::qdisc::registry::AnyQdisc;
@@ -17,14 +16,14 @@ use base::framing::Framing;
 use base::rng::Streams;
 use base::{Bytes, Duration, Time};
 
-/// What is inside, and its times.
+/// Packet inside the link, with its times.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Entry<T> {
     arrived: Time,
-    /// When its transmission begins.
+    /// Start of its transmission.
     start: Time,
-    /// When it comes out.
+    /// Exit time at the far end.
     exit: Time,
     len: u32,
     item: T,
@@ -42,32 +41,32 @@ impl<T: Default> Entry<T> {
     }
 }
 
-/// A packet that comes out.
+/// Packet that comes out of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit<T> {
     pub item: T,
     pub at: Time,
 }
 
-/// A plain link for items of the caller's, such as numbers of packets.
+/// Plain link for items of the caller's type, such as packet numbers.
 #[derive(Debug)]
 pub struct Express<T> {
     steady: Steady,
     delay: Duration,
     most_packets: u64,
     most_bytes: u64,
-    /// A ring: entry number `i` stands at `i & mask`. Numbers count packets and do not come around.
+    /// Ring buffer: entry number `i` is at `i & mask`. Numbers count packets and do not wrap.
     ring: Vec<Entry<T>>,
     mask: u64,
-    /// Numbers of the first that is kept, of the first that was not taken out, of the first that waited when
-    /// that was asked last, and of the next to come.
+    /// Packet numbers: the first that is kept, the first not yet taken, the first that waited at the latest query, and
+    /// the next to arrive.
     first: u64,
     taken: u64,
     waiting: u64,
     next: u64,
-    /// Of all before the first that waited.
+    /// Bytes of all packets before the first that waited.
     begun_bytes: u64,
-    /// When that was.
+    /// Time of the latest query.
     asked: Time,
     accepted_bytes: u64,
     delivered_bytes: u64,
@@ -75,7 +74,7 @@ pub struct Express<T> {
 }
 
 impl<T: Copy + Default> Express<T> {
-    /// `None` for a link that is more than that.
+    /// Creates the link; `None` if the parameters need more than this model.
     pub fn of(params: &LinkParams) -> Option<Express<T>> {
         let plain = params.framing == Framing::NONE
             && params.policer.is_none()
@@ -86,7 +85,7 @@ impl<T: Copy + Default> Express<T> {
             && params.loss.is_none()
             && params.reorder.is_none()
             && params.duplicate <= 0.0;
-        // A FIFO draws nothing, so any streams will do.
+        // A FIFO draws no random numbers, so any streams will do.
         let queue = params.queue.build(&Streams::new(0), "");
         let (AnyQdisc::Fifo(fifo), Rate::Fixed(rate), true) = (queue, &params.rate, plain) else {
             return None;
@@ -116,14 +115,14 @@ impl<T: Copy + Default> Express<T> {
         &self.ring[(number & self.mask) as usize]
     }
 
-    /// A packet arrives, not before the one before it and not before what was released; when it will come out, or `None` where there is no room for it. That it was refused counts from the time at
-    /// which [`refuse`](Express::refuse) is told.
+    /// Adds a packet; arrivals must be in order and not before packets already released. Returns its exit time, or
+    /// `None` if the queue has no room for it. The refusal counts from the time at which [`refuse`](Express::refuse) is
+    /// called.
     #[inline]
     pub fn enqueue(&mut self, arrived: Time, len: u32, item: T) -> Option<Time> {
         let bytes = u64::from(len);
         let next = self.next;
-        // As long as all that is inside would find room in the queue, it does not matter how much of it
-        // waits there.
+        // While everything inside would fit into the queue, the number of waiting packets does not matter.
         if next.wrapping_sub(self.first) >= self.most_packets
             || self.accepted_bytes - self.delivered_bytes + bytes > self.most_bytes
         {
@@ -136,7 +135,7 @@ impl<T: Copy + Default> Express<T> {
         }
         let (start, free) = self.steady.take(arrived, len);
         let exit = free + self.delay;
-        // One that was released is kept for its sojourn time.
+        // One released packet is kept for its sojourn time.
         if next.wrapping_sub(self.first) >= self.mask {
             self.grow();
         }
@@ -153,7 +152,7 @@ impl<T: Copy + Default> Express<T> {
         Some(exit)
     }
 
-    /// Finds out what waits at an instant. Asking often makes asking cheap.
+    /// Updates which packets wait at `now`. Frequent calls are cheap.
     pub fn advance(&mut self, now: Time) {
         self.asked = self.asked.max(now);
         if self.waiting < self.first {
@@ -183,32 +182,32 @@ impl<T: Copy + Default> Express<T> {
         (self.ring, self.mask) = (ring, mask);
     }
 
-    /// Makes room for as many as there are, so that they need not be looked through soon again.
+    /// Doubles the ring if it is more than half full, so that the next check comes later.
     pub fn make_room(&mut self) {
         if self.next.wrapping_sub(self.first) > self.mask / 2 {
             self.grow();
         }
     }
 
-    /// Whether the next packet needs more memory, unless some are released before.
+    /// True if the next packet needs more memory, unless some are released before.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.next.wrapping_sub(self.first) >= self.mask
     }
 
-    /// Whether there is one packet to take.
+    /// True if there is exactly one packet to take.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.next.wrapping_sub(self.taken) == 1
     }
 
-    /// When the next packet to take comes out.
+    /// Returns the exit time of the next packet to take.
     #[inline]
     pub fn next_exit(&self) -> Option<Time> {
         (self.taken != self.next).then(|| self.entry(self.taken).exit)
     }
 
-    /// The next packet that comes out, whenever that is. It stays in the counts until then.
+    /// Takes the next packet, which may exit in the future. It stays in the counts until then.
     #[inline]
     pub fn take(&mut self) -> Option<Exit<T>> {
         if self.taken == self.next {
@@ -219,14 +218,14 @@ impl<T: Copy + Default> Express<T> {
         Some(Exit { item, at: exit })
     }
 
-    /// All that are inside count as taken: it is known where they go.
+    /// Marks all packets inside as taken, because their destination is known.
     #[inline]
     pub fn hand_on(&mut self) {
         self.taken = self.next;
     }
 
-    /// Forgets those of the packets taken that have come out by now; tells of each how long it waited in the
-    /// queue, its own transmission not included.
+    /// Removes the taken packets that have come out by `now`; passes each packet's queueing delay, without its own
+    /// transmission time, to `waited`.
     pub fn release(&mut self, now: Time, mut waited: impl FnMut(Duration)) {
         while self.first != self.taken {
             let Entry {
@@ -245,29 +244,29 @@ impl<T: Copy + Default> Express<T> {
         }
     }
 
-    /// Bytes that wait at an instant, which is not before one that was asked for; all that arrive by then have.
+    /// Returns the bytes queued at time `at`. Times must not go back, and all arrivals up to `at` must have been added.
     pub fn backlog(&mut self, at: Time) -> Bytes {
         self.advance(at);
         Bytes::new(self.waiting_bytes())
     }
 
-    /// A packet that was not let in counts as offered and refused from now on.
+    /// Counts a refused packet as offered and refused.
     pub fn refuse(&mut self, len: u32) {
         self.refused.add(Bytes::new(u64::from(len)));
     }
 
-    /// From the end of a transmission to the far end.
+    /// Returns the propagation delay, from the end of a transmission to the far end.
     pub fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// Whether a packet of that many bytes can come out at the instant at which it arrives.
+    /// True if no packet can come out at the instant at which it arrives.
     pub fn takes_time(&self) -> bool {
-        // A byte at this rate takes a nanosecond.
+        // One byte at this rate takes 1 ns.
         !self.delay.is_zero() || self.steady.rate() <= 8_000_000_000
     }
 
-    /// Counts as of `now`; what comes out by then is delivered, whether it was taken or not.
+    /// Returns the counts at `now`; packets that have come out by then are delivered, taken or not.
     pub fn stats(&self, now: Time) -> LinkStats {
         let tally = |packets, bytes| Tally {
             packets,

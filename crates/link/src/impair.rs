@@ -1,5 +1,5 @@
-//! What happens to a packet on the line after it has left the queue: it is lost, delayed a little more
-//! or less, overtaken, or doubled. Each consumer of chance has its own random stream.
+//! Impairments of a packet on the link after it has left the queue: loss, jitter, reordering, duplication. Each has its
+//! own random stream.
 
 use crate::words::{Entry, worded};
 use base::rng::{Rng, Streams, uniform};
@@ -16,7 +16,7 @@ params! {
     struct Uniform for "uniform": "added delay, any from 0 to width alike", [] {
         /// largest added delay
         width: Duration = "1 ms" [SPANS], NO_USUAL;
-        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        /// true if a packet may overtake one that is delayed more; if false, it waits for that one
         overtake: bool = "false", "most access links deliver in order";
     }
 }
@@ -28,9 +28,9 @@ params! {
     ] {
         /// mean of the normal distribution, before negative values become 0
         mean: Duration = "0 s" [SPANS], NO_USUAL;
-        /// its standard deviation
+        /// standard deviation of the normal distribution
         sd: Duration = "1 ms" [SPANS], NO_USUAL;
-        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        /// true if a packet may overtake one that is delayed more; if false, it waits for that one
         overtake: bool = "false", "most access links deliver in order";
     }
 }
@@ -41,11 +41,11 @@ params! {
         "Weibull, A Statistical Distribution Function of Wide Applicability, Journal of Applied Mechanics 18, 1951",
         "Weigle, DelayBox: Per-Flow Delay and Loss for ns-2, 2003",
     ] {
-        /// shape k of the law, whose share above x is exp(-(x/scale)^k)
+        /// shape k of the distribution, whose share above x is exp(-(x/scale)^k)
         shape: f64 = "1" ["0.1".."100"], "1 is the exponential law";
-        /// scale of the law: 63.2 % of packets are delayed by less
+        /// scale of the distribution: 63.2 % of packets are delayed by less
         scale: Duration = "1 ms" [SPANS], NO_USUAL;
-        /// whether a packet may overtake one that is delayed more; if not, it waits for that one
+        /// true if a packet may overtake one that is delayed more; if false, it waits for that one
         overtake: bool = "false", "most access links deliver in order";
     }
 }
@@ -66,13 +66,13 @@ params! {
         "Gilbert, Capacity of a Burst-Noise Channel, Bell System Technical Journal 39, 1960",
         "Elliott, Estimates of Error Rates for Codes on Burst-Noise Channels, Bell System Technical Journal 42, 1963",
     ] {
-        /// chance at each packet to go from good to bad
+        /// probability per packet to change from good to bad
         p: f64 as Probability = "0.01" [SHARES], NO_USUAL;
-        /// chance at each packet to go from bad to good
+        /// probability per packet to change from bad to good
         r: f64 as Probability = "0.25" [SHARES], NO_USUAL;
-        /// share lost in the good state
+        /// share of packets lost in the good state
         good: f64 as Probability = "0" [SHARES], NO_USUAL;
-        /// share lost in the bad state
+        /// share of packets lost in the bad state
         bad: f64 as Probability = "1" [SHARES], NO_USUAL;
     }
 }
@@ -84,7 +84,7 @@ params! {
     struct Late for "late": "some packets are held back and overtaken by those behind them", [] {
         /// share of packets held back
         probability: f64 as Probability = "0.01" [SHARES], NO_USUAL;
-        /// how much longer they take
+        /// additional delay of these packets
         delay: Duration = "5 ms" [SPANS], NO_USUAL;
     }
 }
@@ -96,9 +96,9 @@ params! {
     struct Radio for "radio": "a radio that sleeps when nothing has been sent for a while, and wakes up for the next packet", [
         "Qian et al., Characterizing Radio Resource Allocation for 3G Networks, IMC 2010",
     ] {
-        /// how long nothing was sent when it goes to sleep
+        /// idle time after which the radio sleeps
         idle: Duration = "10 s" [SPANS], NO_USUAL;
-        /// how long it takes to wake up; packets wait in the queue meanwhile
+        /// wake-up time; packets wait in the queue meanwhile
         wake: Duration = "1.6 s" [SPANS], NO_USUAL;
     }
 }
@@ -110,11 +110,11 @@ worded! {
     JitterSpec, "jitter", JITTERS.iter()
 }
 worded! {
-    /// Loss on the line, written as `random:probability=0.01` or `gilbert_elliott:p=0.01,r=0.25`.
+    /// Loss on the link, written as `random:probability=0.01` or `gilbert_elliott:p=0.01,r=0.25`.
     LossSpec, "loss", LOSSES.iter()
 }
 worded! {
-    /// Sleep of a radio, written as `radio:idle=10s,wake=1.6s`.
+    /// Sleep of a radio transmitter, written as `radio:idle=10s,wake=1.6s`.
     SleepSpec, "sleep", SLEEPS.iter()
 }
 worded! {
@@ -122,7 +122,7 @@ worded! {
     ReorderSpec, "reorder", REORDERS.iter()
 }
 
-/// Delay that a packet gets on top of the propagation delay, independent of other packets'.
+/// Jitter: delay of one packet in addition to the propagation delay, independent of other packets'.
 #[derive(Clone, Debug)]
 pub(crate) struct Jitter {
     law: JitterLaw,
@@ -171,32 +171,33 @@ impl Jitter {
             JitterLaw::Normal { mean_ns, sd_ns } => {
                 mean_ns + sd_ns * standard_normal(&mut self.rng)
             }
-            // The inverse of the law's distribution function.
+            // Inverse of the distribution function.
             JitterLaw::Weibull { shape, scale_ns } => {
                 scale_ns * (-(1.0 - uniform(&mut self.rng)).ln()).powf(1.0 / shape)
             }
         };
-        // One draw in 10^16 of a law with a long tail would outlast the program.
+        // One draw in 10^16 from a long-tailed distribution would exceed any run.
         Duration::from_nanos(ns.round().clamp(0.0, LONGEST_NS) as u64)
     }
 }
 
-/// An hour, the largest that a parameter may be: no packet is delayed by more.
+/// Largest delay of a packet, 1 h in ns, which is also the largest parameter.
 const LONGEST_NS: f64 = 3.6e12;
 
-/// Box and Muller 1958; one of the pair is used, so that each packet takes the same number of draws.
+/// Draws a standard normal number (Box and Muller 1958). Only one of the pair is used, so that each packet takes the
+/// same number of draws.
 pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     let u1 = 1.0 - uniform(rng);
     let u2 = uniform(rng);
     (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos()
 }
 
-/// Sleep of a radio.
+/// Sleep of a radio transmitter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sleep {
     idle: Duration,
     wake: Duration,
-    /// When its last packet had left; none before the first.
+    /// Departure time of the last packet; none before the first.
     last: Option<Time>,
 }
 
@@ -210,7 +211,7 @@ impl Sleep {
         }
     }
 
-    /// How long a packet that could be sent at `at` waits for the radio.
+    /// Returns how long a packet that is ready at `at` waits for the radio.
     pub(crate) fn wait(&self, at: Time) -> Duration {
         match self.last {
             Some(last) if at.saturating_since(last) <= self.idle => Duration::ZERO,
@@ -223,7 +224,7 @@ impl Sleep {
     }
 }
 
-/// Loss on the line.
+/// Loss on the link.
 #[derive(Clone, Debug)]
 pub(crate) enum Loss {
     Random {
@@ -255,7 +256,7 @@ impl Loss {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// True if the next packet is lost.
     pub(crate) fn draw(&mut self) -> bool {
         match self {
             Loss::Random { probability, rng } => uniform(rng) < *probability,
@@ -273,7 +274,7 @@ impl Loss {
     }
 }
 
-/// Holding some packets back.
+/// Reordering: some packets are held back.
 #[derive(Clone, Debug)]
 pub(crate) struct Reorder {
     probability: f64,
@@ -291,13 +292,13 @@ impl Reorder {
         }
     }
 
-    /// How much longer the next packet takes, if it is held back.
+    /// Returns the additional delay of the next packet if it is held back.
     pub(crate) fn draw(&mut self) -> Option<Duration> {
         (uniform(&mut self.rng) < self.probability).then_some(self.delay)
     }
 }
 
-/// Doubling some packets.
+/// Duplication of some packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Duplicate {
     probability: f64,

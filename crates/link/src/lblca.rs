@@ -1,24 +1,24 @@
-//! Link-by-link congestion avoidance (003, chapter 6): a router sets the rate of a port from its own buffer and from what
-//! the next router feeds back, so that the next buffer stays between two set-points.
+//! Link-by-link congestion avoidance (003, chapter 6): a router sets the rate of a port from its own buffer and from
+//! the next router's feedback, so that the next buffer stays between two set-points.
 //!
-//! The document contradicts itself in three places, and each reading can be chosen:
-//! - *set-points*: its text says 20 and 80 %, its algorithm 2 says 10 and 90 %. The buffers of its table 6.1 come out with
-//!   10 and 90, which is the default; with 20 and 80 they are a third larger.
-//! - *(6.6)* reads min(target, δ, capacity), under which nothing ever leaves faster than δ, which the document calls the
-//!   *minimum* rate. Meant is max(δ, min(target, capacity)).
-//! - *the sign of the feedback in (6.5)*: with the printed signs a port below the middle adds the next router's rate to its
-//!   own and one above subtracts it, which brings the buffer to its middle in large steps. `law=steer` does the same
-//!   smoothly: the next router's rate, and what is missing to the middle.
+//! The document contradicts itself in three places; parameters select the reading:
+//! - *set-points*: its text says 20 and 80 %, its algorithm 2 says 10 and 90 %. The default of 10 and 90 gives the
+//!   buffers of its table 6.1; with 20 and 80 they are a third larger.
+//! - *(6.6)* reads min(target, δ, capacity). The rate then never exceeds δ, which the document calls the *minimum*
+//!   rate. The intended formula is max(δ, min(target, capacity)).
+//! - *the sign of the feedback in (6.5)*: with the printed signs a port below the middle adds the next router's rate
+//!   to its own and one above subtracts it. The buffer then moves to its middle in large steps. `law=steer` does it
+//!   smoothly: the next router's rate, plus the distance to the middle.
 
 use base::spec::{Params as _, choices, params};
 use base::words::worded;
 
 choices! {
-    /// How a port corrects its rate.
+    /// Rule by which a port corrects its rate.
     pub enum Correction { Printed = "printed", Steer = "steer" }
 }
 choices! {
-    /// What the least rate limits.
+    /// Effect of the minimum rate.
     pub enum Floor { Least = "least", Printed = "printed" }
 }
 
@@ -27,15 +27,15 @@ params! {
     pub struct LblcaParams for "lblca": "Link-by-link congestion avoidance: the rate of a port from its own and the next buffer", [
         "003 6.1.1, (6.1)-(6.6), algorithm 2",
     ] {
-        /// at or below this share of its own buffer a port sends at the least rate
+        /// share of its own buffer at or below which a port sends at the minimum rate
         lower: f64 as Probability = "0.1" ["0".."0.49"], "algorithm 2; 0.2 in 6.2.1";
-        /// at or above this share of the next buffer a port sends at the least rate
+        /// share of the next buffer at or above which a port sends at the minimum rate
         upper: f64 as Probability = "0.9" ["0.51".."1"], "algorithm 2; 0.8 in 6.2.1";
-        /// the least rate, δ, over the mean rate of arrivals
+        /// minimum rate δ, relative to the mean rate of arrivals
         least: f64 as Probability = "0.05" ["0".."1"], "6.1.1";
-        /// how a port corrects its rate between the set-points
+        /// rule by which a port corrects its rate between the set-points
         law: Correction = "printed", "(6.5)";
-        /// what the least rate limits: `least` from below, `printed` from above
+        /// effect of the minimum rate: `least` is a lower limit, `printed` an upper limit
         floor: Floor = "least", "(6.6)";
     }
 }
@@ -51,7 +51,7 @@ impl Default for Lblca {
     }
 }
 
-/// A buffer as it is at an instant.
+/// State of a buffer at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffer {
     pub occupancy: f64,
@@ -64,34 +64,36 @@ impl Buffer {
     }
 }
 
-/// What a router feeds back to the one before it, (6.3) and (6.4).
+/// Feedback from a router to the preceding one, (6.3) and (6.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
     pub buffer: Buffer,
-    /// What it sends, weighted over its ports; in units of size for each unit of time.
+    /// Rate at which the router sends, weighted over its ports; in units of size per unit of time.
     pub rate: f64,
-    /// The part of its buffer and rate that is this port's: 1 where no other port feeds it. Weights are the document's; it
-    /// does not say how feedback for two ports is parted, and without parting each of them fills the whole room.
+    /// Share of the router's buffer and rate that belongs to this port: 1 if no other port feeds it. The weights are
+    /// the document's. It does not say how to divide feedback between two ports; undivided, each of them fills the
+    /// whole buffer.
     pub share: f64,
 }
 
-/// One port: the state machine of the law. It is told the buffers and answers with a rate.
+/// Port: the state machine of the law. It receives the buffers' states and returns a rate.
 #[derive(Clone, Debug)]
 pub struct Port {
     lower: f64,
     upper: f64,
     steers: bool,
-    /// (6.6) as printed.
+    /// True to apply (6.6) as printed.
     held_down: bool,
     rate: f64,
     least: f64,
     capacity: f64,
-    /// How long a rate holds, d.
+    /// Interval d for which a rate holds.
     interval: f64,
 }
 
 impl Port {
-    /// A port that sends at the mean rate of arrivals `mean` until it hears otherwise. Rates are in units of size for each unit of time.
+    /// Creates a port that sends at the mean rate of arrivals `mean` until the first feedback. Rates are in units of
+    /// size per unit of time.
     pub fn new(law: &Lblca, mean: f64, capacity: f64, interval: f64) -> Port {
         let params: LblcaParams = law.words().read();
         Port {
@@ -106,7 +108,7 @@ impl Port {
         }
     }
 
-    /// Target and actual rate, (6.5) and (6.6), for the next interval.
+    /// Returns target and actual rate, (6.5) and (6.6), for the next interval.
     pub fn rate(&mut self, own: Buffer, next: Feedback) -> f64 {
         let Feedback {
             buffer,
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(port("lblca").rate(at(0.5), next(0.4)), 220.0);
         // 170 + (40 − 60) + 170 = 320, more than the link carries.
         assert_eq!(port("lblca").rate(at(0.5), next(0.15)), 240.0);
-        // The next router's rate and what is missing to the middle: 170 − 40.
+        // The next router's rate minus the distance to the middle: 170 − 40.
         assert_eq!(port("lblca:law=steer").rate(at(0.5), next(0.6)), 130.0);
     }
 

@@ -1,9 +1,9 @@
-//! One bottleneck: a queue, a rate, a propagation delay and what else happens to packets on a line.
-//! Sans-IO: the simulator, the emulator and the gateway run these same bytes.
+//! Model of one bottleneck: a queue, a rate, a propagation delay and impairments. Sans-IO: the simulator, the emulator
+//! and the gateway run the same code.
 //!
-//! A [`Link`] is one direction. It is told the time at which a packet arrives ([`Link::enqueue`]) and
-//! is asked for the packets that have come out by now ([`Link::poll`]); it says when asking again is
-//! worth while ([`Link::next_wakeup`]). A [`LinkSpec`] describes both directions in words and units.
+//! A [`Link`] is one direction. The caller passes packets with their arrival times ([`Link::enqueue`]) and polls for
+//! packets that have come out ([`Link::poll`]). [`Link::next_wakeup`] returns when to poll again. A [`LinkSpec`]
+//! describes both directions in words and units.
 //!
 //! ```
 //! use base::{Bytes, Ecn, FlowId, Packet, PacketId, Time, rng::Streams};
@@ -16,7 +16,7 @@
 //!     id: PacketId(0), flow: FlowId(1), len: Bytes::new(1500), ecn: Ecn::NotEct, dscp: 0, enqueued: Time::ZERO,
 //! };
 //! up.enqueue(Time::ZERO, packet, &mut fates);
-//! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms on the line.
+//! // 1500 bytes at 700 kbit/s take 17.142858 ms, then 9.1 ms of propagation.
 //! while let Some(now) = up.next_wakeup() {
 //!     if let Some(delivery) = up.poll(now, &mut fates) {
 //!         assert_eq!(delivery.at, Time::from_nanos(17_142_858 + 9_100_000));

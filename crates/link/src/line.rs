@@ -1,20 +1,17 @@
-//! One direction of a link: a queue, a transmitter that sends one packet at a time at the link's rate,
-//! and the line behind it with its propagation delay, drift, jitter, reordering, loss and duplication. The
-//! transmitter of a radio may sleep when it has had nothing to send for long. A policer may drop packets in
-//! front of the queue, and a token bucket may hold the transmitter to a rate below its own.
+//! One direction of a link: a queue, a transmitter that sends one packet at a time at the link's rate, then propagation
+//! delay, drift, jitter, reordering, loss and duplication. A radio's transmitter may sleep after a long idle time. A
+//! policer may drop packets in front of the queue, and a token bucket may limit the transmitter to a lower rate.
 //!
-//! The transmitter sends frames: a packet takes the time of its framed size ([`LinkParams::framing`]). Everything
-//! else counts IP bytes: the queue and its limits, the policer, and what was delivered.
+//! The transmitter sends frames: a packet takes the time of its framed size ([`LinkParams::framing`]). Everything else
+//! counts IP bytes: the queue and its limits, the policer, and the delivered bytes.
 //!
-//! The packet in transmission has left the queue: it counts neither as backlog nor towards a limit.
-//! Loss on the line strikes after the queue and the transmitter, as noise on a real line does, so a
-//! lost packet has used its share of the rate.
+//! The packet in transmission has left the queue: it counts neither as backlog nor towards a limit. Loss happens after
+//! the queue and the transmitter, as noise on a real link does, so a lost packet has used its share of the rate.
 //!
-//! Departures happen when they are due, not when someone looks: a host that polls late gets packets
-//! whose `at` is in the past, and the next transmission began there. The rate is therefore kept however
-//! late the host is. An arrival, too, may be told late, as by a host that reads packets with the kernel's
-//! time stamps: it counts at its own time unless something has happened at the queue since, and at the
-//! time of that otherwise.
+//! Departures happen at their due time, independent of polling. A host that polls late gets packets whose `at` is in
+//! the past, and the next transmission started then. The rate is therefore exact even if the host is late. An arrival
+//! may also be reported late, for example with the kernel's timestamp. It counts at its own time, or at the time of the
+//! queue's latest event if that is later.
 
 use crate::bucket::{Bucket, PolicerSpec, ShaperSpec};
 use crate::drift::{Drift, DriftSpec};
@@ -31,7 +28,7 @@ use base::{BitsPerSec, Bytes, Duration, Packet, Time};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// All that one direction is made of.
+/// Parameters of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkParams {
     /// Rate of frames on the wire.
@@ -56,7 +53,7 @@ pub struct LinkParams {
 }
 
 impl LinkParams {
-    /// A link that only queues, sends and delays.
+    /// Creates a link with only a queue, a rate and a delay.
     pub fn plain(rate: Rate, delay: Duration, queue: QdiscSpec) -> LinkParams {
         LinkParams {
             rate,
@@ -74,8 +71,8 @@ impl LinkParams {
         }
     }
 
-    /// Rate in IP packets of that size that can pass for long: of the transmitter at its mean rate, the shaper and
-    /// the policer the slowest. A discipline that shapes by itself is not asked.
+    /// Returns the sustainable rate in IP packets of this size: the lowest of the transmitter's mean rate, the shaper
+    /// and the policer. Disciplines that shape are not considered.
     pub fn ip_rate(&self, size: Bytes) -> BitsPerSec {
         let bucket = |words: &base::words::Words| words.read::<crate::bucket::TokenBucket>().rate;
         let shaped = self.shaper.as_ref().map(|s| bucket(s.words()));
@@ -88,49 +85,48 @@ impl LinkParams {
     }
 }
 
-/// A packet that has come out at the far end.
+/// Packet that has come out at the far end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// With `ecn` as it left the queue: CE where the discipline has marked it.
+    /// Packet, with `ecn` as it left the queue: CE if the discipline has marked it.
     pub packet: Packet,
-    /// When it came out; not later than the `now` it was asked for.
+    /// Exit time; not later than the `now` of the poll.
     pub at: Time,
-    /// How long it waited in the queue, its own transmission not included.
+    /// Queueing delay, without the packet's own transmission time.
     pub sojourn: Duration,
-    /// The same packet comes out once more right after this: a host must keep its payload.
+    /// True if a duplicate comes out right after this packet: the host must keep its payload.
     pub again: bool,
 }
 
-/// Packets and their bytes.
+/// Count of packets and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub packets: u64,
     pub bytes: Bytes,
 }
 
-/// What has happened so far. Offered = dropped + backlog + on the line + delivered − duplicated, in
-/// packets and in bytes.
+/// Counts since the start. Offered = dropped + backlog + on the link + delivered − duplicated, in packets and in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkStats {
-    /// Handed to [`Link::enqueue`].
+    /// Packets passed to [`Link::enqueue`].
     pub offered: Tally,
-    /// Handed out by [`Link::poll`], duplicates included.
+    /// Packets returned by [`Link::poll`], duplicates included.
     pub delivered: Tally,
-    /// Bytes on the wire of the delivered.
+    /// Bytes on the wire of the delivered packets.
     pub delivered_wire: Bytes,
-    /// Second copies among the delivered.
+    /// Duplicates among the delivered packets.
     pub duplicated: Tally,
-    /// Dropped for each reason, in the order of [`Reason::ALL`].
+    /// Packets dropped for each reason, in the order of [`Reason::ALL`].
     pub dropped: [Tally; Reason::ALL.len()],
-    /// Marked with ECN CE by the discipline.
+    /// Packets marked with ECN CE by the discipline.
     pub marked: Tally,
-    /// Waiting in the queue now.
+    /// Backlog of the queue now.
     pub backlog: Backlog,
-    /// In transmission or propagating now, second copies not included.
+    /// Packets in transmission or propagating now, duplicates not included.
     pub on_line: Tally,
-    /// Waiting time of the packet that left the queue last.
+    /// Queueing delay of the packet that left the queue last.
     pub last_sojourn: Option<Duration>,
-    /// The discipline's probability to drop or mark, where its law has one.
+    /// Drop or mark probability of the discipline, if it has one.
     pub probability: Option<f64>,
 }
 
@@ -152,7 +148,7 @@ impl LinkStats {
         self.dropped[why as usize]
     }
 
-    /// Dropped for any reason.
+    /// Returns the packets dropped for any reason.
     pub fn dropped_total(&self) -> Tally {
         self.dropped.iter().fold(Tally::default(), |a, b| Tally {
             packets: a.packets + b.packets,
@@ -160,12 +156,12 @@ impl LinkStats {
         })
     }
 
-    /// Packets dropped because there were too many: by the queue or the policer, not on the line.
+    /// Returns the packets dropped by the queue or the policer, without loss on the link.
     pub fn dropped_by_queue(&self) -> u64 {
         self.dropped_total().packets - self.dropped_for(Reason::LineLoss).packets
     }
 
-    /// As a row of a recording.
+    /// Converts the counts to a row of a recording.
     pub fn row(&self, t_ns: i64, queue: record::Text) -> record::Queue {
         record::Queue {
             t_ns,
@@ -181,7 +177,7 @@ impl LinkStats {
     }
 }
 
-/// The packet in transmission.
+/// Packet in transmission.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
     packet: Packet,
@@ -189,8 +185,8 @@ struct Sending {
     finish: Time,
 }
 
-/// A packet on its own way along the line, which others may overtake; ordered by arrival, then by
-/// transmission, so that equal times come out in order.
+/// Packet that others may overtake; ordered by arrival, then by transmission, so that packets with equal times come out
+/// in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Straggler {
     delivery: Delivery,
@@ -208,7 +204,7 @@ impl PartialOrd for Straggler {
     }
 }
 
-/// One direction of a link.
+/// Link, one direction.
 pub struct Link {
     qdisc: AnyQdisc,
     serializer: Serializer,
@@ -223,24 +219,24 @@ pub struct Link {
     duplicate: Option<Duplicate>,
     sleep: Option<Sleep>,
     sending: Option<Sending>,
-    /// Packets that keep their order; the first arrives first.
+    /// Packets that keep their order, by arrival time.
     in_order: VecDeque<Delivery>,
     stragglers: BinaryHeap<Reverse<Straggler>>,
     straggler_number: u64,
-    /// Arrival of the last packet that keeps its order.
+    /// Arrival time of the last packet that keeps its order.
     last_arrival: Time,
-    /// The latest time that the discipline was told: its time does not go back.
+    /// Latest time passed to the discipline; its time does not go back.
     told: Time,
     stats: LinkStats,
 }
 
 impl Link {
-    /// `name` is which direction it is, such as `up`: its random streams are named after it.
+    /// Creates a link. `name` is its direction, such as `up`; its random streams are named after it.
     pub fn new(params: &LinkParams, streams: &Streams, name: &str) -> Link {
         Link::with_qdisc(params, params.queue.build(streams, name), streams, name)
     }
 
-    /// With a discipline of the caller's instead of `params.queue`.
+    /// Creates a link with the caller's discipline instead of `params.queue`.
     pub fn with_qdisc(params: &LinkParams, qdisc: AnyQdisc, streams: &Streams, name: &str) -> Link {
         Link {
             qdisc,
@@ -272,11 +268,11 @@ impl Link {
         }
     }
 
-    /// A packet arrives at the queue. What the discipline drops or marks because of it, and what has
-    /// been dropped since the last call, is added to `fates`.
+    /// Adds a packet that arrives at the queue. Packets dropped or marked because of it, or dropped since the last
+    /// call, are added to `fates`.
     #[inline]
     pub fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates) {
-        // Departures that were due before this arrival come first: they make room.
+        // Departures that were due before this arrival come first: they free space.
         self.advance(now, fates);
         self.told = self.told.max(now);
         self.stats.offered.add(packet.len);
@@ -295,8 +291,8 @@ impl Link {
         }
     }
 
-    /// The next packet that has come out by `now`, in order of arrival; `None` when there is none yet.
-    /// Ask until `None`.
+    /// Returns the next packet that has come out by `now`, in order of arrival; `None` if there is none yet. Call it
+    /// until it returns `None`.
     #[inline]
     pub fn poll(&mut self, now: Time, fates: &mut Fates) -> Option<Delivery> {
         self.advance(now, fates);
@@ -317,13 +313,13 @@ impl Link {
         Some(delivery)
     }
 
-    /// The earliest time at which a packet may come out, so that asking before is in vain; `None`
-    /// while nothing can happen before the next arrival. The transmitter needs no call of its own:
-    /// whoever asks next finds done what was due meanwhile, at the time it was due.
+    /// Returns the earliest time at which a packet may come out; polling before is useless. `None` if nothing can
+    /// happen before the next arrival. The transmitter needs no wake-up of its own: the next call processes its events
+    /// at the times at which they were due.
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         let mut first = match &self.sending {
-            // What impairs the line can only add to the propagation delay.
+            // Impairments can only add to the propagation delay.
             Some(sending) if sending.finish < Time::MAX => sending.finish + self.delay,
             Some(_) => Time::MAX,
             None => self.qdisc.next_wakeup().unwrap_or(Time::MAX),
@@ -337,7 +333,8 @@ impl Link {
         (first < Time::MAX).then_some(first)
     }
 
-    /// As of the latest `enqueue` or `poll`: to sample the queue at some time, poll at that time first.
+    /// Returns the counts as of the latest `enqueue` or `poll`. To sample the queue at some time, poll at that time
+    /// first.
     pub fn stats(&self) -> LinkStats {
         LinkStats {
             backlog: self.qdisc.backlog(),
@@ -346,8 +343,8 @@ impl Link {
         }
     }
 
-    /// From now on packets are sent at that rate; the one in transmission ends at its own. Above zero; poll first, so that
-    /// what was due before has begun.
+    /// Changes the rate, which must be above zero; the packet in transmission ends at its old rate. Poll first, so that
+    /// transmissions due before have started.
     pub fn set_rate(&mut self, rate: BitsPerSec) {
         self.serializer.change(rate);
     }
@@ -356,7 +353,7 @@ impl Link {
         &self.qdisc
     }
 
-    /// Brings the transmitter up to `now`, each step at the time at which it was due.
+    /// Advances the transmitter to `now`, each step at its due time.
     fn advance(&mut self, now: Time, fates: &mut Fates) {
         loop {
             match self.sending {
@@ -366,7 +363,7 @@ impl Link {
                 }
                 Some(_) => return,
                 None => {
-                    // Idle; a discipline that holds packets back may want to be asked.
+                    // Idle; a discipline that holds packets back may need a call.
                     let Some(due) = self.qdisc.next_wakeup().filter(|t| *t <= now) else {
                         return;
                     };
@@ -381,7 +378,7 @@ impl Link {
         }
     }
 
-    /// The transmitter is free at `at`: takes the next packet from the discipline.
+    /// Takes the next packet from the discipline for transmission at `at`.
     #[inline]
     fn start(&mut self, at: Time, fates: &mut Fates) {
         self.told = at;
@@ -410,7 +407,7 @@ impl Link {
         });
     }
 
-    /// The last bit has left; the rest happens on the line.
+    /// Passes a packet whose last bit has left the transmitter to the propagation stage.
     #[inline]
     fn propagate(&mut self, sending: Sending, fates: &mut Fates) {
         let Sending {
@@ -418,7 +415,7 @@ impl Link {
             sojourn,
             finish,
         } = sending;
-        // Every packet draws from every stream, so that one impairment does not shift another's draws.
+        // Every packet draws from every stream, so that one impairment does not change another's draws.
         let lost = self.loss.as_mut().is_some_and(Loss::draw);
         let jitter = self.jitter.as_mut().map_or(Duration::ZERO, Jitter::draw);
         let held_back = self.reorder.as_mut().and_then(Reorder::draw);

@@ -1,14 +1,13 @@
-//! How fast a line takes bits: a fixed rate, a schedule of steps, or a recorded trace of delivery
-//! opportunities. The arithmetic is exact: fractions of a nanosecond are carried from one packet to the
-//! next, so that a rate does not drift however long a run is.
+//! Rate of a link: fixed, a schedule of steps, or a recorded trace of delivery opportunities. The arithmetic is exact:
+//! fractions of a nanosecond are carried from one packet to the next, so the rate does not drift in long runs.
 
 use base::{BitsPerSec, Bytes, Duration, Time};
 use std::sync::Arc;
 
-/// Work is counted in 1e-9 bit, so that a line of r bit/s does r units of it in each nanosecond.
+/// Work units per byte. A unit is 1e-9 bit, so that a link of r bit/s does r units in each nanosecond.
 const WORK_PER_BYTE: u64 = 8_000_000_000;
 
-/// Bytes that one line of a mahimahi trace lets pass: an MTU of 1500 and 4 bytes of TUN header.
+/// Bytes that one entry of a mahimahi trace allows: an MTU of 1500 and 4 bytes of TUN header.
 pub const OPPORTUNITY: Bytes = Bytes::new(1504);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,21 +17,21 @@ pub enum Rate {
     Trace(Trace),
 }
 
-/// From each instant on, a rate; the whole repeats where that is asked for.
+/// Schedule of rates, each from its instant on; it may repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps {
     steps: Arc<[(Duration, BitsPerSec)]>,
     repeat: Option<Duration>,
 }
 
-/// A mahimahi trace: the milliseconds at which [`OPPORTUNITY`] bytes may pass. It wraps around after
-/// its last line; an opportunity for which nothing waits is lost, and small packets share one.
+/// Mahimahi trace: the milliseconds at which [`OPPORTUNITY`] bytes may pass. It wraps around after its last entry. An
+/// unused opportunity is lost; small packets share one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     millis: Arc<[u64]>,
 }
 
-/// Why a rate cannot be used.
+/// Error for a rate that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     #[error(
@@ -65,7 +64,7 @@ pub enum RateError {
 
 impl Rate {
     /// # Errors
-    /// A rate of zero.
+    /// Fails for a rate of zero.
     pub fn fixed(rate: BitsPerSec) -> Result<Rate, RateError> {
         if rate == BitsPerSec::ZERO {
             Err(RateError::Zero)
@@ -74,7 +73,7 @@ impl Rate {
         }
     }
 
-    /// The mean over the repetition; over the last step, where a schedule does not repeat.
+    /// Returns the mean over one repetition; for a schedule without repetition, the last step's rate.
     pub fn mean(&self) -> BitsPerSec {
         match self {
             Rate::Fixed(rate) => *rate,
@@ -103,7 +102,7 @@ impl Rate {
 }
 
 impl Rate {
-    /// The mean over a stretch of time; [`Rate::mean`] where that is empty.
+    /// Returns the mean over a time range; [`Rate::mean`] if the range is empty.
     pub fn mean_between(&self, from: Duration, to: Duration) -> BitsPerSec {
         let span = u128::from(to.saturating_sub(from).as_nanos());
         let work: u128 = match self {
@@ -121,7 +120,7 @@ impl Rate {
         BitsPerSec::new(u64::try_from(work / span).unwrap_or(u64::MAX))
     }
 
-    /// The fastest that it ever is; of a trace, whose opportunities have no length, the mean.
+    /// Returns the highest rate; for a trace, whose opportunities have no length, the mean.
     pub fn peak(&self) -> BitsPerSec {
         match self {
             Rate::Steps(Steps { steps, .. }) => {
@@ -135,7 +134,7 @@ impl Rate {
 
 impl Steps {
     /// # Errors
-    /// Steps that do not begin at zero, do not ascend, carry nothing, or repeat before their end.
+    /// Fails for steps that do not start at zero, do not ascend, carry nothing, or repeat before their end.
     pub fn new(
         steps: &[(Duration, BitsPerSec)],
         repeat: Option<Duration>,
@@ -165,7 +164,7 @@ impl Steps {
         }
     }
 
-    /// What it does from the beginning to `t`, in 1e-9 bit.
+    /// Returns the work from the start to `t`, in 1e-9 bit.
     fn work_until(&self, t: Duration) -> u128 {
         let within = |t: Duration| {
             let ends = self
@@ -192,7 +191,7 @@ impl Steps {
         }
     }
 
-    /// The rate at `ns`, and until when it holds; `None`: for ever.
+    /// Returns the rate at `ns` and the end of its validity; `None`: for ever.
     fn at(&self, ns: u64) -> (u64, Option<u64>) {
         let start = self.repeat.map_or(0, |r| ns - ns % r.as_nanos());
         let phase = Duration::from_nanos(ns - start);
@@ -206,10 +205,10 @@ impl Steps {
 }
 
 impl Trace {
-    /// Reads mahimahi's text: one whole number of milliseconds a line, not descending.
+    /// Parses mahimahi's text: one whole number of milliseconds per line, not descending.
     ///
     /// # Errors
-    /// The line that cannot be right, and why.
+    /// Fails with the number of the invalid line, and the reason.
     pub fn parse(text: &str) -> Result<Trace, RateError> {
         let mut millis: Vec<u64> = Vec::new();
         for (i, text) in text.lines().map(str::trim).enumerate() {
@@ -234,7 +233,7 @@ impl Trace {
     }
 
     /// # Errors
-    /// Times that go back, or none above zero.
+    /// Fails for times that go back, or if none is above zero.
     pub fn from_millis(millis: Vec<u64>) -> Result<Trace, RateError> {
         if let Some(i) = millis.windows(2).position(|w| w[1] < w[0]) {
             return Err(RateError::GoesBack {
@@ -260,24 +259,24 @@ impl Trace {
     }
 }
 
-/// Puts one packet after the other on a line of fixed rate.
+/// Serializer of a fixed rate: transmits one packet after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Steady {
     rate: u64,
-    /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
+    /// Time at which the link is free: `carry` units of work after the instant `tick`, less than a nanosecond's worth.
     tick: u64,
     carry: u64,
-    /// The first whole nanosecond in which it is free.
+    /// First whole nanosecond in which the link is free.
     free: u64,
-    /// A length and the time it takes, whole nanoseconds and the rest: most packets are alike, and a
-    /// division costs as much as all the rest.
+    /// Cache: a length and its transmission time, in whole nanoseconds and remainder. Most packets have the same size,
+    /// and a division costs as much as everything else.
     len: u32,
     whole: u64,
     rest: u64,
 }
 
 impl Steady {
-    /// A rate above zero.
+    /// Creates a serializer for a rate above zero.
     pub(crate) fn new(rate: BitsPerSec) -> Steady {
         Steady {
             rate: rate.get(),
@@ -300,8 +299,8 @@ impl Steady {
         (self.len, self.whole, self.rest) = (len, work / self.rate, work % self.rate);
     }
 
-    /// A packet that arrives then: when it begins and when its last bit has left, rounded up to the
-    /// nanosecond. Fractions are carried on where it follows the one before without a gap.
+    /// Returns the start of transmission of a packet that arrives at this time, and the end, rounded up to the
+    /// nanosecond. If it follows the preceding packet without a gap, fractions are carried over.
     #[inline(always)]
     pub(crate) fn take(&mut self, arrived: Time, len: u32) -> (Time, Time) {
         if len != self.len {
@@ -323,7 +322,7 @@ impl Steady {
     }
 }
 
-/// Puts one packet after the other on the line.
+/// Serializer of any rate: transmits one packet after the other.
 #[derive(Clone, Debug)]
 pub(crate) enum Serializer {
     Steady(Steady),
@@ -332,16 +331,16 @@ pub(crate) enum Serializer {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Progress {
-    /// The line is free `carry` units of work after the instant `tick`, less than a nanosecond's worth.
+    /// Time at which the link is free: `carry` units of work after the instant `tick`, less than a nanosecond's worth.
     Work { tick: u64, carry: u64 },
-    /// `left` bytes may still pass at one opportunity of a trace.
+    /// Opportunity of a trace at which `left` bytes may still pass.
     Opportunity { round: u64, index: usize, left: u64 },
 }
 
 impl Serializer {
     pub(crate) fn new(rate: Rate) -> Serializer {
         let at = match rate {
-            // `Rate::fixed` takes no zero; one made by hand never delivers.
+            // `Rate::fixed` rejects zero; a zero rate made directly never delivers.
             Rate::Fixed(rate) if rate.get() > 0 => return Serializer::Steady(Steady::new(rate)),
             Rate::Trace(_) => Progress::Opportunity {
                 round: 0,
@@ -353,7 +352,7 @@ impl Serializer {
         Serializer::Varying { rate, at }
     }
 
-    /// A fixed rate from the end of what is being sent.
+    /// Changes to a fixed rate from the end of the current transmission on.
     pub(crate) fn change(&mut self, rate: BitsPerSec) {
         let free = match self {
             Serializer::Steady(steady) if steady.rate == rate.get() => return,
@@ -367,9 +366,9 @@ impl Serializer {
         });
     }
 
-    /// When the last bit of a packet has left that may begin at `start`, rounded up to the nanosecond;
-    /// [`Time::MAX`] where the rate stays zero from then on. A packet that begins at the instant that
-    /// was returned for the one before follows it without a gap, fractions included.
+    /// Returns the end of transmission of a packet that may start at `start`, rounded up to the nanosecond;
+    /// [`Time::MAX`] if the rate stays zero from then on. A packet that starts at the instant returned for the
+    /// preceding one follows it without a gap, fractions included.
     #[inline]
     pub(crate) fn finish(&mut self, start: Time, len: Bytes) -> Time {
         match self {
@@ -441,10 +440,10 @@ fn finish_varying(rate: &Rate, at: &mut Progress, start: Time, len: Bytes) -> Ti
     }
 }
 
-/// The round and line of the first opportunity at or after `start`.
+/// Returns the round and index of the first opportunity at or after `start`.
 fn first_at_or_after(trace: &Trace, start: Time) -> (u64, usize) {
     let period = Time::from_millis(trace.millis[trace.millis.len() - 1]).as_nanos();
-    // The end of one round is the beginning of the next; its last lines count to the earlier one.
+    // The end of one round is the start of the next; its last entries belong to the earlier one.
     let round = start.as_nanos().saturating_sub(1) / period;
     let index = trace
         .millis

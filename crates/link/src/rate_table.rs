@@ -1,14 +1,14 @@
-//! Rates over time as a table of comma-separated values, as measurements of a line are kept.
+//! Rates over time as a table of comma-separated values, the usual form of measured rates.
 //!
-//! **Format**: the first line names the columns; one is `t_s`, `t_ms`, `t_us` or `t_ns`, one is `rate_bps`, `rate_kbps`
-//! or `rate_mbps`, and others are passed over. Each line after it holds from its time to the next line's. Times
-//! count from the first line, whatever it says. Empty lines and such that begin with `#` are comments.
+//! **Format**: the first line names the columns. One is `t_s`, `t_ms`, `t_us` or `t_ns`, one is `rate_bps`, `rate_kbps`
+//! or `rate_mbps`; others are ignored. Each further line holds from its time to the next line's. Times count from the
+//! first of them, whatever its value. Empty lines and lines that start with `#` are comments.
 
 use base::words::hint;
 use base::{BitsPerSec, Duration};
 use serde::{Deserialize, Serialize};
 
-/// From `at` on, counted from the start of the run, the line takes `rate`.
+/// Step of a schedule: from `at` on, counted from the start of the run, the link has `rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -19,7 +19,7 @@ pub struct Step {
 const TIMES: [(&str, f64); 4] = [("t_s", 1e9), ("t_ms", 1e6), ("t_us", 1e3), ("t_ns", 1.0)];
 const RATES: [(&str, f64); 3] = [("rate_bps", 1.0), ("rate_kbps", 1e3), ("rate_mbps", 1e6)];
 
-/// Which of the columns it is, and what one of its units is.
+/// Finds the column with a known name; returns its index and the size of its unit.
 fn column(heads: &[&str], known: &[(&str, f64)]) -> Result<(usize, f64), String> {
     let found = known.iter().find_map(|(name, unit)| {
         let at = heads.iter().position(|head| head == name)?;
@@ -38,7 +38,7 @@ fn column(heads: &[&str], known: &[(&str, f64)]) -> Result<(usize, f64), String>
 }
 
 /// # Errors
-/// The line that cannot be right, and why.
+/// Fails with the number of the invalid line, and the reason.
 pub fn parse(text: &str) -> Result<Vec<Step>, String> {
     let mut lines = text
         .lines()
@@ -67,7 +67,8 @@ pub fn parse(text: &str) -> Result<Vec<Step>, String> {
             })
         };
         let t = value(time)?;
-        // Of large UNIX times what is small would be lost once they are nanoseconds.
+        // Large UNIX times lose precision in floating point, so the first time is subtracted before conversion to
+        // nanoseconds.
         let at = (t - *first.get_or_insert(t)) * time_ns;
         let step = Step {
             at: Duration::from_nanos(at.max(0.0).round() as u64),

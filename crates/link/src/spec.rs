@@ -1,4 +1,4 @@
-//! A link in words and units: what a TOML file, `--link` and `--set` say, and what a recording keeps.
+//! Description of a link in words and units: the content of a TOML file, of `--link` and `--set`, and of a recording.
 
 use crate::bucket::{PolicerSpec, ShaperSpec};
 use crate::drift::DriftSpec;
@@ -18,27 +18,27 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Short, as `--link` takes it.
+    /// Short name for `--link`.
     pub name: String,
-    /// One line for people.
+    /// Title for people, one line.
     pub title: String,
-    /// From the user to the network.
+    /// Direction from the user to the network.
     pub up: DirectionSpec,
-    /// From the network to the user.
+    /// Direction from the network to the user.
     pub down: DirectionSpec,
 }
 
-/// One direction; what is left out has no effect.
+/// Direction of a link; omitted keys have no effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectionSpec {
-    /// The queue in front of the line.
+    /// Queue in front of the link.
     #[serde(default = "default_queue")]
     pub queue: QdiscSpec,
     /// Propagation delay.
     #[serde(default)]
     pub delay: Duration,
-    /// Largest IP packet that the entry of the link takes; the host's device enforces it.
+    /// Largest IP packet (MTU) that the link accepts; the host's device enforces it.
     #[serde(default = "default_mtu")]
     pub mtu: Bytes,
     /// Layers below IP; the rate then counts their bytes.
@@ -55,18 +55,19 @@ pub struct DirectionSpec {
     pub drift: Option<DriftSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
-    /// Loss on the line, behind the queue.
+    /// Loss on the link, after the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<ReorderSpec>,
-    /// Of a radio that sleeps.
+    /// Sleep of a radio transmitter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sleep: Option<SleepSpec>,
     /// Share of packets that arrive twice, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub duplicate: f64,
-    /// Counted in whole IP packets, or in frames where `framing` is given. Last, because TOML wants tables behind plain values.
+    /// Rate in whole IP packets, or in frames if `framing` is given. It is the last field, because TOML wants tables
+    /// after plain values.
     pub rate: RateSpec,
 }
 
@@ -80,8 +81,8 @@ fn is_zero(x: &f64) -> bool {
     *x == 0.0
 }
 
-/// A rate as it is written: `"8 Mbit/s"`; `{ steps = [{ at = "0 s", rate = "8 Mbit/s" }, …], repeat =
-/// "20 s" }`; `{ trace = "file" }`; or `{ opportunities_ms = [1, 2, 3] }`, which a loaded mahimahi trace becomes.
+/// Rate as written: `"8 Mbit/s"`; `{ steps = [{ at = "0 s", rate = "8 Mbit/s" }, …], repeat = "20 s" }`;
+/// `{ trace = "file" }`; or `{ opportunities_ms = [1, 2, 3] }`, the form of a loaded mahimahi trace.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RateSpec {
     Fixed(BitsPerSec),
@@ -89,8 +90,8 @@ pub enum RateSpec {
         steps: Vec<Step>,
         repeat: Option<Duration>,
     },
-    /// A file that is not read yet ([`RateSpec::load`]): a table of rates where its name ends in `.csv`, else a
-    /// mahimahi trace. `repeat` is the table's.
+    /// File that is not read yet ([`RateSpec::load`]): a table of rates if its name ends in `.csv`, otherwise a
+    /// mahimahi trace. `repeat` applies to the table.
     TraceFile {
         path: String,
         repeat: Option<Duration>,
@@ -98,7 +99,7 @@ pub enum RateSpec {
     Opportunities(Vec<u64>),
 }
 
-/// Why a link cannot be used as described.
+/// Error for a link description that cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
     #[error("no link \"{name}\". Known: {known}; or name a TOML file.{hint}")]
@@ -143,7 +144,7 @@ pub enum SpecError {
     },
 }
 
-/// A link that comes with the program.
+/// Link definition built into the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
     pub name: &'static str,
@@ -152,7 +153,7 @@ pub struct Preset {
 
 macro_rules! presets {
     ($($name:literal),+) => {
-        /// The links that come with the program, from `scenarios/links/`.
+        /// Built-in link definitions, from `scenarios/links/`.
         pub const PRESETS: &[Preset] = &[$(Preset {
             name: $name,
             toml: include_str!(concat!("../../../scenarios/links/", $name, ".toml")),
@@ -161,7 +162,7 @@ macro_rules! presets {
 }
 presets!("adsl", "cable", "lte", "gprs", "shdsl", "fiber");
 
-/// Every key of a direction, with what it means: for help and for messages.
+/// Keys of a direction with their meaning, for help and messages.
 pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     (
         "rate",
@@ -208,14 +209,14 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
     ),
 ];
 
-/// A key of a direction whose value is one of several laws.
+/// Key of a direction whose value is one of several models.
 #[derive(Clone, Debug)]
 pub struct Laws {
     pub key: &'static str,
     pub entries: Vec<&'static Entry>,
 }
 
-/// Every key whose value names a law, with the laws it knows; disciplines have a table of their own.
+/// Returns the keys whose value names a model, with the known models; disciplines have a table of their own.
 pub fn laws() -> Vec<Laws> {
     let law = |key, entries: &'static [Entry]| Laws {
         key,
@@ -239,10 +240,10 @@ pub fn laws() -> Vec<Laws> {
 const LINK_KEYS: &[&str] = &["name", "title", "up", "down"];
 
 impl LinkSpec {
-    /// One of [`PRESETS`].
+    /// Returns one of [`PRESETS`].
     ///
     /// # Errors
-    /// An unknown name, answered with the known ones.
+    /// Fails for an unknown name; the error lists the known ones.
     pub fn named(name: &str) -> Result<LinkSpec, SpecError> {
         match PRESETS.iter().find(|p| p.name == name) {
             Some(preset) => LinkSpec::parse(preset.toml),
@@ -257,37 +258,37 @@ impl LinkSpec {
         }
     }
 
-    /// From TOML.
+    /// Parses TOML.
     ///
     /// # Errors
-    /// Where the text is not TOML, has a key that is not known, or a value that cannot be right.
+    /// Fails if the text is not TOML, has an unknown key, or has an invalid value.
     pub fn parse(text: &str) -> Result<LinkSpec, SpecError> {
         let table: toml::Table =
             toml::from_str(text).map_err(|e| SpecError::Toml(e.to_string()))?;
         check_keys(&table)?;
-        // From the text once more, so that a message shows the line.
+        // The text is parsed again, so that the message shows the line.
         let spec: LinkSpec = toml::from_str(text).map_err(|e| SpecError::Toml(e.to_string()))?;
         spec.validate()?;
         Ok(spec)
     }
 
-    /// As TOML that [`LinkSpec::parse`] reads back to the same.
+    /// Formats as TOML that [`LinkSpec::parse`] reads back to the same value.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a link is plain data")
     }
 
-    /// Overrides one value by its dotted key, such as `up.queue` with `codel` or `down.rate` with
-    /// `20 Mbit/s`. The value is TOML where it reads as TOML (`0.01`, `{ steps = … }`), and text where not.
+    /// Overrides one value by its dotted key, such as `up.queue` with `codel` or `down.rate` with `20 Mbit/s`. The
+    /// value is parsed as TOML if possible (`0.01`, `{ steps = … }`), otherwise taken as text.
     ///
     /// # Errors
-    /// A key that is not known, or a value that does not fit it; then nothing is changed.
+    /// Fails for an unknown key or an unsuitable value; nothing is changed then.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         let mut table = toml::Table::try_from(&*self).expect("a link is plain data");
         let path: Vec<&str> = key.split('.').map(str::trim).collect();
         let (last, parents) = path.split_last().expect("a split has a part");
         let mut at = &mut table;
         for (depth, part) in parents.iter().enumerate() {
-            // A rate given as text is made a table, so that `up.rate.trace` can be set.
+            // A rate given as text is converted to a table, so that `up.rate.trace` can be set.
             match at.get_mut(*part) {
                 Some(value) if depth > 0 && !value.is_table() => {
                     *value = toml::Value::Table(toml::Table::new())
@@ -302,7 +303,7 @@ impl LinkSpec {
         let as_toml = toml::from_str::<toml::Table>(&format!("v = {value}"))
             .ok()
             .and_then(|mut t| t.remove("v"))
-            // Where text stands, a bare number is text that lacks its unit, and is answered as such.
+            // If the current value is text, a bare number lacks its unit; the error says so.
             .filter(|new| {
                 new.is_table() || new.is_str() || !at.get(*last).is_some_and(toml::Value::is_str)
             });
@@ -320,10 +321,10 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Reads the traces that the rates name, through `read`, which is given the path as written.
+    /// Loads the traces that the rates name, through `read`, which gets the path as written.
     ///
     /// # Errors
-    /// What `read` says, or the line of a trace that cannot be right.
+    /// Fails with the error of `read`, or with the invalid line of a trace.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<String, String>,
@@ -332,12 +333,12 @@ impl LinkSpec {
         self.down.rate.load(&mut read)
     }
 
-    /// Round trip of an infinitely small packet through an idle link, jitter left out.
+    /// Returns the RTT of an infinitely small packet on an idle link, without jitter.
     pub fn propagation_rtt(&self) -> Duration {
         self.up.delay + self.down.delay
     }
 
-    /// Round trip of a packet of that size each way through an idle link at its mean rates.
+    /// Returns the RTT of a packet of this size in both directions on an idle link at its mean rates.
     pub fn idle_rtt(&self, size: Bytes) -> Result<Duration, SpecError> {
         let serialization = |d: &DirectionSpec| {
             d.params().map(|p| {
@@ -360,10 +361,10 @@ impl LinkSpec {
 }
 
 impl RateSpec {
-    /// Reads the file that it names, if it does, through `read`, which is given the path as written.
+    /// Loads the file that it names, if any, through `read`, which gets the path as written.
     ///
     /// # Errors
-    /// What `read` says, or the line that cannot be right.
+    /// Fails with the error of `read`, or with the invalid line.
     pub fn load(
         &mut self,
         read: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -394,10 +395,10 @@ impl RateSpec {
 }
 
 impl DirectionSpec {
-    /// What [`crate::Link::new`] takes.
+    /// Converts to the parameters of [`crate::Link::new`].
     ///
     /// # Errors
-    /// A trace that is not loaded, or values out of range where the struct was not parsed.
+    /// Fails if a trace is not loaded, or if values are out of range in a struct that was not parsed.
     pub fn params(&self) -> Result<LinkParams, SpecError> {
         self.params_of("link")
     }
@@ -489,7 +490,7 @@ fn unknown_key(key: &str) -> SpecError {
         )
         .collect();
     let refs: Vec<&str> = known.iter().map(String::as_str).collect();
-    // A key without its direction is the commonest slip.
+    // A key without its direction is the most common mistake.
     let hint = match DIRECTION_KEYS.iter().find(|(k, _)| *k == key) {
         Some((k, _)) => format!(" Did you mean \"up.{k}\" or \"down.{k}\"?"),
         None => hint(key, &refs),
@@ -501,7 +502,7 @@ fn unknown_key(key: &str) -> SpecError {
     }
 }
 
-/// The table form of a rate.
+/// Table form of a rate.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RateTable {
@@ -621,7 +622,7 @@ mod tests {
         let rtt = shdsl.idle_rtt(Bytes::new(104)).unwrap().as_millis_f64();
         assert!((3.35..3.45).contains(&rtt), "{rtt}");
         assert_eq!(shdsl.up.queue.limits().packets, Some(50));
-        // Issue: 65 kbit/s, 300 ms, 3 s of buffer.
+        // Specification: 65 kbit/s, 300 ms, 3 s of buffer.
         let gprs = LinkSpec::named("gprs").unwrap();
         let rtt = gprs.idle_rtt(Bytes::new(60)).unwrap().as_millis_f64();
         assert!((295.0..305.0).contains(&rtt), "{rtt}");
@@ -734,7 +735,7 @@ mod tests {
         for Laws { key, entries } in laws() {
             for entry in entries {
                 let mut spec = LinkSpec::named("adsl").unwrap();
-                // A law without a value would be asked for one while packets pass.
+                // A required value would otherwise be missing at run time.
                 assert!(entry.parameters.iter().all(|p| p.default.is_some()));
                 spec.set(&format!("up.{key}"), entry.name).unwrap();
                 assert_eq!(LinkSpec::parse(&spec.to_toml()).unwrap(), spec);
@@ -769,7 +770,7 @@ mod tests {
             }
         })
         .unwrap();
-        // One MTU a millisecond: 1504 bytes x 8 x 1000 = 12.032 Mbit/s.
+        // One MTU per millisecond: 1504 bytes x 8 x 1000 = 12.032 Mbit/s.
         assert_eq!(
             spec.up.params().unwrap().rate.mean(),
             BitsPerSec::from_kbps(12_032)

@@ -191,7 +191,7 @@ impl<'a> Errand<'a> {
         let plan = ProbePlan {
             interval: SESSION,
             shortest_interval: SESSION,
-            key: self.peer.access.key.clone(),
+            access: self.peer.access.clone(),
             tally: self.tally.clone(),
             ..ProbePlan::new(self.peer.server)
         };

@@ -17,7 +17,7 @@ pub mod middlebox;
 pub mod monitor;
 pub mod page;
 pub mod path;
-mod pipe;
+pub mod pipe;
 pub mod privileges;
 pub mod probe;
 pub mod resolve;

@@ -126,6 +126,11 @@ impl Pipe {
         *seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if messages travel inside TLS.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// True while the TLS handshake is going on.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|t| t.is_handshaking())

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one asks the run to end and keep what it has, the second ends the process.
+//! Signals. The first Ctrl-C asks the run to end and keep what it has; the second ends the process.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,28 @@ pub fn catch_interrupt() {
 
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
+}
+
+static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note_hangup(_: i32) {
+    HUNG_UP.store(true, Ordering::Relaxed);
+}
+
+/// From now on SIGHUP sets a flag, which [`hung_up`] takes.
+pub fn catch_hangup() {
+    let action = SigAction::new(
+        SigHandler::Handler(note_hangup),
+        SaFlags::SA_RESTART,
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing but store to an atomic, which is safe in a signal handler.
+    unsafe { sigaction(Signal::SIGHUP, &action) }.expect("SIGHUP can be caught");
+}
+
+/// True if SIGHUP has come since the last call.
+pub fn hung_up() -> bool {
+    HUNG_UP.swap(false, Ordering::Relaxed)
 }
 
 /// From now on the end of the terminal is not the end of the program.

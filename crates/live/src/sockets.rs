@@ -90,7 +90,7 @@ impl Sockets {
         ProbePlan {
             interval: probing.interval,
             shortest_interval: probing.shortest,
-            key: self.setup.peer.access.key.clone(),
+            access: self.setup.peer.access.clone(),
             tally: self.setup.tally.clone(),
             ..ProbePlan::new(self.setup.peer.server)
         }

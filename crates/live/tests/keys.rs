@@ -8,15 +8,15 @@ use live::clock::Clock;
 use live::errand::Tally;
 use live::listeners::Listeners;
 use live::load::{Access, ForeignPlan, ForeignProbe, Load, LoadError, LoadPlan, Peer};
-use live::probe::{ProbePlan, Prober};
-use live::serve::{Keys, PortSet, ServeConfig, Server, TlsKey};
+use live::probe::{ProbeError, ProbePlan, Prober};
+use live::serve::{Budgets, Keys, PortSet, ServeConfig, Server, TlsKey};
 use measure::control::listen::{Place, Transport, Wanted};
 use measure::control::seal::ClientEnd;
 use measure::control::{GREETING_LEN, Hello, Refusal, Request, Response};
 use measure::keys::{Credential, KeyFile, Pin, Secret, UserKey};
 use rand::RngExt as _;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -184,7 +184,10 @@ fn write_keys(path: &std::path::Path, text: &str) {
 
 fn prober(server: SocketAddr, key: Credential) -> (Prober, Receiver<Row>) {
     let plan = ProbePlan {
-        key: Some(key),
+        access: Access {
+            key: Some(key),
+            pin: None,
+        },
         silent_after: Duration::from_millis(1_500),
         ..ProbePlan::new(server)
     };
@@ -232,14 +235,16 @@ fn keys_change_while_sessions_run() {
     let (new, _new_rows) = prober(to, credential("anna", 2));
     assert!(ask(&with("anna", 2), &Request::Ping).is_ok());
     assert_eq!(running.progress().alive, 2, "the load goes on");
-    // A fault in the file changes nothing, and is told.
-    write_keys(&path, "anna short\n");
+    // A fault in the file is told, and its keys stay for a while.
+    write_keys(&path, &(String::from("anna short\n") + &line("bert", 3)));
     std::thread::sleep(ms(1_000));
     let notes = server.notes().join("\n");
     assert!(
-        notes.contains("line 1") && notes.contains("stay as they were"),
+        notes.contains("line 1") && notes.contains("2 keys that the file no longer shows"),
         "{notes}"
     );
+    assert!(server.stats().key_file_faulty);
+    assert!(ask(&with("bert", 3), &Request::Ping).is_ok(), "a good line");
     assert!(ask(&with("anna", 2), &Request::Ping).is_ok());
     assert_eq!(running.progress().alive, 2);
     assert!(
@@ -534,5 +539,125 @@ fn a_flood_of_handshakes_takes_a_bounded_share() {
     let asked = Instant::now();
     assert!(ask(&peer(to, None, None), &Request::Ping).is_ok());
     assert!(asked.elapsed() < ms(500));
+    server.stop();
+}
+
+/// Somebody on the path who sees and changes datagrams: with a pin alone, probes are signed as well.
+#[test]
+fn a_pin_signs_probes_over_udp() {
+    let server = start(ServeConfig {
+        tls: TlsKey::Fresh,
+        ..ServeConfig::default()
+    });
+    let pin = server.pin().expect("TLS");
+    let to = local(&server);
+    let probe = |server, pin| {
+        let plan = ProbePlan {
+            access: Access {
+                key: None,
+                pin: Some(pin),
+            },
+            patience: Duration::from_secs(2),
+            ..ProbePlan::new(server)
+        };
+        let (rows, taken) = channel();
+        let prober = Prober::start(plan, Clock::start(), rows)?;
+        std::thread::sleep(ms(700));
+        let summary = prober.stop();
+        drop(taken);
+        Ok::<_, ProbeError>(summary.session)
+    };
+    let honest = probe(to, pin).expect("a session");
+    assert!(honest.received > 30 && honest.untrusted == 0, "{honest:?}");
+    // TCP goes through; one datagram in two comes back changed.
+    let (meddler, changed) = meddler(to);
+    let bent = probe(meddler, pin).expect("a session");
+    let changed = changed.load(Ordering::Relaxed);
+    assert!(changed > 10, "{changed}");
+    assert!(
+        bent.untrusted + bent.stray + 2 >= changed,
+        "{bent:?}, {changed} changed"
+    );
+    assert!(bent.received > 10, "{bent:?}");
+    // Another pin, and a server without TLS.
+    assert!(matches!(probe(to, Pin([7; 32])), Err(ProbeError::Key(_))));
+    let plain = start(ServeConfig::default());
+    assert!(matches!(probe(local(&plain), pin), Err(ProbeError::Key(_))));
+    let refused = ask(&peer(to, None, None), &Request::Ticket).expect_err("outside TLS");
+    assert!(refused.to_string().contains("--pin"), "{refused}");
+}
+
+/// Carries TCP and UDP to a server, and turns a bit in every second answer over UDP.
+fn meddler(to: SocketAddr) -> (SocketAddr, Arc<AtomicU64>) {
+    let changed = Arc::<AtomicU64>::default();
+    loop {
+        let at = path(to, |_, _| {});
+        let Ok(near) = UdpSocket::bind(at) else {
+            continue;
+        };
+        let far = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        far.connect(to).expect("loopback");
+        let (up_near, up_far) = (
+            near.try_clone().expect("ours"),
+            far.try_clone().expect("ours"),
+        );
+        let client = Arc::<std::sync::Mutex<Option<SocketAddr>>>::default();
+        let its = client.clone();
+        std::thread::spawn(move || {
+            let mut buf = [0; 2000];
+            while let Ok((n, from)) = up_near.recv_from(&mut buf) {
+                *its.lock().expect("no panic") = Some(from);
+                let _ = up_far.send(&buf[..n]);
+            }
+        });
+        let count = changed.clone();
+        std::thread::spawn(move || {
+            let (mut buf, mut n) = ([0; 2000], 0usize);
+            while let Ok(len) = far.recv(&mut buf) {
+                n += 1;
+                // After the handshake.
+                if n > 4 && n.is_multiple_of(2) {
+                    buf[4 + n % (len - 4)] ^= 1;
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                if let Some(to) = *client.lock().expect("no panic") {
+                    let _ = near.send_to(&buf[..len], to);
+                }
+            }
+        });
+        return (at, changed);
+    }
+}
+
+#[test]
+fn probes_over_udp_are_on_the_account_of_their_user() {
+    let server = start(ServeConfig {
+        keys: fixed(&(line("anna", 1) + &line("bert", 2))),
+        budgets: Budgets {
+            bytes_per_hour: Bytes::new(20_000),
+            ..Budgets::default()
+        },
+        ..ServeConfig::default()
+    });
+    let to = local(&server);
+    let (bert, _bert_rows) = prober(to, credential("bert", 2));
+    std::thread::sleep(ms(300));
+    let used = server.used();
+    let its = |name: &str| used.iter().find(|(n, _)| &**n == name).map(|(_, b)| *b);
+    // Some 30 probes of 68 bytes and their answers.
+    assert!(
+        its("bert").is_some_and(|b| (1_500..8_000).contains(&b)),
+        "{used:?}"
+    );
+    assert_eq!(its("anna"), None);
+    let began = Instant::now();
+    while bert.health().is_ok() && began.elapsed() < ms(8_000) {
+        std::thread::sleep(ms(50));
+    }
+    let told = bert
+        .health()
+        .expect_err("the hour's bytes are used up")
+        .to_string();
+    assert!(told.contains("used up"), "{told}");
     server.stop();
 }

@@ -3,6 +3,7 @@
 use base::record::{Delay, Row, Status};
 use base::{Bytes, Duration};
 use live::clock::Clock;
+use live::load::Access;
 use live::probe::{ProbeError, ProbePlan, Prober};
 use live::serve::udp::{self, ServeSummary};
 use measure::keys::{Credential, KeyFile, Secret, Users};
@@ -63,6 +64,10 @@ fn anna(passphrase: &str) -> Credential {
     Credential::new("anna", Secret::Passphrase(passphrase.into()))
 }
 
+fn with_key(key: Option<Credential>) -> Access {
+    Access { key, pin: None }
+}
+
 fn plan(server: SocketAddr) -> ProbePlan {
     ProbePlan {
         patience: Duration::from_millis(1_200),
@@ -96,7 +101,7 @@ fn probe_and_check(server: SocketAddr, key: Option<&str>, tos: u8) -> Vec<Delay>
     let began = clock.unix_ns();
     let (rows, inbox) = mpsc::channel();
     let plan = ProbePlan {
-        key: key.map(anna),
+        access: with_key(key.map(anna)),
         tos,
         ..plan(server)
     };
@@ -194,7 +199,7 @@ fn a_wrong_key_is_called_a_wrong_key() {
     let far = Far::start("127.0.0.1:0", Some("the-right-words"));
     let wrong = |key: Option<&str>| {
         refused(ProbePlan {
-            key: key.map(anna),
+            access: with_key(key.map(anna)),
             ..plan(far.addr)
         })
     };
@@ -205,7 +210,7 @@ fn a_wrong_key_is_called_a_wrong_key() {
     assert!(matches!(wrong(None), ProbeError::KeyNeeded { .. }));
     let open = Far::start("127.0.0.1:0", None);
     let error = refused(ProbePlan {
-        key: Some(anna("any at all, but long")),
+        access: with_key(Some(anna("any at all, but long"))),
         ..plan(open.addr)
     });
     assert!(matches!(error, ProbeError::NoKeyThere { .. }), "{error}");

@@ -1,5 +1,5 @@
-//! Probes of whatever answers without knowing us: ICMP echo, TCP connections, HTTP and DNS requests. The
-//! same slots, rows and limits as a session with our own server, without its knowledge of the far end.
+//! Probes of hosts that do not run Tailback: ICMP echo, TCP connections, HTTP and DNS requests. Slots, rows and limits
+//! are the same as in a session with a Tailback server; the far end's measurements are missing.
 
 use crate::ledger::{Ledger, Limits, Slots, State};
 use base::record::{Row, Status, Text};
@@ -8,9 +8,9 @@ use base::{Duration, Time};
 #[derive(Clone, Debug)]
 pub struct Params {
     pub interval: Duration,
-    /// A probe without answer for this long is lost.
+    /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
-    /// An answer is waited for this long, so that one that comes after all is written as late.
+    /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
     /// Number of the first probe.
     pub first_seq: u64,
@@ -18,15 +18,15 @@ pub struct Params {
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
-    /// Probes remembered at most; the oldest gives way.
+    /// Maximum number of probes remembered; beyond it the oldest is dropped.
     pub capacity: usize,
 }
 
-/// When an answer came, and how far that is to be believed.
+/// Arrival time of an answer, and its reliability.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub at: Time,
-    /// Whether both clocks ran through since the reading before; see [`crate::clock::WallClock`].
+    /// True if both clocks ran without a step since the previous reading; see [`crate::clock::WallClock`].
     pub steady: bool,
     /// TOS or traffic-class byte.
     pub tos: Option<u8>,
@@ -34,14 +34,14 @@ pub struct Answer {
 
 pub struct Asker {
     ledger: Ledger,
-    /// What went wrong last, until something goes right: said once.
+    /// Last trouble, until a probe succeeds; reported once.
     trouble: Option<String>,
     trouble_at: Time,
     stray: u64,
 }
 
 impl Asker {
-    /// The first probe leaves at `first_slot`.
+    /// Creates the prober. The first probe leaves at `first_slot`.
     pub fn new(params: Params, first_slot: Time) -> Asker {
         let limits = Limits {
             lost_after: params.lost_after,
@@ -57,17 +57,17 @@ impl Asker {
         }
     }
 
-    /// The slots that are not used yet.
+    /// Slots not used yet.
     pub fn slots(&self) -> Slots {
         self.ledger.slots
     }
 
-    /// What is wrong at the moment.
+    /// Current trouble.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// A finding about the target, said in the recording.
+    /// Records a finding about the target.
     pub fn report(&mut self, now: Time, detail: String) {
         self.ledger.fault(now, detail);
     }
@@ -76,7 +76,7 @@ impl Asker {
         self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
 
-    /// Answers to probes we know nothing of.
+    /// Number of answers to unknown probes.
     pub fn stray(&self) -> u64 {
         self.stray
     }
@@ -93,7 +93,7 @@ impl Asker {
         self.ledger.rows.pop_front()
     }
 
-    /// The number of the probe whose slot has come, if one has. The caller sends it at once and tells
+    /// Number of the probe whose slot has come, if any. The caller sends it at once and reports it to
     /// [`Asker::handle_sent`].
     pub fn poll_transmit(&mut self, now: Time) -> Option<u64> {
         if now < self.ledger.slots.next() {
@@ -108,25 +108,26 @@ impl Asker {
         Some(self.ledger.take_slot(now))
     }
 
-    /// The probe of the slot that has come cannot be sent: too many are under way, or there is no address.
+    /// Gives up the slot that has come because its probe cannot be sent: too many are in flight, or there is no
+    /// address.
     pub fn miss(&mut self, now: Time) {
         if let Some(seq) = self.poll_transmit(now) {
             self.ledger.send_failed(seq);
         }
     }
 
-    /// Tells when the sending call began and returned.
+    /// Records when the sending call started and returned.
     pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
         self.ledger.sent(seq, before, after);
     }
 
-    /// The call that sent it failed: the probe never left.
+    /// Handles a failed sending call: the probe never left.
     pub fn handle_send_failed(&mut self, now: Time, seq: u64, why: &str) {
         self.ledger.send_failed(seq);
         self.note_trouble(now, why);
     }
 
-    /// The kernel's transmit time; see [`crate::session::Session::handle_tx_stamp`].
+    /// Stores the kernel transmit time; see [`crate::session::Session::handle_tx_stamp`].
     pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
         self.ledger.tx_stamp(seq, at);
     }
@@ -165,14 +166,15 @@ impl Asker {
             row.status = Status::Invalid;
         }
         self.ledger.rows.push_back(Row::Delay(row));
-        // What came before the trouble was told of is no sign that it is over.
+        // An answer received before the trouble was reported does not end it.
         if self.trouble.is_some() && answer.at > self.trouble_at {
             self.trouble = None;
             self.ledger.fault(now, "{\"answers_again\":true}".into());
         }
     }
 
-    /// The far end, or the way to it, said no: the probe is lost at once. Said once until something answers.
+    /// Handles a refusal by the far end or by the path: the probe is lost at once. Recorded once until a probe is
+    /// answered.
     pub fn handle_refused(&mut self, now: Time, seq: u64, why: &str) {
         if let Some(p) = self.ledger.probe_mut(seq)
             && p.state == State::Waiting
@@ -184,7 +186,7 @@ impl Asker {
         self.note_trouble(now, why);
     }
 
-    /// Says what is wrong, once.
+    /// Records trouble, once.
     pub fn note_trouble(&mut self, now: Time, why: &str) {
         self.trouble_at = now;
         if self.trouble.as_deref() != Some(why) {
@@ -200,19 +202,19 @@ impl Asker {
         }
     }
 
-    /// Writes what is still open: nothing more will come.
+    /// Writes the rows still open: nothing more will arrive.
     pub fn finish(&mut self) {
         while !self.ledger.probes.is_empty() {
             self.retire();
         }
     }
 
-    /// See [`crate::session::Session::relabel`].
+    /// Shifts the time labels of the rows; see [`crate::session::Session::relabel`].
     pub fn relabel(&mut self, by_ns: i64) {
         self.ledger.origin_unix_ns += by_ns;
     }
 
-    /// See [`crate::session::Session::handle_sleep`].
+    /// Records that the host slept; see [`crate::session::Session::handle_sleep`].
     pub fn handle_sleep(&mut self, from: Time, to: Time) {
         self.ledger.slept(from, to);
     }
@@ -239,7 +241,7 @@ impl Asker {
     }
 }
 
-/// A text as JSON writes it.
+/// Text as a JSON string.
 pub(crate) fn json_text(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -350,7 +352,7 @@ mod tests {
         let before = send(&mut a, 0);
         let under_way = send(&mut a, 100);
         a.handle_answer(Time::from_millis(20), before, at(20));
-        // Looked at 110 ms, then asleep until an hour later.
+        // Last polled at 110 ms, then asleep until an hour later.
         a.handle_sleep(Time::from_millis(110), Time::from_secs(3600));
         a.handle_answer(Time::from_secs(3600), under_way, at(3_600_001));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Token buckets: one alone, and one for each network beside one for all.
+//! Token buckets: a single one, and one per network with a shared one for all.
 
 use base::Time;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ impl Bucket {
     }
 }
 
-/// Networks that are remembered. Beyond them, the one that was seen longest ago is forgotten.
+/// Maximum number of networks remembered; beyond it, the one not seen for the longest time is forgotten.
 const MOST_NETWORKS: usize = 1024;
 
 /// A token bucket for each network and one for all of them together.
@@ -52,7 +52,7 @@ pub struct ByNetwork {
 }
 
 impl ByNetwork {
-    /// Rate and depth of each network's bucket, then of the one for all.
+    /// Creates the buckets: rate and depth of each network's bucket, then of the shared one.
     pub fn new(each: (f64, f64), all: (f64, f64)) -> ByNetwork {
         ByNetwork {
             per_second: each.0,
@@ -62,7 +62,7 @@ impl ByNetwork {
         }
     }
 
-    /// Takes one token of this address's network and one of all; false where either has none.
+    /// Takes one token of this address's network and one of the shared bucket; false if either is empty.
     pub fn take(&mut self, now: Time, ip: IpAddr) -> bool {
         let network = neighbourhood(ip);
         if !self.networks.contains_key(&network) && self.networks.len() >= MOST_NETWORKS {
@@ -90,6 +90,14 @@ impl ByNetwork {
                 bucket.refill(now);
                 bucket.level >= 1.0
             })
+    }
+}
+
+/// Addresses of one client: an IPv4 address, or an IPv6 network of 64 bits, any address of which a subscriber can use.
+pub fn subscriber(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
+        v4 => v4,
     }
 }
 

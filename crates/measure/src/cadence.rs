@@ -1,28 +1,27 @@
-//! How often a probe may be sent so that the instrument does not become the load: on a slow line a
-//! hundred probes a second would be most of the traffic, and in a queue counted in packets each small
-//! probe takes the place of a full one.
+//! Probe intervals that keep the probes from becoming the load. On a slow link a hundred probes a second would be most
+//! of the traffic. In a queue that counts packets, each small probe takes the place of a full packet.
 
 use base::{BitsPerSec, Bytes, Duration};
 
-/// Fastest cadence that the test chooses by itself.
+/// Shortest interval that the test chooses by itself.
 pub const FASTEST: Duration = Duration::from_millis(10);
-/// What is used while the rate of the line is not known: 10 a second is 11 % of a GPRS line.
+/// Interval while the rate of the link is unknown: 10 probes a second are 11 % of a GPRS link.
 pub const UNKNOWN: Duration = Duration::from_millis(100);
-/// A loaded phase needs some samples whatever the line: four a second.
+/// Longest interval in a loaded phase, which needs some samples on any link: four probes a second.
 const SPARSEST_LOADED: Duration = Duration::from_millis(250);
 const SPARSEST_IDLE: Duration = Duration::from_millis(500);
 const FULL_PACKET: Bytes = Bytes::new(1500);
 
-/// Interval between probes of `probe` bytes (the whole IP packet) on an idle line of rate `slowest`:
-/// at most a tenth of its bytes.
+/// Interval between probes of `probe` bytes (the whole IP packet) on an idle link of rate `slowest`: at most a tenth of
+/// its bytes.
 pub fn idle_interval(slowest: Option<BitsPerSec>, probe: Bytes) -> Duration {
     let Some(rate) = slowest else { return UNKNOWN };
     share(probe.serialization_delay_ceil(rate), 10).clamp(FASTEST, SPARSEST_IDLE)
 }
 
-/// Interval between probes beside a load that fills a line of rate `loaded`: at most a twentieth of its
-/// bytes and, as the queue may be counted in packets, of its packets. Where that leaves fewer than four
-/// probes a second, bytes alone decide, because otherwise a line of 65 kbit/s would get one in four seconds.
+/// Interval between probes during a load that fills a link of rate `loaded`. Probes take at most a twentieth of its
+/// bytes and, as the queue may count packets, of its packets. If that leaves fewer than four probes a second, bytes
+/// alone decide; otherwise a link of 65 kbit/s would get one probe in four seconds.
 pub fn loaded_interval(loaded: Option<BitsPerSec>, probe: Bytes) -> Duration {
     let Some(rate) = loaded else {
         return SPARSEST_LOADED;
@@ -34,8 +33,8 @@ pub fn loaded_interval(loaded: Option<BitsPerSec>, probe: Bytes) -> Duration {
         .clamp(FASTEST, Duration::from_secs(1))
 }
 
-/// Interval between fresh connections, each of which costs seven small packets: at most a fiftieth of the
-/// slowest loaded direction.
+/// Interval between fresh connections, each of which costs seven small packets: at most a fiftieth of the slowest
+/// loaded direction.
 pub fn fresh_connection_interval(slowest: Option<BitsPerSec>) -> Duration {
     let rate = slowest.unwrap_or(BitsPerSec::from_kbps(500));
     let cost = Bytes::new(7 * 60).serialization_delay_ceil(rate);
@@ -48,7 +47,7 @@ pub fn payload_for(rate: BitsPerSec) -> u16 {
     in_20_ms.clamp(100, crate::control::datagram::MAX_LEN as u64) as u16
 }
 
-/// Interval at which one packet each takes one part in `parts` of the line.
+/// Interval at which one packet each time takes one part in `parts` of the link.
 fn share(packet: Duration, parts: u64) -> Duration {
     Duration::from_nanos(packet.as_nanos().saturating_mul(parts))
 }
@@ -80,7 +79,7 @@ mod tests {
         // 2 Mbit/s carry 166.7 full packets a second; a twentieth is 8.3.
         let shdsl = loaded_interval(Some(BitsPerSec::from_mbps(2)), PROBE);
         assert!((per_second(shdsl) - 8.33).abs() < 0.01, "{shdsl}");
-        // 700 kbit/s: 2.9 packets a second would be the twentieth; the floor of four stands.
+        // 700 kbit/s: a twentieth would be 2.9 packets a second; the floor of four applies.
         assert_eq!(
             loaded_interval(Some(BitsPerSec::from_kbps(700)), PROBE),
             Duration::from_millis(250)
@@ -90,7 +89,7 @@ mod tests {
             loaded_interval(Some(BitsPerSec::from_kbps(65)), PROBE),
             Duration::from_millis(250)
         );
-        // 20 kbit/s: bytes rule.
+        // 20 kbit/s: bytes decide.
         assert_eq!(
             loaded_interval(Some(BitsPerSec::from_kbps(20)), PROBE),
             Duration::from_millis(800)

@@ -1,22 +1,21 @@
-//! Two checks on clocks that a live session needs. Kernel timestamps are wall time, and the wall clock
-//! may be set while we measure; the far end's clock is anyone's guess. Both are noticed here, so that a
-//! probe across a step is void and never bent. Estimating offset and drift is `analysis`'s work: it has
-//! the whole recording.
+//! Clock checks of a live session. Kernel timestamps are wall time, and the wall clock may be set during a measurement;
+//! the far end's clock is unknown. Both kinds of step are detected here, and a probe across a step is marked invalid
+//! instead of being corrected. `analysis` estimates offset and drift, because it has the whole recording.
 
 use base::Time;
 
-/// Turns kernel timestamps (wall time) into the run's monotonic time, and notices when the wall clock
-/// was set. Linux steers both clocks with the same rate (`adjtimex` changes them alike), so their
-/// difference is constant to the nanosecond except when someone sets the time.
+/// Converts kernel timestamps (wall time) into the run's monotonic time, and detects when the wall clock was set. Linux
+/// steers both clocks at the same rate (`adjtimex` changes them alike). So their difference is constant to the
+/// nanosecond unless someone sets the time.
 #[derive(Clone, Debug, Default)]
 pub struct WallClock {
     best: Option<Reading>,
 }
 
-/// One comparison of the two clocks: the wall clock read between two readings of the monotonic one.
+/// Comparison of the two clocks: the wall clock read between two readings of the monotonic one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Wall time minus monotonic time since the run began, ns.
+    /// Wall time minus monotonic time since the run started, ns.
     pub wall_minus_mono_ns: i64,
     /// Half the time between the two monotonic readings, ns.
     pub uncertainty_ns: i64,
@@ -26,8 +25,8 @@ pub struct Reading {
 const GRANULARITY_NS: i64 = 1_000;
 
 impl WallClock {
-    /// Compares a new reading with the best one so far. `Some(by)`: the wall clock was set forward by
-    /// that many nanoseconds since the reading before, so every timestamp made in between is ambiguous.
+    /// Compares a new reading with the best one so far. `Some(by)`: the wall clock was set forward by `by` ns since the
+    /// previous reading, so every timestamp in between is ambiguous.
     pub fn observe(&mut self, now: Reading) -> Option<i64> {
         let Some(best) = self.best else {
             self.best = Some(now);
@@ -44,17 +43,16 @@ impl WallClock {
         None
     }
 
-    /// The instant of a kernel timestamp; `None` before the first reading, or for an instant before the run.
+    /// Monotonic time of a kernel timestamp; `None` before the first reading, or if it precedes the run.
     pub fn to_mono(&self, wall_ns: i64) -> Option<Time> {
         let mono = wall_ns.checked_sub(self.best?.wall_minus_mono_ns)?;
         u64::try_from(mono).ok().map(Time::from_nanos)
     }
 }
 
-/// Notices a step of the far end's clock. A probe cannot arrive before it was sent: so with near times
-/// `sent` and `received` and far times `remote_rx` and `remote_tx`, the far clock is ahead by at least
-/// `remote_tx - received` and at most `remote_rx - sent`. Bounds of all probes must overlap, but for what
-/// the two clocks may drift apart meanwhile.
+/// Detects a step of the far end's clock. A probe cannot arrive before it was sent. So with near times `sent` and
+/// `received` and far times `remote_rx` and `remote_tx`, the far clock is ahead by at least `remote_tx - received` and
+/// at most `remote_rx - sent`. The bounds of all probes must overlap, except for the drift between the two clocks.
 #[derive(Clone, Debug, Default)]
 pub struct FarClock {
     bounds: Option<Bounds>,
@@ -67,13 +65,13 @@ struct Bounds {
     at_ns: i64,
 }
 
-/// More than the crystals of two computers differ by, with room for a far end that is being slewed
-/// by its time service at Linux's limit of 500 ppm.
+/// Largest drift between the two clocks, ppm: more than two computers' crystals differ by. It has room for a far end
+/// whose time service slews at Linux's limit of 500 ppm.
 const DRIFT_PPM: i64 = 700;
 
 impl FarClock {
-    /// All four in ns; near times on one clock, far times on another. `Some(by)`: the far clock was set
-    /// forward by about that much.
+    /// Adds one probe. All four times are in ns; near times on one clock, far times on another. `Some(by)`: the far
+    /// clock was set forward by about `by` ns.
     pub fn observe(
         &mut self,
         sent: i64,
@@ -109,8 +107,8 @@ impl FarClock {
         None
     }
 
-    /// By how much the far clock is ahead, and plus or minus how much, ns: holds whatever the path's
-    /// asymmetry. `None` before the first answer.
+    /// Offset of the far clock and its uncertainty (±), ns; valid for any asymmetry of the path. `None` before the
+    /// first answer.
     pub fn ahead_ns(&self) -> Option<(i64, i64)> {
         self.bounds
             .map(|b| (midpoint(b), (b.high_ns - b.low_ns) / 2))
@@ -121,18 +119,19 @@ fn midpoint(b: Bounds) -> i64 {
     b.low_ns + (b.high_ns - b.low_ns) / 2
 }
 
-/// Notices that this host slept: one of its two monotonic clocks stood still meanwhile.
+/// Detects that this host slept: one of its two monotonic clocks stops in sleep.
 #[derive(Clone, Debug, Default)]
 pub struct SleepWatch {
     before: Option<(Time, i64)>,
 }
 
-/// Two readings in a row differ by less, but for a process that lost its processor between them.
+/// Least difference that counts as sleep. Two consecutive readings differ by less, unless the process lost its
+/// processor between them.
 const SLEPT_AT_LEAST_NS: i64 = 100_000_000;
 
 impl SleepWatch {
-    /// `now` on the clock that goes on in sleep, and by how much it is ahead of the one that does not.
-    /// `Some((from, to, for_ns))`: the host slept at some time between these two instants.
+    /// Compares two readings: `now` on the clock that continues in sleep, and its lead over the clock that stops.
+    /// `Some((from, to, for_ns))`: the host slept at some time between `from` and `to`.
     pub fn observe(&mut self, now: Time, ahead_ns: i64) -> Option<(Time, Time, i64)> {
         let (then, before) = self.before.replace((now, ahead_ns))?;
         let slept = ahead_ns - before;
@@ -140,7 +139,7 @@ impl SleepWatch {
     }
 }
 
-/// Notices that a time service steers this host's clocks hard: their rate against the oscillator's own.
+/// Detects that a time service slews this host's clocks: their rate compared with the raw oscillator's.
 #[derive(Clone, Debug, Default)]
 pub struct SlewWatch {
     mark: Option<(i64, i64)>,
@@ -148,12 +147,12 @@ pub struct SlewWatch {
 }
 
 const SLEW_WINDOW_NS: i64 = 60_000_000_000;
-/// A change of rate by this much is said; crystals change by less.
+/// Change of rate that is reported, ppm; crystals change by less.
 const SLEW_PPM: i64 = 40;
 
 impl SlewWatch {
-    /// Readings of the steered clock and of the raw one, ns, once in a while. `Some((from, to))`: the rate went
-    /// from the one to the other, parts in a million; a delay is longer or shorter by as much.
+    /// Compares periodic readings of the steered clock and of the raw one, ns. `Some((from, to))`: the rate changed
+    /// from `from` to `to` ppm; measured delays change by the same ratio.
     pub fn observe(&mut self, steered_ns: i64, raw_ns: i64) -> Option<(i64, i64)> {
         let Some((steered, raw)) = self.mark else {
             self.mark = Some((steered_ns, raw_ns));
@@ -174,7 +173,7 @@ impl SlewWatch {
         None
     }
 
-    /// After a sleep, which the raw clock does not count.
+    /// Restarts after a sleep, which the raw clock does not count.
     pub fn restart(&mut self) {
         self.mark = None;
     }
@@ -213,7 +212,7 @@ mod tests {
     fn a_reading_that_was_interrupted_is_not_a_step() {
         let mut wall = WallClock::default();
         wall.observe(reading(1_000_000, 40));
-        // We were off the processor for 8 ms between the two readings.
+        // The process lost its processor for 8 ms between the two readings.
         assert_eq!(
             wall.observe(reading(1_000_000 + 3_900_000, 4_000_000)),
             None
@@ -275,7 +274,7 @@ mod tests {
                 said.extend(watch.observe(steered, raw));
             }
         }
-        // A window that is half one and half the other may come between.
+        // A window with both rates may come between.
         assert_eq!(said.first().map(|s| s.0), Some(12));
         assert_eq!(said.last().map(|s| s.1), Some(12));
         assert!(said.iter().any(|s| s.1 == 500), "{said:?}");

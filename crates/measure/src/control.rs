@@ -1,10 +1,10 @@
-//! The control messages of the far end: what a client says over TCP to be sent load, to send load, to
-//! ask for what the far end counted, and to time a fresh connection.
+//! Control messages between client and server over TCP: requests to receive load, to send load, to read the server's
+//! counters, and to time a fresh connection.
 //!
 //! One connection carries one request. The client says hello, the server greets, both with a nonce; then the client
-//! asks. With a key, the request and everything that either end says after it is signed: see [`seal`].
-//! All lengths are limited before anything is allocated, numbers are LEB128, samples are stored as
-//! differences, because a report has to come back over the slow line that was just measured.
+//! sends its request. With a key, the request and everything that either end says after it is signed: see [`seal`]. All
+//! lengths are limited before anything is allocated. Numbers are LEB128 and samples are stored as differences, because
+//! a report returns over the slow link that was just measured.
 //!
 //! Units: durations and instants in nanoseconds, amounts in bytes, rates in bits per second.
 
@@ -15,13 +15,13 @@ pub mod listen;
 pub mod post;
 pub mod seal;
 
-use crate::keys::{SALT_LEN, Salt};
+use crate::keys::{SALT_LEN, Salt, Ticket, UserKey};
 use base::program::{Fragments, MOST_DATAGRAMS, Program};
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use codec::{Reader, Writer};
 
-/// Where the far end listens unless told otherwise, over UDP and TCP.
+/// Default UDP and TCP port of the server.
 pub const DEFAULT_PORT: u16 = 7117;
 /// Version of these messages. A server answers no other.
 pub const VERSION: u8 = 3;
@@ -29,17 +29,17 @@ pub const VERSION: u8 = 3;
 pub const HELLO_LEN: usize = 20;
 /// Length of the greeting.
 pub const GREETING_LEN: usize = 21 + SALT_LEN;
-/// Samples that a report may hold in all its flows, so that neither side stores without limit.
+/// Maximum number of samples in all flows of a report, so that neither side stores without limit.
 pub const MAX_REPORT_SAMPLES: usize = 200_000;
 
-/// The longest span that either end may name. What is longer is an attack or a mistake.
+/// Longest duration that either end may name; a longer one is an attack or a mistake.
 pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-/// Bounds of what either end may say, checked where it is read: arithmetic on it then cannot overflow.
+/// Limits of received values, checked when they are read, so that arithmetic cannot overflow.
 const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
 const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000);
-/// The last instant, UNIX ns: in the year 2096.
+/// Last valid time, UNIX ns: in the year 2096.
 pub const LAST_NS: i64 = 4_000_000_000_000_000_000;
-/// The largest amount, which a floating-point number holds exactly.
+/// Largest amount: a floating-point number holds it exactly.
 pub const LARGEST: u64 = 1 << 53;
 
 const MAGIC: [u8; 3] = *b"TBK";
@@ -47,18 +47,18 @@ const REQUEST_HEADER_LEN: usize = 8;
 const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
     assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
-/// A program of the most steps and shots that there may be, as text.
+/// Length of the longest program as text, with the maximum number of steps and shots.
 const MAX_PROGRAM: usize = 12 << 10;
 const RESPONSE_HEADER_LEN: usize = 5;
 const MAX_RESPONSE_BODY: usize = 4096;
 const MAX_REPORT_BODY: usize = 8 << 20;
-/// A stamp takes 5 bytes on a line of a few Mbit/s, and 20 at the very most.
+/// Length of the longest body of stamps. A stamp takes 5 bytes on a link of a few Mbit/s, and at most 20.
 const MAX_STAMPS_BODY: usize = 20 * base::program::MOST_DATAGRAMS as usize + 256;
 const MAX_TEXT: usize = 1024;
 const MAX_NAMES: usize = 64;
 const MAX_FLOWS: usize = 256;
 
-/// What is wrong with a message.
+/// Fault of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     #[error(
@@ -87,12 +87,12 @@ pub enum ControlError {
     Malformed { what: &'static str },
 }
 
-/// Names a run of load at the server. It is drawn at random by the client and told to nobody else, so
-/// that only who began a session can read its report.
+/// Identifier of a load run at the server. The client draws it at random and tells nobody else, so that only the client
+/// that started a session can read its report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub [u8; 16]);
 
-/// The client's first bytes.
+/// First bytes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub nonce: [u8; 16],
@@ -108,7 +108,7 @@ impl Hello {
     }
 
     /// # Errors
-    /// The far end is no Tailback, or one of another version.
+    /// The far end is not a Tailback server, or has another version.
     pub fn decode(bytes: &[u8; HELLO_LEN]) -> Result<Hello, ControlError> {
         check_magic(bytes)?;
         let mut nonce = [0; 16];
@@ -117,7 +117,7 @@ impl Hello {
     }
 }
 
-/// The server's first bytes.
+/// First bytes from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// True if only users with a key are served.
@@ -139,7 +139,7 @@ impl Greeting {
     }
 
     /// # Errors
-    /// The far end is no Tailback, or one of another version.
+    /// The far end is not a Tailback server, or has another version.
     pub fn decode(bytes: &[u8; GREETING_LEN]) -> Result<Greeting, ControlError> {
         check_magic(bytes)?;
         Ok(Greeting {
@@ -150,81 +150,84 @@ impl Greeting {
     }
 }
 
-/// What flows of every kind have in common.
+/// Parameters common to flows of every kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
     pub session: SessionId,
-    /// The client's number for the flow; the report names it by this.
+    /// Client's number for the flow; the report uses it.
     pub flow: u32,
-    /// How long it shall last at most.
+    /// Maximum duration of the flow.
     pub duration: Duration,
-    /// How often the server shall take a sample.
+    /// Interval between the server's samples.
     pub sample: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Who are you, and what can you do?
+    /// Asks for the server's release and abilities.
     Info,
-    /// One byte back: times a fresh connection.
+    /// Asks for one byte: times a fresh connection.
     Ping,
-    /// The client sends, the server discards and counts.
+    /// Starts an upload: the client sends, the server discards and counts.
     Upload { spec: FlowSpec },
-    /// The server sends until the time is over or the client closes.
+    /// Starts a download: the server sends until the time is over or the client closes.
     Download {
         spec: FlowSpec,
-        /// The kernel's name of the congestion control to send with; empty for the server's choice.
+        /// Kernel's name of the congestion control to send with; empty for the server's choice.
         congestion: String,
     },
-    /// Datagrams at a rate. This connection stays open for as long as they flow.
+    /// Starts datagrams at a rate. This connection stays open while they flow.
     Datagrams {
         spec: FlowSpec,
         direction: Direction,
         rate: BitsPerSec,
-        /// UDP payload of each datagram.
+        /// UDP payload of each datagram, bytes.
         payload_bytes: u16,
     },
-    /// A crafted train. This connection stays open: after [`Response::Ready`] the sender carries the program out; where
-    /// that is the client, it then says how many have left ([`finished`]); the server answers with its stamps.
+    /// Starts a crafted train. This connection stays open. After [`Response::Ready`] the sender runs the program; if
+    /// that is the client, it then reports how many datagrams have left ([`finished`]). The server answers with its
+    /// stamps.
     Train {
         spec: FlowSpec,
         direction: Direction,
         program: Program,
     },
-    /// What did you count in this session?
+    /// A key for probes, for a client that has the server's pin and no key. Answered inside TLS only.
+    Ticket,
+    /// Asks for the server's counters of this session.
     Report { session: SessionId },
-    /// Says when this client may load the uplink, with a [`Response::Turn`] for each change of its place.
+    /// Asks when this client may load the uplink; each change of its place is a [`Response::Turn`].
     Turn {
-        /// Expected length of the load.
+        /// Expected duration of the load.
         duration: Duration,
     },
-    /// Open these ports and say what arrives there. This connection stays open: see [`listen`].
+    /// Opens these ports and reports arrivals. This connection stays open: see [`listen`].
     Listen {
         spec: FlowSpec,
         wanted: Vec<listen::Wanted>,
     },
-    /// The server sends exactly so much, and ends the flow once all of it is acknowledged.
+    /// Starts a transfer of an exact size; the server ends the flow once all of it is acknowledged.
     Fetch {
         spec: FlowSpec,
-        /// As of a download.
+        /// Congestion control, as for a download.
         congestion: String,
         bytes: u64,
     },
 }
 
-/// Why the server said no.
+/// Reason why the server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     WrongKey,
     KeyNeeded,
     /// Too many clients, connections or flows at once.
     Busy,
-    /// The client has used up its bytes.
+    /// The client has used up its budget of bytes.
     Spent,
     UnknownCongestion,
     UnknownSession,
     Malformed,
-    /// Something failed at the server.
+    /// An operation failed at the server.
     Failed,
     /// The server's owner does not allow it.
     Forbidden,
@@ -245,16 +248,16 @@ const REFUSALS: [Refusal; 10] = [
     Refusal::Loaded,
 ];
 
-/// What the server agreed to.
+/// Parameters that the server has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The server's clock when the flow began.
+    /// Server's clock at the start of the flow, ns.
     pub server_ns: i64,
     pub duration: Duration,
     pub sample: Duration,
-    /// Congestion control that the server sends with; empty where the client is the sender.
+    /// Congestion control that the server sends with; empty if the client is the sender.
     pub congestion: String,
-    /// UDP port to send datagrams to, and the word that each of them carries; zero for TCP flows.
+    /// UDP port for the datagrams, and the token that each of them carries; zero for TCP flows.
     pub udp_port: u16,
     pub udp_token: u64,
 }
@@ -263,13 +266,13 @@ pub struct Accepted {
 pub struct ServerInfo {
     /// Release of the server.
     pub release: String,
-    /// Congestion controls that its kernel lets it use.
+    /// Congestion controls that the server's kernel allows it to use.
     pub congestion: Vec<String>,
     pub max_flows: u32,
     pub max_duration: Duration,
 }
 
-/// How a flow came to its end, as the server saw it.
+/// End of a flow as the server saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Running,
@@ -277,7 +280,7 @@ pub enum Ended {
     ByClient,
     Budget,
     Failed,
-    /// All that was asked for was sent and acknowledged.
+    /// Complete: all data requested was sent and acknowledged.
     Whole,
 }
 
@@ -290,7 +293,7 @@ const ENDS: [Ended; 6] = [
     Ended::Whole,
 ];
 
-/// The sender's TCP_INFO at one moment; null is what the kernel did not know.
+/// Sender's TCP_INFO at one moment; null for fields that the kernel did not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderState {
     pub cwnd_bytes: u64,
@@ -305,41 +308,41 @@ pub struct SenderState {
     pub mss_bytes: u64,
 }
 
-/// Datagrams at their receiver. At a sender `expected` is how many it sent, and the rest is zero.
+/// Datagram counters of a receiver. For a sender `expected` is the number it sent, and the rest is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCount {
     pub received: u64,
-    /// One more than the highest sequence number seen.
+    /// Highest sequence number seen, plus one.
     pub expected: u64,
-    /// Datagrams that came after one with a higher number.
+    /// Datagrams that arrived after one with a higher number.
     pub reordered: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// A receiver of bytes has no more to say.
+    /// A receiver of bytes has no further state.
     Receiver,
     Sender(SenderState),
     Datagrams(DatagramCount),
 }
 
-/// One sample of a flow at the server.
+/// Sample of a flow at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Since the flow's start.
+    /// Time since the flow's start.
     pub at: Duration,
-    /// Payload bytes so far: acknowledged, where the server sends; received, where it receives.
+    /// Payload bytes so far: acknowledged if the server sends; received if it receives.
     pub bytes: u64,
     pub detail: Detail,
 }
 
-/// For how long a sender was held back by something other than the network (tcpi_busy_time and its kin).
+/// Times for which something other than the network limited a sender (tcpi_busy_time and related fields).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub busy: Duration,
     pub receive_window: Duration,
     pub send_buffer: Duration,
-    /// By the rate that the server's operator allows.
+    /// Time limited by the rate ceiling that the server's operator set.
     pub server_ceiling: Duration,
 }
 
@@ -347,7 +350,7 @@ pub struct Limits {
 pub struct FlowReport {
     pub flow: u32,
     pub direction: Direction,
-    /// The server's clock when the flow began: the `server_ns` it accepted with.
+    /// Server's clock at the start of the flow: the `server_ns` it accepted with.
     pub start_ns: i64,
     pub ended: Ended,
     pub congestion: String,
@@ -355,31 +358,31 @@ pub struct FlowReport {
     pub samples: Vec<Sample>,
 }
 
-/// When a datagram of a train left, or arrived.
+/// Send or arrival time of a datagram of a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its number in the program.
+    /// Number in the program.
     pub seq: u64,
-    /// The server's clock.
+    /// Time on the server's clock, UNIX ns.
     pub at_ns: i64,
-    /// ECN bits that it left or arrived with.
+    /// ECN bits with which it left or arrived.
     pub ecn: u8,
 }
 
-/// What the server saw of a train: sent it, or received it.
+/// Datagrams of a train that the server sent or received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
-    /// In the order in which they passed.
+    /// Stamps in the order in which the datagrams passed.
     pub stamps: Vec<Stamp>,
-    /// Datagrams that its own host did not take, when it sent.
+    /// Datagrams that the server's own host refused, when it sent.
     pub refused: u64,
-    /// Datagrams that its own host had no room for, when it received.
+    /// Datagrams that overflowed the server's own receive buffer, when it received.
     pub overflowed: u64,
-    /// Null where it may not watch its interface.
+    /// Fragment counters; null if the server may not watch its interface.
     pub fragments: Option<Fragments>,
 }
 
-/// Body of the [frame](seal) in which the client says, after its part of a train, how many datagrams have left.
+/// Body of the [frame](seal) in which the client reports, after its part of a train, how many datagrams have left.
 pub fn finished(sent: u64) -> [u8; 8] {
     sent.to_be_bytes()
 }
@@ -387,7 +390,7 @@ pub fn finished(sent: u64) -> [u8; 8] {
 /// Reads the body that [`finished`] wrote.
 ///
 /// # Errors
-/// It has another length.
+/// The body has another length.
 pub fn read_finished(body: &[u8]) -> Result<u64, ControlError> {
     body.try_into()
         .map(u64::from_be_bytes)
@@ -398,7 +401,7 @@ pub fn read_finished(body: &[u8]) -> Result<u64, ControlError> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// The datagram that shows the way has come: the train may begin.
+    /// The datagram that proves the path has arrived: the train may start.
     Ready,
     Stamps(Stamps),
     Listening(listen::Listening),
@@ -413,20 +416,21 @@ pub enum Response {
     Turn {
         /// Clients before this one; zero if the uplink is reserved for it now.
         place: u32,
-        /// Expected time until then.
+        /// Expected waiting time.
         after: Duration,
     },
     Info(ServerInfo),
     Report(Vec<FlowReport>),
+    Ticket(Ticket),
 }
 
-/// Bytes at the front of every message that tell protocol and version.
+/// Bytes at the front of every message that hold protocol and version.
 pub const FRONT_LEN: usize = 4;
 
-/// Checks the first [`FRONT_LEN`] bytes of a message. Another service may never send more.
+/// Checks the first [`FRONT_LEN`] bytes of a message, because another service may never send more.
 ///
 /// # Errors
-/// The far end is no Tailback, or one of another version.
+/// The far end is not a Tailback server, or has another version.
 pub fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
     if bytes.len() < FRONT_LEN || bytes[..3] != MAGIC {
         return Err(ControlError::NotTailback);
@@ -438,7 +442,7 @@ pub fn check_magic(bytes: &[u8]) -> Result<(), ControlError> {
 }
 
 impl Request {
-    /// Kind and body.
+    /// Kind and body of the message.
     fn parts(&self) -> (u8, Vec<u8>) {
         let mut body = Writer::default();
         let kind = match self {
@@ -479,6 +483,7 @@ impl Request {
                 body.0.extend_from_slice(program.to_string().as_bytes());
                 6
             }
+            Request::Ticket => 9,
             Request::Turn { duration } => {
                 body.number(duration.min(&LONGEST).as_nanos());
                 12
@@ -534,6 +539,7 @@ impl Request {
                 congestion: r.text()?,
                 bytes: r.amount()?,
             },
+            9 => Request::Ticket,
             12 => Request::Turn {
                 duration: r.span(LONGEST)?,
             },
@@ -552,7 +558,7 @@ impl Response {
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         let kind = match self {
-            // A single byte: this is what a responsiveness probe waits for.
+            // A single byte, which is what a responsiveness probe waits for.
             Response::Pong => return vec![0],
             Response::Ready => 5,
             Response::Stamps(stamps) => {
@@ -590,6 +596,11 @@ impl Response {
                 w.number(u64::from(*place));
                 w.number(after.min(&LONGEST).as_nanos());
                 12
+            }
+            Response::Ticket(ticket) => {
+                w.0.extend_from_slice(&ticket.id);
+                w.0.extend_from_slice(&ticket.key.0);
+                9
             }
             Response::Info(info) => {
                 w.text(&info.release);
@@ -651,6 +662,10 @@ impl Response {
                         .collect::<Result<_, _>>()?,
                 )
             }
+            9 => Response::Ticket(Ticket {
+                id: r.array()?,
+                key: UserKey(r.array()?),
+            }),
             12 => Response::Turn {
                 place: r.small()?,
                 after: r.span(LONGEST)?,

@@ -1,6 +1,6 @@
-//! The smallest DNS query (RFC 1035 section 4): how long a resolver takes for one name.
+//! Minimal DNS query (RFC 1035 section 4), to measure how long a resolver takes for one name.
 
-/// A query for the IPv4 address of `name`, recursion desired. `None` where no such name can be asked for.
+/// Query for the IPv4 address of `name`, recursion desired. `None` if the name cannot be encoded.
 pub fn encode(id: u16, name: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(name.len() + 18);
     out.extend(id.to_be_bytes());
@@ -19,7 +19,7 @@ pub fn encode(id: u16, name: &str) -> Option<Vec<u8>> {
     (name.len() <= 253).then_some(out)
 }
 
-/// The number of the query that this answers and its result code, if it repeats our question.
+/// Number of the query that this answers and its result code, if it repeats our question.
 pub fn decode(bytes: &[u8], query: &[u8]) -> Option<(u16, u8)> {
     let id = u16::from_be_bytes([*bytes.first()?, *bytes.get(1)?]);
     let is_answer = bytes.get(2)? & 0x80 != 0;

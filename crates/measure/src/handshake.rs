@@ -1,9 +1,9 @@
-//! The client's way into a session: Hello, the server's cookie, Open, the server's grant. Each is sent
-//! again after a growing pause until the time is up.
+//! Client side of the handshake: Hello, the server's cookie, Open, the server's grant. Each message is repeated after a
+//! growing pause until the time is up.
 //!
-//! With a key, a session comes about only by a grant that carries the session's tag. A refusal may have none,
-//! because a server has no key in common with a client whose key is wrong: who reads and writes on the path can keep a
-//! session from coming about, and cannot take the server's place in it.
+//! With a key, only a grant with the session's tag opens a session. A refusal may have no tag, because the server
+//! shares no key with a client whose key is wrong. So an attacker on the path can prevent a session, but cannot
+//! impersonate the server.
 
 use crate::keys::{Credential, Salt, SessionKeys};
 use crate::wire::{
@@ -14,16 +14,16 @@ use base::{Duration, Time};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Why no session came about.
+/// Reason why no session was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing that we could read came back; how often we asked and for how long.
+    /// Silence: nothing readable came back. Number of requests sent, and the time waited.
     Silent { sent: u32, waited: Duration },
-    /// The server said no.
+    /// The server refused.
     Refused(Refusal),
-    /// Something came back that was made without our key or with another one.
+    /// An answer was signed with no key or with another key.
     Untrusted,
-    /// The server wants a key and we have none.
+    /// The server requires a key and the client has none.
     KeyNeeded,
 }
 
@@ -44,7 +44,7 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// `nonce` must be random: it is what tells the server's answers from anyone else's.
+    /// Starts a handshake. `nonce` must be random: it distinguishes the server's answers from forged ones.
     pub fn new(
         now: Time,
         nonce: u64,
@@ -68,12 +68,12 @@ impl Handshake {
         }
     }
 
-    /// The grant, or why there is none; `None` while it is still open.
+    /// Grant, or the reason why there is none; `None` while the handshake is open.
     pub fn outcome(&self) -> Option<Result<Grant, Failure>> {
         self.outcome
     }
 
-    /// Keys of the session, once it is granted; none where there is no key.
+    /// Keys of the session, once it is granted; `None` without a key.
     pub fn keys(&self) -> Option<SessionKeys> {
         self.keys.clone()
     }
@@ -98,7 +98,7 @@ impl Handshake {
         }
     }
 
-    /// The datagram to send now, if any: its length in `out`.
+    /// Writes the datagram to send now, if any, and returns its length in `out`.
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<usize> {
         if self.outcome.is_some() || now < self.next_send {
             return None;
@@ -139,7 +139,7 @@ impl Handshake {
             Kind::Challenge => self.challenged(now, bytes),
             Kind::Opened => self.opened(bytes),
             Kind::Refused => match ServerMessage::decode(bytes, None) {
-                // Too old by the time it came back: begin again.
+                // The cookie was too old when it came back: start again.
                 Ok(ServerMessage::Refused {
                     reason: Refusal::Cookie,
                     ..
@@ -165,13 +165,16 @@ impl Handshake {
         };
         match (&self.key, key_needed) {
             (None, true) => self.outcome = Some(Err(Failure::KeyNeeded)),
-            (Some(_), false) => self.outcome = Some(Err(Failure::Refused(Refusal::NoKey))),
+            (Some(key), true) if key.is_ticket() => self.outcome = Some(Err(Failure::KeyNeeded)),
+            (Some(key), false) if !key.is_ticket() => {
+                self.outcome = Some(Err(Failure::Refused(Refusal::NoKey)));
+            }
             _ if self.challenge.is_none() => {
                 self.challenge = Some((cookie, salt));
                 self.pause = FIRST_PAUSE;
                 self.next_send = now;
             }
-            // Two answers to two greetings: both cookies are good.
+            // Two answers to two Hellos: both cookies are valid.
             _ => {}
         }
     }

@@ -1,10 +1,10 @@
-//! ICMP echo (RFC 792, RFC 4443 section 4): requests that carry a number of their own, because the protocol's has
-//! 16 bits and wraps within a minute at 1 kHz.
+//! ICMP echo (RFC 792, RFC 4443 section 4). Requests carry a number of their own, because the protocol's has 16 bits
+//! and wraps within about a minute at 1 kHz.
 
-/// Length of what we send.
+/// Length of the ICMP message sent, bytes.
 pub const LEN: usize = 8 + 16;
 
-/// Writes the request of probe `seq`. `token` tells our answers from those to others; `id` is the protocol's.
+/// Writes the request of probe `seq`. `token` distinguishes our answers from those to others; `id` is the protocol's.
 pub fn encode(out: &mut [u8; LEN], v6: bool, id: u16, token: u64, seq: u64) {
     out.fill(0);
     out[0] = if v6 { 128 } else { 8 };
@@ -12,13 +12,13 @@ pub fn encode(out: &mut [u8; LEN], v6: bool, id: u16, token: u64, seq: u64) {
     out[6..8].copy_from_slice(&(seq as u16).to_be_bytes());
     out[8..16].copy_from_slice(&token.to_be_bytes());
     out[16..24].copy_from_slice(&seq.to_be_bytes());
-    // For IPv6 the kernel does it: the sum covers the addresses.
+    // The kernel computes it for IPv6: the sum covers the addresses.
     let sum = if v6 { 0 } else { checksum(out) };
     out[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The number of the probe that this answers, if it is one of ours. `bytes` may begin with an IPv4 header, as raw
-/// sockets give it.
+/// Number of the probe that this answers, if it is one of ours. `bytes` may start with an IPv4 header, as raw sockets
+/// deliver it.
 pub fn decode(bytes: &[u8], v6: bool, with_header: bool, token: u64) -> Option<u64> {
     let header = match bytes.first() {
         Some(first) if with_header && !v6 => usize::from(first & 15) * 4,
@@ -30,7 +30,7 @@ pub fn decode(bytes: &[u8], v6: bool, with_header: bool, token: u64) -> Option<u
     (*icmp.first()? == reply && word(8)? == token).then(|| word(16))?
 }
 
-/// RFC 1071.
+/// Internet checksum, RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2);
     let mut sum: u32 = words

@@ -1,6 +1,6 @@
-//! A session that outlasts its server, its addresses and its outages: when the server no longer knows it, it
-//! asks for another one, and the numbers of probes and the grid of slots go on. Slots that pass without a
-//! session are written as not sent, so that none is missing.
+//! Session that survives server restarts, address changes and outages. When the server no longer knows it, it requests
+//! another session; the numbers of probes and the grid of slots continue. Slots without a session are recorded as not
+//! sent, so that no row is missing.
 
 use crate::asker::json_text;
 use crate::handshake::{Failure, Handshake};
@@ -16,39 +16,41 @@ use rand::Rng as _;
 #[derive(Clone, Debug)]
 pub struct Params {
     pub interval: Duration,
-    /// A probe without answer for this long is lost.
+    /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
-    /// An answer is waited for this long, so that one that comes after all is written as late.
+    /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
     /// Number of the first probe.
     pub first_seq: u64,
     /// UNIX time of [`Time::ZERO`], ns.
     pub origin_unix_ns: i64,
-    /// UNIX time at the zero of this host's clock, ns: what a server on the same host has as well.
+    /// UNIX time at the zero of this host's clock, ns; a server on the same host has the same value.
     pub host_origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
     pub key: Option<Credential>,
+    /// True if the key is still to come ([`Lasting::set_key`]): nothing is sent before.
+    pub awaits_key: bool,
     /// TOS or traffic-class byte of probes and answers.
     pub tos: u8,
-    /// Names this boot of this kernel.
+    /// Identifier of this boot of the kernel.
     pub boot_id: Vec<u8>,
-    /// Probes remembered at most; the oldest gives way.
+    /// Maximum number of probes remembered; beyond it the oldest is dropped.
     pub capacity: usize,
 }
 
 /// A datagram to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// Of the handshake.
+    /// Datagram of the handshake.
     Greeting(usize),
-    /// Probe `seq`: the caller tells [`Lasting::handle_sent`].
+    /// Probe `seq`; the caller reports it to [`Lasting::handle_sent`].
     Probe { seq: u64, len: usize },
 }
 
 enum Stage {
     Asking(Box<Handshake>),
-    /// Nobody is asked before then.
+    /// No session is requested before this time.
     Pausing(Time),
     Open(Box<Session>),
 }
@@ -56,28 +58,28 @@ enum Stage {
 pub struct Lasting {
     params: Params,
     stage: Stage,
-    /// The slots while no session has them.
+    /// Slots while there is no session.
     idle: Ledger,
-    /// Sessions that ended, until the fate of their probes is known.
+    /// Ended sessions, kept until the fate of their probes is known.
     ended: Vec<Session>,
     rng: Rng,
-    /// What was last said to be wrong; none while all is well.
+    /// Last trouble reported; `None` while all is well.
     trouble: Option<String>,
     trouble_at: Time,
     last_heard: Time,
-    /// Since when nothing was heard, once that has been said.
+    /// Start of the silence, once it has been reported.
     silent_since: Option<Time>,
 }
 
-/// One attempt to open a session takes this long, and begins anew at once if nobody answers.
+/// Maximum duration of one attempt to open a session; if nobody answers, the next attempt starts at once.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a refusal.
+/// Pause after a refusal.
 const PAUSE: Duration = Duration::from_secs(30);
-/// Silence that is said in the recording.
+/// Silence after which the recording gets an event.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Lasting {
-    /// The first slot is at `first_slot`; `rng` must be seeded with true randomness where anybody could listen.
+    /// Creates the session. The first slot is at `first_slot`; `rng` needs a truly random seed if anybody could listen.
     pub fn new(params: Params, now: Time, first_slot: Time, rng: Rng) -> Lasting {
         let limits = Limits {
             lost_after: params.lost_after,
@@ -101,7 +103,7 @@ impl Lasting {
         lasting
     }
 
-    /// The slots that are not used yet.
+    /// Slots not used yet.
     pub fn slots(&self) -> Slots {
         match &self.stage {
             Stage::Open(session) => session.slots(),
@@ -109,17 +111,17 @@ impl Lasting {
         }
     }
 
-    /// Whether there is a session.
+    /// True if a session is open.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open(_))
     }
 
-    /// What is wrong at the moment.
+    /// Current trouble.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// When something last came from the server.
+    /// Time of the last datagram from the server.
     pub fn last_heard(&self) -> Time {
         self.last_heard
     }
@@ -128,7 +130,7 @@ impl Lasting {
         matches!(&self.stage, Stage::Open(s) if s.is_waiting())
     }
 
-    /// Whether the caller should read its socket as soon as something is there.
+    /// True if the caller should read its socket as soon as it is readable.
     pub fn is_asking(&self) -> bool {
         matches!(self.stage, Stage::Asking(_))
     }
@@ -160,7 +162,7 @@ impl Lasting {
         row
     }
 
-    /// The datagram to send now, if any, in `out`.
+    /// Writes the datagram to send now, if any, to `out`.
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Transmit> {
         match &mut self.stage {
             Stage::Open(session) => {
@@ -205,15 +207,15 @@ impl Lasting {
             heard = ended.find_map(|s| s.handle_datagram(now, arrival, bytes));
         }
         let answered = matches!(heard, Some(ServerMessage::Reply { .. }));
-        // What came before the trouble was told of is no sign that it is over.
+        // A datagram received before the trouble was reported does not end it.
         if answered && (self.trouble.is_none() || arrival.at > self.trouble_at) {
             self.hear(now);
         }
         self.check(now);
     }
 
-    /// The network said that nothing gets through or nobody listens there. Said once; probes that stay without
-    /// an answer are lost.
+    /// Records that the network reported an unreachable or closed destination. It is recorded once; probes that stay
+    /// without an answer are lost.
     pub fn note_trouble(&mut self, now: Time, why: &str) {
         self.trouble_at = now;
         if self.trouble.as_deref() != Some(why) {
@@ -223,8 +225,17 @@ impl Lasting {
         }
     }
 
-    /// The socket was opened anew, because one of the two addresses changed: the server knows the session by the
-    /// old ones, so another one is needed.
+    /// Hands over the key that was awaited, and opens a session with it.
+    pub fn set_key(&mut self, now: Time, key: Credential) {
+        self.params.key = Some(key);
+        self.params.awaits_key = false;
+        if !self.is_open() {
+            self.ask(now);
+        }
+    }
+
+    /// Handles a socket that was reopened because one of the two addresses changed. The server knows the session by the
+    /// old addresses, so another session is needed.
     pub fn handle_new_path(&mut self, now: Time, detail: String) {
         let target = self.params.target.clone();
         self.idle.event(now, "address", &target, detail);
@@ -244,7 +255,7 @@ impl Lasting {
             session.handle_timeout(now);
         }
         if !self.is_open() && now >= self.idle.slots.next() {
-            // Without a session there is nothing to send: each slot that comes is given up.
+            // There is nothing to send without a session: each slot that comes is given up.
             for _ in 0..=self.idle.missed(now) {
                 if self.idle.slots.next() <= now {
                     self.idle.miss(now);
@@ -261,13 +272,13 @@ impl Lasting {
         }
     }
 
-    /// Writes what is still open: nothing more will come.
+    /// Writes the rows still open: nothing more will arrive.
     pub fn finish(&mut self) {
         self.end_session();
         self.ended.iter_mut().for_each(Session::finish);
     }
 
-    /// The last datagram, which frees the server's memory of the session: its length in `out`.
+    /// Writes the last datagram, which frees the server's state of the session; returns its length in `out`.
     pub fn close(&self, out: &mut [u8]) -> Option<usize> {
         match &self.stage {
             Stage::Open(session) => Some(session.close(out)),
@@ -275,7 +286,7 @@ impl Lasting {
         }
     }
 
-    /// See [`Session::relabel`].
+    /// Shifts the time labels of the rows; see [`Session::relabel`].
     pub fn relabel(&mut self, by_ns: i64) {
         self.params.origin_unix_ns += by_ns;
         self.params.host_origin_unix_ns += by_ns;
@@ -286,7 +297,7 @@ impl Lasting {
         self.ended.iter_mut().for_each(|s| s.relabel(by_ns));
     }
 
-    /// See [`Session::handle_sleep`].
+    /// Records that the host slept; see [`Session::handle_sleep`].
     pub fn handle_sleep(&mut self, from: Time, to: Time) {
         if let Stage::Open(session) = &mut self.stage {
             session.handle_sleep(from, to);
@@ -311,6 +322,10 @@ impl Lasting {
     }
 
     fn ask(&mut self, now: Time) {
+        if self.params.awaits_key {
+            self.stage = Stage::Pausing(Time::MAX);
+            return;
+        }
         let nonce = self.rng.next_u64();
         let ask = Ask {
             interval_ns: self.params.interval.as_nanos(),
@@ -322,7 +337,7 @@ impl Lasting {
         self.stage = Stage::Asking(Box::new(Handshake::new(now, nonce, ask, key, PATIENCE)));
     }
 
-    /// Goes on from one stage to the next where it is time to.
+    /// Moves from one stage to the next if it is time.
     fn check(&mut self, now: Time) {
         let outcome = match &self.stage {
             Stage::Asking(handshake) => handshake.outcome(),
@@ -385,7 +400,7 @@ impl Lasting {
     }
 }
 
-/// Why there is no session, and how long to leave it at that.
+/// Reason why there is no session, and the pause before the next attempt.
 fn told(failure: Failure) -> (String, Duration) {
     match failure {
         Failure::Silent { .. } => ("the server does not answer".into(), Duration::ZERO),
@@ -406,6 +421,10 @@ fn told(failure: Failure) -> (String, Duration) {
         Failure::Refused(Refusal::SessionsOfAddress(limit)) => {
             let why = format!("the server has {limit} sessions with this address already");
             (why, PAUSE)
+        }
+        Failure::Refused(Refusal::Spent) => {
+            let why = "the bytes that the server allows in an hour are used up";
+            (why.into(), PAUSE)
         }
         Failure::Refused(reason) => (format!("the server refuses us: {reason:?}"), PAUSE),
     }

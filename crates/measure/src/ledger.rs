@@ -1,12 +1,12 @@
-//! What both kinds of prober keep: the grid of slots at which probes are due, the probes whose fate is open,
-//! and the rows that tell of it. Every slot gets one row, or is counted by an event where a standstill left
-//! too many to tell one by one: rows expected are rows recorded plus slots reported missed, exactly.
+//! State shared by both kinds of prober: the grid of slots at which probes are due, the open probes, and the rows to
+//! write. Every slot gets one row, or an event counts it if a stall left too many for single rows. So expected rows
+//! equal recorded rows plus slots reported missed, exactly.
 
 use base::record::{Delay, Event, Row, Status, Text};
 use base::{Duration, Time};
 use std::collections::VecDeque;
 
-/// The instants at which probes are due, each with its number.
+/// Times at which probes are due, each with its number.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots {
     next: Time,
@@ -24,12 +24,12 @@ impl Slots {
         }
     }
 
-    /// When the next slot is.
+    /// Time of the next slot.
     pub fn next(&self) -> Time {
         self.next
     }
 
-    /// The number of the next probe.
+    /// Number of the next probe.
     pub fn next_seq(&self) -> u64 {
         self.seq
     }
@@ -43,7 +43,7 @@ impl Slots {
         self.interval = interval;
     }
 
-    /// Slots whose successor is already due.
+    /// Number of slots whose successor is already due.
     fn missed(&self, now: Time) -> u64 {
         now.saturating_since(self.next).as_nanos() / self.interval.as_nanos()
     }
@@ -55,27 +55,27 @@ impl Slots {
         taken
     }
 
-    /// Leaves out `n` slots, which get no numbers.
+    /// Skips `n` slots, which get no numbers.
     fn skip(&mut self, n: u64) {
         self.next += self.interval * n;
     }
 }
 
-/// Slots reported one by one after a long standstill (a suspended computer); the rest as one event.
+/// Maximum number of slots reported one by one after a long stall (a suspended computer); one event counts the rest.
 const MISSED_ROWS: u64 = 10_000;
-/// A kernel's transmit time may lie outside the call that sent by as much as clocks are compared to.
+/// Tolerance of a kernel transmit time outside the sending call: the accuracy to which the clocks are compared.
 const STAMP_SLACK_NS: i64 = 20_000;
 
-/// Kept small: at 1 kHz fifteen thousand of them are remembered.
+/// A probe in memory. Kept small: at 1 kHz fifteen thousand of them are remembered.
 pub(crate) struct Probe {
     planned: Time,
-    /// When the sending call began.
+    /// Start of the sending call.
     pub before: Time,
-    /// How long it took.
+    /// Duration of the sending call, ns.
     call_ns: u32,
-    /// The kernel's transmit time, from `before`.
+    /// Kernel transmit time, relative to `before`.
     pub kernel_tx_ns: Option<i32>,
-    /// Whether the far end saw it, where it said so.
+    /// True if the far end received it; absent if the far end has not reported it.
     pub seen: Option<bool>,
     pub state: State,
     /// Answers beyond the first.
@@ -86,27 +86,27 @@ pub(crate) struct Probe {
 pub(crate) enum State {
     NotSent,
     Waiting,
-    /// Its answer is among the unfinished.
+    /// Answered; its answer is in the list of unfinished ones.
     Answered,
     Done,
 }
 
 impl Probe {
-    /// When it left, as well as we know.
+    /// Best estimate of its send time.
     pub fn sent(&self) -> Time {
         let before = self.before.as_nanos();
         Time::from_nanos(before.saturating_add_signed(self.kernel_tx_ns.unwrap_or(0).into()))
     }
 }
 
-/// How long things are remembered.
+/// Limits of what is remembered, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// A probe without answer for this long is lost.
+    /// A probe without an answer within this time is lost.
     pub lost_after: Duration,
-    /// An answer is waited for this long, so that one that comes after all is written as late.
+    /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
-    /// Probes remembered at most.
+    /// Maximum number of probes remembered.
     pub capacity: usize,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Ledger {
     pub rows: VecDeque<Row>,
     /// Slots that passed unused.
     pub missed_slots: u64,
-    /// Stretches within which this host slept; probes under way then have no delay.
+    /// Time ranges in which this host slept; probes in flight then have no delay.
     sleeps: VecDeque<(Time, Time)>,
 }
 
@@ -164,8 +164,7 @@ impl Ledger {
         self.probes.get_mut(i)
     }
 
-    /// How many slots are to be given up one by one with [`Ledger::miss`] now; any beyond are reported by the
-    /// event that this writes.
+    /// Number of slots to give up one by one with [`Ledger::miss`] now; an event, written here, counts the rest.
     pub fn missed(&mut self, now: Time) -> u64 {
         self.slots.missed(now).min(MISSED_ROWS)
     }
@@ -179,7 +178,7 @@ impl Ledger {
         self.rows.push_back(Row::Delay(row));
     }
 
-    /// Gives up without rows whatever slots are left whose successor is due; an event says how many.
+    /// Gives up, without rows, every remaining slot whose successor is due; an event counts them.
     pub fn miss_the_rest(&mut self, now: Time) {
         let more = self.slots.missed(now);
         if more > 0 {
@@ -193,13 +192,13 @@ impl Ledger {
         }
     }
 
-    /// Lets probes go whose fate is told: for an owner that sends none.
+    /// Forgets probes whose fate is recorded: for an owner that sends none.
     pub fn forget(&mut self) {
         self.probes.clear();
         self.first = self.slots.next_seq();
     }
 
-    /// The next slot, with a probe that is about to be sent.
+    /// Takes the next slot for a probe that is about to be sent; returns its number.
     pub fn take_slot(&mut self, now: Time) -> u64 {
         self.push(State::Waiting, now)
     }
@@ -226,7 +225,7 @@ impl Ledger {
         }
     }
 
-    /// The call that sent it failed: the probe never left.
+    /// Handles a failed sending call: the probe never left.
     pub fn send_failed(&mut self, seq: u64) {
         let Some(p) = self.probe_mut(seq) else { return };
         p.state = State::NotSent;
@@ -236,8 +235,8 @@ impl Ledger {
         self.rows.push_back(Row::Delay(row));
     }
 
-    /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
-    /// another datagram's, or a clock was set: it is not used.
+    /// Stores the kernel transmit time of probe `seq`. A time outside the sending call belongs to another datagram, or
+    /// a clock was set; it is ignored.
     pub fn tx_stamp(&mut self, seq: u64, at: Time) {
         let Some(p) = self.probe_mut(seq) else { return };
         let from_call = at.signed_since(p.before).as_nanos();
@@ -246,8 +245,8 @@ impl Ledger {
         }
     }
 
-    /// When the oldest probe may be let go: once its answer would be lost anyway, and if it has none yet, once
-    /// nothing is waited for any more.
+    /// Time at which the oldest probe may be forgotten: once an answer would count as lost. If it has no answer yet,
+    /// once none is awaited any more.
     pub fn next_retirement(&self) -> Option<Time> {
         let p = self.probes.front()?;
         let wait = match p.state {
@@ -257,7 +256,7 @@ impl Ledger {
         Some(p.planned + wait.min(self.limits.kept_for))
     }
 
-    /// This host slept at some time between these two instants.
+    /// Records that this host slept at some time between these two times.
     pub fn slept(&mut self, from: Time, to: Time) {
         while self
             .sleeps
@@ -269,14 +268,14 @@ impl Ledger {
         self.sleeps.push_back((from, to));
     }
 
-    /// Whether the host slept while a probe sent at `sent` was under way until `until`.
+    /// True if the host slept while a probe, sent at `sent`, was in flight until `until`.
     pub fn slept_between(&self, sent: Time, until: Time) -> bool {
         self.sleeps
             .iter()
             .any(|&(from, to)| sent <= to && until > from)
     }
 
-    /// The row of a probe whose answer never came.
+    /// Row of a probe that was never answered.
     pub fn unanswered_row(&self, seq: u64, status: Status) -> Option<Delay> {
         let p = self.probe(seq)?;
         let sent = p.sent();

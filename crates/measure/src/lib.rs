@@ -1,9 +1,9 @@
-//! What two ends say to each other to measure the path between them, as state machines without
-//! sockets or clocks: the wire format, the handshake, the probing session, the reflector, and the
-//! control messages of load.
+//! Protocol between the two ends of a measurement, as state machines without sockets or clocks. It consists of the wire
+//! format, the handshake, the probing session, the reflector, and the control messages for load.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod asker;
 pub mod bucket;
 pub mod cadence;

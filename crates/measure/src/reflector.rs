@@ -1,8 +1,9 @@
-//! The server's side of the probe protocol. It keeps nothing for strangers (the cookie is a hash), never
-//! answers with more bytes than it was sent, and holds each client to a budget.
+//! Server side of the probe protocol. It keeps no state for strangers (the cookie is a hash), never answers with more
+//! bytes than it received, and holds each client to a budget.
 
-use crate::bucket::{Bucket, ByNetwork, neighbourhood};
-use crate::keys::{Identity, SessionKeys, UserKey, Users};
+use crate::account::Account;
+use crate::bucket::{Bucket, ByNetwork, neighbourhood, subscriber};
+use crate::keys::{Identity, SessionKeys, Tickets, UserKey, Users};
 use crate::replay::{Seen, Window};
 use crate::wire::{
     Ask, ClientMessage, Front, Grant, History, Key, Kind, MAX_LEN, Refusal, Reply, ServerMessage,
@@ -13,22 +14,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// What one client, and all of them together, may take. The defaults carry a probe of 1 kHz.
+/// Limits for one client, and for all of them together. The defaults allow probes at 1 kHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub sessions: usize,
-    /// Per IPv4 address, and per IPv6 network of 64 bits.
+    /// Sessions per IPv4 address, or per IPv6 network of 64 bits.
     pub sessions_per_address: usize,
-    /// Shortest interval of one session's probes.
+    /// Shortest interval between one session's probes.
     pub min_interval: Duration,
     /// Rate of one session's datagrams, UDP payload.
     pub rate: BitsPerSec,
     /// Longest session; zero for no end.
     pub max_duration: Duration,
-    /// A session is forgotten after this much silence, or after three of its intervals where that is more: long
-    /// enough for a line that was cut for minutes to go on with what it had held back.
+    /// Silence after which a session is forgotten, or three of its intervals if that is longer. It is long enough for a
+    /// link that was down for minutes to deliver the datagrams it held back.
     pub idle: Duration,
-    /// Answers a second to those who have no session: cookies and refusals.
+    /// Answers per second to clients without a session: cookies and refusals.
     pub stateless_per_second: u32,
 }
 
@@ -46,15 +47,15 @@ impl Default for Budget {
     }
 }
 
-/// How a datagram arrived.
+/// Metadata of a datagram that arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub from: SocketAddr,
-    /// The address it was sent to, so that the answer comes from there.
+    /// Address it was sent to, so that the answer comes from there.
     pub local: Option<IpAddr>,
-    /// On the server's clock, UNIX ns.
+    /// Receive time on the server's clock, UNIX ns.
     pub rx_ns: i64,
-    /// Whether `rx_ns` is the kernel's.
+    /// True if `rx_ns` is the kernel's.
     pub kernel: bool,
     /// TOS or traffic-class byte.
     pub tos: Option<u8>,
@@ -66,7 +67,7 @@ pub struct Outgoing {
     pub to: SocketAddr,
     pub local: Option<IpAddr>,
     pub tos: u8,
-    /// Names it towards [`Reflector::handle_tx_stamp`].
+    /// Identifier for [`Reflector::handle_tx_stamp`].
     pub id: u32,
     pub len: usize,
 }
@@ -76,34 +77,41 @@ pub struct Stats {
     pub answered: u64,
     pub opened: u64,
     pub refused: u64,
-    /// Dropped without an answer: not ours, too short, or beyond the budget for strangers.
+    /// Datagrams dropped without an answer: not of this protocol, too short, or beyond the budget for strangers.
     pub ignored: u64,
     pub throttled: u64,
-    /// Datagrams of sessions with a key that had come before, or were too old to tell.
+    /// Datagrams of sessions with a key that were replayed, or too old to tell.
     pub replayed: u64,
-    /// Requests to open a session with a key that nobody has.
+    /// Requests to open a session with an unknown key.
     pub wrong_keys: u64,
-    /// Answers whose kernel transmit time never came or could not be right.
+    /// Answers whose kernel transmit time never came or was implausible.
     pub without_tx_stamp: u64,
 }
 
+/// Yields the account that pays for a client's probes: by its address and, where it has a key, its name.
+pub type Accounts = Box<dyn Fn(IpAddr, Option<&Arc<str>>) -> Account + Send>;
+
 pub struct Reflector {
     budget: Budget,
-    /// Who is served; everybody where there are none.
+    /// Users that are served; everybody if there are none.
     users: Option<Arc<Users>>,
-    /// Attempts with a key that nobody has, each answered late.
+    /// Keys of clients that have the server's pin and no key.
+    tickets: Option<Tickets>,
+    /// None: nobody pays.
+    accounts: Option<Accounts>,
+    /// Budget of attempts with an unknown key that are answered, each late.
     wrong: ByNetwork,
-    /// Attempts that are checked while a network has none left that are answered.
+    /// Budget of attempts that are still checked once a network has no answered ones left.
     checked: ByNetwork,
-    /// Answers to wrong keys that wait.
+    /// Delayed answers to wrong keys.
     late: VecDeque<(Time, Pending)>,
-    /// Makes cookies and tokens; random, and new at every start.
+    /// Secret for cookies and tokens; random, and new at every start.
     secret: Key,
     boot_id: Vec<u8>,
     origin_unix_ns: i64,
     sessions: BTreeMap<u64, Session>,
     opened: u64,
-    /// No train is to be released before; [`Time::MAX`] where none is held.
+    /// Earliest time at which a train is released; [`Time::MAX`] if none is held.
     next_release: Time,
     stateless: Bucket,
     out: VecDeque<Pending>,
@@ -115,6 +123,7 @@ pub struct Reflector {
 
 struct Session {
     keys: Option<Box<Keyed>>,
+    account: Account,
     from: SocketAddr,
     local: Option<IpAddr>,
     nonce: u64,
@@ -122,7 +131,7 @@ struct Session {
     tos: u8,
     ends: Option<Time>,
     last: Time,
-    /// Silence after which it is forgotten.
+    /// Silence after which the session is forgotten.
     idle: Duration,
     packets: Bucket,
     bytes: Bucket,
@@ -133,17 +142,18 @@ struct Session {
     train: Option<Train>,
 }
 
-/// What a session with a key has beside.
+/// Additional state of a session with a key.
 struct Keyed {
     keys: SessionKeys,
-    identity: Identity,
+    /// Null for a key that came inside TLS.
+    identity: Option<Identity>,
     requests: Window,
-    /// The latest train that has been released.
+    /// Latest train that has been released.
     released: Option<u16>,
 }
 
-/// Datagrams that wait until their train is complete, so that they leave at once and the way back is
-/// measured by itself.
+/// Datagrams held until their train is complete. They then leave at once, so that the downward direction is measured by
+/// itself.
 struct Train {
     number: u16,
     count: u8,
@@ -151,26 +161,27 @@ struct Train {
     held: Vec<(u8, i64, usize)>,
 }
 
-/// A train is released this long after its last arrival: at 65 kbit/s a full datagram takes 185 ms.
+/// Time after the last arrival at which an incomplete train is released: at 65 kbit/s a full datagram takes 185 ms.
 const TRAIN_PATIENCE: Duration = Duration::from_millis(600);
 const TRAIN_MAX: u8 = 32;
 const SWEEP: Duration = Duration::from_secs(1);
-/// Answers whose transmit time is still to come. The kernel gives it within the call that sends.
+/// Maximum number of answers whose transmit time is awaited. The kernel reports it within the sending call.
 const SENT_KEPT: usize = 256;
-/// Cookies hold for one to two of these.
+/// Period of a cookie, seconds: a cookie is valid for one to two of them.
 const COOKIE_LIFE_S: u64 = 8;
-/// Of a probe an hour.
+/// Longest interval between probes: one an hour.
 const LONGEST_INTERVAL_NS: u64 = 3_600_000_000_000;
-/// A session that has been silent for this long gives way to another of the same client that finds no room.
+/// Silence after which a session is closed if the same client needs room for another one.
 const GIVES_WAY: Duration = Duration::from_secs(20);
 const TELL_THROTTLED: Duration = Duration::from_millis(100);
 
-/// A wrong key is answered this late.
+/// Delay of the answer to a wrong key.
 const WRONG_AFTER: Duration = Duration::from_secs(1);
-/// Wrong keys that are answered: of one network a second, and at once; of all.
+/// Wrong keys that are answered for one network: rate per second and burst; then for all networks.
 const WRONG_OF_NETWORK: (f64, f64) = (1.0, 5.0);
 const WRONG_OF_ALL: (f64, f64) = (50.0, 50.0);
-/// Keys that are checked for a network whose wrong keys are no longer answered, and of all.
+/// Keys that are checked for a network whose wrong keys are no longer answered: rate per second and burst; then for
+/// all.
 const CHECKED_OF_NETWORK: (f64, f64) = (20.0, 20.0);
 const CHECKED_OF_ALL: (f64, f64) = (2_000.0, 2_000.0);
 
@@ -180,7 +191,7 @@ struct Pending {
     to: SocketAddr,
     local: Option<IpAddr>,
     tos: u8,
-    /// The longest it may be: as long as what it answers.
+    /// Maximum length: that of the datagram it answers.
     limit: usize,
     pad: usize,
     message: ServerMessage,
@@ -194,17 +205,9 @@ struct SentReply {
     sent_ns: i64,
 }
 
-/// Who is counted as one client.
-fn network(addr: SocketAddr) -> IpAddr {
-    match addr.ip().to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & !u128::from(u64::MAX)).into()),
-        v4 => v4,
-    }
-}
-
 impl Reflector {
-    /// `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let a client
-    /// on the same kernel know that both ends share one clock.
+    /// Creates a reflector. `secret`: 32 random bytes. `boot_id` and `origin_unix_ns` (UNIX time at monotonic zero) let
+    /// a client on the same kernel know that both ends share one clock.
     pub fn new(
         budget: Budget,
         users: Option<Arc<Users>>,
@@ -216,6 +219,8 @@ impl Reflector {
         Reflector {
             budget,
             users,
+            tickets: None,
+            accounts: None,
             wrong: ByNetwork::new(WRONG_OF_NETWORK, WRONG_OF_ALL),
             checked: ByNetwork::new(CHECKED_OF_NETWORK, CHECKED_OF_ALL),
             late: VecDeque::new(),
@@ -234,17 +239,30 @@ impl Reflector {
         }
     }
 
+    /// Lets clients in whose keys come from these tickets, where no user needs one.
+    pub fn with_tickets(self, tickets: Option<Tickets>) -> Reflector {
+        Reflector { tickets, ..self }
+    }
+
+    /// Charges probes and their answers to these accounts.
+    pub fn with_accounts(self, accounts: Accounts) -> Reflector {
+        Reflector {
+            accounts: Some(accounts),
+            ..self
+        }
+    }
+
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// Open sessions.
+    /// Number of open sessions.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
     pub fn handle_datagram(&mut self, now: Time, arrival: Arrival, bytes: &[u8]) {
-        // Shorter ones might be answered with more than they brought.
+        // The answer to a shorter datagram could exceed it.
         if bytes.len() < datagram_len(None) || bytes.len() > MAX_LEN {
             self.stats.ignored += 1;
             return;
@@ -268,7 +286,7 @@ impl Reflector {
         }
     }
 
-    /// Users have changed: sessions of keys that are no longer valid end.
+    /// Changes the users: sessions of keys that are no longer valid end.
     pub fn set_users(&mut self, users: Option<Arc<Users>>) {
         self.users = users;
     }
@@ -276,9 +294,12 @@ impl Reflector {
     /// Ends sessions whose key was removed or has expired by this time, UNIX s.
     pub fn end_invalid(&mut self, now_s: i64) {
         let users = &self.users;
-        self.sessions.retain(|_, s| match (&s.keys, users) {
-            (Some(keyed), Some(users)) => users.has(&keyed.identity, now_s),
-            (keyed, users) => keyed.is_some() == users.is_some(),
+        self.sessions.retain(|_, s| {
+            let identity = s.keys.as_ref().and_then(|k| k.identity.as_ref());
+            match (identity, users) {
+                (Some(identity), Some(users)) => users.has(identity, now_s),
+                (identity, users) => identity.is_some() == users.is_some(),
+            }
         });
     }
 
@@ -293,7 +314,7 @@ impl Reflector {
         self.say_to_stranger(now, arrival, len, challenge);
     }
 
-    /// True if this cookie was made for this address of late.
+    /// True if this cookie was made for this address recently.
     fn is_fresh(&self, now: Time, from: SocketAddr, nonce: u64, cookie: &[u8; 16]) -> bool {
         let period = now.as_nanos() / 1_000_000_000 / COOKIE_LIFE_S;
         [period, period.saturating_sub(1)]
@@ -301,50 +322,66 @@ impl Reflector {
             .any(|&p| self.cookie(from, nonce, p) == *cookie)
     }
 
-    /// A request to open a session: with a cookie first, so that nothing is worked out for a forged source.
+    /// Handles a request to open a session. The cookie is checked first, so that a forged source costs no further work.
     fn opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64, tagged: bool) {
         let len = bytes.len();
-        match (self.users.clone(), tagged) {
-            (None, true) => self.refuse(now, arrival, len, nonce, Refusal::NoKey),
-            (Some(_), false) => self.refuse(now, arrival, len, nonce, Refusal::WrongKey),
-            (None, false) => match ClientMessage::decode(bytes, None) {
+        if tagged && (self.users.is_some() || self.tickets.is_some()) {
+            return self.signed_opening(now, arrival, bytes, nonce);
+        }
+        match (self.users.is_some(), tagged) {
+            (_, true) => self.refuse(now, arrival, len, nonce, Refusal::NoKey),
+            (true, false) => self.refuse(now, arrival, len, nonce, Refusal::WrongKey),
+            (false, false) => match ClientMessage::decode(bytes, None) {
                 Ok(ClientMessage::Open { cookie, ask, .. }) => {
                     self.open(now, arrival, len, (nonce, cookie), ask, None);
                 }
                 _ => self.stats.ignored += 1,
             },
-            (Some(users), true) => {
-                let Some((cookie, user)) = opening_user(bytes) else {
-                    self.stats.ignored += 1;
-                    return;
-                };
-                if !self.is_fresh(now, arrival.from, nonce, &cookie) {
-                    return self.refuse(now, arrival, len, nonce, Refusal::Cookie);
-                }
-                let ip = arrival.from.ip();
-                if !self.wrong.has(now, ip) && !self.checked.take(now, ip) {
-                    self.stats.ignored += 1;
-                    return;
-                }
-                let mut ask = None;
-                let found = users.find(&user, arrival.rx_ns / 1_000_000_000, |key| {
-                    match ClientMessage::decode(bytes, Some(&key.opening())) {
-                        Ok(ClientMessage::Open { ask: asked, .. }) => ask = Some(asked),
-                        _ => return false,
-                    }
-                    true
-                });
-                match (found, ask) {
-                    (Some(found), Some(ask)) => {
-                        self.open(now, arrival, len, (nonce, cookie), ask, Some(found));
-                    }
-                    _ => self.wrong_key(now, arrival, len, nonce),
-                }
-            }
         }
     }
 
-    /// Answers a wrong key late, and only so often.
+    /// A signed request to open a session: by a user, or where there are none by a client with a ticket.
+    fn signed_opening(&mut self, now: Time, arrival: Arrival, bytes: &[u8], nonce: u64) {
+        let len = bytes.len();
+        let Some((cookie, id)) = opening_user(bytes) else {
+            self.stats.ignored += 1;
+            return;
+        };
+        if !self.is_fresh(now, arrival.from, nonce, &cookie) {
+            return self.refuse(now, arrival, len, nonce, Refusal::Cookie);
+        }
+        let ip = arrival.from.ip();
+        if !self.wrong.has(now, ip) && !self.checked.take(now, ip) {
+            self.stats.ignored += 1;
+            return;
+        }
+        let mut ask = None;
+        let mut check = |key: &UserKey| match ClientMessage::decode(bytes, Some(&key.opening())) {
+            Ok(ClientMessage::Open { ask: asked, .. }) => {
+                ask = Some(asked);
+                true
+            }
+            _ => false,
+        };
+        let found = match (&self.users, &self.tickets) {
+            (Some(users), _) => users
+                .find(&id, arrival.rx_ns / 1_000_000_000, check)
+                .map(|(identity, key)| (Some(identity), key)),
+            (None, Some(tickets)) => {
+                let key = tickets.key(&id);
+                check(&key).then_some((None, key))
+            }
+            (None, None) => None,
+        };
+        match (found, ask) {
+            (Some(found), Some(ask)) => {
+                self.open(now, arrival, len, (nonce, cookie), ask, Some(found));
+            }
+            _ => self.wrong_key(now, arrival, len, nonce),
+        }
+    }
+
+    /// Answers a wrong key late, and at a limited rate.
     fn wrong_key(&mut self, now: Time, arrival: Arrival, limit: usize, id: u64) {
         self.stats.wrong_keys += 1;
         if !self.wrong.take(now, arrival.from.ip()) {
@@ -365,7 +402,7 @@ impl Reflector {
         self.late.push_back((now + WRONG_AFTER, pending));
     }
 
-    /// A datagram of an open session, or of one that is not known.
+    /// Handles a datagram of an open session, or of an unknown one.
     fn within(&mut self, now: Time, arrival: Arrival, bytes: &[u8], token: u64, tagged: bool) {
         let session = self.sessions.get(&token).filter(|s| s.from == arrival.from);
         let key = session.and_then(|s| s.keys.as_ref().map(|k| &k.keys.up));
@@ -400,7 +437,7 @@ impl Reflector {
         }
     }
 
-    /// The next datagram to send: written to `out`. `now_ns` is the time on the server's clock, UNIX ns.
+    /// Writes the next datagram to send to `out`. `now_ns` is the time on the server's clock, UNIX ns.
     pub fn poll_transmit(&mut self, now_ns: i64, out: &mut [u8; MAX_LEN]) -> Option<Outgoing> {
         let (mut pending, key) = self.next_pending()?;
         let id = self.next_id;
@@ -439,7 +476,7 @@ impl Reflector {
         })
     }
 
-    /// The next answer and the key that signs it; none for answers of sessions that have ended meanwhile.
+    /// Next answer and the key that signs it; skips answers of sessions that have ended since.
     fn next_pending(&mut self) -> Option<(Pending, Option<Key>)> {
         loop {
             let pending = self.out.pop_front()?;
@@ -453,8 +490,8 @@ impl Reflector {
         }
     }
 
-    /// When the kernel sent the datagram that [`Reflector::poll_transmit`] called `id`, on the server's
-    /// clock, UNIX ns.
+    /// Stores the kernel transmit time of the datagram with the identifier `id` from [`Reflector::poll_transmit`], on
+    /// the server's clock, UNIX ns.
     pub fn handle_tx_stamp(&mut self, id: u32, at_ns: i64) {
         while let Some(sent) = self.sent.front() {
             let behind = id.wrapping_sub(sent.id).cast_signed();
@@ -469,7 +506,7 @@ impl Reflector {
                 ..
             } = *sent;
             self.sent.pop_front();
-            // A time before the call that sent it belongs to another datagram.
+            // A time before its sending call belongs to another datagram.
             if behind > 0 || at_ns < sent_ns {
                 self.stats.without_tx_stamp += 1;
                 continue;
@@ -481,7 +518,7 @@ impl Reflector {
         }
     }
 
-    /// The server's wall clock was set: times taken across the step say nothing.
+    /// Handles a step of the server's wall clock: times across the step are unusable.
     pub fn handle_clock_step(&mut self) {
         self.sent.clear();
         self.sessions.values_mut().for_each(|s| s.earlier = None);
@@ -579,12 +616,12 @@ impl Reflector {
         limit: usize,
         (nonce, cookie): (u64, [u8; 16]),
         ask: Ask,
-        user: Option<(Identity, UserKey)>,
+        user: Option<(Option<Identity>, UserKey)>,
     ) {
         if !self.is_fresh(now, arrival.from, nonce, &cookie) {
             return self.refuse(now, arrival, limit, nonce, Refusal::Cookie);
         }
-        // Asked again because our answer was lost.
+        // A repeated request: our answer was lost.
         let known = self
             .sessions
             .values()
@@ -592,23 +629,33 @@ impl Reflector {
             .map(|s| s.grant);
         let grant = match known {
             Some(grant) => grant,
-            None => match self.admit(now, arrival, nonce, ask) {
-                Ok(grant) => {
-                    let keyed = user.map(|(identity, key)| {
-                        Box::new(Keyed {
-                            keys: session_keys(&key, nonce, &cookie, grant.token),
-                            identity,
-                            requests: Window::default(),
-                            released: None,
-                        })
-                    });
-                    if let Some(session) = self.sessions.get_mut(&grant.token) {
-                        session.keys = keyed;
-                    }
-                    grant
+            None => {
+                let name = user.as_ref().and_then(|(identity, _)| identity.as_ref());
+                let account = self.accounts.as_ref().map_or_else(Account::default, |of| {
+                    of(arrival.from.ip(), name.map(|identity| &identity.name))
+                });
+                let admitted = if account.has_room() {
+                    self.admit(now, arrival, nonce, ask, account)
+                } else {
+                    Err(Refusal::Spent)
+                };
+                let grant = match admitted {
+                    Ok(grant) => grant,
+                    Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
+                };
+                let keyed = user.map(|(identity, key)| {
+                    Box::new(Keyed {
+                        keys: session_keys(&key, nonce, &cookie, grant.token),
+                        identity,
+                        requests: Window::default(),
+                        released: None,
+                    })
+                });
+                if let Some(session) = self.sessions.get_mut(&grant.token) {
+                    session.keys = keyed;
                 }
-                Err(reason) => return self.refuse(now, arrival, limit, nonce, reason),
-            },
+                grant
+            }
         };
         self.say_to_stranger(now, arrival, limit, ServerMessage::Opened { nonce, grant });
     }
@@ -619,6 +666,7 @@ impl Reflector {
         arrival: Arrival,
         nonce: u64,
         ask: Ask,
+        account: Account,
     ) -> Result<Grant, Refusal> {
         let budget = self.budget;
         let min_interval_ns = budget.min_interval.as_nanos();
@@ -626,11 +674,11 @@ impl Reflector {
             return Err(Refusal::Rate(min_interval_ns));
         }
         self.make_room(now, arrival);
-        let network_of_client = network(arrival.from);
+        let client = subscriber(arrival.from.ip());
         if self
             .sessions
             .values()
-            .filter(|s| network(s.from) == network_of_client)
+            .filter(|s| subscriber(s.from.ip()) == client)
             .count()
             >= budget.sessions_per_address
         {
@@ -663,10 +711,11 @@ impl Reflector {
             origin_unix_ns: if same_kernel { self.origin_unix_ns } else { 0 },
         };
         let per_second = 1e9 / min_interval_ns.max(1) as f64;
-        // A second's worth at once: a client that was held up by its own host may catch up.
+        // Burst of one second: a client that its own host held up may catch up.
         let bytes = budget.rate.get() as f64 / 8.0;
         let session = Session {
             keys: None,
+            account,
             from: arrival.from,
             local: arrival.local,
             nonce,
@@ -690,13 +739,13 @@ impl Reflector {
         Ok(grant)
     }
 
-    /// A client that comes back by another port or address leaves its old session behind: where there would be no
-    /// room for the new one, the one that was silent longest goes.
+    /// Makes room for a client that returns from another port or address and leaves its old session behind. If its
+    /// network's sessions are all in use, the one silent for the longest time is closed.
     fn make_room(&mut self, now: Time, arrival: Arrival) {
-        let client = network(arrival.from);
+        let client = subscriber(arrival.from.ip());
         let of_client = || {
             let sessions = self.sessions.iter();
-            sessions.filter(|(_, s)| network(s.from) == client)
+            sessions.filter(|(_, s)| subscriber(s.from.ip()) == client)
         };
         if of_client().count() < self.budget.sessions_per_address {
             return;
@@ -710,9 +759,9 @@ impl Reflector {
         }
     }
 
-    /// Lets one session go where the table is full: the most silent one of the neighbourhood that holds most of it, where
-    /// that is more than the newcomer's own; otherwise the most silent of all, if it is silent enough. So a table that one
-    /// network has filled keeps nobody else out.
+    /// Closes one session if the table is full. Candidate is the most silent session of the network that holds the
+    /// most, if that exceeds the newcomer's own share; otherwise the most silent of all, if it is silent enough. So a
+    /// network that has filled the table keeps nobody else out.
     fn evict(&mut self, now: Time, arrival: Arrival) -> bool {
         let mut held: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for s in self.sessions.values() {
@@ -739,7 +788,7 @@ impl Reflector {
             .is_some()
     }
 
-    /// The session that `token` names, if it may still spend `len` bytes; otherwise the client is told.
+    /// Session named by `token`, if its budget allows `len` more bytes; otherwise the client is refused.
     fn charge(
         &mut self,
         now: Time,
@@ -754,9 +803,14 @@ impl Reflector {
                 session.last = now;
                 if session.ends.is_some_and(|end| now >= end) {
                     Refusal::DurationOver
-                } else if session.packets.take(now, 1.0) && session.bytes.take(now, len as f64) {
-                    return self.sessions.get_mut(&token);
                 } else {
+                    let allowed =
+                        session.packets.take(now, 1.0) && session.bytes.take(now, len as f64);
+                    // The answer is as long as the probe.
+                    let paid = allowed && session.account.charge(2 * len as u64);
+                    if paid {
+                        return self.sessions.get_mut(&token);
+                    }
                     session.throttled = session.throttled.wrapping_add(1);
                     self.stats.throttled += 1;
                     let told = session.told_throttled;
@@ -764,7 +818,11 @@ impl Reflector {
                         return None;
                     }
                     session.told_throttled = now;
-                    Refusal::Rate(session.grant.min_interval_ns)
+                    if allowed {
+                        Refusal::Spent
+                    } else {
+                        Refusal::Rate(session.grant.min_interval_ns)
+                    }
                 }
             }
         };
@@ -801,7 +859,7 @@ impl Reflector {
         });
     }
 
-    /// True if this number may be answered. Of a session with a key, recorded datagrams may not.
+    /// True if this number may be answered. Replayed datagrams of a session with a key may not.
     fn is_new(&mut self, now: Time, arrival: Arrival, len: usize, token: u64, seq: u32) -> bool {
         let session = self.sessions.get_mut(&token);
         let Some(keyed) = session.and_then(|s| s.keys.as_mut()) else {
@@ -902,13 +960,13 @@ impl Reflector {
         train.release = now + TRAIN_PATIENCE;
         self.next_release = self.next_release.min(train.release);
         train.held.push((index, arrival.rx_ns, len));
-        // A path may reorder or duplicate; the count is what matters.
+        // A path may reorder or duplicate, so the count decides.
         if train.held.len() >= usize::from(train.count) {
             self.release(token);
         }
     }
 
-    /// True if a session with a key has had this datagram of a train, or a later train.
+    /// True if a session with a key has already received this datagram of a train, or a later train.
     fn is_old_train(&self, token: u64, number: u16, index: u8) -> bool {
         let session = self.sessions.get(&token);
         let Some((session, keyed)) = session.and_then(|s| Some((s, s.keys.as_ref()?))) else {
@@ -953,7 +1011,7 @@ impl Reflector {
     }
 }
 
-/// How long an answer was held; a span that is negative or beyond four seconds is not known.
+/// Hold time of an answer; unknown if negative or above four seconds.
 fn hold(rx_ns: i64, tx_ns: i64) -> u32 {
     u32::try_from(tx_ns.saturating_sub(rx_ns)).unwrap_or(UNKNOWN_NS)
 }

@@ -1,20 +1,20 @@
-//! Numbers that have come of late, so that a recorded datagram is not taken for a new one.
+//! Numbers received recently, so that a replayed datagram is not accepted as a new one.
 //!
-//! **Source.** The window of RFC 4303 (IP Encapsulating Security Payload), section 3.4.3. **Deviations.** A second copy of
-//! a number passes once: paths duplicate datagrams, and duplicates are measured. **Units.** Numbers are serial numbers of
-//! 32 bits (RFC 1982, Serial Number Arithmetic).
+//! **Source.** The window of RFC 4303 (IP Encapsulating Security Payload), section 3.4.3. **Deviations.** A second copy
+//! of a number passes once: paths duplicate datagrams, and duplicates are measured. **Units.** Numbers are 32-bit
+//! serial numbers (RFC 1982, Serial Number Arithmetic).
 
-/// Numbers that the window holds: four seconds of probes each millisecond.
+/// Size of the window in numbers: four seconds of probes at one per millisecond.
 pub const WINDOW: u32 = 4096;
 const WORDS: usize = WINDOW as usize / 64;
-/// Numbers after which a session has to be opened anew: serial numbers could no longer be told from their past.
+/// Maximum numbers of a session; then it must be reopened, because serial numbers could no longer be ordered.
 pub const MOST_NUMBERS: u64 = 1 << 30;
 
-/// What is known of a number that comes.
+/// Status of a number that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     Never,
-    /// Its second copy, which a path may have made.
+    /// The second copy, which a path may have made.
     Once,
     /// A further copy, or one that is too old to tell.
     Replayed,
@@ -25,9 +25,9 @@ pub enum Seen {
 #[derive(Clone, Debug)]
 pub struct Window {
     highest: Option<u32>,
-    /// How far the highest number has moved.
+    /// Distance that the highest number has moved.
     moved: u64,
-    /// Bit `n % WINDOW` of each: the first copy has come, and the second.
+    /// Bit `n % WINDOW` of each: the first copy has arrived, and the second.
     first: [u64; WORDS],
     second: [u64; WORDS],
 }
@@ -49,7 +49,7 @@ fn place(seq: u32) -> (usize, u64) {
 }
 
 impl Window {
-    /// Notes that a number has come.
+    /// Records a number that has arrived.
     pub fn note(&mut self, seq: u32) -> Seen {
         let highest = *self.highest.get_or_insert(seq);
         let ahead = seq.wrapping_sub(highest).cast_signed();
@@ -88,7 +88,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map of all numbers that have ever come, from a start before the wrap.
+        /// Compares with a map of all numbers ever received, from a start before the wrap.
         #[test]
         fn the_window_equals_a_count_of_copies(
             start in any::<u32>(), steps in prop::collection::vec(-6000i64..6000, 1..400),

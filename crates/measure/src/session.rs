@@ -1,10 +1,9 @@
-//! The client's side of an open session: when to send the next probe, what became of each, and which way
-//! the lost ones went.
+//! Client side of an open session: send times of probes, the fate of each probe, and the direction of each loss.
 //!
-//! Probes leave on a fixed grid of slots; every slot has a number, and a slot that could not be used is
-//! reported like any other probe. A probe's fate is written once: answered probes as soon as the far
-//! kernel's transmit time has come with a later answer, unanswered ones when nothing is waited for any more
-//! (what arrives after the limit for loss and before that is late, not lost).
+//! Probes leave on a fixed grid of slots. Every slot has a number, and an unused slot is reported like any other probe.
+//! The fate of a probe is written once. Answered probes are written as soon as a later answer has brought the far
+//! kernel's transmit time. Unanswered ones are written when no answer is awaited any more: an answer after the limit
+//! for loss and before that is late, not lost.
 
 use crate::clock::FarClock;
 use crate::keys::SessionKeys;
@@ -20,9 +19,9 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Params {
     pub interval: Duration,
-    /// A probe without answer for this long is lost; never shorter because probes come faster.
+    /// A probe without an answer within this time is lost; a shorter probe interval does not shorten it.
     pub lost_after: Duration,
-    /// An answer is waited for this long, so that one that comes after all is written as late.
+    /// Time for which an answer is awaited; an answer after `lost_after` is recorded as late.
     pub kept_for: Duration,
     /// Number of the first probe.
     pub first_seq: u64,
@@ -30,20 +29,20 @@ pub struct Params {
     pub origin_unix_ns: i64,
     /// Name of the target in the recording.
     pub target: Text,
-    /// Keys of the session, where it has some: see [`crate::handshake::Handshake::keys`].
+    /// Keys of the session, if it has any: see [`crate::handshake::Handshake::keys`].
     pub keys: Option<SessionKeys>,
     pub grant: Grant,
-    /// Probes remembered at most; the oldest gives way.
+    /// Maximum number of probes remembered; beyond it the oldest is dropped.
     pub capacity: usize,
 }
 
-/// When a datagram arrived.
+/// Arrival of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub at: Time,
-    /// Whether the kernel took the time. A program that reads its socket now and then does not know it.
+    /// True if the kernel took the time. A program that polls its socket now and then does not know it.
     pub kernel: bool,
-    /// Whether the wall clock, which the kernel stamps with, ran through since the reading before.
+    /// True if the wall clock, with which the kernel stamps, ran without a step since the previous reading.
     pub steady: bool,
     /// TOS or traffic-class byte.
     pub tos: Option<u8>,
@@ -52,12 +51,12 @@ pub struct Arrival {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     pub sent: u64,
-    /// Probes answered, the late ones included.
+    /// Probes answered, late ones included.
     pub received: u64,
     pub late: u64,
     pub lost_up: u64,
     pub lost_down: u64,
-    /// Lost, direction unknown.
+    /// Probes lost, direction unknown.
     pub lost: u64,
     pub duplicates: u64,
     pub invalid: u64,
@@ -65,19 +64,19 @@ pub struct Stats {
     pub missed_slots: u64,
     pub without_tx_stamp: u64,
     pub without_rx_stamp: u64,
-    /// Answers whose receive time at the far end is its program's, not its kernel's.
+    /// Answers whose far receive time is the program's, not the kernel's.
     pub far_without_rx_stamp: u64,
-    /// Answers to probes we know nothing of, and datagrams that are not ours.
+    /// Answers to unknown probes, and foreign datagrams.
     pub stray: u64,
-    /// Datagrams of a session with a key that were not signed by it, or are copies that no path makes.
+    /// Datagrams of a session with a key that were not signed with it, or are copies that no path makes.
     pub untrusted: u64,
-    /// Probes that the server would not answer because we were over its budget.
+    /// Probes that the server did not answer because we were over its budget.
     pub throttled: u64,
-    /// Probes that reached the server with the mark of congestion (ECN CE).
+    /// Probes that reached the server with ECN CE.
     pub marked_up: u64,
 }
 
-/// What one train showed; each arrival is (number, far receive time, near receive time), ns.
+/// Result of one train; each arrival is (number, far receive time, near receive time), ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrainResult {
     pub arrivals: Vec<(u8, i64, i64)>,
@@ -110,25 +109,25 @@ pub struct Session {
     trains: u16,
 }
 
-/// A probe counts as missing on the way up only once others sent this long or this many after it have
-/// arrived: packets overtake one another.
+/// Reordering tolerance: a probe counts as missing upwards only once others, sent this long or this many after it, have
+/// arrived.
 const REORDER_SPAN: Duration = Duration::from_millis(50);
 const REORDER_PACKETS: u64 = 16;
-/// Rows of duplicates beyond one for each probe.
+/// Maximum number of duplicate rows beyond one for each probe.
 const MOST_DUPLICATES: u64 = 100;
-/// Each end's origin is good to the distance of two clock readings.
+/// Accuracy to which two ends agree on a shared clock's origin: the time between two clock readings.
 const SAME_CLOCK_SLACK_NS: i64 = 20_000;
-/// Rows wait for the far kernel's transmit time two intervals, but within these: it comes with a later
+/// Minimum wait of a row for the far kernel's transmit time; otherwise two intervals. That time comes with a later
 /// answer, and answers may be read in batches.
 const MIN_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_millis(700);
-/// Silence after which a session with a key believes that the server no longer knows it, without a signature.
+/// Silence after which a session with a key accepts an unsigned statement that the server no longer knows it.
 const SILENT: Duration = Duration::from_secs(1);
-/// Copies of one answer that are taken for duplicates of the path, where the session has a key.
+/// Maximum copies of one answer that count as duplicates of the path, in a session with a key.
 const MOST_COPIES: u8 = 3;
 
 impl Session {
-    /// The first probe leaves at `first_slot`.
+    /// Creates a session. The first probe leaves at `first_slot`.
     pub fn new(params: Params, first_slot: Time) -> Session {
         let limits = Limits {
             lost_after: params.lost_after,
@@ -161,12 +160,12 @@ impl Session {
         }
     }
 
-    /// Why the server ended the session, if it did.
+    /// Reason why the server ended the session, if it did.
     pub fn ended(&self) -> Option<Refusal> {
         self.ended
     }
 
-    /// When something last came from the server.
+    /// Time of the last datagram from the server.
     pub fn last_heard(&self) -> Time {
         self.last_heard
     }
@@ -175,12 +174,12 @@ impl Session {
         self.largest_rtt
     }
 
-    /// Whether probes are still unanswered that may yet be.
+    /// True if some probe may still be answered.
     pub fn is_waiting(&self) -> bool {
         self.ledger.probes.iter().any(|p| p.state == State::Waiting)
     }
 
-    /// By how much the far clock is ahead and within which bound; see [`FarClock::ahead_ns`].
+    /// Offset of the far clock and its bound; see [`FarClock::ahead_ns`].
     pub fn far_ahead_ns(&self) -> Option<(i64, i64)> {
         self.far.ahead_ns()
     }
@@ -189,12 +188,12 @@ impl Session {
         self.ledger.slots.interval()
     }
 
-    /// The slots that are not used yet.
+    /// Slots not used yet.
     pub fn slots(&self) -> Slots {
         self.ledger.slots
     }
 
-    /// From the next slot on. Gives the interval that is used: not below what the server grants.
+    /// Sets the interval from the next slot on. Returns the interval used: not below the server's grant.
     pub fn set_interval(&mut self, interval: Duration) -> Duration {
         let granted = interval.max(Duration::from_nanos(
             self.params.grant.min_interval_ns.max(1),
@@ -203,7 +202,7 @@ impl Session {
         granted
     }
 
-    /// When the next probe is to leave.
+    /// Time of the next probe.
     pub fn next_slot(&self) -> Option<Time> {
         self.ended.is_none().then_some(self.ledger.slots.next())
     }
@@ -221,8 +220,8 @@ impl Session {
         self.ledger.rows.pop_front()
     }
 
-    /// The probe of the slot that has come, if one has: its number and its length in `out`. The caller
-    /// sends it at once and tells [`Session::handle_sent`].
+    /// Probe of the slot that has come, if any: its number and its length in `out`. The caller sends it at once and
+    /// reports it to [`Session::handle_sent`].
     pub fn poll_transmit(&mut self, now: Time, out: &mut [u8]) -> Option<(u64, usize)> {
         if self.ended.is_some() || now < self.ledger.slots.next() {
             return None;
@@ -243,19 +242,19 @@ impl Session {
         Some((seq, request.encode(out, 0, self.up())))
     }
 
-    /// Tells when the sending call began and returned.
+    /// Records when the sending call started and returned.
     pub fn handle_sent(&mut self, seq: u64, before: Time, after: Time) {
         self.stats.sent += 1;
         self.ledger.sent(seq, before, after);
     }
 
-    /// The call that sent it failed: the probe never left.
+    /// Handles a failed sending call: the probe never left.
     pub fn handle_send_failed(&mut self, seq: u64) {
         self.ledger.send_failed(seq);
     }
 
-    /// The kernel's transmit time of probe `seq`. One that lies outside the call that sent the probe is
-    /// another datagram's, or a clock was set: it is not used.
+    /// Stores the kernel transmit time of probe `seq`. A time outside the sending call belongs to another datagram, or
+    /// a clock was set; it is ignored.
     pub fn handle_tx_stamp(&mut self, seq: u64, at: Time) {
         self.ledger.tx_stamp(seq, at);
     }
@@ -264,7 +263,7 @@ impl Session {
         self.params.keys.as_ref().map(|k| &k.up)
     }
 
-    /// Takes a datagram, and gives what it says where it is for this session.
+    /// Handles a datagram; returns its message if it is for this session.
     pub fn handle_datagram(
         &mut self,
         now: Time,
@@ -282,8 +281,8 @@ impl Session {
         let down = self.params.keys.as_ref().map(|k| &k.down);
         let decoded = ServerMessage::decode(bytes, down);
         if down.is_some() && kind == Kind::Refused && !tagged {
-            // A server that was restarted has no key for us any more. Nor has a forger; so this is taken for true only
-            // where the session is silent.
+            // A restarted server no longer has our key, but neither has a forger. So this is accepted only if the
+            // session is silent.
             let unknown = matches!(
                 decoded,
                 Ok(ServerMessage::Refused {
@@ -312,7 +311,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::handle_datagram`], once it is decoded. Gives whether it was for this session.
+    /// Handles a decoded message, as [`Session::handle_datagram`]. Returns true if it was for this session.
     pub fn handle_message(&mut self, now: Time, arrival: Arrival, message: ServerMessage) -> bool {
         let token = self.params.grant.token;
         match message {
@@ -361,60 +360,60 @@ impl Session {
         }
     }
 
-    /// Writes what is still open: nothing more will come.
+    /// Writes the rows still open: nothing more will arrive.
     pub fn finish(&mut self) {
         while !self.ledger.probes.is_empty() {
             self.retire();
         }
     }
 
-    /// Sends no more; answers are still taken.
+    /// Stops sending; answers are still accepted.
     pub fn give_up(&mut self) {
         self.ended.get_or_insert(Refusal::NoSession);
     }
 
-    /// Whether nothing is open any more.
+    /// True if no probe is open any more.
     pub fn is_finished(&self) -> bool {
         self.ledger.probes.is_empty()
     }
 
-    /// From now on rows are labelled later by so much: the wall clock was set, and the recording follows.
+    /// Shifts the time labels of the rows from now on: the wall clock was set, and the recording follows.
     pub fn relabel(&mut self, by_ns: i64) {
         self.ledger.origin_unix_ns += by_ns;
         self.far = FarClock::default();
     }
 
-    /// This host slept at some time between these two instants: what was under way then has no delay.
+    /// Records that this host slept at some time between these two times: probes in flight then have no delay.
     pub fn handle_sleep(&mut self, from: Time, to: Time) {
         self.ledger.slept(from, to);
     }
 
-    /// The server says that it reads the same clock as we do, with an origin that is ahead by so much. It is
-    /// believed, and said in the recording, if the first answer bears it out: a time namespace or a
-    /// restored virtual machine can have our kernel and another clock.
+    /// Tests the server's claim that it reads our clock, with an origin that is ahead by `far_ahead_ns`. If the first
+    /// answer confirms the claim, it is recorded. A time namespace or a restored virtual machine can have our kernel
+    /// and another clock.
     pub fn expect_same_clock(&mut self, far_ahead_ns: i64) {
         self.same_clock_claim = Some(far_ahead_ns);
     }
 
-    /// The wall clock was set by so much: said in the recording.
+    /// Records that the wall clock was set by `by_ns`.
     pub fn report_wall_step(&mut self, now: Time, by_ns: i64) {
         let detail = format!("{{\"wall_clock_stepped_by_ns\":{by_ns}}}");
         self.ledger.event(now, "clock", "near", detail);
     }
 
-    /// A finding about the server or the path, said in the recording.
+    /// Records a finding about the server or the path.
     pub fn report_fault(&mut self, now: Time, detail: String) {
         self.ledger.fault(now, detail);
     }
 
-    /// Begins a train of `count` datagrams; they are written by [`Session::train_datagram`].
+    /// Starts a train of datagrams, which [`Session::train_datagram`] writes; returns its number.
     pub fn begin_train(&mut self) -> u16 {
         self.trains = self.trains.wrapping_add(1);
         self.train = Some((self.trains, TrainResult::default()));
         self.trains
     }
 
-    /// One datagram of a train, `len` bytes of UDP payload: its length in `out`.
+    /// Writes one datagram of a train, `len` bytes of UDP payload; returns its length in `out`.
     pub fn train_datagram(
         &self,
         train: u16,
@@ -433,12 +432,12 @@ impl Session {
         .encode(out, len, self.up())
     }
 
-    /// What came back of the train so far.
+    /// Result of the train so far.
     pub fn train_result(&self) -> Option<&TrainResult> {
         self.train.as_ref().map(|(_, result)| result)
     }
 
-    /// The last datagram of a session: frees the server's memory of it.
+    /// Writes the last datagram of a session, which frees the server's state of it; returns its length.
     pub fn close(&self, out: &mut [u8]) -> usize {
         ClientMessage::Close {
             token: self.params.grant.token,
@@ -452,7 +451,7 @@ impl Session {
         }
     }
 
-    /// The number whose low half is `seq`, nearest to the latest one sent.
+    /// Number whose low half is `seq`, nearest to the latest one sent.
     fn unwrap_seq(&self, seq: u32) -> Option<u64> {
         let latest = self.ledger.slots.next_seq().checked_sub(1)?;
         let ahead = seq.wrapping_sub(latest as u32).cast_signed();
@@ -462,13 +461,13 @@ impl Session {
     fn handle_reply(&mut self, now: Time, arrival: Arrival, reply: Reply) {
         self.learn_history(reply);
         self.learn_hold(reply);
-        // One event a probe at most, whatever the server says.
+        // One event per probe at most, whatever the server says.
         let answers_one = self
             .unwrap_seq(reply.seq)
             .and_then(|seq| self.ledger.probe(seq))
             .is_some_and(|p| p.state == State::Waiting);
         let throttled = reply.throttled.wrapping_sub(self.throttled_seen);
-        // Answers may overtake one another; a count that goes back is an older one.
+        // Answers may be reordered; a lower count belongs to an older answer.
         if answers_one && (1..0x8000).contains(&throttled) {
             self.throttled_seen = reply.throttled;
             self.stats.throttled += u64::from(throttled);
@@ -512,7 +511,8 @@ impl Session {
                 }
                 p.copies = p.copies.saturating_add(1);
                 self.stats.duplicates += 1;
-                // A path duplicates some; a server that never stops fills no disk. All are counted.
+                // A path duplicates some answers; the rows are limited so that a faulty server fills no disk. All are
+                // counted.
                 if self.stats.duplicates > self.stats.sent + MOST_DUPLICATES {
                     return;
                 }
@@ -523,7 +523,7 @@ impl Session {
         }
     }
 
-    /// Which of our probes had reached the server when it wrote this answer.
+    /// Updates which probes had reached the server when it wrote this answer.
     fn learn_history(&mut self, reply: Reply) {
         let Some(highest) = self.unwrap_seq(reply.history.highest) else {
             return;
@@ -551,7 +551,7 @@ impl Session {
         }
     }
 
-    /// How long the server's kernel held an earlier answer.
+    /// Stores how long the server's kernel held an earlier answer.
     fn learn_hold(&mut self, reply: Reply) {
         if reply.earlier_hold_ns == UNKNOWN_NS {
             return;
@@ -561,7 +561,7 @@ impl Session {
         };
         if let Some((_, a)) = self.unfinished.iter_mut().find(|(s, _)| *s == seq) {
             let hold = i64::from(reply.earlier_hold_ns);
-            // The kernel sends after the program does; anything else is about another copy of the probe.
+            // The kernel sends after the program does; any other time belongs to another copy of the probe.
             a.kernel_hold_ns = a.hold_ns.filter(|&user| hold >= user).map(|_| hold);
         }
     }
@@ -592,7 +592,7 @@ impl Session {
         }
     }
 
-    /// Lets the oldest probe go, and writes what is known of it.
+    /// Forgets the oldest probe and writes its row.
     fn retire(&mut self) {
         let seq = self.ledger.first;
         let front = self.ledger.probes.front();
@@ -634,7 +634,7 @@ impl Session {
         self.ledger.first += 1;
     }
 
-    /// Writes the oldest answer.
+    /// Writes the row of the oldest answer.
     fn finish_answered(&mut self) {
         let lost_after = self.params.lost_after;
         let Some((seq, answer)) = self.unfinished.pop_front() else {
@@ -688,7 +688,7 @@ impl Session {
         }
     }
 
-    /// The row of an answer. Where its times cannot be trusted it is invalid and has no delay.
+    /// Row of an answer. If its times cannot be trusted it is invalid and has no delay.
     fn answered_row(&mut self, seq: u64, a: Answer, status: Status) -> Option<Delay> {
         let p = self.ledger.probe(seq)?;
         let (sent, before, has_tx) = (p.sent(), p.before, p.kernel_tx_ns.is_some());
@@ -709,7 +709,7 @@ impl Session {
             row.rtt_ns = rtt;
             row.remote_rx_ns = Some(a.remote_rx_ns);
             row.remote_tx_ns = hold.and_then(|hold| a.remote_rx_ns.checked_add(hold));
-            // Our way from kernel to program is not counted: nobody waits there, see `live::probe`.
+            // Our own time from kernel to program is not counted: nobody waits there, see `live::probe`.
             row.host_ns = hold.map(|hold| hold + sent.signed_since(before).as_nanos().max(0));
         } else if status != Status::Duplicate {
             row.status = Status::Invalid;

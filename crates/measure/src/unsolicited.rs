@@ -1,16 +1,17 @@
-//! Packets that nobody at home asked for: conversations that the other side began and home did not take up.
+//! Unsolicited packets: conversations that the remote side started and home did not accept.
 //!
-//! **Method.** Of each pair of ends (of each pair of addresses for ICMP) it is kept who spoke first, with what,
-//! and what came back. At the end one side is *home*: the addresses that were named, or else the one address
-//! that nearly all packets have in common, or else the private ones. What the other side began and home
-//! refused, ignored or cannot have caused is unsolicited; a connection that home accepted is not.
+//! **Method.** For each pair of ends (of addresses for ICMP) the first speaker, its first packet, and the answers are
+//! recorded. At the end one side is *home*: the addresses that were named, or else the one address that nearly all
+//! packets have in common, or else the private ones. A conversation started by the remote side is unsolicited if home
+//! refused or ignored it, or cannot have caused it. A connection that home accepted is not.
 //!
-//! **Source.** RFC 9293 (what RST answers), RFC 792 and RFC 4443 (ICMP errors quote the packet they are about),
-//! RFC 1918 and RFC 4193 (private addresses); R. Pang et al., "Characteristics of Internet background
+//! **Source.** RFC 9293 (the segments that an RST answers), RFC 792 and RFC 4443 (ICMP errors quote the packet they are
+//! about), RFC 1918 and RFC 4193 (private addresses); R. Pang et al., "Characteristics of Internet background
 //! radiation", IMC 2004 (the kinds).
 //!
-//! **Limits.** A conversation that was under way before the capture began looks begun by whoever spoke first in
-//! it; it is left out where both sides speak. Pairs beyond a million are not watched; how many packets they had is told.
+//! **Limits.** In a conversation older than the capture, the first speaker of the capture looks like its initiator;
+//! such conversations are left out if both sides speak. Pairs beyond a million are not watched; their packets are
+//! counted.
 
 use crate::capture::frame::{Address, Frame, Transport, flag};
 use std::collections::{BTreeMap, HashMap};
@@ -22,13 +23,13 @@ pub enum Kind {
     Refused,
     /// A SYN that home left unanswered.
     Unanswered,
-    /// SYN/ACK, RST or ACK of a connection that home never began: often the echo of a forged address.
+    /// SYN/ACK, RST or ACK of a connection that home never started: often the echo of a forged address.
     Stray,
-    /// A datagram to which home sent none back.
+    /// A datagram that home did not answer.
     Datagram,
-    /// An echo request or another query by ICMP.
+    /// An echo request or another ICMP query.
     Ping,
-    /// An ICMP error about a packet that home did not send while the capture ran.
+    /// An ICMP error about a packet that home did not send during the capture.
     Error,
     /// Another protocol.
     Other,
@@ -54,21 +55,21 @@ pub struct Unsolicited {
     pub kind: Kind,
     pub from: IpAddr,
     pub to: IpAddr,
-    /// The port at home; for ICMP type × 256 + code, for another protocol its number.
+    /// Port at home; for ICMP type × 256 + code, for another protocol its number.
     pub port: u16,
     pub packets: u64,
     pub first_ns: i64,
     pub last_ns: i64,
 }
 
-/// What was found.
+/// Unsolicited packets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The most packets first.
+    /// Entries with the most packets first.
     pub list: Vec<Unsolicited>,
-    /// The addresses taken as home, at most 16 of them; none where it could not be told.
+    /// Addresses taken as home, at most 16 of them; empty if home could not be determined.
     pub home: Vec<IpAddr>,
-    /// Packets to groups and to everyone, which are nobody's in particular.
+    /// Packets to multicast groups and to broadcast, which belong to no single host.
     pub group_packets: u64,
     /// Packets between pairs beyond those that are watched.
     pub unwatched_packets: u64,
@@ -88,19 +89,19 @@ struct Talk {
     to: Address,
     port: u16,
     protocol: u8,
-    /// What the one who spoke first said with; TCP's flags, or ICMP's type.
+    /// First packet of the first speaker: TCP's flags, or ICMP's type.
     opening: u8,
     packets: u64,
     back: u64,
-    /// All that came back were RSTs.
+    /// True if all answers were RSTs.
     refused: bool,
-    /// Anything came back that was no RST.
+    /// True if any answer was not an RST.
     answered: bool,
     first_ns: i64,
     last_ns: i64,
 }
 
-/// Whether an address is at home.
+/// Returns true if an address is at home.
 type Inside = Box<dyn Fn(&Address) -> bool>;
 
 #[derive(Default)]
@@ -109,7 +110,7 @@ pub struct Watch {
     talks: Vec<Talk>,
     group_packets: u64,
     unwatched_packets: u64,
-    /// An ICMP error, and the ends of the packet it quotes.
+    /// ICMP errors, each with the ends of the packet it quotes.
     errors: Vec<(Talk, Pair)>,
 }
 
@@ -163,13 +164,13 @@ impl Watch {
         let [kind, code, _, _, id @ ..] = frame.body else {
             return;
         };
-        // What it carries: the error's packet, or a query's identifier.
+        // ICMP payload: the packet quoted by an error, or the identifier of a query.
         let error = match protocol {
             1 => matches!(kind, 3 | 4 | 5 | 11 | 12),
             _ => matches!(kind, 1..=4),
         };
         if !error {
-            // Neighbours' talk among themselves (neighbour discovery, group membership) is nobody's query.
+            // Neighbour discovery and group membership are no queries.
             if protocol == 58 && matches!(kind, 130..=137 | 143) {
                 return;
             }
@@ -187,8 +188,8 @@ impl Watch {
         }
     }
 
-    /// What was unsolicited. `home` are the addresses and lengths of prefixes that are at home; where none are
-    /// given they are worked out.
+    /// Evaluates the capture. `home` lists the address prefixes at home, as address and length; if it is empty, home is
+    /// inferred.
     pub fn finish(self, home: &[(IpAddr, u8)]) -> Found {
         let mut found = Found {
             group_packets: self.group_packets,
@@ -244,7 +245,7 @@ impl Watch {
         found
     }
 
-    /// Which addresses are at home; `None` where it cannot be told.
+    /// Predicate for addresses at home; `None` if home cannot be determined.
     fn home(&self, named: &[(IpAddr, u8)]) -> Option<Inside> {
         if !named.is_empty() {
             let prefixes: Vec<(u128, u32)> = named
@@ -264,7 +265,7 @@ impl Watch {
                     .any(|(p, length)| (a ^ p).checked_shr(128 - length).unwrap_or(0) == 0)
             }));
         }
-        // An address of each family in at least nine of ten packets of that family is the capturing host's.
+        // An address in at least nine of ten packets of its family belongs to the capturing host.
         let mut counts: HashMap<Address, u64> = HashMap::new();
         let mut all = [0u64; 2];
         for t in &self.talks {
@@ -277,7 +278,7 @@ impl Watch {
         for t in &self.talks {
             for (mine, other) in [(t.from, t.to), (t.to, t.from)] {
                 let most = all[usize::from(is_four(&mine))] * 9 / 10;
-                // Between two hosts alone each is in every packet: neither is home.
+                // Between only two hosts, each is in every packet: neither is home.
                 if counts[&mine] > most.max(1) && counts[&other] <= most && !own.contains(&mine) {
                     own.push(mine);
                 }
@@ -322,7 +323,7 @@ impl Talk {
         }
     }
 
-    /// What kind of unsolicited talk this is, if its other side is home.
+    /// Kind of unsolicited traffic, if the receiver is home.
     fn kind(&self) -> Option<Kind> {
         match self.protocol {
             6 if self.answered => None,
@@ -344,7 +345,7 @@ impl Talk {
     }
 }
 
-/// The ends of the packet that an ICMP error quotes.
+/// Ends of the packet that an ICMP error quotes.
 fn quoted_ends(d: &[u8]) -> Option<Pair> {
     let word = |at: usize| Some(u16::from_be_bytes([*d.get(at)?, *d.get(at + 1)?]));
     let (src, dst, protocol, at) = match d.first()? >> 4 {

@@ -1,13 +1,13 @@
 //! The probe protocol: one UDP conversation, version 2, big-endian.
 //!
-//! Every datagram starts with 12 bytes: magic `Tb`, version, kind, and an identifier of 8 bytes (the
-//! client's nonce until a session is open, then the session's token). That much stays the same in all
-//! versions, so that an end can refuse what it cannot read. With a key the top bit of the kind is set
-//! and the datagram ends with a tag of 16 bytes: HMAC-SHA-256 (RFC 2104) over all before it.
+//! Every datagram starts with 12 bytes: magic `Tb`, version, kind, and an identifier of 8 bytes. The identifier is the
+//! client's nonce until a session is open, then the session's token. These 12 bytes are the same in all versions, so
+//! that an end can refuse a version it cannot read. With a key the top bit of the kind is set and the datagram ends
+//! with a tag of 16 bytes: HMAC-SHA-256 (RFC 2104) over all bytes before it.
 //!
-//! Open is tagged with a key derived from the user's ([`UserKey::opening`]), all later messages with the
-//! session's ([`session_keys`]), which depend on the nonce, the cookie and the token, and differ by direction.
-//! Hello and Challenge are not tagged: neither end knows the other's keys yet.
+//! Open is tagged with a key derived from the user's ([`UserKey::opening`]), all later messages with the session's
+//! ([`session_keys`]). Session keys depend on the nonce, the cookie and the token, and differ by direction. Hello and
+//! Challenge are not tagged: neither end knows the other's keys yet.
 //!
 //! | kind | from | says | body after the 12 bytes |
 //! |---|---|---|---|
@@ -22,9 +22,9 @@
 //! | 9 TrainReply | server | released | train 2, index 1, count 1, receive time 8, padding |
 //! | 10 Close | client | forget me | padding |
 //!
-//! Sizes: what a client sends is never shorter than [`DATAGRAM_LEN`] (52 bytes, an IP packet of 80 bytes
-//! in IPv4 and 100 in IPv6; 16 more with a key), and that is the longest that a server sends in return
-//! to one of that size. So an answer is never larger than what asked for it.
+//! Sizes: a client's datagram has at least [`DATAGRAM_LEN`] bytes (52 bytes, an IP packet of 80 bytes in IPv4 and 100
+//! in IPv6; 16 more with a key). The answer to a datagram of that size is never longer. So an answer is never larger
+//! than its request.
 
 use crate::control::LAST_NS;
 use crate::keys::{Salt, SessionKeys, UserId, UserKey};
@@ -36,10 +36,10 @@ pub const VERSION: u8 = 2;
 /// Length of the shortest datagram a client sends and of a probe's answer, without the tag.
 pub const DATAGRAM_LEN: usize = 52;
 pub const TAG_LEN: usize = 16;
-/// Longest datagram either end builds: an Ethernet frame's worth.
+/// Longest datagram that either end builds: the payload of an Ethernet frame.
 pub const MAX_LEN: usize = 1500;
 
-/// The longest interval that a server may ask for.
+/// Longest interval that a server may ask for.
 const LONGEST_INTERVAL_NS: u64 = 86_400_000_000_000;
 
 const MAGIC: [u8; 2] = *b"Tb";
@@ -47,17 +47,17 @@ const HEADER_LEN: usize = 12;
 const TAGGED: u8 = 0x80;
 const REFUSED: u8 = 5;
 
-/// A key that signs. Hashed once, so that a probe costs two compressions.
+/// Signing key. Its key block is hashed once, so that a probe costs two compressions.
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
 impl Key {
-    /// Any bytes.
+    /// Creates a key from any bytes.
     pub fn new(secret: &[u8]) -> Key {
         Key(Hmac::new_from_slice(secret).expect("HMAC takes keys of any length"))
     }
 
-    /// The whole HMAC, for messages that have room for it.
+    /// Full HMAC, for messages that have room for it.
     pub(crate) fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.0.clone();
         parts.iter().for_each(|part| mac.update(part));
@@ -68,14 +68,14 @@ impl Key {
         first(&self.mac(parts))
     }
 
-    /// Compares a whole HMAC in constant time.
+    /// Compares a full HMAC in constant time.
     pub(crate) fn verify_mac(&self, parts: &[&[u8]], tag: &[u8]) -> bool {
         let mut mac = self.0.clone();
         parts.iter().for_each(|part| mac.update(part));
         mac.verify_slice(tag).is_ok()
     }
 
-    /// Compared in constant time.
+    /// Compares a tag in constant time.
     pub(crate) fn verify(&self, parts: &[&[u8]], tag: &[u8; TAG_LEN]) -> bool {
         let mut mac = self.0.clone();
         parts.iter().for_each(|part| mac.update(part));
@@ -93,8 +93,8 @@ fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|i| bytes[i])
 }
 
-/// Shows that we run on the kernel booted under `boot_id` without telling strangers which one it is:
-/// the nonce makes it a different number each time.
+/// Proof that both ends run on the kernel booted under `boot_id`. It hides the identifier from strangers: the nonce
+/// changes the number each time.
 pub fn boot_proof(boot_id: &[u8], nonce: u64) -> u64 {
     let hash = Sha256::new()
         .chain_update(b"tailback boot")
@@ -104,52 +104,52 @@ pub fn boot_proof(boot_id: &[u8], nonce: u64) -> u64 {
     u64::from_be_bytes(first(&hash))
 }
 
-/// Keys of a session of probes: `nonce` is the client's, `cookie` and `token` are the server's.
+/// Keys of a probing session: `nonce` is the client's, `cookie` and `token` are the server's.
 pub fn session_keys(user: &UserKey, nonce: u64, cookie: &[u8; 16], token: u64) -> SessionKeys {
     let context = [&nonce.to_be_bytes()[..], cookie, &token.to_be_bytes()].concat();
     user.session("tailback 3 probe", &context)
 }
 
-/// What a client asks for when it opens a session.
+/// Client's request when it opens a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Shortest time between two probes that it will want.
+    /// Shortest interval between two probes that the client will use.
     pub interval_ns: u64,
-    /// How long it wants to probe; 0 for as long as it may.
+    /// Requested duration of the session, seconds; 0 for the longest allowed.
     pub duration_s: u32,
     /// TOS or traffic-class byte that answers shall carry.
     pub tos: u8,
-    /// See [`boot_proof`].
+    /// Boot proof; see [`boot_proof`].
     pub boot_proof: u64,
 }
 
-/// What the server allows.
+/// Server's limits for the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub token: u64,
     pub min_interval_ns: u64,
-    /// 0: without end.
+    /// Maximum duration, seconds; 0: without end.
     pub duration_s: u32,
     /// Largest datagram it answers, UDP payload.
     pub max_datagram: u16,
-    /// The server's UNIX time at zero of its monotonic clock, told only to a client on the same kernel,
-    /// where it makes the two clocks one; otherwise 0.
+    /// Server's UNIX time at the zero of its monotonic clock, which makes the two clocks one. It is sent only to a
+    /// client on the same kernel; otherwise 0.
     pub origin_unix_ns: i64,
 }
 
-/// The answer to a probe.
+/// Answer to a probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub seq: u32,
-    /// When the server's kernel received the probe, the server's clock, UNIX ns.
+    /// Receive time of the probe in the server's kernel, on the server's clock, UNIX ns.
     pub rx_ns: i64,
-    /// From `rx_ns` until the server's program sent this answer; `u32::MAX` where unknown.
+    /// Time from `rx_ns` until the server's program sent this answer; `u32::MAX` if unknown.
     pub hold_ns: u32,
-    /// An earlier answer, and how long it was held until the kernel sent it (from its `rx_ns`): a program
-    /// learns when the kernel sent a datagram only after the datagram has gone. `u32::MAX`: unknown.
+    /// Number of an earlier answer, and its hold time from its `rx_ns` until the kernel sent it. A program learns the
+    /// kernel's send time only after the datagram has left. `u32::MAX`: unknown.
     pub earlier_seq: u32,
     pub earlier_hold_ns: u32,
-    /// Which probes the server had received when it answered.
+    /// Probes that the server had received when it answered.
     pub history: History,
     /// TOS or traffic-class byte that the probe arrived with.
     pub tos: u8,
@@ -164,11 +164,11 @@ impl Reply {
     pub const TOS_KNOWN: u8 = 2;
 }
 
-/// A field of a reply that holds no value.
+/// Value of a reply's field that is unknown.
 pub const UNKNOWN_NS: u32 = u32::MAX;
 
-/// Which of the latest probes arrived: the highest number and the 64 before it. Numbers are compared as
-/// serial numbers (RFC 1982), so a late packet fills its own bit and never moves the window back.
+/// Record of the latest probes that arrived: the highest number and the 64 before it. Numbers are compared as serial
+/// numbers (RFC 1982), so a late packet sets its own bit and never moves the window back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
     pub highest: u32,
@@ -199,7 +199,7 @@ impl History {
         }
     }
 
-    /// Whether `seq` had arrived; `None` where the window does not reach it.
+    /// True if `seq` had arrived; `None` if it is older than the window.
     pub fn received(&self, seq: u32) -> Option<bool> {
         match self.highest.wrapping_sub(seq).cast_signed() {
             0 => Some(true),
@@ -209,7 +209,7 @@ impl History {
     }
 }
 
-/// Why a server refuses.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The datagram carries no tag, or one made with another key.
@@ -220,16 +220,18 @@ pub enum Refusal {
     Version(u8),
     /// The cookie is too old or was made for another address; say Hello again.
     Cookie,
-    /// This address has as many sessions open as it may: the number.
+    /// The address already has the maximum number of sessions, given here.
     SessionsOfAddress(u64),
-    /// The server has as many sessions open as it can.
+    /// The server already has its maximum number of sessions.
     Full,
-    /// Over the budget: the shortest interval that is allowed, ns.
+    /// Rate over the budget: the shortest interval that is allowed, ns.
     Rate(u64),
-    /// The session has lasted as long as it may.
+    /// The session has reached its maximum duration.
     DurationOver,
-    /// No such session for this address: the server was restarted, or it was silent for too long.
+    /// The server knows no such session for this address: it was restarted, or the session was silent for too long.
     NoSession,
+    /// The bytes that this client or user, or all together, may move in an hour are used up.
+    Spent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +243,7 @@ pub enum ClientMessage {
         nonce: u64,
         cookie: [u8; 16],
         ask: Ask,
-        /// Present where the datagram is tagged.
+        /// User of the key; present if the datagram is tagged.
         user: Option<UserId>,
     },
     Request {
@@ -274,7 +276,7 @@ pub enum ServerMessage {
         nonce: u64,
         grant: Grant,
     },
-    /// `id` is the nonce or token, `seq` the number of the probe that is refused.
+    /// Refusal. `id` is the nonce or token, `seq` the number of the probe that is refused.
     Refused {
         id: u64,
         seq: u32,
@@ -293,20 +295,20 @@ pub enum ServerMessage {
     },
 }
 
-/// Why a datagram was not understood.
+/// Reason why a datagram was not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Not of this protocol, or cut short.
+    /// The datagram is not of this protocol, or truncated.
     Foreign,
     /// Another version, with the identifier to answer to.
     Version { id: u64, version: u8 },
-    /// No tag, or a wrong one, where a key is in use.
+    /// The tag is missing or wrong although a key is in use.
     WrongTag { id: u64 },
-    /// A tag where no key is in use.
+    /// The datagram is tagged although no key is in use.
     Tagged { id: u64 },
 }
 
-/// What stands at the front of every datagram, before its tag is checked.
+/// Front of every datagram, read before its tag is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
     pub kind: Kind,
@@ -322,14 +324,14 @@ pub enum Kind {
     Open,
     Opened,
     Refused,
-    /// Of an open session.
+    /// Datagram of an open session.
     Within,
 }
 
-/// Reads the front of a datagram, which says by which key its tag is to be checked.
+/// Reads the front of a datagram, which determines the key of its tag.
 ///
 /// # Errors
-/// It is not of this protocol, or of another version.
+/// The datagram is not of this protocol, or of another version.
 pub fn front(bytes: &[u8]) -> Result<Front, Unreadable> {
     let mut r = Reader(bytes);
     let (magic, version, kind, id) =
@@ -338,7 +340,7 @@ pub fn front(bytes: &[u8]) -> Result<Front, Unreadable> {
         return Err(Unreadable::Foreign);
     }
     let tagged = kind & TAGGED != 0;
-    // Of a refusal, whatever version wrote it, header and reason are laid out as in version 1.
+    // Every version lays out the header and the reason of a refusal as version 1 did.
     if version != VERSION && kind != REFUSED {
         return Err(Unreadable::Version { id, version });
     }
@@ -353,12 +355,12 @@ pub fn front(bytes: &[u8]) -> Result<Front, Unreadable> {
     Ok(Front { kind, id, tagged })
 }
 
-/// The token in a grant whose tag is yet to be checked: the key that checks it depends on the token.
+/// Token in a grant whose tag is not checked yet: the key of the check depends on the token.
 pub fn granted_token(bytes: &[u8]) -> Option<u64> {
     Reader(bytes.get(HEADER_LEN..)?).u64()
 }
 
-/// The cookie and the user in a request to open a session whose tag is yet to be checked.
+/// Cookie and user in a request to open a session whose tag is not checked yet.
 pub fn opening_user(bytes: &[u8]) -> Option<([u8; 16], UserId)> {
     let mut r = Reader(bytes.get(HEADER_LEN..)?);
     let cookie = r.take()?;
@@ -389,7 +391,7 @@ impl Reader<'_> {
     fn i64(&mut self) -> Option<i64> {
         self.take().map(i64::from_be_bytes)
     }
-    /// A reading of the far end's clock, UNIX ns; one that no clock shows makes the datagram unreadable.
+    /// Reads a time of the far end's clock, UNIX ns; an impossible one makes the datagram unreadable.
     fn instant(&mut self) -> Option<i64> {
         self.i64().filter(|ns| (0..=LAST_NS).contains(ns))
     }
@@ -411,7 +413,7 @@ impl<'a> Writer<'a> {
         self.at += bytes.len();
         self
     }
-    /// Fills up with zeros to `len` bytes in all, the last of which are the tag where there is a key.
+    /// Pads with zeros to `len` bytes in total, the last of which are the tag if there is a key.
     fn finish(self, len: usize, key: Option<&Key>) -> usize {
         let body = len - key.map_or(0, |_| TAG_LEN);
         assert!(
@@ -429,7 +431,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Checks header and tag; gives kind, identifier and body.
+/// Checks header and tag; returns kind, identifier and body.
 fn open<'a>(bytes: &'a [u8], key: Option<&Key>) -> Result<(u8, u64, Reader<'a>), Unreadable> {
     let mut r = Reader(bytes);
     let (magic, version, kind, id) =
@@ -466,7 +468,7 @@ pub fn datagram_len(key: Option<&Key>) -> usize {
 }
 
 impl ClientMessage {
-    /// Writes the message, padded to `len` bytes (at least [`datagram_len`]), and gives its length.
+    /// Writes the message, padded to `len` bytes (at least [`datagram_len`]), and returns its length.
     pub fn encode(&self, out: &mut [u8], len: usize, key: Option<&Key>) -> usize {
         let len = len.max(datagram_len(key));
         match *self {
@@ -513,7 +515,7 @@ impl ClientMessage {
     }
 
     /// # Errors
-    /// Says why the bytes are not a message of ours under this key.
+    /// The bytes are not a valid message under this key; the error tells why.
     pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<ClientMessage, Unreadable> {
         let (kind, id, mut r) = open(bytes, key)?;
         let message = match kind {
@@ -572,6 +574,7 @@ impl Refusal {
             Refusal::Rate(ns) => (7, VERSION, ns),
             Refusal::DurationOver => (8, VERSION, 0),
             Refusal::NoSession => (9, VERSION, 0),
+            Refusal::Spent => (10, VERSION, 0),
         }
     }
     fn from_parts(reason: u8, version: u8, number: u64) -> Option<Refusal> {
@@ -585,12 +588,13 @@ impl Refusal {
             7 => Refusal::Rate(number),
             8 => Refusal::DurationOver,
             9 => Refusal::NoSession,
+            10 => Refusal::Spent,
             _ => return None,
         })
     }
 }
 
-/// The rest of a refusal.
+/// Rest of a refusal.
 fn refused(id: u64, r: &mut Reader) -> Option<ServerMessage> {
     let ([code, version, ..], seq, number) = (r.take::<4>()?, r.u32()?, r.u64()?);
     Some(ServerMessage::Refused {
@@ -601,8 +605,8 @@ fn refused(id: u64, r: &mut Reader) -> Option<ServerMessage> {
 }
 
 impl ServerMessage {
-    /// Writes the message, padded to `len` bytes or as long as it needs to be, and gives its length.
-    /// A refusal for a stranger has no tag: there is no key that its client could check it by.
+    /// Writes the message, padded to `len` bytes or more if it needs them, and returns its length. A refusal for a
+    /// stranger has no tag: its client has no key to check it with.
     pub fn encode(&self, out: &mut [u8], len: usize, key: Option<&Key>) -> usize {
         let least = |body: usize| len.max(body + key.map_or(0, |_| TAG_LEN));
         match *self {
@@ -663,12 +667,12 @@ impl ServerMessage {
         }
     }
 
-    /// A refusal without a tag is read even where a key is in use: [`front`] tells that it has none.
+    /// Reads a message. A refusal without a tag is accepted even if a key is in use: [`front`] tells that it has none.
     ///
     /// # Errors
-    /// Says why the bytes are not a message of ours under this key.
+    /// The bytes are not a valid message under this key; the error tells why.
     pub fn decode(bytes: &[u8], key: Option<&Key>) -> Result<ServerMessage, Unreadable> {
-        // Of a refusal, whatever version wrote it, header and reason are laid out as in version 1.
+        // Every version lays out the header and the reason of a refusal as version 1 did.
         if bytes.len() >= 28 && bytes[..2] == MAGIC && bytes[3] == REFUSED {
             let id = Reader(&bytes[4..]).u64().ok_or(Unreadable::Foreign)?;
             return refused(id, &mut Reader(&bytes[HEADER_LEN..])).ok_or(Unreadable::Foreign);
@@ -746,8 +750,8 @@ mod tests {
         h
     }
 
-    /// irtt 0.9.0 and 0.9.2 forget their whole window here and step back to 3, after which a loss on the
-    /// way down is shown as one on the way up.
+    /// irtt 0.9.0 and 0.9.2 forget their whole window here and step back to 3. They then show a downward loss as an
+    /// upward one.
     #[test]
     fn a_late_packet_fills_its_bit_and_leaves_the_window_where_it_is() {
         let h = arrivals(&[0, 1, 2, 4, 3, 5]);
@@ -786,7 +790,7 @@ mod tests {
             let mut highest = 1_000i64;
             for step in steps {
                 seq = (seq + step).max(0);
-                // What arrives further back than the window is forgotten, and rightly unknown.
+                // Numbers older than the window are forgotten and rightly unknown.
                 if seq >= highest - 64 { seen.insert(seq); }
                 h.record(seq as u32);
                 highest = highest.max(seq);
@@ -885,6 +889,7 @@ mod tests {
             Refusal::Rate(1_000_000),
             Refusal::DurationOver,
             Refusal::NoSession,
+            Refusal::Spent,
         ];
         let server = [
             ServerMessage::Challenge {

@@ -3,14 +3,16 @@
 
 use base::rng::{Rng, Streams};
 use base::{Duration, Time};
+use measure::account::Account;
 use measure::handshake::{Failure, Handshake};
-use measure::keys::{Credential, KeyFile, Secret, SessionKeys, UserKey, Users};
+use measure::keys::{Credential, KeyFile, Secret, SessionKeys, Tickets, UserKey, Users};
 use measure::reflector::{self, Budget, Reflector};
 use measure::session::{Arrival, Params, Session};
 use measure::wire::{Ask, ClientMessage, Grant, MAX_LEN, Refusal, ServerMessage};
 use rand::RngExt as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn random(name: &str) -> Rng {
     let fresh = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), name);
@@ -418,4 +420,132 @@ fn a_key_that_is_removed_ends_its_sessions_and_no_others() {
     assert_eq!(reflector.sessions(), 2);
     reflector.end_invalid(2 * 86_400);
     assert_eq!(reflector.sessions(), 1, "bert's");
+}
+
+/// A client that is no user and has a ticket: its session is signed, and only the server that gave it can sign.
+#[test]
+fn a_ticket_signs_the_probes_of_a_client_that_is_no_user() {
+    let mut rng = random("tickets");
+    let tickets = Tickets::new(&rng.random::<[u8; 32]>());
+    let open = || Reflector::new(Budget::default(), None, [7; 32], b"boot", 1);
+    let credential = |tickets: &Tickets, id| Credential::of_ticket(tickets.ticket(id));
+    let mut reflector = open().with_tickets(Some(tickets.clone()));
+    let shaken = shake(
+        &mut reflector,
+        Time::ZERO,
+        client(1),
+        8,
+        credential(&tickets, rng.random()),
+    );
+    let shaken = shaken.expect("a session");
+    let mut honest = session(&shaken, shaken.at);
+    let (mut now, mut out) = (shaken.at, [0u8; MAX_LEN]);
+    for _ in 0..200 {
+        now += Duration::from_millis(10);
+        while let Some((seq, len)) = honest.poll_transmit(now, &mut out) {
+            honest.handle_sent(seq, now, now);
+            reflector.handle_datagram(now, arrival(client(1), now), &out[..len]);
+        }
+        for (_, bytes) in answers(&mut reflector, now) {
+            // Every answer twice: once with a bit of it turned.
+            let mut forged = bytes.clone();
+            let at = rng.random_range(0..forged.len());
+            forged[at] ^= 1 << rng.random_range(0..8u32);
+            honest.handle_datagram(now, here(now), &forged);
+            honest.handle_datagram(now, here(now), &bytes);
+        }
+        honest.handle_timeout(now);
+        reflector.end_invalid(now.as_nanos() as i64 / 1_000_000_000);
+    }
+    let stats = honest.stats();
+    assert!(
+        stats.received >= 199 && honest.ended().is_none(),
+        "{stats:?}"
+    );
+    assert!(stats.untrusted + stats.stray >= 199, "{stats:?}");
+    // A ticket of another server, a server without tickets, one with users.
+    let other = Tickets::new(b"another server");
+    let mut with = open().with_tickets(Some(tickets.clone()));
+    let refused = |why| Some(Failure::Refused(why));
+    let id = rng.random();
+    let outcome = shake(&mut with, Time::ZERO, client(2), 9, credential(&other, id));
+    assert_eq!(outcome.err(), refused(Refusal::WrongKey));
+    let outcome = shake(
+        &mut open(),
+        Time::ZERO,
+        client(2),
+        9,
+        credential(&tickets, id),
+    );
+    assert_eq!(outcome.err(), refused(Refusal::NoKey));
+    let mut keyed =
+        self::reflector(&format!("anna {}", hex(1))).with_tickets(Some(tickets.clone()));
+    let outcome = shake(
+        &mut keyed,
+        Time::ZERO,
+        client(2),
+        9,
+        credential(&tickets, id),
+    );
+    assert_eq!(outcome.err(), Some(Failure::KeyNeeded));
+    // Users come: the session of a ticket ends.
+    reflector.set_users(users(&format!("anna {}", hex(1))));
+    reflector.end_invalid(0);
+    assert_eq!(reflector.sessions(), 0);
+}
+
+/// Probes and answers are charged to the user, from whatever address, until the bytes of the hour are used up.
+#[test]
+fn probes_are_on_the_account_of_their_user() {
+    let spent = Arc::<AtomicU64>::default();
+    let (its, limit) = (spent.clone(), 20_000);
+    let mut reflector = reflector(&format!("anna {}\nbert {}", hex(1), hex(2)));
+    reflector = reflector.with_accounts(Box::new(move |_, user| match user {
+        Some(name) if &**name == "anna" => Account::new(vec![(its.clone(), limit)]),
+        _ => Account::default(),
+    }));
+    let mut refused = None;
+    let mut received = 0;
+    for (n, name) in [(1, "anna"), (2, "anna"), (3, "bert")] {
+        let key = if name == "anna" { 1 } else { 2 };
+        let credential = credential(name, key);
+        let shaken = shake(
+            &mut reflector,
+            Time::ZERO,
+            client(n),
+            u64::from(n),
+            credential,
+        );
+        let shaken = match shaken {
+            Ok(shaken) => shaken,
+            Err(e) => {
+                assert_eq!((n, e), (2, Failure::Refused(Refusal::Spent)));
+                refused = Some(n);
+                continue;
+            }
+        };
+        let mut honest = session(&shaken, shaken.at);
+        let (mut now, mut out) = (shaken.at, [0u8; MAX_LEN]);
+        for _ in 0..300 {
+            now += Duration::from_millis(10);
+            while let Some((seq, len)) = honest.poll_transmit(now, &mut out) {
+                honest.handle_sent(seq, now, now);
+                reflector.handle_datagram(now, arrival(client(n), now), &out[..len]);
+            }
+            for (_, bytes) in answers(&mut reflector, now) {
+                honest.handle_datagram(now, here(now), &bytes);
+            }
+            honest.handle_timeout(now);
+        }
+        if name == "anna" {
+            assert_eq!(honest.ended(), Some(Refusal::Spent));
+            received = honest.stats().received;
+        } else {
+            assert!(honest.ended().is_none() && honest.stats().received > 290);
+        }
+    }
+    assert_eq!(refused, Some(2), "nor from another address");
+    // 68 bytes each way, header and tag included.
+    assert_eq!(received, limit / (2 * 68));
+    assert!(spent.load(Ordering::Relaxed) <= limit + 2 * 68);
 }

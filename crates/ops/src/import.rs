@@ -173,11 +173,9 @@ fn written_ns(path: &Path) -> i64 {
 }
 
 impl Answer {
-    /// What was imported, left out and repaired, for a terminal.
+    /// What was imported, left out and repaired, for a terminal: lines of the files are quoted in it.
     pub fn text(&self) -> String {
-        let told: String = self.files.iter().map(told).collect();
-        // Lines of the file are quoted in it.
-        base::text::clean_lines(&told).into_owned()
+        self.files.iter().map(told).collect()
     }
 
     /// The same as JSON.

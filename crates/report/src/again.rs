@@ -1,4 +1,4 @@
-//! Many runs of one kind of probe: what their figures have in common, and how they change over the day.
+//! Comparison of many runs of one experiment: statistics of their figures, and the change over the day.
 
 use crate::html::{grid, head};
 use crate::probe::{figure, side_by_side, svg};
@@ -8,7 +8,7 @@ use maud::{DOCTYPE, PreEscaped, html};
 use stats::Figure;
 use std::collections::BTreeSet;
 
-/// Of so many recordings each figure's mean and deviation, and how it changes over the day.
+/// Tables of each figure's mean and deviation over these recordings, and of its change over the day.
 fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     let kinds = kinds(all);
     let values = |key: &str, of: &dyn Fn(&ProbeAnswer) -> bool| -> Vec<f64> {
@@ -29,7 +29,7 @@ fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
         match stats::moments(&of) {
             None => cells.extend([const { Cell::Absent }; 4]),
             Some(m) => {
-                // Of figures that are all the same, sums leave dust.
+                // Sums of equal values leave floating-point noise.
                 let sd = if m.sd > 1e-9 * m.mean.abs() {
                     m.sd
                 } else {
@@ -76,10 +76,10 @@ fn over_time(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     tables
 }
 
-/// More are not set beside each other.
+/// Largest number of runs shown side by side.
 const FEW: usize = 5;
 
-/// A few beside each other, many by their statistics; each table under its caption.
+/// Returns tables with their captions: a few runs side by side, many as statistics.
 pub fn tables(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     match all.len() {
         ..=FEW => side_by_side(all),
@@ -87,7 +87,7 @@ pub fn tables(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     }
 }
 
-/// Every figure that any of them has, once.
+/// Returns every figure that occurs in any run, once.
 fn kinds(all: &[(String, ProbeAnswer)]) -> Vec<&Figured> {
     let mut kinds: Vec<&Figured> = Vec::new();
     for f in all.iter().flat_map(|(_, a)| &a.outcome.figures) {
@@ -98,7 +98,7 @@ fn kinds(all: &[(String, ProbeAnswer)]) -> Vec<&Figured> {
     kinds
 }
 
-/// Those that are shown over the day: times and rates that most of them have.
+/// Returns the figures shown over the day: times and rates that most runs have.
 fn timed<'a>(all: &[(String, ProbeAnswer)], kinds: &[&'a Figured]) -> Vec<&'a Figured> {
     let by = |key: &str| all.iter().filter(|(_, a)| value(a, key).is_some()).count();
     let chosen = kinds
@@ -121,8 +121,8 @@ fn hours(all: &[(String, ProbeAnswer)]) -> BTreeSet<i64> {
     all.iter().map(|(_, a)| hour(a)).collect()
 }
 
-/// Figures over the day: each run, and of each hour the median and the middle half. None of few runs, nor where all are of
-/// one hour.
+/// Plots figures over the day: each run, and for each hour the median and the middle half. Returns no plot for few
+/// runs, or if all runs are in one hour.
 pub fn over_the_day(all: &[(String, ProbeAnswer)]) -> Vec<Plot> {
     let (kinds, hours) = (kinds(all), hours(all));
     if hours.len() < 2 || all.len() <= FEW {
@@ -139,7 +139,7 @@ pub fn over_the_day(all: &[(String, ProbeAnswer)]) -> Vec<Plot> {
             of.sort_by(f64::total_cmp);
             of
         };
-        // An hour without a run interrupts the line.
+        // An hour without a run interrupts the curve.
         let quantile = |p: f64| -> Vec<(f64, Option<f64>)> {
             let at = |h: i64| stats::quantile_of_sorted(&of(h), p).map(|v| v * scale);
             (0..24).map(|h| (h as f64 + 0.5, at(h))).collect()
@@ -168,7 +168,7 @@ pub fn over_the_day(all: &[(String, ProbeAnswer)]) -> Vec<Plot> {
     timed(all, &kinds).iter().map(plot).collect()
 }
 
-/// One self-contained page of many runs.
+/// Renders many runs as one self-contained page.
 pub fn page(all: &[(String, ProbeAnswer)]) -> String {
     let first = all.first().map(|(_, a)| a);
     let title = first.map_or("", |a| &*a.probe);
@@ -197,7 +197,7 @@ pub fn page(all: &[(String, ProbeAnswer)]) -> String {
     .into_string()
 }
 
-/// Figures that a table of hours has room for.
+/// Largest number of figures in a table of hours.
 const HOURLY: usize = 4;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 24 * HOUR_NS;
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use experiment::Outcome;
 
-    /// At 3 o'clock little, at 20 much, three runs each on days of their own.
+    /// Makes runs with a small value at 3 o'clock and a large one at 20, three each on separate days.
     fn runs() -> Vec<(String, ProbeAnswer)> {
         let run = |hour: i64, day: i64, ms: f64| ProbeAnswer {
             version: 1,

@@ -1,4 +1,4 @@
-//! One panel with curves, dots or marks against two even axes: what a document's figure is set beside.
+//! Chart with one panel: curves, dots or marks on two linear axes, for comparison with a document's figure.
 
 use crate::svg::{
     INNER, LEFT, Panel, document, even_marks, joined, key, log_marks, nice_top, path, short,
@@ -6,34 +6,34 @@ use crate::svg::{
 use base::print::number;
 use maud::{PreEscaped, html};
 
-/// What the plots share is in `svg`; this names the colours by number.
+/// Style of this chart: colours by number. The common style of all plots is in `svg`.
 const STYLE: &str = "
 .tb-plot .s0{stroke:var(--down)}.tb-plot .s1{stroke:var(--up)}.tb-plot .s2{stroke:var(--both)}.tb-plot .s3{stroke:var(--flow)}.tb-plot .s4{stroke:var(--loss)}.tb-plot .s5{stroke:var(--idle)}
 .tb-plot .knots{stroke-width:2}.tb-plot .knots.s1{stroke-dasharray:8 3}.tb-plot .knots.s2{stroke-dasharray:8 3 2 3}.tb-plot .knots.s3{stroke-dasharray:3 2}.tb-plot .knots.s4{stroke-dasharray:12 4}.tb-plot .knots.s5{stroke-dasharray:2 3}
 .tb-plot .fine{stroke-width:1.4}.tb-plot .dots{stroke-width:2}.tb-plot .marks{stroke-width:1.8}.tb-plot .thin{stroke:var(--muted);stroke-width:1.2;stroke-dasharray:3 4}
 ";
-/// Colours that differ well beside each other.
+/// Number of distinguishable colours.
 const COLOURS: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draw {
     Line,
-    /// A line between few values, each with its dot.
+    /// Line between few values, each with a dot.
     Knots,
-    /// Two pixels for each point; what falls on one of them is drawn once.
+    /// Dots of two pixels; points on the same pixel are drawn once.
     Dots,
-    /// A cross for each point: what is printed.
+    /// Crosses for printed values.
     Marks,
-    /// For comparison, thin.
+    /// Thin line for comparison.
     Thin,
 }
 
 pub struct Series {
     pub name: String,
     pub draw: Draw,
-    /// Those of one colour belong together.
+    /// Colour number; series of one colour belong together.
     pub colour: usize,
-    /// `None` interrupts the line.
+    /// Points (x, y); `None` interrupts the line.
     pub points: Vec<(f64, Option<f64>)>,
 }
 
@@ -41,9 +41,9 @@ pub struct Chart {
     pub title: String,
     pub x: String,
     pub y: String,
-    /// Where the horizontal axis begins and ends.
+    /// Start and end of the horizontal axis.
     pub span: (f64, f64),
-    /// Where the vertical axis ends; a round number above all values where it is not given.
+    /// Top of the vertical axis; a round number above all values if not given.
     pub top: Option<f64>,
     pub series: Vec<Series>,
 }
@@ -84,7 +84,7 @@ impl Chart {
     }
 }
 
-/// A long number at the right end of the axis would be cut off there.
+/// Returns the text anchor of an axis number; a long one at the right end would be cut off if centred.
 fn anchor(x: f64, number: &str) -> &'static str {
     match x > LEFT + INNER - 16.0 && number.chars().count() > 4 {
         true => "end",
@@ -92,13 +92,13 @@ fn anchor(x: f64, number: &str) -> &'static str {
     }
 }
 
-/// The same against a logarithmic horizontal axis; the vertical one is logarithmic too, or percent.
+/// Chart with a logarithmic horizontal axis; the vertical one is logarithmic, too, or percent.
 pub struct LogChart {
     pub title: String,
     pub x: String,
     pub y: String,
     pub span: (f64, f64),
-    /// Where a logarithmic vertical axis begins and ends; without it the axis is 0 to 100.
+    /// Bounds of a logarithmic vertical axis; `None` for an axis from 0 to 100.
     pub rise: Option<(f64, f64)>,
     pub series: Vec<Series>,
 }
@@ -149,7 +149,7 @@ impl LogChart {
     }
 }
 
-/// Powers of ten where there are many, otherwise 1, 2 and 5 of each.
+/// Returns the marks of an axis: powers of ten if there are many, otherwise 1, 2 and 5 of each.
 fn powers((from, to): (f64, f64)) -> Vec<f64> {
     if to / from < 1e4 {
         return log_marks(from, to);
@@ -176,7 +176,7 @@ impl Series {
         format!("{style} s{}", self.colour % COLOURS)
     }
 
-    /// What to draw at these places of the picture.
+    /// Returns the SVG path or marks at these places of the picture.
     fn drawn(&self, places: impl Iterator<Item = (f64, Option<f64>)> + Clone) -> String {
         let spots = places.clone().filter_map(|(x, y)| Some((x, y?)));
         match self.draw {
@@ -212,7 +212,7 @@ fn dots(spots: impl Iterator<Item = (f64, f64)>) -> String {
         .collect()
 }
 
-/// The share of `values` that are at most a value, as a curve of `steps`; both in percent and in their unit.
+/// Returns the distribution of `values` as a curve of `steps`: the share at or below a value, in percent.
 pub fn distribution(values: &mut [f64], steps: usize) -> Vec<(f64, Option<f64>)> {
     values.sort_by(f64::total_cmp);
     let n = values.len();

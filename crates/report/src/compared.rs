@@ -1,4 +1,4 @@
-//! Several recordings on one page: their distributions over each other, and their figures side by side.
+//! Comparison of several recordings on one page: their distributions in one chart, and their figures side by side.
 
 use crate::chart::{Draw, LogChart, Series};
 use crate::html::{grid, head};
@@ -11,7 +11,8 @@ use maud::{DOCTYPE, PreEscaped, html};
 /// Steps of each curve: more cannot be seen.
 const STEPS: usize = 400;
 
-/// What share of the probes of each was answered within a time; what was lost never is. One material a recording.
+/// Plots the share of each recording's probes answered within a time; lost probes are never answered. One material per
+/// recording.
 pub fn distributions(c: &Comparison, of: &[Material]) -> String {
     let series: Vec<Series> = of
         .iter()
@@ -52,7 +53,7 @@ pub fn distributions(c: &Comparison, of: &[Material]) -> String {
     .svg()
 }
 
-/// `A: name`, cut where a legend has no room for it.
+/// Returns `A: name`, shortened to the space in a legend.
 fn name(c: &Comparison, i: usize) -> String {
     const ROOM: usize = 18;
     let full = c.recordings.get(i).map_or("", |r| &r.name);
@@ -70,7 +71,7 @@ fn name(c: &Comparison, i: usize) -> String {
     format!("{}: {short}{cut}", letter(i))
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 fn file(path: &str) -> &str {
     path.trim_end_matches('/')
         .rsplit('/')

@@ -1,19 +1,20 @@
-//! What the plots draw, taken from a recording: thinned so that no peak is lost, in seconds since the start.
+//! Curves of the plots, taken from a recording: thinned so that no peak is lost, in seconds since the start.
 
 use analysis::answer::{Answer, PhaseAnswer};
 use analysis::phases;
 use base::record::{Delay, Direction, Recording, Status, Text};
 use std::collections::BTreeMap;
 
-/// Points of a curve beyond which it is thinned to the extremes of each column: twice the pixels of a wide screen, for zooming in.
+/// Largest number of points of a curve, twice the pixels of a wide screen, for zooming in. Longer curves are thinned to
+/// the extremes of each column.
 const MAX_POINTS: usize = 12_000;
-/// Most steps of throughput and of in-flow round trips.
+/// Largest number of steps of throughput and in-flow RTT.
 const MAX_BINS: usize = 1_200;
-/// Finest step of throughput: what a full queue releases in bursts is a rate only over some of its round trips.
+/// Shortest step of throughput, s: a full queue is released in bursts, so a rate needs several of its RTTs.
 const RATE_STEP_S: f64 = 0.5;
-/// Finest step of in-flow round trips: how often TCP_INFO is sampled.
+/// Shortest step of in-flow RTT, s: the sampling interval of TCP_INFO.
 const IN_FLOW_STEP_S: f64 = 0.1;
-/// Samples further apart than this are not joined by a line.
+/// Largest gap between samples that a line bridges, s.
 const JOINED_S: f64 = 1.5;
 /// Steps of a distribution's curve.
 const CDF_STEPS: usize = 200;
@@ -21,7 +22,7 @@ const CDF_STEPS: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     pub t_s: f64,
-    /// `None` where the line is interrupted: a probe was lost.
+    /// RTT in ms; `None` interrupts the line because a probe was lost.
     pub ms: Option<f64>,
 }
 
@@ -31,7 +32,7 @@ pub struct Phase {
     pub to_s: f64,
 }
 
-/// Payload rates, means over equal steps of time; `None` where nothing was sampled.
+/// Payload rates, means over equal steps of time; `None` if nothing was sampled.
 #[derive(Default)]
 pub struct Bins {
     pub step_s: f64,
@@ -39,21 +40,21 @@ pub struct Bins {
     pub up_bps: Vec<Option<f64>>,
 }
 
-/// Share of the probes of one phase that were answered within a time.
+/// Distribution of one phase: share of its probes answered within a time.
 pub struct Cdf {
     pub phase: String,
-    /// (ms, share from 0 to 1), both rising. It ends below 1 where probes were lost.
+    /// Points (ms, share from 0 to 1), both rising. The last share is below 1 if probes were lost.
     pub steps: Vec<(f64, f64)>,
 }
 
 pub struct Curves {
     pub span_s: f64,
-    /// Where the axis shows dates: UNIX time of the begin, and the zone's name where it has one.
+    /// Start in UNIX time if the axis shows dates, with the zone's name if it has one.
     pub civil: Option<(f64, Option<String>)>,
     pub phases: Vec<Phase>,
     pub probes: Vec<Point>,
     pub lost_s: Vec<f64>,
-    /// Probes behind `probes` and `lost_s`, before thinning.
+    /// Number of probes behind `probes` and `lost_s`, before thinning.
     pub probes_seen: usize,
     pub bins: Bins,
     pub in_flow_down: Vec<Point>,
@@ -118,7 +119,7 @@ impl Curves {
         }
     }
 
-    /// The largest round trip that is drawn, ms.
+    /// Returns the largest RTT drawn, ms.
     pub fn top_ms(&self) -> f64 {
         let all = self
             .probes
@@ -142,7 +143,7 @@ fn seconds(ns: i64, start: i64) -> f64 {
     (ns - start) as f64 / 1e9
 }
 
-/// The one target that the curves show: `udp`, our own probes, or else the first that was probed.
+/// Returns the one target that the curves show: `udp`, the project's own probes, or else the first target.
 fn main_name(recording: &Recording) -> Option<&Text> {
     recording
         .delay
@@ -152,12 +153,13 @@ fn main_name(recording: &Recording) -> Option<&Text> {
         .or(recording.delay.first().map(|d| &d.target))
 }
 
-/// Rows that say nothing about the link (slots not sent, duplicates, invalid times) are not drawn.
+/// True if a row says something about the link; unsent slots, duplicates and invalid times do not, and are not drawn.
 fn of_the_link(status: Status) -> bool {
     status.is_answered() || status.is_unanswered()
 }
 
-/// Keeps the smallest and the largest of each column of time, in their order, so that peaks and floors survive.
+/// Thins a curve to the smallest and largest value of each column of time, in their order, so that peaks and minima
+/// survive.
 fn thin(points: &[Point], span_s: f64) -> Vec<Point> {
     if points.len() <= MAX_POINTS {
         return points.to_vec();
@@ -194,7 +196,7 @@ fn thin(points: &[Point], span_s: f64) -> Vec<Point> {
     kept
 }
 
-/// Marks that would fall on one pixel are one mark.
+/// Reduces marks on the same pixel to one.
 fn one_a_column(times: &[f64], span_s: f64) -> Vec<f64> {
     if times.len() <= MAX_POINTS / 4 {
         return times.to_vec();
@@ -208,7 +210,7 @@ fn column_of(t_s: f64, span_s: f64, columns: usize) -> usize {
     ((t_s / span_s * columns as f64) as usize).min(columns - 1)
 }
 
-/// Over the probes that the answer's figures rest on: warm-up and exclusions left out.
+/// Returns the distributions of the probes behind the answer's figures, without warm-up and exclusions.
 fn cdfs(answer: &Answer, recording: &Recording) -> Vec<Cdf> {
     let Some(target) = main_name(recording) else {
         return Vec::new();
@@ -241,7 +243,7 @@ fn cdf<'a>(phase: &str, probes: impl Iterator<Item = &'a Delay>) -> Option<Cdf> 
         let count = (ms.len() * i).div_ceil(CDF_STEPS);
         steps.push((ms[count - 1], share(count)));
     }
-    // The last percent step by step where it is short: the tail is what the plot is for.
+    // The last percent is drawn step by step if it is short: the plot is about the tail.
     let tail = ms.len() - ms.len() / CDF_STEPS;
     if ms.len() - tail <= CDF_STEPS {
         steps.extend((tail..ms.len()).map(|i| (ms[i], share(i + 1))));
@@ -254,8 +256,8 @@ fn cdf<'a>(phase: &str, probes: impl Iterator<Item = &'a Delay>) -> Option<Cdf> 
     })
 }
 
-/// What the load's own packets saw: means over equal steps of time, over all flows of one direction. The line is
-/// interrupted between phases, and where samples are further apart than `JOINED_S`.
+/// Returns the RTT of the load's own packets: means over equal steps of time, over all flows of one direction. The line
+/// is interrupted between phases, and between samples further apart than `JOINED_S`.
 fn in_flow(
     recording: &Recording,
     direction: Direction,
@@ -297,9 +299,9 @@ fn in_flow(
     points
 }
 
-/// Payload rate of all flows of one direction. Each flow's count of bytes is a line through its samples; a bin
-/// gets what the line rises within it, over the part of it in which the flows ran. Where no flow was watched, the
-/// counters of the interfaces take their place.
+/// Returns the payload rate of all flows of one direction. Each flow's byte count is interpolated between its samples.
+/// A bin gets the increase within it, divided by the time in which the flows ran. If no flow was watched, the interface
+/// counters are used.
 fn throughput(
     recording: &Recording,
     direction: Direction,
@@ -308,7 +310,7 @@ fn throughput(
     count: usize,
 ) -> Vec<Option<f64>> {
     let mut bytes = vec![0.0; count];
-    // Seconds of each bin that the current flow covers, and the most that any covers.
+    // Seconds of each bin covered by the current flow, and the largest coverage of any flow.
     let (mut mine, mut covered) = (vec![0.0; count], vec![0.0f64; count]);
     let mut add = |bytes: &mut [f64], mine: &mut [f64], from_s: f64, to_s: f64, amount: f64| {
         let (first, last) = (
@@ -356,7 +358,7 @@ fn throughput(
             }
         }
     }
-    // Less than a quarter of a bin is too short to be a rate.
+    // Less than a quarter of a bin is too short for a rate.
     let rate =
         |(bytes, covered): (f64, f64)| (covered >= step_s / 4.0).then(|| bytes * 8.0 / covered);
     bytes.into_iter().zip(covered).map(rate).collect()
@@ -406,7 +408,7 @@ mod tests {
 
     #[test]
     fn throughput_is_what_the_counters_rose_in_each_step() {
-        // Two flows, samples out of step with the bins: 1 000 and 3 000 bytes a second.
+        // Two flows, samples not aligned with the bins: 1 000 and 3 000 bytes per second.
         let flow = vec![
             sample(1, 0.25, 0),
             sample(1, 2.25, 2_000),
@@ -436,7 +438,7 @@ mod tests {
         );
     }
 
-    /// Seen in a real run: 60 Mbit/s drawn on a line of 8, where the sender's count lagged by a full queue.
+    /// A real run showed 60 Mbit/s on a link of 8 Mbit/s, because the sender's count lagged by a full queue.
     #[test]
     fn a_flow_watched_at_both_ends_is_counted_once() {
         let received = |t_s, bytes| Flow {

@@ -1,11 +1,11 @@
-//! The curves as compact JSON for the page's script. `web/src/page.ts` declares the same shape.
+//! Compact JSON of the curves for the page's script. `web/src/page.ts` declares the same structure.
 
 use crate::curves::{Cdf, Curves, Point};
 use crate::words::phase;
 use maud::{Markup, PreEscaped};
 use serde_json::{Value, json};
 
-/// JSON inside a script element: `<` is written as an escape, so that no text in it can end the element.
+/// Returns JSON for a script element: `<` is escaped, so that no text in it can end the element.
 pub fn inline(json: &str) -> Markup {
     PreEscaped(json.replace('<', "\\u003c"))
 }
@@ -32,7 +32,7 @@ pub fn curves(c: &Curves) -> Value {
     whole_page
 }
 
-/// All phases on one axis of round-trip times, as the plot wants them.
+/// Returns all phases on one RTT axis, as the plot needs them.
 fn cdf(phases: &[Cdf]) -> Value {
     let mut ms: Vec<f64> = phases
         .iter()
@@ -64,7 +64,7 @@ fn whole(values: &[Option<f64>]) -> Vec<Option<i64>> {
     values.iter().map(|v| v.map(|v| v.round() as i64)).collect()
 }
 
-/// To one of `parts` parts of the unit: digits that no plot shows would only make the page larger.
+/// Rounds to one of `parts` parts of the unit: further digits are invisible and would only enlarge the page.
 fn rounded(v: f64, parts: f64) -> f64 {
     (v * parts).round() / parts
 }

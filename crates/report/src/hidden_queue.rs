@@ -1,4 +1,4 @@
-//! The estimate of a queue that cannot be seen, as a table.
+//! Table of the estimate of a queue that cannot be observed.
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{lasting, when};
@@ -7,7 +7,7 @@ use base::print::{DELAY, RATE, number};
 use jiff::tz::TimeZone;
 use stats::Figure;
 
-/// What it is of, in words, and a column for each law.
+/// Returns the subject in words, and a table with one column per law.
 pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
     let known = h.laws.iter().any(|l| l.beside_truth.is_some());
     let caption = format!(

@@ -1,5 +1,5 @@
-//! One self-contained page: it fetches nothing, works from a file, and shows its figures and static plots
-//! without a script too. The script and the style come from `web/`, which bundles uPlot for the plots.
+//! Self-contained page: it fetches nothing, works from a file, and shows its figures and static plots without a script,
+//! too. The script and the style come from `web/`, which bundles uPlot for the plots.
 
 use crate::curves::Curves;
 use crate::tables::{self, Cell, Notes, Row, Table};
@@ -16,10 +16,10 @@ pub(crate) const SCRIPT: &str = include_str!("../web/dist/page.js");
 pub(crate) const CSS: &str = include_str!("../web/dist/page.css");
 const UPLOT_LICENCE: &str = include_str!("../web/dist/uplot-licence.txt");
 
-/// Nothing may be loaded, from anywhere; the page's own script and style are inline.
+/// Content security policy: nothing is loaded from anywhere; the page's own script and style are inline.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// What every page begins with: it fetches nothing, and looks as all do. `writer` wrote the recording.
+/// Returns the head of every page, with its policy and style. `writer` is the program that wrote the recording.
 pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
     html! {
         head {
@@ -34,7 +34,7 @@ pub(crate) fn head(title: &str, writer: Option<&str>) -> Markup {
     }
 }
 
-/// The whole `report.html`.
+/// Renders the whole `report.html`.
 pub fn page(answer: &Answer, recording: &Recording) -> String {
     let curves = Curves::of(answer, recording);
     let title = if answer.title.trim().is_empty() {
@@ -110,7 +110,7 @@ fn top(answer: &Answer, recording: &Recording, title: &str) -> Markup {
     }
 }
 
-/// No line ends between a number and its unit.
+/// Prevents line breaks between a number and its unit.
 fn firm(text: &str) -> String {
     const UNITS: [&str; 11] = [
         "%", "times", "s", "ms", "B", "kB", "MB", "bit/s", "kbit/s", "Mbit/s", "Gbit/s",
@@ -283,7 +283,7 @@ fn card(table: &Table, column: usize, direction: Direction, d: &DirectionAnswer)
     }
 }
 
-/// What the queue holds against what the line needs, to scale.
+/// Draws bars, to scale, of the queue's size and the size that the link needs.
 fn bars(d: &DirectionAnswer) -> Markup {
     let (Some(holds), Some(needs)) = (d.queue_bytes.value(), d.bdp_bytes.value()) else {
         return html! {};
@@ -353,7 +353,7 @@ pub(crate) fn licence() -> Markup {
     html! { details { summary { "Licence of uPlot, which draws the plots" } pre tabindex="0" { (UPLOT_LICENCE) } } }
 }
 
-/// A table with its reasons below it.
+/// Renders a table with the reasons for missing figures below it.
 pub(crate) fn grid(table: &Table, id: &str) -> Markup {
     let mut notes = Notes::default();
     let rows: Vec<Vec<Markup>> = table
@@ -372,7 +372,7 @@ pub(crate) fn grid(table: &Table, id: &str) -> Markup {
     }
 }
 
-/// One column of a table as names with values.
+/// Renders one column of a table as names with values.
 fn list(rows: &[Row], column: usize, id: &str) -> Markup {
     let mut notes = Notes::default();
     let values: Vec<Markup> = rows

@@ -1,4 +1,4 @@
-//! A recording that knows queues and transfers from inside: as text, as plots, and as a page.
+//! Report of a recording with the state of queues and transfers: as text, as plots, and as a page.
 
 use crate::chart::{Chart, Draw, Series};
 use crate::html::{grid, head};
@@ -10,9 +10,9 @@ use jiff::tz::TimeZone;
 use maud::{DOCTYPE, PreEscaped, html};
 use stats::Figure;
 
-/// Transfers that have a line of their own in a plot: those that carried most.
+/// Number of transfers with their own line in a plot: the largest.
 const LINES: usize = 6;
-/// Transfers that are listed; `--json` has all.
+/// Number of transfers listed; `--json` has all.
 const LISTED: usize = 40;
 /// Steps of a rate over time.
 const STEPS: i64 = 60;
@@ -21,7 +21,7 @@ fn figure(f: &Figure, unit: base::print::Unit) -> Cell {
     f.print(unit).into()
 }
 
-/// A row for each queue, and a row for each transfer.
+/// Returns a table of the queues and a table of the transfers, one row each.
 pub fn tables(i: &Inside) -> Vec<Table> {
     let columns = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
     let mut all = Vec::new();
@@ -99,7 +99,7 @@ pub fn tables(i: &Inside) -> Vec<Table> {
     all
 }
 
-/// What the tables do not say by themselves.
+/// Returns remarks that the tables do not contain.
 pub fn remarks(i: &Inside) -> Vec<String> {
     let mut all = Vec::new();
     let waited = i
@@ -140,7 +140,7 @@ pub fn remarks(i: &Inside) -> Vec<String> {
     all
 }
 
-/// Waiting time of each queue.
+/// Plots the queueing delay of each queue.
 ///
 /// # Errors
 /// A recording without queues.
@@ -161,7 +161,7 @@ pub fn waits(i: &Inside, samples: &Samples) -> Result<String, String> {
     Ok(chart(i, title, "waiting time, ms", series.collect()))
 }
 
-/// Round trips of the transfers' own packets.
+/// Plots the RTT of the transfers' own packets.
 pub fn round_trips(i: &Inside, samples: &Samples) -> Option<String> {
     let lines: Vec<Series> = busiest(i, LINES)
         .into_iter()
@@ -186,7 +186,7 @@ pub fn round_trips(i: &Inside, samples: &Samples) -> Option<String> {
     })
 }
 
-/// Payload that each transfer carried a second.
+/// Plots the payload rate of each transfer.
 pub fn throughput(i: &Inside, samples: &Samples) -> Option<String> {
     let step = ((i.to_ns - i.from_ns) / STEPS).max(1);
     let rates: Vec<(usize, Vec<(i64, f64)>)> = busiest(i, LINES)
@@ -243,7 +243,7 @@ fn name(i: &Inside, at: usize) -> String {
     format!("{} {}", f.flow, words::direction(f.direction))
 }
 
-/// In their own order.
+/// Returns the indexes of the largest transfers, in their original order.
 fn busiest(i: &Inside, most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..i.flows.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(i.flows[*at].bytes));
@@ -267,7 +267,7 @@ fn chart(i: &Inside, title: &str, y: &str, series: Vec<Series>) -> String {
     .svg()
 }
 
-/// `simulated · from … to …`.
+/// Returns `simulated · from … to …`.
 pub fn heading(i: &Inside, zone: &TimeZone) -> String {
     format!(
         "{} · {} · {} to {}{}",
@@ -282,7 +282,7 @@ pub fn heading(i: &Inside, zone: &TimeZone) -> String {
     )
 }
 
-/// One page that fetches nothing and needs no script.
+/// Renders one page that fetches nothing and needs no script.
 pub fn page(i: &Inside, samples: &Samples, zone: &TimeZone) -> String {
     let title = match i.title.trim() {
         "" => "Tailback report",

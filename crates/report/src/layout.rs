@@ -1,4 +1,4 @@
-//! Tables in the layout of a document, with what it prints beside ours.
+//! Tables in the layout of a document, with its printed values beside the computed ones.
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, nines};
@@ -10,23 +10,23 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use stats::Figure;
 
-/// What one table has.
+/// Contents of one table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sheet {
     pub caption: String,
-    /// The span whose figures it has; the whole recording where it is not given.
+    /// Start of the span of its figures, with the end in `to`; the whole recording if not given.
     pub from: Option<String>,
     pub to: Option<String>,
-    /// Instead of figures: what was left out, and why.
+    /// True to list exclusions with their reasons instead of figures.
     #[serde(default)]
     pub gaps: bool,
     #[serde(default, rename = "metric")]
     pub metrics: Vec<Metric>,
-    /// Limits of reliability, ms.
+    /// Time limits of reliability, ms.
     #[serde(default)]
     pub limits: Vec<f64>,
-    /// What the document has for each limit, %.
+    /// Printed value of the document for each limit, %.
     #[serde(default)]
     pub printed: Vec<f64>,
 }
@@ -34,10 +34,10 @@ pub struct Sheet {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
-    /// What the document calls it.
+    /// Label used by the document.
     pub label: String,
     pub is: Is,
-    /// What the document has.
+    /// Printed value of the document.
     pub printed: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub enum Is {
     Variance,
 }
 
-/// `14 405 250`.
+/// Formats as `14 405 250`.
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let first = digits.len() % 3;
@@ -91,7 +91,7 @@ fn printed(text: Option<String>) -> Cell {
     text.map_or(Cell::Absent, Cell::Is)
 }
 
-/// What was left out, with its reason, and where nothing was recorded, in the order of time.
+/// Returns the exclusions with their reasons, and the gaps in the recording, in the order of time.
 fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
     let given = s
         .excluded
@@ -120,7 +120,7 @@ fn gaps(s: &Statistics, t: &TargetStatistics, zone: &TimeZone) -> Vec<Row> {
     all.into_iter().map(row).collect()
 }
 
-/// `summary` is of the sheet's span.
+/// Builds the table; `summary` covers the sheet's span.
 pub fn table(
     sheet: &Sheet,
     s: &Statistics,

@@ -1,8 +1,7 @@
-//! What a person sees of an answer: text for a terminal, static plots, and one self-contained page.
-//! Everything here is a function of what it is given, an `Answer` with the recording behind it or plain curves;
-//! nothing is measured or judged.
+//! Presentation of an answer: text for a terminal, static plots, and a self-contained page. Everything here is a
+//! function of its input, an `Answer` with its recording or plain curves; nothing is measured or judged.
 //!
-//! A figure that could not be had shows its reason. It is never drawn as zero.
+//! A figure that could not be measured shows the reason. It is never drawn as zero.
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 

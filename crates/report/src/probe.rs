@@ -1,4 +1,5 @@
-//! What a person sees of a probe's answer besides the terminal: its page and its pictures. One frame for every kind.
+//! Presentation of an experiment's answer besides the terminal: its page and its pictures, with one frame for all
+//! kinds.
 
 use crate::chart::{Chart, Draw, Series};
 use crate::html::head;
@@ -10,7 +11,7 @@ use experiment::{self as probe, Figured, Plot, ProbeAnswer, Quantity, Severity};
 use maud::{DOCTYPE, PreEscaped, html};
 use stats::Figure;
 
-/// How the rows came about, in words.
+/// Returns the origin of the rows in words.
 pub fn origin(meta: &Meta) -> &'static str {
     match meta.origin {
         Origin::Emulated => "over an emulated link",
@@ -19,7 +20,7 @@ pub fn origin(meta: &Meta) -> &'static str {
     }
 }
 
-/// A figure with its interval, or the reason why there is none.
+/// Formats a figure with its interval; the error is the reason why there is none.
 pub fn figure(f: &Figured) -> Result<String, String> {
     match f.unit {
         Quantity::Rate => f.figure.print(RATE),
@@ -48,7 +49,7 @@ pub fn figure(f: &Figured) -> Result<String, String> {
     }
 }
 
-/// The figures as a table of two columns.
+/// Returns the figures as a table of two columns.
 pub(crate) fn figures(answer: &ProbeAnswer) -> Table {
     Table {
         title: "Figures".into(),
@@ -65,7 +66,7 @@ pub(crate) fn figures(answer: &ProbeAnswer) -> Table {
     }
 }
 
-/// Recordings of one kind beside each other: their figures, and of paths the hops, each table under its caption.
+/// Returns recordings of one kind side by side: their figures and, for paths, the hops, each table with its caption.
 pub fn side_by_side(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     let columns = |first: &str| -> Vec<String> {
         let names = all.iter().map(|(name, _)| name.clone());
@@ -98,7 +99,7 @@ pub fn side_by_side(all: &[(String, ProbeAnswer)]) -> Vec<(String, Table)> {
     tables
 }
 
-/// Address and median round trip at rest of each hop, path by path.
+/// Returns address and median idle RTT of each hop, path by path.
 fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, Table)> {
     let table = |a: &ProbeAnswer| a.outcome.tables.iter().find(|t| t.title == "Hops").cloned();
     let paths: Vec<probe::Table> = all.iter().map(|(_, a)| table(a)).collect::<Option<_>>()?;
@@ -137,8 +138,8 @@ fn hops(all: &[(String, ProbeAnswer)], columns: Vec<String>) -> Option<(String, 
     Some((caption, table))
 }
 
-/// A kind's own table in the form in which the terminal lays tables out: the heading of its first column in place of
-/// the title, which stands above it.
+/// Converts an experiment's own table to the terminal's layout: the heading of its first column replaces the title,
+/// which stands above it.
 pub(crate) fn table(t: &probe::Table) -> Table {
     Table {
         title: t.columns.first().cloned().unwrap_or_default(),
@@ -154,10 +155,10 @@ pub(crate) fn table(t: &probe::Table) -> Table {
     }
 }
 
-/// An end of an axis this near to zero, of the axis' length, is zero: times that clocks have told have their dust.
+/// Relative size below which an end of an axis is taken as zero: floating-point noise around zero.
 const DUST: f64 = 1e-3;
 
-/// Where the horizontal axis begins and ends; none where there is nothing to draw.
+/// Returns start and end of the horizontal axis; `None` if there is nothing to draw.
 pub(crate) fn span(plot: &Plot) -> Option<(f64, f64)> {
     let points = plot.series.iter().flat_map(|s| &s.points);
     let xs = points.filter(|p| p.1.is_some()).map(|p| p.0);
@@ -171,7 +172,7 @@ pub(crate) fn span(plot: &Plot) -> Option<(f64, f64)> {
     (from <= to).then(|| (clean(from), clean(to)))
 }
 
-/// One picture as SVG.
+/// Draws one picture as SVG.
 pub fn svg(plot: &Plot) -> String {
     let span = match span(plot) {
         Some((from, to)) if from < to => (from, to),
@@ -205,10 +206,10 @@ pub fn svg(plot: &Plot) -> String {
     .svg()
 }
 
-/// A text of more bytes than this is prose, which may be broken into lines.
+/// Length in bytes above which a text is prose, which may be broken into lines.
 const LONG: usize = 40;
 
-/// How a severity is drawn.
+/// Returns the style class of a severity.
 fn severity(of: Severity) -> &'static str {
     match of {
         Severity::Serious => "tag bad",
@@ -217,14 +218,14 @@ fn severity(of: Severity) -> &'static str {
     }
 }
 
-/// For each column whether it has words, which begin at the left; numbers end at the right.
+/// Returns for each column true if it contains words, which are left-aligned; numbers are right-aligned.
 fn worded(t: &probe::Table) -> Vec<bool> {
     let number = |text: &str| !text.chars().any(|c| c.is_alphabetic() && c != 'e');
     let column = |i: usize| !t.rows.iter().filter_map(|r| r.get(i)).all(|c| number(c));
     (0..t.columns.len()).map(column).collect()
 }
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(answer: &ProbeAnswer, meta: &Meta) -> String {
     let o = &answer.outcome;
     let title = if answer.title.trim().is_empty() {

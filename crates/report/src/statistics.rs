@@ -1,4 +1,4 @@
-//! The tables of statistics: for the terminal, and as Markdown and CSV.
+//! Tables of statistics: for the terminal, and as Markdown and CSV.
 
 use crate::tables::{Cell, Row, Table};
 use crate::words::{self, lasting, nines, phase, when};
@@ -11,7 +11,7 @@ use base::units::significant;
 use jiff::tz::TimeZone;
 use stats::Figure;
 
-/// Every table of a recording.
+/// Returns all tables of a recording.
 pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     let mut tables = Vec::new();
     for t in &s.targets {
@@ -36,7 +36,7 @@ pub fn all(s: &Statistics, zone: &TimeZone) -> Vec<Table> {
     tables
 }
 
-/// What befell the recording.
+/// Returns the table of incidents.
 pub fn incidents(s: &Statistics, zone: &TimeZone) -> Table {
     Table {
         title: "What befell the recording".into(),
@@ -67,12 +67,12 @@ fn delay(v: Option<f64>) -> Cell {
     v.map_or(Cell::Absent, |v| Cell::Is(DELAY.print(v)))
 }
 
-/// `95 %`, `99.9 %`.
+/// Formats a percentage: `95 %`, `99.9 %`.
 fn percent_point(share: f64) -> String {
     format!("{} % below", number(share * 100.0))
 }
 
-/// A share in percent with as many digits as its distance from 100 asks for, and its interval.
+/// Formats a share in percent, with as many digits as its distance from 100 requires, and its interval.
 fn share(f: &Figure) -> Cell {
     match f {
         Figure::Is { value, low, high } => {
@@ -87,7 +87,7 @@ fn share(f: &Figure) -> Cell {
     }
 }
 
-/// The same without the interval.
+/// Formats a share without the interval.
 fn bare(f: &Figure) -> Cell {
     match f {
         Figure::Is { value, .. } => share(&Figure::exactly(*value)),
@@ -95,7 +95,7 @@ fn bare(f: &Figure) -> Cell {
     }
 }
 
-/// One row a figure.
+/// Returns one row per figure.
 fn figures(s: &Summary) -> Vec<(String, Cell)> {
     let count = |n: u64| Cell::Is(n.to_string());
     let r = &s.rtt;
@@ -155,7 +155,7 @@ fn side_by_side(title: &str, columns: &[&Summary]) -> Table {
     }
 }
 
-/// One row a span; round trips in ms.
+/// Returns a table with one row per span; RTTs in ms.
 pub fn spans(title: &str, spans: &[Summary]) -> Table {
     let heads = [
         "", "sent", "lost", "loss, %", "median", "mean", "SD", "95 %", "99 %", "max",
@@ -184,7 +184,7 @@ pub fn spans(title: &str, spans: &[Summary]) -> Table {
     }
 }
 
-/// Reliability: one row a limit.
+/// Returns the table of reliability: one row per limit.
 pub fn in_time(t: &TargetStatistics, zone: &TimeZone) -> Table {
     let loaded = t.loaded.iter().filter_map(|l| l.summary.as_ref());
     let columns: Vec<&Summary> = std::iter::once(&t.whole)
@@ -225,7 +225,7 @@ pub fn in_time(t: &TargetStatistics, zone: &TimeZone) -> Table {
     }
 }
 
-/// Which services pass: one table a source, one row a service, one column a span.
+/// Returns the services that pass: one table per source, one row per service, one column per span.
 pub fn services(t: &TargetStatistics) -> Vec<Table> {
     let spans: Vec<String> = t
         .services
@@ -298,7 +298,7 @@ pub fn excluded(s: &Statistics, zone: &TimeZone) -> Table {
     }
 }
 
-/// Recordings are named by letters in tables.
+/// Returns the letter that names a recording in tables.
 pub fn letter(i: usize) -> String {
     let letter = char::from(b'A' + (i % 26) as u8);
     let round = i / 26;
@@ -309,7 +309,7 @@ pub fn letter(i: usize) -> String {
     }
 }
 
-/// One row a figure, one column a recording, and the differences to the first.
+/// Returns one row per figure, one column per recording, and the differences to the first.
 pub fn comparison(c: &Comparison) -> Vec<Table> {
     let columns = |names: &[String]| -> Vec<String> {
         std::iter::once(String::new())
@@ -344,7 +344,7 @@ pub fn comparison(c: &Comparison) -> Vec<Table> {
     c.sections.iter().map(one).collect()
 }
 
-/// Several links as one: one row a limit.
+/// Returns the table of several links combined: one row per limit.
 pub fn together(t: &Together) -> Table {
     let cells = |b: &Beside| -> Vec<Cell> {
         let each = b.each.iter().map(bare);

@@ -1,5 +1,5 @@
-//! Static plots as SVG: for a README, for files, and for the page where no script runs. Written by hand rather
-//! than with a plotting crate so that colours follow the reader's light or dark mode and text stays text.
+//! Static plots as SVG: for a README, for files, and for the page without a script. They are written without a plotting
+//! crate, so that colours follow the reader's light or dark mode and text stays text.
 
 use crate::curves::{Curves, Point};
 use crate::words::phase;
@@ -25,17 +25,17 @@ const STYLE: &str = "
 @media screen and (prefers-color-scheme:dark){.tb-plot{--ink:#e9e7e2;--muted:#a3abb5;--rule:#2c3037;--idle:#9aa3ae;--down:#6db3f2;--up:#f3a45c;--both:#bd9df2;--flow:#4cc9bb;--loss:#ff6f86;--paper:#15171b}}
 ";
 
-/// Round trips over time with the phases shaded and losses marked, throughput below on the same axis of time.
+/// Plots RTT over time with phases shaded and losses marked; throughput below on the same time axis.
 pub fn rtt_over_time(answer: &Answer, recording: &Recording) -> String {
     over_time(&Curves::of(answer, recording)).into_string()
 }
 
-/// Share of the probes answered within a time, one curve a phase, time on a logarithmic axis.
+/// Plots the share of probes answered within a time: one curve per phase, time on a logarithmic axis.
 pub fn cdf(answer: &Answer, recording: &Recording) -> String {
     distribution(&Curves::of(answer, recording)).into_string()
 }
 
-/// The same picture for renderers that know neither variables nor media queries, in the light colours.
+/// Converts a picture to the light colours, for renderers without variables or media queries.
 pub fn plain(svg: &str) -> String {
     let mut text = svg.to_owned();
     while let Some(at) = text.find("@media") {
@@ -61,7 +61,7 @@ pub fn plain(svg: &str) -> String {
     text.replacen("width=\"100%\"", "", 1)
 }
 
-/// Pictures one below the other, as one.
+/// Joins pictures vertically into one.
 pub fn stacked(what: &str, pictures: &[String]) -> String {
     if let [one] = pictures {
         return one.clone();
@@ -79,7 +79,7 @@ pub fn stacked(what: &str, pictures: &[String]) -> String {
     document(y, what, html! { (PreEscaped(placed)) }).into_string()
 }
 
-/// Width and height in pixels.
+/// Returns width and height in pixels.
 pub fn size(svg: &str) -> (f64, f64) {
     let view = svg
         .split("viewBox=\"")
@@ -96,19 +96,19 @@ pub fn size(svg: &str) -> (f64, f64) {
     )
 }
 
-/// Tops that `even_marks` ends at.
+/// Permitted tops of axes marked by `even_marks`.
 const TOPS: [f64; 14] = [
     1.0, 1.2, 1.4, 1.6, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0,
 ];
-/// Tops whose quarters are round.
+/// Permitted tops of axes whose quarters are round.
 const QUARTERED: [f64; 10] = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
 
-/// A round number at or a little above `value`: the top of an axis.
+/// Returns a round number at or a little above `value`: the top of an axis.
 pub(crate) fn nice_top(value: f64) -> f64 {
     top_among(&TOPS, value)
 }
 
-/// The same for an axis that is marked at its quarters.
+/// Returns the top of an axis that is marked at its quarters.
 pub(crate) fn quartered_top(value: f64) -> f64 {
     top_among(&QUARTERED, value)
 }
@@ -125,17 +125,17 @@ fn top_among(steps: &[f64], value: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Labels below one another need so much.
+/// Smallest vertical distance of labels, px.
 const LABEL: f64 = 21.0;
-/// An axis has no more steps than that.
+/// Largest number of steps on an axis.
 const MARKS: f64 = 8.0;
 
-/// A panel: where it stands and what its vertical axis reaches.
+/// Panel: its position and the range of its vertical axis.
 pub(crate) struct Panel {
     pub top: f64,
     pub height: f64,
     pub max: f64,
-    /// Where its heading stands.
+    /// Position of its heading, px.
     pub name_y: f64,
 }
 
@@ -143,7 +143,7 @@ impl Panel {
     pub fn y(&self, v: f64) -> f64 {
         self.top + self.height * (1.0 - (v / self.max).clamp(0.0, 1.0))
     }
-    /// Rules and labels at round numbers, as many as there is room for; unit in the heading.
+    /// Draws rules and labels at round numbers, as many as fit; the unit is in the heading.
     pub fn frame(&self, name: &str, label: impl Fn(f64) -> String) -> Markup {
         let marks = marks(0.0, self.max, (self.height / LABEL).clamp(4.0, MARKS));
         html! {
@@ -259,12 +259,12 @@ pub(crate) fn distribution(curves: &Curves) -> Markup {
     )
 }
 
-/// Four to eight round numbers within the range.
+/// Returns four to eight round numbers within the range.
 pub(crate) fn even_marks(low: f64, high: f64) -> Vec<f64> {
     marks(low, high, MARKS)
 }
 
-/// Round numbers within the range in steps of 1, 2 or 5 and zeros, at most so many steps.
+/// Returns round numbers within the range, in steps of 1, 2 or 5 times a power of ten, at most `most` steps.
 fn marks(low: f64, high: f64, most: f64) -> Vec<f64> {
     let power = 10f64.powf(((high - low) / most).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
@@ -277,7 +277,7 @@ fn marks(low: f64, high: f64, most: f64) -> Vec<f64> {
         .collect()
 }
 
-/// 1, 2 and 5 of each power of ten, or even steps where it is too narrow for three of those.
+/// Returns 1, 2 and 5 of each power of ten, or even steps if the range is too narrow for three of those.
 pub(crate) fn log_marks(low: f64, high: f64) -> Vec<f64> {
     let mut marks: Vec<f64> = (low.log10().floor() as i32..=high.log10().ceil() as i32)
         .flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)))
@@ -300,7 +300,7 @@ pub(crate) fn document(height: f64, what: &str, inside: Markup) -> Markup {
     }
 }
 
-/// Line samples with their names, right-aligned at the height `y`. Widths are estimated at 7.2 px a letter.
+/// Draws line samples with their names, right-aligned at the height `y`. Widths are estimated at 7.2 px per letter.
 pub(crate) fn key(entries: &[(&str, &str)], y: f64) -> Markup {
     let widths: Vec<f64> = entries
         .iter()
@@ -323,7 +323,7 @@ fn line_class(name: &str) -> String {
     format!("line {class} dash-{class}")
 }
 
-/// Only our own phases have a colour of their own.
+/// Returns the style class of a phase; only known phases have one of their own.
 fn class(name: &str) -> &'static str {
     match name {
         "down" => "down",
@@ -338,7 +338,7 @@ pub(crate) fn short(v: f64) -> String {
     text.strip_suffix(".0").map_or(text.clone(), String::from)
 }
 
-/// Interrupted where there is no value. What falls on one column of pixels is drawn as its extremes.
+/// Draws a line, interrupted at missing values. Points on one column of pixels are drawn as their extremes.
 pub(crate) fn path(points: impl Iterator<Item = (f64, Option<f64>)>) -> String {
     let mut out = String::new();
     let mut pen_down = false;

@@ -1,17 +1,17 @@
-//! The tables of the report, once, for the terminal and for the page.
+//! Tables of the report, common to the terminal and the page.
 
 use crate::words::{discipline, phase};
 use analysis::answer::{Answer, Discipline, PhaseAnswer, QueueIs, Reliability};
 use base::print::{DELAY, PERCENT, PPM, RATE, RPM, SIZE, TIMES, Unit, number, percent};
 use stats::{Delays, Figure};
 
-/// What stands in one place of a table.
+/// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Is(String),
-    /// Could not be had, for this reason.
+    /// Figure that could not be measured, with the reason.
     CannotTell(String),
-    /// Does not apply: the download rate of the idle phase.
+    /// Figure that does not apply, such as the download rate of the idle phase.
     Absent,
 }
 
@@ -22,12 +22,12 @@ pub struct Row {
 
 pub struct Table {
     pub title: String,
-    /// Heading of the first column, then of the others.
+    /// Headings: of the first column, then of the others.
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
 }
 
-/// The reasons behind `CannotTell`, numbered from 1 in the order of their first use.
+/// Reasons behind `CannotTell`, numbered from 1 in the order of their first use.
 #[derive(Default)]
 pub struct Notes(pub Vec<String>);
 
@@ -58,10 +58,10 @@ fn optional(figure: Option<&Figure>, scale: f64) -> Cell {
     figure.map_or(Cell::Absent, |f| plain(f, scale))
 }
 
-/// Where a phase keeps a rate.
+/// Access to a rate of a phase.
 type RateOf = fn(&PhaseAnswer) -> Option<Figure>;
 
-/// One column a phase.
+/// Returns the table of phases, one column each.
 pub fn phases(answer: &Answer) -> Table {
     let over = |label: &str, cell: &dyn Fn(&PhaseAnswer) -> Cell| Row {
         label: label.into(),
@@ -117,10 +117,10 @@ pub fn phases(answer: &Answer) -> Table {
     }
 }
 
-/// What stands in brackets behind a figure.
+/// Explanation of the brackets behind a figure.
 pub const INTERVALS: &str = "In brackets: the interval that holds the figure with 95 % confidence.";
 
-/// One column a direction.
+/// Returns the table of queues, one column per direction.
 pub fn queues(answer: &Answer) -> Table {
     let both = [&answer.up, &answer.down];
     let figure =
@@ -187,7 +187,7 @@ pub fn bound(is: QueueIs) -> &'static str {
     }
 }
 
-/// One row a limit, one column a phase: how many percent of the probes were answered in time.
+/// Returns the percentage of probes answered in time: one row per limit, one column per phase.
 pub fn reliability(answer: &Answer) -> Table {
     let mut limits: Vec<f64> = answer
         .phases
@@ -209,7 +209,7 @@ pub fn reliability(answer: &Answer) -> Table {
             None => Cell::Absent,
         };
     let row = |limit: f64| -> Vec<Cell> { answer.phases.iter().map(|p| share(p, limit)).collect() };
-    // The limits at the end that all read alike are one row.
+    // Equal rows at the end are merged into one.
     let alike = limits
         .iter()
         .rev()
@@ -258,7 +258,7 @@ pub fn responsiveness(answer: &Answer) -> Table {
     }
 }
 
-/// What the instrument says of itself.
+/// Returns the instrument's statements about itself.
 pub fn instrument(answer: &Answer) -> Table {
     let i = &answer.instrument;
     let spread = |d: &Delays| -> Cell {

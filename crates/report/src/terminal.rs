@@ -1,4 +1,4 @@
-//! What a person reads in a terminal after a test.
+//! Text in a terminal after a test.
 
 use crate::curves::Curves;
 use crate::tables::{self, Notes};
@@ -19,7 +19,7 @@ pub use page::{Style, wrapped};
 pub use probe::{pictures, probe};
 pub use statistics::{captioned, comparison, inside, statistics};
 
-/// The whole report as text.
+/// Renders the whole report as text.
 pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     let mut page = Page::new(style);
     let origin = match recording.meta.origin {
@@ -89,7 +89,7 @@ pub fn text(answer: &Answer, recording: &Recording, style: Style) -> String {
     page.finish()
 }
 
-/// The queue that a recording of any origin shows.
+/// Renders the queue found in a recording of any origin.
 pub fn which_queue(found: &WhichQueue, style: Style) -> String {
     let mut page = Page::new(style);
     page.heading("Queue");
@@ -129,7 +129,7 @@ pub fn which_queue(found: &WhichQueue, style: Style) -> String {
     page.finish()
 }
 
-/// One line: grade, queues, base round trip, rates.
+/// Renders one line: grade, queues, base RTT, rates.
 pub fn line(answer: &Answer, style: Style) -> String {
     let queue = |d: Direction| {
         let a = of(answer, d);
@@ -220,7 +220,7 @@ impl Page {
         self.gap();
     }
 
-    /// Commands are never wrapped: what is copied must run.
+    /// Writes the advice. Commands are never wrapped, so that copied commands run.
     fn advice(&mut self, answer: &Answer) {
         if answer.advice.is_empty() {
             return;

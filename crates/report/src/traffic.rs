@@ -1,16 +1,16 @@
-//! Distributions of a capture's traffic with the laws laid over them, how its variance falls with the time scale, and
-//! how long packets waited between two captures.
+//! Plots of a capture's traffic: distributions with fitted laws, decrease of the variance with the time scale, and
+//! delays between two captures.
 
 use crate::chart::{Chart, Draw, LogChart, Series};
 use analysis::traffic::{ClassAnswer, Law, TrafficAnswer};
 use stats::hurst::Estimate;
 
-/// Fitted curves drawn over each distribution: more are told apart by no eye.
+/// Number of fitted curves per distribution; more cannot be told apart.
 const CURVES: usize = 3;
 /// Points of a fitted curve.
 const STEPS: usize = 240;
 
-/// Each plot with the name of its file. Quantities that were not seen have none.
+/// Returns each plot with the name of its file; quantities that were not seen have none.
 pub fn plots(a: &TrafficAnswer) -> Vec<(String, String)> {
     let mut out = Vec::new();
     for c in &a.classes {
@@ -44,11 +44,11 @@ fn distribution(law: &Law, title: &str, axis: &str, size: f64) -> Option<String>
         .map(|(v, share)| (v * size, 100.0 * share))
         .filter(|p| p.0 > 0.0)
         .collect();
-    // Gaps of zero have no place on a logarithmic axis, but the curve begins above them.
+    // Gaps of zero have no place on a logarithmic axis, but the curve starts above them.
     let zeros = law.shares.iter().rfind(|p| p.0 <= 0.0);
     let zeros = zeros.map_or(0.0, |p| 100.0 * p.1);
     let (first, last) = (seen.first()?.0, seen.last()?.0);
-    // The thinnest ends are not worth half of the picture.
+    // The rarest values at the ends would take half of the picture.
     let low = seen.iter().find(|p| p.1 >= 0.1).map_or(first, |p| p.0);
     let high = seen.iter().find(|p| p.1 >= 99.95).map_or(last, |p| p.0);
     if low >= high {
@@ -87,7 +87,7 @@ fn distribution(law: &Law, title: &str, axis: &str, size: f64) -> Option<String>
     Some(chart.svg())
 }
 
-/// A share holds from its value to the next one.
+/// Returns a step curve: a share holds from its value to the next one.
 fn steps(from: f64, mut before: f64, shares: &[(f64, f64)]) -> Vec<(f64, Option<f64>)> {
     let mut out = vec![(from, Some(before))];
     for (v, share) in shares {
@@ -97,7 +97,7 @@ fn steps(from: f64, mut before: f64, shares: &[(f64, f64)]) -> Vec<(f64, Option<
     out
 }
 
-/// Variance of the mean rate over each time scale, beside what independent packets would give.
+/// Plots the variance of the mean rate over each time scale, beside that of independent packets.
 fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
     let estimates: Vec<(&str, &Estimate)> = classes
         .iter()
@@ -105,7 +105,7 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
         .filter(|(_, e)| e.points.len() > 1)
         .collect();
     let scale = |m: f64| m * step_s;
-    // Each relative to its own first scale: slopes are what is compared.
+    // Each curve is relative to its own first scale, because the slopes are compared.
     let relative = |e: &Estimate| -> Vec<(f64, f64)> {
         let top = e.points[0].1;
         e.points.iter().map(|(m, v)| (scale(*m), v / top)).collect()
@@ -144,11 +144,11 @@ fn variance_time(classes: &[ClassAnswer], step_s: f64) -> Option<String> {
     Some(chart.svg())
 }
 
-/// How long packets of one direction waited over time, (s, ms), and when packets were lost.
+/// Plots the delay of one direction's packets over time, (s, ms), and the times of losses.
 pub fn waits(direction: &str, waits: &[(f64, f64)], lost_s: &[f64]) -> String {
     let end = waits.iter().map(|w| w.0).fold(0.0, f64::max);
     let all: Vec<f64> = waits.iter().map(|w| w.1).collect();
-    // A handful of stragglers would press all others to the floor.
+    // A few outliers would press all others to the bottom.
     let most = stats::quantile(&all, 0.999).unwrap_or_default();
     let top = crate::svg::nice_top(1.1 * most.max(1e-3));
     let mut series = vec![Series {

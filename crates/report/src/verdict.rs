@@ -1,4 +1,4 @@
-//! The one sentence at the top: where packets wait, how long, in what, and how much too much that is.
+//! Sentence at the top of the report: where packets wait, how long, in which queue, and how much too large it is.
 
 use crate::words::direction;
 use analysis::answer::{Answer, DirectionAnswer, Discipline, QueueIs};
@@ -6,15 +6,15 @@ use base::print::{DELAY, SIZE, TIMES};
 use base::record::Direction;
 use stats::Figure;
 
-/// A queue that holds up to this many times the line's bandwidth-delay product is called fitting: one is
-/// what a single sender needs, and measurement adds its own error.
+/// Largest size of a fitting queue, relative to the link's bandwidth-delay product: a single sender needs 1, and
+/// measurement adds its own error.
 const FITTING_FACTOR: f64 = 1.5;
 
-/// What is said of a run that was cut short.
+/// Warning for a run that ended early.
 pub const UNFINISHED: &str =
     "The run did not go to its planned end, so this rests on what was measured until then.";
 
-/// Plain language; ends with the grade, and with a warning where the run was cut short.
+/// Returns the verdict in plain language. It ends with the grade, and with a warning if the run ended early.
 pub fn verdict(answer: &Answer) -> String {
     let unfinished = if answer.complete {
         String::new()
@@ -24,7 +24,7 @@ pub fn verdict(answer: &Answer) -> String {
     format!("{}{unfinished}", sentence(answer))
 }
 
-/// The verdict without that warning.
+/// Returns the verdict without that warning.
 pub fn sentence(answer: &Answer) -> String {
     let first = match answer.worst_direction {
         Some(d) => waiting(d, of(answer, d)),
@@ -76,7 +76,7 @@ fn waiting(d: Direction, a: &DirectionAnswer) -> String {
         .map_or(String::new(), |b| format!(" of {bound}{}", SIZE.print(b)));
     let factor = match a.factor_too_large.value() {
         Some(f) if f > FITTING_FACTOR => format!(", {bound}{} what the line needs", TIMES.print(f)),
-        // Of a queue that was never seen full nobody knows that it is small.
+        // A queue that was never seen full may be larger than measured.
         Some(_) if a.queue_is != QueueIs::AtLeast => ", no more than the line needs".to_string(),
         _ => String::new(),
     };

@@ -1,4 +1,4 @@
-//! Moments, spans, gaps and incidents in words. Figures and their units: `base::print`.
+//! Instants, spans, gaps and incidents in words. Figures and their units are in `base::print`.
 
 use analysis::answer::Discipline;
 use analysis::holes::Gap;
@@ -7,7 +7,7 @@ use base::print::number;
 use base::record::{Direction, Origin};
 use stats::Figure;
 
-/// Start of the run for people: date and minute in UTC.
+/// Formats the start of a run: date and minute in UTC.
 pub fn moment(unix_ns: i64) -> String {
     match jiff::Timestamp::from_nanosecond(i128::from(unix_ns)) {
         Ok(t) => t.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -15,7 +15,7 @@ pub fn moment(unix_ns: i64) -> String {
     }
 }
 
-/// An instant in that zone, with seconds where it is not a whole minute.
+/// Formats an instant in a zone, with seconds if it is not a whole minute.
 pub fn when(unix_ns: i64, zone: &jiff::tz::TimeZone) -> String {
     let Ok(t) = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)) else {
         return "unknown time".into();
@@ -28,8 +28,8 @@ pub fn when(unix_ns: i64, zone: &jiff::tz::TimeZone) -> String {
     t.to_zoned(zone.clone()).strftime(form).to_string()
 }
 
-/// A share from 0 to 1 in percent, cut off rather than rounded up, with digits enough to tell three nines from
-/// five: 0.999996 is `99.9996`.
+/// Formats a share from 0 to 1 in percent, rounded down, with enough digits to tell three nines from five: 0.999996 is
+/// `99.9996`.
 pub fn nines(share: f64) -> String {
     let p = share * 100.0;
     let missing = 100.0 - p;
@@ -39,15 +39,16 @@ pub fn nines(share: f64) -> String {
     if p <= 0.0 {
         return "0".into();
     }
-    // Two digits of what is missing, and two decimals at least. A tenth stays one where binary puts it just below.
+    // Two digits of the difference to 100 %, and at least two decimals. The margin absorbs binary rounding of exact
+    // tenths.
     let digits = (1.0 - (missing.log10() + 1e-6).floor()).clamp(2.0, 9.0) as usize;
     let scale = 10f64.powi(digits as i32);
-    // What stands just below a digit by rounding in binary stays there.
+    // The margin keeps digits that binary rounding puts just below their value.
     let cut = (p * scale + 1e-6).floor() / scale;
     format!("{cut:.digits$}")
 }
 
-/// Why nothing was recorded.
+/// Returns the reason for a gap in the recording.
 pub fn why_gap(g: &Gap) -> &str {
     if g.reason.is_empty() {
         "nothing was recorded"
@@ -56,7 +57,7 @@ pub fn why_gap(g: &Gap) -> &str {
     }
 }
 
-/// What befell a recording, without when.
+/// Describes an incident, without its time.
 pub fn incident(i: &Incident) -> String {
     let who = &i.subject;
     let long = i.seconds.map_or("unknown".into(), |s| lasting(s.abs()));
@@ -96,14 +97,14 @@ pub fn origin(o: Origin) -> &'static str {
     }
 }
 
-/// A length of time from seconds, in the two largest units that it has: `154 s`, `3 h 53 min`, `20 d 8 h`.
+/// Formats a length of time in seconds, in its two largest units: `154 s`, `3 h 53 min`, `20 d 8 h`.
 pub fn lasting(seconds: f64) -> String {
     const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)];
-    // 12 min and less are told in seconds where they are no whole minutes.
+    // Up to 12 min are printed in seconds if they are not whole minutes.
     if seconds < 180.0 || (seconds < 720.0 && seconds % 60.0 != 0.0) {
         return format!("{} s", number(seconds));
     }
-    // To the minute from an hour on, to the hour from a day on.
+    // Precision: minutes from 1 h on, hours from 1 d on.
     let to = match seconds {
         s if s >= 86_400.0 - 30.0 => 3600,
         s if s >= 3600.0 - 0.5 => 60,
@@ -120,7 +121,7 @@ pub fn lasting(seconds: f64) -> String {
     parts.join(" ")
 }
 
-/// Why a figure cannot be had; empty where it can.
+/// Returns the reason why a figure cannot be measured; empty if it can.
 pub fn reason(figure: &Figure) -> &str {
     match figure {
         Figure::CannotTell { cannot_tell } => cannot_tell,
@@ -135,7 +136,7 @@ pub fn direction(d: Direction) -> &'static str {
     }
 }
 
-/// The phase's name as a heading.
+/// Returns the phase's name as a heading.
 pub fn phase(name: &str) -> &str {
     match name {
         "idle" => "Idle",
@@ -157,14 +158,15 @@ pub fn discipline(d: Discipline) -> &'static str {
     }
 }
 
-/// Text that cannot steer a terminal: control characters, escape sequences' first byte among them, become spaces.
+/// Replaces control characters, among them the first byte of escape sequences, by spaces, so that text cannot control a
+/// terminal.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
 }
 
-/// ASCII for terminals that have nothing else.
+/// Converts to ASCII for terminals without Unicode.
 pub fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

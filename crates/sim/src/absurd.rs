@@ -1,4 +1,4 @@
-//! Values that are written correctly and cannot be meant: found before memory is taken or anything overflows.
+//! Limits of plausible values, checked before memory is allocated or anything overflows.
 
 use crate::error::ScenarioError;
 use crate::flow::Flow;
@@ -8,17 +8,17 @@ use base::{BitsPerSec, Bytes, Duration};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-/// No flow begins later, no link and no timer takes longer.
+/// Latest start of a flow; also the longest link delay and the longest timer.
 const LONGEST_START: Duration = Duration::from_secs(365 * 86_400);
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
-/// A petabit a second.
+/// Highest rate: 1 Pbit/s.
 pub const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000_000);
 /// RFC 791 section 3.1: the total length has 16 bits.
 const LONGEST_PACKET: u64 = 65_535;
-/// RFC 7323 section 2.3: beyond 2^30 a window cannot be told.
+/// Widest window: RFC 7323 section 2.3 limits the window that can be announced to 2^30.
 const WIDEST_WINDOW: Bytes = Bytes::new(1 << 30);
 const MOST_SEGMENTS: u64 = 1_000_000;
-/// An ACK is nothing but a header, and nothing is no packet.
+/// Smallest header: an ACK consists of a header alone, and a packet of 0 bytes is none.
 const LEAST_HEADER: Bytes = Bytes::new(1);
 const LARGEST_HEADER: Bytes = Bytes::new(256);
 

@@ -1,27 +1,26 @@
-//! What happens next: for each thing that can act by itself, the instant at which it next will. Equal
-//! times come in the order in which the things were added.
+//! Event queue: for each thing that can act by itself, the time at which it acts next. Ties are resolved by the order
+//! in which the things were added.
 //!
-//! **Source**: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels", IEEE/ACM Transactions on
-//! Networking 5(6), 1997, scheme 7; with the rule of a radix heap (R. Ahuja, K. Mehlhorn, J. Orlin,
-//! R. Tarjan, "Faster Algorithms for the Shortest Path Problem", Journal of the ACM 37(2), 1990) that an
-//! instant lies on the wheel of the highest digit in which it differs from the present, so that nothing is
-//! moved down before its turn comes, and nothing at all that is alone in its slot then.
+//! **Source**: G. Varghese, A. Lauck, "Hashed and Hierarchical Timing Wheels", IEEE/ACM Transactions on Networking
+//! 5(6), 1997, scheme 7; with the rule of a radix heap (R. Ahuja, K. Mehlhorn, J. Orlin, R. Tarjan, "Faster Algorithms
+//! for the Shortest Path Problem", Journal of the ACM 37(2), 1990): a time lies on the wheel of the highest digit in
+//! which it differs from the present. So an entry moves down only when its turn comes, and never if it is then alone in
+//! its slot.
 //!
-//! There is one place for each thing and none for each event: putting an event off is taking it out of
-//! one list and putting it into another, whatever the size of the network and however many packets are
-//! under way.
+//! There is one place for each thing and none for each event. Postponing an event moves it from one list to another,
+//! whatever the size of the network and the number of packets in flight.
 
 use base::Time;
 
-/// Bits of a digit: a wheel has 64 slots, and one word says which of them are in use.
+/// Bits of a digit: a wheel has 64 slots, and one 64-bit word has a bit for each slot in use.
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
-/// Eleven digits are enough for 64 bits.
+/// Number of wheels; eleven digits cover 64 bits.
 const WHEELS: usize = 16;
 const NEVER: u64 = u64::MAX;
 const NOBODY: u32 = u32::MAX;
 
-/// The wheel of the highest digit in which two instants differ, by the number of the highest bit.
+/// Wheel by the number of the highest bit in which two times differ.
 const WHEEL_OF_BIT: [u8; 64] = {
     let mut wheels = [0; 64];
     let mut bit = 0;
@@ -38,19 +37,19 @@ struct Place {
     /// Neighbours in the list of its slot.
     next: u32,
     previous: u32,
-    /// Wheel and slot; where nothing is due, no matter.
+    /// Wheel and slot; meaningless if nothing is due.
     slot: u32,
 }
 
 #[derive(Debug)]
 pub struct Agenda {
     places: Vec<Place>,
-    /// The first in each slot's list.
+    /// First entry of each slot's list.
     slots: Box<[u32; WHEELS * SLOTS]>,
-    /// Which slots of a wheel are in use, and which wheels.
+    /// Bits of the slots in use, by wheel, and of the wheels in use.
     used: [u64; WHEELS],
     wheels: u32,
-    /// Nothing is due before this.
+    /// Present time: nothing is due before it.
     present: u64,
 }
 
@@ -67,7 +66,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// A place for one more thing, which does not act yet.
+    /// Adds a place for one more thing, which has no event yet.
     pub fn add(&mut self) -> u32 {
         let place = u32::try_from(self.places.len()).expect("fewer than 2^32 things that act");
         self.places.push(Place {
@@ -79,14 +78,14 @@ impl Agenda {
         place
     }
 
-    /// When the thing at `place` acts next.
+    /// Next time at which the thing at `place` acts.
     #[inline]
     pub fn get(&self, place: u32) -> Time {
         Time::from_nanos(self.places[place as usize].time)
     }
 
-    /// From now on, the thing at `place` acts next at that time; `None`: not by itself. The time is not
-    /// before that of the last who acted.
+    /// Sets the next time at which the thing at `place` acts; `None`: no event. The time must not precede the last
+    /// event taken.
     #[inline]
     pub fn set(&mut self, place: u32, at: Option<Time>) {
         if self.places[place as usize].time != NEVER {
@@ -142,8 +141,8 @@ impl Agenda {
         (entry.next, entry.previous, entry.slot) = (next, NOBODY, slot as u32);
     }
 
-    /// Who acts next and when, unless that is after `until`. Whoever has acted is [`set`](Agenda::set) anew
-    /// before this is asked again.
+    /// Next thing to act and its time, unless that is after `until`. A thing that has acted must be
+    /// [`set`](Agenda::set) before the next call.
     #[inline]
     pub fn first_until(&mut self, until: Time) -> Option<(Time, u32)> {
         if self.wheels == 0 {
@@ -166,7 +165,7 @@ impl Agenda {
         Some((Time::from_nanos(time), first))
     }
 
-    /// The first to act of a list, which goes on at `at`.
+    /// Earliest entry of the list that continues at `at`.
     fn least_from(&self, mut at: u32, mut time: u64, mut first: u32) -> (u64, u32) {
         while at != NOBODY {
             let place = &self.places[at as usize];
@@ -178,7 +177,7 @@ impl Agenda {
         (time, first)
     }
 
-    /// The present has come to a slot: what is in it goes to lower wheels.
+    /// Moves the entries of a slot that has become present to lower wheels.
     fn bring_down(&mut self, slot: usize) {
         let (wheel, digit) = (slot / SLOTS, slot % SLOTS);
         self.used[wheel] &= !(1 << digit);
@@ -230,7 +229,7 @@ mod tests {
                     model.push(None);
                 }
                 let place = draw(model.len() as u64) as usize;
-                // From a few nanoseconds to hours ahead, and often the same instant twice.
+                // A few nanoseconds to hours ahead, and often the same time twice.
                 let digits = draw(44);
                 let span = draw(1 << digits);
                 let at = (draw(4) > 0).then(|| now + Duration::from_nanos(span / 8 * 8));

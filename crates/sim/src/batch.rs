@@ -1,5 +1,5 @@
-//! Many runs at once: seeds and values swept, each run alone on its core. What comes out does not
-//! depend on the number of cores.
+//! Batches of runs: seeds and swept values in parallel, one run per core. The results do not depend on the number of
+//! cores.
 
 use crate::error::ScenarioError;
 use crate::estimate::Estimate;
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// One run to make.
+/// A run to make.
 #[derive(Clone, Debug)]
 pub struct Job {
     pub scenario: Arc<Scenario>,
     pub seed: u64,
 }
 
-/// Makes all runs on up to `threads` threads. `progress` is told the share that is done, 0 to 1. Once
-/// `stop` is set, runs under way end early and are left out. Results are in the order of the jobs.
+/// Makes all runs on up to `threads` threads. `progress` gets the share that is done, 0 to 1. Once `stop` is set,
+/// unfinished runs end early and are left out. Results are in the order of the jobs.
 ///
 /// # Errors
-/// The first job that cannot be run.
+/// The error of the first job that cannot be run.
 pub fn run_all(
     jobs: &[Job],
     threads: usize,
@@ -46,7 +46,7 @@ pub fn run_all(
     results.into_iter().map(Option::transpose).collect()
 }
 
-/// Does the work of each item on up to `threads` threads; what comes out is in the order of the items.
+/// Processes items on up to `threads` threads; results are in the order of the items.
 pub fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -101,7 +101,7 @@ fn flatten(name: &str, value: &serde_json::Value, all: &mut BTreeMap<String, f64
     }
 }
 
-/// The figures of several seeds, each with its interval.
+/// Estimates of every figure over several seeds, each with its interval.
 pub fn estimates(outcomes: &[&Outcome]) -> BTreeMap<String, Estimate> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for outcome in outcomes {

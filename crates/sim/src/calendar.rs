@@ -1,4 +1,4 @@
-//! When a run took place: recordings have dates, and days begin at midnight.
+//! Date of a run: recordings have dates, and days start at midnight.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -54,7 +54,7 @@ impl fmt::Display for Began {
     }
 }
 
-/// `None` where a part is missing, or outside of what i64 nanoseconds hold (1678 to 2261).
+/// Nanoseconds since 1970; `None` if a part is missing, or outside the range of i64 nanoseconds (1678 to 2261).
 fn unix_ns(t: &Datetime) -> Option<i64> {
     let (date, time) = (t.date?, t.time?);
     let east_min = match t.offset? {
@@ -76,15 +76,15 @@ fn unix_ns(t: &Datetime) -> Option<i64> {
         .checked_add(i64::from(time.nanosecond.unwrap_or(0)))
 }
 
-/// Days from 1 January 1970 in the Gregorian calendar. Years are counted from March on, so that the day that may be
-/// there is a year's last one.
+/// Days since 1 January 1970 in the Gregorian calendar. Years count from March, so that a leap day is the last day of
+/// its year.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = match month {
         1 | 2 => (year - 1, month + 9),
         _ => (year, month - 3),
     };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // From March on, 153 days make five months.
+    // Five months from March on have 153 days.
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 

@@ -1,10 +1,9 @@
-//! Captures of simulated links: what a capture on a router's port would hold, as pcapng.
+//! Captures of simulated links as pcapng: the packets that a capture on a router's port would hold.
 //!
-//! A capture stands where a link begins: packets are seen as they enter the link, before its queue, and those
-//! of the link in the other direction as they come out of it. So each packet is in it once, as TCP's
-//! analysis in other tools wants it; what a queue has let through is seen where the next link begins. What
-//! became of a packet on the link, if it was dropped or marked, stands beside it as a comment: a packet is
-//! held back until that is known.
+//! A capture point is at the start of a link. It sees packets as they enter the link, before its queue, and those of
+//! the reverse link as they leave it. So each packet appears once, as other tools' TCP analysis requires; the output of
+//! a queue is seen at the start of the next link. A comment states if a packet was dropped or marked on the link; a
+//! packet is held back until that is known.
 
 mod wire;
 
@@ -24,14 +23,14 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use wire::Wires;
 
-/// Hosts are named in the file where there are no more of them.
+/// Maximum number of hosts that are named in the file.
 const NAMED_HOSTS: usize = 1000;
 
-/// A link with a capture where it begins.
+/// A link with a capture point at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub link: LinkIndex,
-    /// The link in the other direction.
+    /// Reverse link.
     pub back: Option<LinkIndex>,
 }
 
@@ -43,19 +42,19 @@ pub enum CaptureError {
     Io { link: String, source: io::Error },
 }
 
-/// The links of a scenario, as captures name them.
+/// Names of a scenario's links, as captures use them.
 ///
 /// # Errors
-/// A scenario that cannot be run.
+/// The scenario cannot be run.
 pub fn links(scenario: &Scenario) -> Result<Vec<String>, ScenarioError> {
     let graph = plan::graph_of(scenario)?;
     Ok(graph.edges.into_iter().map(|e| e.name).collect())
 }
 
-/// The link of that name, or the only one that leaves the host of that name.
+/// Finds the link of that name, or the only link that leaves the host of that name.
 ///
 /// # Errors
-/// A name that is none, answered with the nearest; a host that more than one link leaves.
+/// An unknown name (the message gives the nearest), or a host with more than one outgoing link.
 pub fn find(scenario: &Scenario, name: &str) -> Result<Point, ScenarioError> {
     let graph = plan::graph_of(scenario)?;
     let named = graph.edges.iter().position(|e| e.name == name);
@@ -106,7 +105,7 @@ fn listed(names: &[&str]) -> String {
     format!("{}{more}", names[..names.len().min(20)].join(", "))
 }
 
-/// Links are made in pairs, there and back.
+/// Reverse of a link; links are made in pairs.
 fn opposite(graph: &Graph, link: usize) -> Option<usize> {
     let edge = &graph.edges[link];
     let turns = |e: &usize| {
@@ -125,20 +124,20 @@ struct Held {
     data: Vec<u8>,
     original_len: u32,
     way: Way,
-    /// As it entered the link.
+    /// ECN bits with which it entered the link.
     ecn: Ecn,
     settled: bool,
     comment: Option<String>,
 }
 
-/// One file being written.
+/// A capture file being written.
 struct Tap<W> {
     name: String,
     writer: Writer<W>,
     held: VecDeque<Held>,
-    /// Number of the first that is held, counted over the whole run.
+    /// Number of the first packet held, counted over the whole run.
     first: u64,
-    /// By the name of a packet that is on the link: its number among those held.
+    /// Number of each held packet that is on the link, by packet id.
     on_link: Vec<Option<u64>>,
 }
 
@@ -148,7 +147,7 @@ impl<W: Write> Tap<W> {
         self.first + self.held.len() as u64 - 1
     }
 
-    /// Says what became of a packet of the link; `fate` is told how it entered.
+    /// Records the fate of a packet of the link; `fate` gets the ECN bits with which it entered.
     fn settle(&mut self, packet: PacketId, fate: impl FnOnce(Ecn) -> Option<String>) {
         let number = self.on_link.get_mut(packet.0 as usize);
         let Some(number) = number.and_then(Option::take) else {
@@ -179,10 +178,10 @@ impl<W: Write> Tap<W> {
     }
 }
 
-/// Writes what passes the ends of links; an observer of a network.
+/// Writes the packets that pass the ends of links; an observer of a network.
 pub struct Capture<W> {
     taps: Vec<Tap<W>>,
-    /// Of each link: the taps where it begins, and those where it ends.
+    /// Taps at the start and at the end of each link.
     begins: Vec<Vec<usize>>,
     ends: Vec<Vec<usize>>,
     wires: Wires,
@@ -192,10 +191,10 @@ pub struct Capture<W> {
 }
 
 impl<W: Write> Capture<W> {
-    /// Taps the links of a plan that has not run yet. `snaplen` is the most that is kept of a frame.
+    /// Taps the links of a plan that has not run yet. `snaplen` is the most bytes kept of a frame.
     ///
     /// # Errors
-    /// Output that cannot be written.
+    /// The output cannot be written.
     pub fn new(
         scenario: &Scenario,
         plan: &mut Plan,
@@ -239,15 +238,15 @@ impl<W: Write> Capture<W> {
         Ok(capture)
     }
 
-    /// Nothing more can be written.
+    /// True if nothing more can be written.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Writes what is still held back.
+    /// Writes the packets still held back.
     ///
     /// # Errors
-    /// What went wrong with the output, now or on the way.
+    /// Any error of the output, now or earlier in the run.
     pub fn finish(self) -> Result<Vec<W>, CaptureError> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -272,7 +271,7 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    /// What is seen of a packet on that link.
+    /// A packet on that link as the capture shows it.
     fn seen(
         &self,
         now: Time,
@@ -295,7 +294,7 @@ impl<W: Write> Capture<W> {
     }
 }
 
-/// The head of a file: which scenario, its two interfaces, the names of hosts.
+/// Starts a file: the scenario, its two interfaces, the names of hosts.
 fn open<W: Write>(
     scenario: &Scenario,
     graph: &Graph,
@@ -399,11 +398,11 @@ fn dropped(why: Reason) -> &'static str {
     }
 }
 
-/// Runs a scenario and writes a capture at each of the points. `step` is told how far the run is and says
-/// whether to go on.
+/// Runs a scenario and writes a capture at each of the points. `step` gets the progress of the run and returns true to
+/// continue.
 ///
 /// # Errors
-/// A scenario that cannot be run, or output that cannot be written.
+/// The scenario cannot be run, or the output cannot be written.
 pub fn run<W: Write>(
     scenario: &Scenario,
     seed: u64,

@@ -1,36 +1,36 @@
-//! What a document says of an experiment, and how near our runs come to it: the section `[document]` of a
-//! scenario. Whatever can be compared is compared here, so that every host of it says the same.
+//! Published experiments and how closely our runs reproduce them: the section `[document]` of a scenario. Every
+//! comparison is made here, so that all callers report the same.
 
 use crate::estimate::Estimate;
 use base::Duration;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-/// An experiment of a document, told in our words.
+/// A published experiment in our own words.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     pub title: String,
-    /// Which document, and where in it.
+    /// Source, and the place in it.
     #[serde(rename = "where")]
     pub place: String,
-    /// What it says came out.
+    /// Published result.
     pub says: String,
-    /// What it leaves open, and what we took for it.
+    /// Settings that the source leaves open, and the values taken for them.
     #[serde(default)]
     pub setup: String,
-    /// How far we agree; a run that says otherwise is a fault.
+    /// Expected state of agreement; a run with another state is a fault.
     pub state: State,
-    /// Why it is not [`State::Reproduced`].
+    /// Reason why the state is not [`State::Reproduced`].
     #[serde(default)]
     pub because: String,
-    /// Runs of each case, from the scenario's seed on.
+    /// Runs of each case, with consecutive seeds from the scenario's.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// What is compared side by side; one without a name where none is given.
+    /// Variants to compare; default: a single one without a name.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
-    /// A second axis: each variant is run at each of these.
+    /// Second axis: each variant is run at each of these points.
     #[serde(default, rename = "at")]
     pub points: Vec<Variant>,
     #[serde(default, rename = "expect")]
@@ -52,16 +52,16 @@ fn unscaled() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// The printed figures come out within what the document leaves open.
+    /// The printed figures are reproduced within what the source leaves open.
     Reproduced,
-    /// A figure outside its band lies on the side of 1 that the document states, by another amount, with 95 % confidence.
+    /// A figure outside its band lies on the side of 1 that the source states, by another amount, with 95 % confidence.
     Trend,
-    /// A figure outside its band has the same order of magnitude; no trend is claimed of it.
+    /// A figure outside its band has the same order of magnitude; no trend is claimed for it.
     Near,
     NotReproducible,
 }
 
-/// A side of 1, on which a ratio lies.
+/// Side of 1 on which a ratio lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -70,7 +70,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// True if all of a span lies there.
+    /// True if the whole interval lies on this side.
     fn holds(self, low: f64, high: f64) -> bool {
         match self {
             Side::Below => high < 1.0,
@@ -79,60 +79,59 @@ impl Side {
     }
 }
 
-/// Values that differ from the scenario's, under a name.
+/// Named set of values that differ from the scenario's.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
-    /// As `--set` takes them.
+    /// Values by key, as for `--set`.
     #[serde(default)]
     pub set: Table,
-    /// Where it stands on the axis of a plot against a swept value.
+    /// Position on the axis of a plot against a swept value.
     #[serde(default)]
     pub x: Option<f64>,
 }
 
-/// One printed figure and when ours agrees with it.
+/// Printed figure, and the band in which ours agrees with it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// What it is, for people.
+    /// Description of the figure.
     pub label: String,
-    /// Its name in the figures of a run, such as `link.sojourn_ms.mean`.
+    /// Name among the figures of a run, such as `link.sojourn_ms.mean`.
     pub figure: String,
-    /// The first where it is not given.
+    /// Variant; default: the first.
     #[serde(default)]
     pub variant: Option<String>,
     #[serde(default)]
     pub at: Option<String>,
-    /// Only from here to there; from the end of the warm-up to the end of the run where it is not given.
+    /// Time window of the figure; default: from the end of the warm-up to the end of the run.
     #[serde(default)]
     pub window: Option<[Duration; 2]>,
-    /// Compare the ratio of the figure to another.
+    /// Second figure: the ratio to it is compared.
     #[serde(default)]
     pub over: Option<Other>,
-    /// Ours is multiplied by this before it is compared and shown.
+    /// Factor applied to our figure before it is compared and shown.
     #[serde(default = "unscaled")]
     pub factor: f64,
     #[serde(default)]
     pub unit: String,
-    /// As printed; absent where the document says it in words only.
+    /// Printed value; absent if the source gives it in words only.
     #[serde(default)]
     pub printed: Option<f64>,
-    /// From here to there it is [`State::Reproduced`]; whatever it is where the document says nothing of it, and it is
-    /// shown for comparison.
+    /// Band of [`State::Reproduced`]. Unbounded if the source gives no value, and our figure is shown for comparison.
     #[serde(default = "anything")]
     pub reproduced: [f64; 2],
-    /// From here to there it is [`State::Near`] at least: at most a factor of √10 beyond `reproduced`.
+    /// Band of [`State::Near`] at least: at most a factor of √10 beyond `reproduced`.
     #[serde(default)]
     pub near: Option<[f64; 2]>,
-    /// The trend that the document states of a ratio: outside the band it is [`State::Trend`] where it lies on that side of 1.
+    /// Trend of a ratio that the source states. A ratio outside the band but on this side of 1 is [`State::Trend`].
     #[serde(default)]
     pub trend: Option<Side>,
 }
 
 impl Expectation {
-    /// Of bands that contradict each other or the trend, what is wrong.
+    /// Error in bands that contradict each other or the trend.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let [low, high] = self.reproduced;
         let outside = |p: f64| !(low..=high).contains(&p);
@@ -148,7 +147,7 @@ impl Expectation {
                 "\"near\" crosses 1 and \"reproduced\" does not: a ratio on the other side of 1 contradicts the document",
             );
         }
-        // A factor of √10 either way is the same order of magnitude; 1 % is left for rounding.
+        // A factor of √10 up or down is the same order of magnitude; 1 % is left for rounding.
         let most = 10f64.sqrt() * 1.01;
         let reach = |edge: f64| edge.abs() * most;
         let far = |[from, to]: [f64; 2]| {
@@ -175,10 +174,10 @@ impl Expectation {
         }
     }
 
-    /// `exact`: every run gives the same, so that one run tells.
+    /// State of agreement of one figure. `exact`: every run gives the same value, so one run suffices.
     pub(crate) fn judge(&self, ours: &Estimate, exact: bool) -> State {
         let within = |[low, high]: [f64; 2]| (low..=high).contains(&ours.mean);
-        // One run of packets tells no trend.
+        // A single run of packets cannot show a trend.
         let half = ours.half.or(exact.then_some(0.0));
         let confirmed = |(side, half): (Side, f64)| side.holds(ours.mean - half, ours.mean + half);
         if within(self.reproduced) {
@@ -193,7 +192,7 @@ impl Expectation {
     }
 }
 
-/// What a figure is divided by; what is not given is as in the expectation.
+/// Divisor of a figure; missing parts are as in the expectation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Other {
@@ -210,31 +209,31 @@ pub struct Other {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlotKind {
-    /// Waiting time at the watched link over time.
+    /// Sojourn time at the watched link over time.
     QueueDelay,
-    /// Shares of the samples of waiting time below a value.
+    /// CDF of the sojourn time samples.
     DelayCdf,
-    /// Round trips of probes over time; those lost interrupt the line.
+    /// RTT of probes over time; lost probes interrupt the curve.
     Rtt,
-    /// Shares of the answered probes with a round trip below a value.
+    /// CDF of the RTT of answered probes.
     RttCdf,
-    /// What the watched link delivers, over time.
+    /// Throughput of the watched link over time.
     Throughput,
-    /// Packets in the watched link's queue, over time.
+    /// Backlog of the watched link over time, in packets.
     Backlog,
-    /// Congestion windows over time, all flows together, in segments.
+    /// Congestion window over time, sum of all flows, in segments.
     Window,
-    /// Payload that arrives in order over time, a line for each flow.
+    /// Goodput over time, one curve per flow.
     Goodput,
-    /// Number of each segment of TCP as it is sent, over time.
+    /// Sequence number of each TCP segment as it is sent, over time.
     Sequence,
-    /// How long each packet of followed flows was under way, retransmissions included, by its number.
+    /// Delay of each packet of the followed flows by its number, retransmissions included.
     Journeys,
-    /// How far each differs in delay from the one before it, longer or shorter.
+    /// Jitter: difference in delay between each packet and the one before it, positive or negative.
     Jitter,
-    /// A figure against `x` of the points, or of the variants where there are no points.
+    /// A figure against `x` of the points, or of the variants if there are no points.
     Sweep,
-    /// A calculation step by step, a line for each of its parts.
+    /// A calculation step by step, one curve for each of its parts.
     Course,
 }
 
@@ -243,35 +242,35 @@ pub enum PlotKind {
 pub struct Plot {
     pub kind: PlotKind,
     pub title: String,
-    /// Those shown; all where none is named.
+    /// Variants shown; default: all.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// At which point; the first where it is not given.
+    /// Point shown; default: the first.
     #[serde(default)]
     pub at: Option<String>,
-    /// Of a sweep: what is drawn, in the unit that `y` names.
+    /// Figure of a sweep, in the unit that `y` names.
     #[serde(default)]
     pub figure: Option<String>,
     #[serde(default = "unscaled")]
     pub factor: f64,
-    /// Of a sweep: what the axes are.
+    /// Axis labels of a sweep.
     #[serde(default)]
     pub x: String,
     #[serde(default)]
     pub y: String,
-    /// Of one flow, by its name; of a link, by its name.
+    /// Name of the flow or link shown.
     #[serde(default)]
     pub of: Option<String>,
-    /// Curves over time are means over so much.
+    /// Averaging interval of curves over time.
     #[serde(default)]
     pub step: Option<Duration>,
-    /// Curves over time begin and end here.
+    /// Start and end of curves over time.
     #[serde(default)]
     pub window: Option<[Duration; 2]>,
-    /// The vertical axis ends here.
+    /// Upper end of the vertical axis.
     #[serde(default)]
     pub top: Option<f64>,
-    /// A straight line drawn for comparison, as units of the axes: from one point to another.
+    /// Straight reference line from one point to another, in units of the axes.
     #[serde(default)]
     pub line: Option<[[f64; 2]; 2]>,
 }

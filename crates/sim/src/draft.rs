@@ -4,18 +4,18 @@ use crate::error::ScenarioError;
 use crate::scenario::{ReadFile, Scenario, hinted};
 use toml::{Table, Value};
 
-/// A scenario as it is put together: the text of a file, then single values.
+/// A scenario under construction: the text of a file, then single overrides.
 #[derive(Clone, Debug)]
 pub struct Draft {
     text: String,
     table: Table,
-    /// Keys that were set after the file was read, and by what.
+    /// Keys set after the file was read, and who set each.
     set: Vec<(String, String)>,
 }
 
 impl Draft {
     /// # Errors
-    /// Text that is not TOML.
+    /// The text is not TOML.
     pub fn new(text: &str) -> Result<Draft, ScenarioError> {
         let table = toml::from_str(text).map_err(|e| ScenarioError::Toml(e.to_string()))?;
         Ok(Draft {
@@ -25,11 +25,11 @@ impl Draft {
         })
     }
 
-    /// Changes one value by its dotted key, such as `link.queue`, `flow.0.tcp.controller`. The value is
-    /// TOML where it reads as TOML, and text where not. `by` says who asks, such as `--set`.
+    /// Sets one value by its dotted key, such as `link.queue` or `flow.0.tcp.controller`. The value is TOML if it
+    /// parses as TOML, otherwise text. `by` names the origin, such as `--set`.
     ///
     /// # Errors
-    /// A key that leads nowhere.
+    /// The key does not exist.
     pub fn set(&mut self, key: &str, value: &str, by: &str) -> Result<(), ScenarioError> {
         let failed = |why: String| ScenarioError::Set {
             key: key.into(),
@@ -74,18 +74,18 @@ impl Draft {
         Ok(())
     }
 
-    /// A scenario that names no files.
+    /// Builds a scenario that names no files.
     ///
     /// # Errors
-    /// A key that is not known, answered with the nearest; a value that cannot be right.
+    /// An unknown key (the message gives the nearest known one) or an invalid value.
     pub fn finish(&self) -> Result<Scenario, ScenarioError> {
         self.finish_reading(&mut |_| Err("no files can be read here".into()))
     }
 
-    /// The same; what its rates name is read through `read`, which is given the path as written.
+    /// Builds a scenario; files named by its rates are read through `read`, which gets the path as written.
     ///
     /// # Errors
-    /// As [`Draft::finish`], and what `read` says.
+    /// As [`Draft::finish`], and errors from `read`.
     pub fn finish_reading(&self, read: ReadFile) -> Result<Scenario, ScenarioError> {
         let mut scenario = self.parse()?;
         scenario.load_traces(read)?;
@@ -94,7 +94,7 @@ impl Draft {
     }
 
     fn parse(&self) -> Result<Scenario, ScenarioError> {
-        // From the text where nothing was changed, so that a message shows the line.
+        // Parses the original text if nothing was overridden, so that a message can show the line.
         let read: Result<Scenario, _> = match self.set.is_empty() {
             true => toml::from_str(&self.text),
             false => self.table.clone().try_into(),
@@ -102,13 +102,13 @@ impl Draft {
         read.map_err(|e| ScenarioError::Toml(hinted(&e.to_string())))
     }
 
-    /// The whole scenario with where each value comes from: the file, a change, or the default.
+    /// Prints the whole scenario with the origin of each value: the file, an override, or the default.
     ///
     /// # Errors
     /// As [`Draft::finish_reading`].
     pub fn describe(&self, read: ReadFile) -> Result<String, ScenarioError> {
         self.finish_reading(read)?;
-        // With the names of files, not with what stands in them.
+        // Shows the names of files, not their contents.
         let table = Table::try_from(self.parse()?).expect("a scenario is plain data");
         let mut out = String::new();
         self.describe_table(&table, &mut Vec::new(), &mut out);

@@ -1,6 +1,6 @@
-//! Why a simulation cannot be made.
+//! Errors of scenarios and simulations.
 
-/// Why a scenario cannot be run.
+/// Reason why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
     #[error("{0}")]

@@ -1,6 +1,6 @@
 //! A figure over several seeds, with its interval.
 
-/// A figure over several seeds.
+/// Estimate of a figure from several seeds.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Estimate {
     pub mean: f64,
@@ -10,13 +10,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// `None` of nothing.
+    /// Estimate from the values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let n = values.len();
         if n == 0 {
             return None;
         }
-        // What seeds do not change has no interval, whatever rounding makes of the sum.
+        // Values that do not depend on the seed have no interval, even if their sum has rounding errors.
         let same = values.iter().all(|v| *v == values[0]);
         let mean = match same {
             true => values[0],

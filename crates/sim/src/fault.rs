@@ -1,4 +1,4 @@
-//! What a measuring host does wrong, so that analysis can be tried on it: packets are as they were, their rows are not.
+//! Faults of a measuring host, to test the analysis: the packets are unchanged, their rows are not.
 //!
 //! **Source.** O.-H. Borlaug, *Real-Time Applications in Smart Grids Using Internet Communications: Latency Issues and
 //! Mitigations*, NTNU 2014: a crashed monitor (table 5), and one that takes the send times of earlier packets, so that
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultKind {
-    /// Nothing of what is measured then is recorded.
+    /// No measured row is recorded in this time.
     Silent,
-    /// Send times are `by` too early, and delays as much too long.
+    /// Send times are `by` too early, and delays too long by the same amount.
     Stale,
 }
 
-/// A stretch of the run in which the measuring host is at fault.
+/// Time range of the run in which the measuring host has a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -30,7 +30,7 @@ pub struct Fault {
 
 impl Fault {
     /// # Errors
-    /// What cannot be right.
+    /// Invalid values.
     pub fn check(&self, run: Duration) -> Result<(), String> {
         let name = format!("{:?}", self.kind).to_lowercase();
         if self.from >= self.to || self.to > run {
@@ -51,7 +51,7 @@ impl Fault {
     }
 }
 
-/// The row as the host records it; `None` where it does not. `began_ns` is when the run began.
+/// Row as the host records it; `None` if it records none. `began_ns` is the start of the run.
 pub fn recorded(faults: &[Fault], began_ns: i64, row: Row) -> Option<Row> {
     let measured = matches!(row, Row::Delay(_) | Row::Traffic(_));
     let since =

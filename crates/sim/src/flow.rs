@@ -1,5 +1,5 @@
-//! `[[flow]]`: a source, and where, when and how often it sends. A source's own keys stand beside those that
-//! every flow has.
+//! `[[flow]]`: a traffic source, its hosts, its start and its number of flows. A source's own keys stand beside the
+//! keys that every flow has.
 
 use crate::marking::{Dscp, EcnWord};
 use crate::source::registry::{SOURCES, Spec, check};
@@ -8,52 +8,52 @@ use base::words::{Value as Word, Words, hint};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use toml::{Table, Value};
 
-/// One or more flows alike.
+/// Identical flows, one or more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
-    /// What it sends, with the source's own keys.
+    /// Traffic source with its own keys.
     pub source: Words,
     pub common: Common,
 }
 
-/// What every flow has.
+/// Keys that every flow has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Common {
-    /// In tables and recordings; the kind where it is not given.
+    /// Name in tables and recordings; default: the kind of the source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     #[serde(default = "one")]
     pub count: u64,
-    /// Hosts; the next pair of the topology where they are not given.
+    /// Sending host; default: the next pair of the topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// From the right to the left.
+    /// True if the flow runs from right to left.
     #[serde(default)]
     pub backwards: bool,
     #[serde(default)]
     pub start: Duration,
-    /// Each begins so much after the one before.
+    /// Delay between the starts of successive flows.
     #[serde(default)]
     pub stagger: Duration,
-    /// Each begins at random within so much after that.
+    /// Upper limit of a random delay added to each start.
     #[serde(default)]
     pub spread: Duration,
-    /// Nothing new begins from here on; the end of the run where it is not given.
+    /// End of new transfers; default: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Duration>,
-    /// What its packets ask for, both ways: a number, or a name such as `ef`.
+    /// DSCP of its packets in both directions: a number, or a name such as `ef`.
     #[serde(default, skip_serializing_if = "Dscp::is_default")]
     pub dscp: Dscp,
-    /// What its datagrams say of ECN; TCP negotiates it (`tcp.ecn`).
+    /// ECN bits of its datagrams; TCP negotiates ECN (`tcp.ecn`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<EcnWord>,
-    /// Differences from `[tcp]`.
+    /// Overrides of `[tcp]`.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub tcp: Table,
-    /// Each packet of the first of them is followed from its first departure to its arrival: delay with
+    /// Follow each packet of the first of these flows from its first departure to its arrival: delay with
     /// retransmissions, and jitter.
     #[serde(default)]
     pub follow: bool,
@@ -63,7 +63,7 @@ fn one() -> u64 {
     1
 }
 
-/// The keys of [`Common`], for messages and documents; a test compares them with it.
+/// Keys of [`Common`], for messages and documentation; a test compares them with it.
 pub const COMMON: [&str; 13] = [
     "name",
     "count",
@@ -97,7 +97,7 @@ impl Flow {
     pub fn is_tcp(&self) -> bool {
         self.spec().is_tcp()
     }
-    /// Its name in tables.
+    /// Name in tables.
     pub fn label(&self) -> String {
         match self.name.as_str() {
             "" => self.kind().to_string(),
@@ -141,7 +141,7 @@ impl Flow {
     }
 }
 
-/// A key that neither the source nor every flow has.
+/// Error for a key that neither the source nor every flow has.
 fn unknown(kind: &str, key: &str, own: &[&str]) -> String {
     let elsewhere = SOURCES
         .iter()
@@ -166,7 +166,7 @@ fn unknown(kind: &str, key: &str, own: &[&str]) -> String {
     )
 }
 
-/// As a person would write it; several with semicolons between them.
+/// Value as a user would write it; several values are separated by semicolons.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -231,7 +231,7 @@ mod tests {
         let e = toml::from_str::<Common>("nothing = 1").unwrap_err();
         let listed: Vec<&str> = e.message().split('`').skip(3).step_by(2).collect();
         assert_eq!(listed, COMMON);
-        // A key of a source that every flow has could not be told apart.
+        // A source's key with the name of a common key would be ambiguous.
         for spec in SOURCES {
             let own = spec.entry.parameters.iter();
             assert!(

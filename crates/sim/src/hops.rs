@@ -1,15 +1,17 @@
-//! A flow of UDP through routers whose buffers other traffic fills: what is left after so many hops (003, 5.1, algorithm 1).
+//! UDP flow through routers whose buffers are filled by cross traffic: the share that survives each hop.
 //!
-//! Each router has background of its own, TCP and UDP as Weibull streams of table 3.1, and serves one datagram of mean
-//! size in a slot. A datagram of the flow is stored where it fits into what is empty, and goes on to the next router;
-//! where it does not, it is lost.
+//! Each router has its own cross traffic, TCP and UDP as Weibull streams of table 3.1, and serves one datagram of mean
+//! size per slot. A router stores a datagram of the flow that fits into its free buffer and forwards it to the next
+//! router. A datagram that does not fit is lost.
 //!
-//! **Source.** 003, 5.1 and 5.1.1, algorithm 1; the traffic is (3.4) with table 3.1.
+//! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003): 5.1 and 5.1.1, algorithm 1; the
+//! traffic is (3.4) with table 3.1.
 //!
-//! **Deviations.** The algorithm counts packets at routers 1 to H−1 (`while h < H`); here at all H. What a buffer holds and
-//! how fast a router serves the document does not print.
+//! **Deviations.** The algorithm counts packets at routers 1 to H−1 (`while h < H`); here at all H. The source prints
+//! neither the buffer size nor the service rate of a router.
 //!
-//! **Units.** Bytes; slots of the time that a datagram of mean size takes.
+//! **Units.** Bytes; slots of the service time of one datagram of mean size.
 
 use crate::error::ScenarioError;
 use base::rng::{Rng, Streams, uniform};
@@ -20,24 +22,24 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hops {
-    /// TCP's part of the background, α.
+    /// TCP's share of the cross traffic, α.
     pub share: f64,
     pub hops: u32,
     /// Datagrams that the flow sends.
     pub datagrams: u32,
-    /// Of each, in bytes.
+    /// Size of each datagram, bytes.
     pub size: f64,
-    /// Mean number of slots between two of them; gaps are exponential.
+    /// Mean number of slots between two datagrams; gaps are exponential.
     pub gap: f64,
-    /// Datagrams that a router serves in a unit of time, θ.
+    /// Datagrams that a router serves per unit of time, θ.
     pub served: f64,
-    /// Bytes that it holds.
+    /// Buffer of a router, bytes.
     pub buffer: f64,
     pub tcp: Stream,
     pub udp: Stream,
 }
 
-/// Weibull laws: shape and scale, sizes in bytes, rates in datagrams in a unit of time.
+/// Weibull laws, each as shape and scale: sizes in bytes, rates in datagrams per unit of time.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
@@ -55,7 +57,7 @@ impl Default for Hops {
             gap: 10.0,
             served: 12.45,
             buffer: 40_000.0,
-            // 003, table 3.1.
+            // Thombre, table 3.1.
             tcp: Stream {
                 rate: [1.34266, 10.8176],
                 size: [0.811_221, 712.344],
@@ -68,9 +70,9 @@ impl Default for Hops {
     }
 }
 
-/// Slots of background before the flow begins.
+/// Slots of cross traffic before the flow starts.
 const SETTLING: u64 = 500;
-/// Stretches of the flow whose worst is looked for.
+/// Number of equal stretches of the flow, of which the worst is reported.
 const STRETCHES: usize = 10;
 
 fn mean([shape, scale]: [f64; 2]) -> f64 {
@@ -100,17 +102,17 @@ impl Hops {
         }
     }
 
-    /// `received`, `share_received`, `worst_stretch` (the least share of ten equal stretches), `first_loss_hop` where
-    /// anything is lost, and `hop.N`, what passed each.
+    /// Runs the chain of routers. Returns `received`, `share_received`, `worst_stretch` (the least share of ten equal
+    /// stretches), `first_loss_hop` if anything is lost, and `hop.N`, the datagrams that passed each hop.
     ///
     /// # Errors
-    /// Values that cannot be.
+    /// Invalid values.
     pub fn run(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
         self.check()?;
         let streams = Streams::new(seed);
         let mut rng = streams.stream("flow");
         let mut at = SETTLING as f64;
-        // Slot of each datagram that is still under way, and its number.
+        // Slot and number of each datagram still in flight.
         let mut flow: Vec<(u64, usize)> = (0..self.datagrams as usize)
             .map(|i| {
                 at -= self.gap * (1.0 - uniform(&mut rng)).ln();
@@ -140,7 +142,7 @@ impl Hops {
         Ok(figures)
     }
 
-    /// Those that one router stores.
+    /// Datagrams that one router stores.
     fn pass(&self, flow: Vec<(u64, usize)>, rng: &mut Rng) -> Vec<(u64, usize)> {
         let parts = [(self.share, self.tcp), (1.0 - self.share, self.udp)];
         let service: f64 = parts.iter().map(|(w, s)| w * mean(s.size)).sum();
@@ -202,8 +204,8 @@ mod tests {
 
     #[test]
     fn what_passes_one_hop_agrees_with_the_share_of_time_in_which_it_fits() {
-        // Exponential work in each slot, nothing served away faster than it comes: the queue of an M/M/1-like chain. With
-        // as much room as the law needs, losses at h independent hops multiply.
+        // Exponential work in each slot, never served faster than it arrives: the queue of an M/M/1-like chain. With as
+        // much buffer as the law needs, losses at h independent hops multiply.
         let one = received(
             "share = 1\nhops = 1\nserved = 10\nbuffer = 8000\ndatagrams = 20000\ngap = 40",
         );

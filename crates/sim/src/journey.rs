@@ -1,6 +1,5 @@
-//! How long each packet of a flow is under way, its retransmissions included: from its first departure to its
-//! first arrival. Papers call it the instantaneous delay, and the difference from the packet before it the
-//! instantaneous jitter.
+//! Delay of each packet of a flow from its first departure to its first arrival, retransmissions included. Papers call
+//! it the instantaneous delay, and the difference from the packet before it the instantaneous jitter.
 
 use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
@@ -12,44 +11,44 @@ use base::{Duration, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// One packet that has arrived.
+/// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Journey {
-    /// From 0, in the order of first departures.
+    /// Packet number from 0, in the order of first departures.
     pub number: u64,
     pub sent: Time,
     pub lasted: Duration,
 }
 
-/// What a flow's journeys come to.
+/// Delay and jitter of a flow's packets, summarised.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Journeys {
     pub delay_ms: Stats,
     /// Largest packet delay variation: difference in delay between a packet and the one sent just before it, either way.
     pub jitter_ms: f64,
-    /// From the least delay to the largest: peak-to-peak jitter of papers that compare with no neighbour.
+    /// Largest delay minus smallest: the peak-to-peak jitter of papers that do not compare neighbours.
     pub range_ms: f64,
 }
 
 struct Followed {
     /// Number of its `[[flow]]`.
     group: usize,
-    /// First byte, or number, of what was never sent.
+    /// First byte, or datagram number, that has not been sent yet.
     fresh: u64,
     sent: u64,
-    /// By first byte or number: which packet it is, and when it left first.
+    /// Packets in flight by first byte or number: packet number and time of first departure.
     under_way: BTreeMap<u64, (u64, Time)>,
     journeys: Vec<Journey>,
 }
 
 /// Follows flows; costs a look-up for each of their packets.
 pub(crate) struct Follower {
-    /// By the flow of their packets.
+    /// Followed flows by the flow of their packets.
     flows: BTreeMap<u64, Followed>,
 }
 
 impl Follower {
-    /// The first of each `[[flow]]` that asks for it.
+    /// Follows the first flow of each `[[flow]]` that asks for it.
     pub fn new(scenario: &Scenario, plan: &Plan) -> Follower {
         let groups = scenario.flows.iter().enumerate();
         let flows = groups.filter(|(_, f)| f.follow).filter_map(|(group, _)| {
@@ -84,7 +83,7 @@ impl Follower {
         self.flows.is_empty()
     }
 
-    /// What has arrived of that `[[flow]]`, in the order of first departures.
+    /// Packets of this `[[flow]]` that have arrived, in the order of first departures.
     pub fn of(&self, group: usize) -> Option<Vec<Journey>> {
         let mine = self.flows.values().find(|f| f.group == group)?;
         let mut journeys = mine.journeys.clone();
@@ -98,7 +97,7 @@ impl Observer for Follower {
         let Some(followed) = self.flows.get_mut(&packet.flow.0) else {
             return;
         };
-        // What opens or closes a connection has neither payload nor a number.
+        // Segments that open or close a connection have neither payload nor a number.
         if segment.is(flag::SYN | flag::ACK) {
             return;
         }
@@ -128,7 +127,7 @@ pub fn ipdv_ms(journeys: &[Journey]) -> Vec<(i64, f64)> {
     stats::ipdv(&journeys.iter().map(delay).collect::<Vec<_>>()).collect()
 }
 
-/// `None` where nothing has arrived that left since `from`.
+/// Summary of the packets that left at or after `from`; `None` if none of them arrived.
 pub(crate) fn summed(journeys: &[Journey], from: Time) -> Option<Journeys> {
     let journeys: Vec<Journey> = journeys
         .iter()
@@ -146,10 +145,10 @@ pub(crate) fn summed(journeys: &[Journey], from: Time) -> Option<Journeys> {
     })
 }
 
-/// Runs a scenario and follows every packet of the flows that ask for it; by the name of the flow.
+/// Runs a scenario and follows every packet of the flows that ask for it; results by the name of the flow.
 ///
 /// # Errors
-/// A scenario that cannot be run.
+/// The scenario cannot be run.
 pub fn journeys(
     scenario: &Scenario,
     seed: u64,
@@ -181,7 +180,7 @@ mod tests {
         let (tcp, udp) = (&outcome.flows[0], &outcome.flows[1]);
         let (of_tcp, of_udp) = (tcp.journeys.unwrap(), udp.journeys.unwrap());
         assert!(tcp.retransmits > 0);
-        // A packet's own delay is at most six transmissions of 12 ms, 20 ms of propagation and access.
+        // A packet's own delay is at most six transmissions of 12 ms, 20 ms of propagation, and the access links.
         assert!(tcp.delay_ms.unwrap() < 100.0 && of_tcp.delay_ms.max > 100.0);
         assert!(of_tcp.delay_ms.mean > tcp.delay_ms.unwrap());
         assert!(of_tcp.jitter_ms <= of_tcp.range_ms);

@@ -1,11 +1,14 @@
-//! Link-by-link congestion avoidance as its author reckoned with it (003, 6.2): buffers as numbers in steps of time, and the
-//! smallest buffers that stay between the set-points.
+//! Link-by-link congestion avoidance as its author calculated it: buffers as numbers in time steps, and the smallest
+//! buffers that stay between the set-points.
 //!
-//! In each step a router takes in what those before it sent and what arrives from outside, and sends at the rate that
-//! [`link::lblca::Port`] sets. The last routers deliver to receivers that take everything and feed back a buffer at its
-//! middle, which is what the law steers to.
+//! In each step a router receives the output of its neighbours and new arrivals, and sends at the rate that
+//! [`link::lblca::Port`] sets. The last routers deliver to receivers that accept everything. A receiver feeds back a
+//! half-full buffer, the value that the law steers to.
 //!
-//! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the document's table 6.1.
+//! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003), 6.2.
+//!
+//! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the thesis's table 6.1.
 
 use crate::error::ScenarioError;
 use base::rng::{Rng, Streams, uniform};
@@ -14,33 +17,33 @@ use serde::Deserialize;
 use statrs::function::gamma::gamma;
 use std::collections::BTreeMap;
 
-/// Routers and what arrives at them.
+/// Routers and the traffic that arrives at them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     #[serde(default)]
     pub law: Lblca,
-    /// Mean size of what arrives at once.
+    /// Mean size of one arrival.
     #[serde(default = "one")]
     pub unit: f64,
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Squared coefficient of variation of the times between arrivals, of `hyperexponential`.
+    /// Squared coefficient of variation of the interarrival times, for `hyperexponential`.
     #[serde(default = "four")]
     pub scv: f64,
-    /// Of the times between arrivals, of `weibull`.
+    /// Shape of the interarrival times, for `weibull`.
     #[serde(default = "heavy")]
     pub shape: f64,
-    /// Of every link over the mean rate through it, where the router does not say.
+    /// Default capacity of every link, as a multiple of the mean rate through it.
     #[serde(default = "ample")]
     pub capacity: f64,
     /// Steps that feedback takes, Δx.
     #[serde(default = "step")]
     pub delay: usize,
-    /// What receivers feed back as their rate.
+    /// Rate that receivers feed back.
     #[serde(default)]
     pub receiver: Receiver,
-    /// Steps in which the buffers must stay between the set-points.
+    /// Number of steps in which the buffers must stay between the set-points.
     #[serde(default = "thousand")]
     pub steps: usize,
     pub router: BTreeMap<String, Router>,
@@ -52,7 +55,7 @@ fn one() -> f64 {
 fn four() -> f64 {
     4.0
 }
-/// Of TCP and UDP together, 003 table 3.1.
+/// Weibull shape of TCP and UDP traffic together: Thombre, table 3.1.
 fn heavy() -> f64 {
     0.519_675
 }
@@ -75,44 +78,44 @@ pub enum Arrivals {
     Weibull,
 }
 
-/// The document says nothing of what the last router hears.
+/// Feedback to the last router, which the source leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Receiver {
-    /// The mean rate of what comes.
+    /// The mean rate of the traffic that arrives.
     #[default]
     Mean,
-    /// The capacity of the link to it.
+    /// The capacity of the link to the receiver.
     Link,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// Mean rate that arrives from outside.
+    /// Mean rate of new arrivals from outside.
     #[serde(default)]
     pub arrival: f64,
-    /// The router that it sends to; a receiver where there is none, or an empty name.
+    /// Next router; a receiver if absent or empty.
     #[serde(default)]
     pub next: Option<String>,
-    /// Of its outgoing link.
+    /// Capacity of its outgoing link.
     #[serde(default)]
     pub capacity: Option<f64>,
 }
 
-/// Steps at the begin in which the buffers leave their first state, half full.
+/// Steps at the start in which the buffers leave their first state, half full.
 const SETTLING: usize = 20;
-/// Sizes that are tried, in mean rates times a step.
+/// Resolution of the sizes tried, in mean rates times a step.
 const FINEST: f64 = 0.01;
 const LARGEST: f64 = 20.0;
 
-/// The network with names resolved, and what arrives in each step.
+/// Network with names resolved, and the arrivals of each step.
 struct Plan {
     names: Vec<String>,
     law: Lblca,
     next: Vec<Option<usize>>,
     before: Vec<Vec<usize>>,
-    /// Mean rate through each.
+    /// Mean rate through each router.
     mean: Vec<f64>,
     capacity: Vec<f64>,
     delay: usize,
@@ -121,13 +124,15 @@ struct Plan {
 }
 
 impl Network {
-    /// The smallest buffers that stay between the set-points in every step, each in proportion to the mean rate through its
-    /// router: `buffer.NAME` in Mbit, `mean.NAME` in Mbit/s, `factor`, the size over the mean rate times a step, and mean and
-    /// standard deviation of the share to which each is filled, `filled.NAME` and `filled_sd.NAME`. `found` is 1; where no
-    /// size up to 20 steps' worth does it is 0 and the others are absent.
+    /// Finds the smallest buffers that stay between the set-points in every step, each proportional to the mean rate
+    /// through its router. Returns:
+    /// - `buffer.NAME` in Mbit and `mean.NAME` in Mbit/s
+    /// - `factor`: the size over the mean rate times a step
+    /// - `filled.NAME` and `filled_sd.NAME`: mean and standard deviation of the fill level, as a share
+    /// - `found`: 1, or 0 if no size up to 20 steps' worth suffices; the others are then absent
     ///
     /// # Errors
-    /// Routers that form a ring or lead nowhere, rates that cannot be.
+    /// Routers that form a ring or lead nowhere, or invalid rates.
     pub fn smallest(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
         let plan = self.plan(seed)?;
         let Some(factor) = plan.smallest() else {
@@ -148,7 +153,7 @@ impl Network {
         Ok(figures)
     }
 
-    /// The share to which each buffer is filled, step by step, at the sizes of [`Network::smallest`]; empty where there are none.
+    /// Fill level of each buffer, step by step, at the sizes of [`Network::smallest`]; empty if no size suffices.
     ///
     /// # Errors
     /// As [`Network::smallest`].
@@ -230,7 +235,7 @@ impl Network {
         })
     }
 
-    /// What arrives in each step, at a mean rate.
+    /// Amount that arrives in each step, at a mean rate.
     fn arrive(&self, rate: f64, rng: &mut Rng) -> Vec<f64> {
         let mut sizes = vec![0.0; self.steps];
         if rate > 0.0 {
@@ -244,12 +249,12 @@ impl Network {
         sizes
     }
 
-    /// A time between two arrivals, of mean 1.
+    /// Random interarrival time of mean 1.
     fn between(&self, rng: &mut Rng) -> f64 {
         let exponential = -(1.0 - uniform(rng)).ln();
         match self.arrivals {
             Arrivals::Poisson => exponential,
-            // Two phases of balanced means: each is half of the time.
+            // Two phases with balanced means: each contributes half of the time.
             Arrivals::Hyperexponential => {
                 let short = 0.5 * (1.0 + ((self.scv - 1.0) / (self.scv + 1.0)).max(0.0).sqrt());
                 let phase = if uniform(rng) < short {
@@ -265,7 +270,7 @@ impl Network {
 }
 
 impl Plan {
-    /// The least factor at which every buffer stays between the set-points.
+    /// Smallest factor at which every buffer stays between the set-points.
     fn smallest(&self) -> Option<f64> {
         let law: link::lblca::LblcaParams = self.law.words().read();
         let within = law.lower..=law.upper;
@@ -280,7 +285,7 @@ impl Plan {
         })
     }
 
-    /// The share to which each buffer is filled after each step.
+    /// Fill level of each buffer after each step.
     fn courses(&self, factor: f64) -> Vec<Vec<f64>> {
         let mut courses = vec![Vec::new(); self.names.len()];
         self.run(factor, |_, shares| {
@@ -290,14 +295,15 @@ impl Plan {
         courses
     }
 
-    /// Tells the share to which each buffer is filled after each step, with sizes of `factor` mean rates, until the answer is no.
+    /// Runs with sizes of `factor` mean rates. Calls `each` with the fill levels after every step, until it returns
+    /// false.
     fn run(&self, factor: f64, mut each: impl FnMut(usize, &[f64]) -> bool) {
         let n = self.names.len();
         let size: Vec<f64> = self.mean.iter().map(|m| factor * m).collect();
         let mut ports: Vec<Port> = (0..n)
             .map(|i| Port::new(&self.law, self.mean[i], self.capacity[i], 1.0))
             .collect();
-        // What is fed back arrives `delay` steps later.
+        // Feedback arrives `delay` steps later.
         let mut told: Vec<Vec<(f64, f64)>> = (0..n)
             .map(|i| vec![(0.5 * size[i], self.mean[i]); self.delay + 1])
             .collect();
@@ -345,7 +351,7 @@ impl Plan {
                         share: 1.0,
                     },
                 };
-                // No more than there is.
+                // A router sends no more than it holds.
                 sent[i] = ports[i].rate(own, next).min(filled[i]);
             }
         }
@@ -379,7 +385,7 @@ mod tests {
             let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
             let variance =
                 sizes.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / sizes.len() as f64;
-            // A renewal process' count has variance scv·mean in the long run; three standard errors.
+            // The variance of a renewal process's count tends to scv·mean; three standard errors.
             let error = 3.0 * (scv * 100.0 / 20_000f64).sqrt();
             assert!((mean - 100.0).abs() < error, "{law}: {mean}");
             assert!(
@@ -408,7 +414,7 @@ mod tests {
         assert!(inside(factor) && !inside(factor - FINEST));
         let courses = network.courses(1).unwrap();
         assert_eq!((courses.len(), courses[0].1.len()), (3, 1000));
-        // At 0.4 (6.5) leaves the rate as it is.
+        // At 0.4, (6.5) leaves the rate unchanged.
         assert!((figures["filled.B1"] - 0.4).abs() < 0.02, "{figures:?}");
     }
 
@@ -421,7 +427,7 @@ mod tests {
             last.capacity = Some(capacity * 170.0);
             network.smallest(1).unwrap()["factor"]
         };
-        // The rate holds still where 0.4 of the buffer is what a step brings, (6.5) at the middle.
+        // The rate is constant if 0.4 of the buffer equals one step's arrivals: (6.5) at the middle.
         assert!((with(2.0, "link") / 5.0 - 1.0).abs() < 0.05);
         assert!((with(2.0, "mean") / 2.5 - 1.0).abs() < 0.05);
     }

@@ -1,17 +1,17 @@
-//! Link-by-link congestion avoidance in the packet simulator (003, 6.3): the section `[lblca]` of a scenario. Every watched
-//! link becomes a port that sends at the rate of [`link::lblca::Port`], from its own queue and from what the routers
-//! behind it feed back.
+//! Link-by-link congestion avoidance in the packet simulator: the section `[lblca]` of a scenario. Every watched link
+//! becomes a port. Its rate follows [`link::lblca::Port`], from its own queue and the feedback of the next routers.
 //!
-//! Feedback is a message for each interval and port: it takes the propagation delay of the link it comes back over, unless
-//! told otherwise, and may be lost; the last one that came holds. A port without a watched link behind it leads to a
-//! receiver that takes everything: its buffer is always empty, so the port sends as fast as its link while its own
-//! queue is above the lower set-point.
+//! Feedback is one message per interval and port. By default it takes the propagation delay of the reverse link. It may
+//! be lost; the last message received stays valid. A port without a watched link behind it leads to a receiver that
+//! accepts everything. That receiver's buffer is always empty, so the port sends at its link's rate while its own queue
+//! is above the lower set-point.
 //!
-//! **Source.** 003, 6.1.1, (6.1)–(6.6), algorithm 2: the least rate is 5 % of the link's, which needs no knowledge of the
-//! traffic; a link's capacity is the weight of its port.
+//! **Source.** S. K. Thombre's PhD thesis on link-by-link congestion avoidance, IIT Guwahati (document 003), 6.3 and
+//! 6.1.1, (6.1)–(6.6), algorithm 2. The least rate is 5 % of the link's, which needs no knowledge of the traffic; a
+//! link's capacity is the weight of its port.
 //!
-//! **Deviations.** A port that sends slower than its link stretches its packets over the time, instead of leaving gaps.
-//! Messages take no room on the link back: one of 64 bytes each 2 ms is 0.3 Mbit/s.
+//! **Deviations.** A port that sends slower than its link stretches its packets in time instead of leaving gaps.
+//! Messages take no capacity of the reverse link: one of 64 bytes every 2 ms would be 0.3 Mbit/s.
 
 use crate::error::ScenarioError;
 use crate::network::{LinkIndex, Network};
@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 pub struct Routers {
     #[serde(default)]
     pub law: Lblca,
-    /// How long a rate holds, d.
+    /// Time for which a rate holds, d.
     pub interval: Duration,
-    /// How long feedback takes, Δx; as long as the link's own propagation where it is not given.
+    /// Delay of feedback, Δx; default: the propagation delay of the reverse link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
     /// Share of the messages that are lost.
@@ -40,7 +40,7 @@ pub struct Routers {
 
 const SHORTEST: Duration = Duration::from_micros(10);
 
-/// What a router said, and when it is heard.
+/// A feedback message and its arrival time.
 #[derive(Clone, Copy)]
 struct Message {
     heard: Time,
@@ -51,12 +51,12 @@ struct Gate {
     link: LinkIndex,
     port: Port,
     capacity: f64,
-    /// Room of its queue: packets where its limit counts those, else bytes.
+    /// Capacity of its queue: packets if the limit counts packets, else bytes.
     size: f64,
     in_packets: bool,
-    /// Gates that it sends to; none where a receiver is behind.
+    /// Gates of the next ports; none if the next hop is a receiver.
     next: Vec<usize>,
-    /// Its part of the buffer behind it.
+    /// Share of the next buffer that belongs to this port.
     share: f64,
     delay: Duration,
     on_the_way: VecDeque<Message>,
@@ -71,13 +71,13 @@ pub(crate) struct Ports {
     gates: Vec<Gate>,
     interval: Duration,
     loss: f64,
-    /// When the rates are set next.
+    /// Time of the next rate update.
     pub due: Time,
 }
 
 impl Routers {
     /// # Errors
-    /// Values out of range, and watched links whose queue has no limit or whose rate varies.
+    /// A value out of range, or a watched link whose queue has no limit or whose rate varies.
     pub(crate) fn check(&self, graph: &Graph) -> Result<(), ScenarioError> {
         let invalid = |text: String| Err(ScenarioError::Invalid(text));
         if self.interval < SHORTEST {
@@ -107,7 +107,7 @@ impl Routers {
         Ok(())
     }
 
-    /// `links` are the numbers of the watched edges of the graph, in their order.
+    /// Builds the ports. `links` are the numbers of the watched edges of the graph, in their order.
     pub(crate) fn ports(&self, graph: &Graph, links: &[LinkIndex], streams: &Streams) -> Ports {
         let edges: Vec<_> = graph.edges.iter().filter(|e| e.watched).collect();
         let capacity = |edge: &crate::topology::Edge| match &edge.link.rate {
@@ -158,11 +158,11 @@ impl Routers {
 }
 
 impl Ports {
-    /// Every router feeds back, and every port sets its rate. The links must be as of now.
+    /// Makes every router feed back and every port set its rate. The links must be refreshed to the present time.
     pub fn step(&mut self, network: &mut Network) {
         let now = network.now();
         self.due = now + self.interval;
-        // In bits: what a queue holds, in the size of its packets where it counts packets.
+        // Buffers in bits; a queue limited in packets counts full packets.
         let buffers: Vec<Buffer> = self
             .gates
             .iter()
@@ -180,7 +180,7 @@ impl Ports {
                 }
             })
             .collect();
-        // What has been sent, which is less than the rate where a queue runs dry.
+        // Rate sent, which is below the set rate if a queue runs dry.
         let span = self.interval.as_secs_f64();
         let sent: Vec<f64> = self
             .gates
@@ -206,7 +206,7 @@ impl Ports {
                     rate: over(&|j| sent[j] * weights[j]) / over(&|j| weights[j]),
                     share: gate.share,
                 };
-                // Drawn always, so that a share of losses shifts no other draw.
+                // Always drawn, so that the share of losses shifts no other draw.
                 let lost = uniform(&mut gate.losses) < self.loss;
                 if !lost {
                     let heard = now + gate.delay;
@@ -222,7 +222,7 @@ impl Ports {
     }
 }
 
-/// What a packet counts in an empty queue that is measured in packets.
+/// Size of a packet, in bits, for an empty queue that counts packets.
 const FULL_PACKET_BITS: f64 = 12_000.0;
 
 #[cfg(test)]
@@ -231,7 +231,8 @@ mod tests {
     use crate::{Draft, run};
     use std::collections::BTreeMap;
 
-    /// Three routers and three links, two of 200 Mbit/s; buffers of 2.35 times what 170 Mbit/s bring in an interval of 2 ms.
+    /// Three routers and three links, two of 200 Mbit/s; buffers of 2.35 times the traffic of 170 Mbit/s in an interval
+    /// of 2 ms.
     fn line(kind: &str, last: &str, lblca: &str) -> BTreeMap<String, f64> {
         let edge = |a: &str, b: &str, rate: &str| {
             format!(
@@ -267,7 +268,7 @@ mod tests {
         let with = line("cbr", "200 Mbit/s", LBLCA);
         assert!(with["udp.loss"] == 0.0, "{with:?}");
         assert!((0.2..3.0).contains(&with["b.queue_ms.mean"]), "{with:?}");
-        // With feedback that never comes each port takes the next for empty.
+        // Feedback that never arrives makes each port take the next buffer for empty.
         let deaf = line(
             "cbr",
             "200 Mbit/s",

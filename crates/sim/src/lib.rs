@@ -1,9 +1,9 @@
-//! Packets, queues and TCP in virtual time. Pure: told everything, seeds handed in, so that a run is
-//! the same wherever and however often it is made.
+//! Simulation of packets, queues and TCP in virtual time. The crate is pure: time and seeds are handed in, so the same
+//! seed always gives the same run.
 //!
-//! A [`Scenario`] is what a TOML file says; [`run()`] carries one out, [`batch::run_all`] many. Underneath,
-//! a [`network::Network`] moves packets along links ([`link::Link`], the same bytes that the emulator
-//! runs) between TCP connections ([`tcp`]) and what sends on them and beside them ([`source`]).
+//! A [`Scenario`] holds the contents of a TOML file; [`run()`] runs one, [`batch::run_all`] many. Underneath, a
+//! [`network::Network`] moves packets along links ([`link::Link`], the code that the emulator also runs). At its ends
+//! are TCP connections ([`tcp`]) and traffic sources ([`source`]).
 #![deny(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! What a scenario's packets say beside their addresses, in the words people use: DSCP and ECN.
+//! DSCP and ECN of a scenario's packets, by their usual names.
 
 use base::Ecn;
 use base::words::hint;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
-/// Code points that have a name: RFC 2474 section 4.2.2.2 (class selectors), RFC 2597 section 6 (assured
-/// forwarding), RFC 3246 section 2.7 (expedited forwarding), RFC 8622 section 2 (lower effort).
+/// Named code points: RFC 2474 section 4.2.2.2 (class selectors), RFC 2597 section 6 (assured forwarding), RFC 3246
+/// section 2.7 (expedited forwarding), RFC 8622 section 2 (lower effort).
 const NAMES: [(&str, u8); 23] = [
     ("default", 0),
     ("le", 1),
@@ -33,7 +33,7 @@ const NAMES: [(&str, u8); 23] = [
     ("va", 44),
 ];
 
-/// The six bits that ask for a treatment, written as a number or by name.
+/// DSCP (six bits), written as a number or by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dscp(u8);
 
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Dscp {
     }
 }
 
-/// The ECN bits that datagrams leave with: `not_ect`, `ect0`, `ect1` or `ce`.
+/// ECN bits with which datagrams leave: `not_ect`, `ect0`, `ect1` or `ce`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnWord(pub Ecn);
 

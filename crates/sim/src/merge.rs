@@ -1,17 +1,17 @@
-//! Where ways meet: the packets on their way to a link that several others feed. When each of them gets
-//! there is known ahead; the link takes them in that order, many at once.
+//! Merge point: packets in flight towards a link that several others feed. Their arrival times are known ahead; the
+//! link takes many at once, in that order.
 
 use base::Time;
 
-/// A packet that will be at the link then. The least comes first: by time, then by the place of the link
-/// that it comes from, then in the order in which they were pushed.
+/// A future arrival of a packet at the link. The order is by time, then by the place of the previous link, then by
+/// order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub at: Time,
-    /// Of the link that it comes from, in the agenda.
+    /// Place of the previous link in the agenda.
     pub from: u32,
     pub number: u32,
-    /// Its place in the routes.
+    /// Position in the routes.
     pub position: u32,
     pub len: u32,
 }
@@ -25,14 +25,14 @@ impl Arrival {
 
 #[derive(Debug)]
 pub struct Merge {
-    /// In order from `head` on; what is before has been taken.
+    /// Sorted arrivals; those before `head` have been taken.
     sorted: Vec<Arrival>,
     head: usize,
-    /// In the order in which they were pushed.
+    /// Arrivals not sorted yet, in the order of insertion.
     fresh: Vec<Arrival>,
-    /// Of all of them.
+    /// Earliest of all arrivals.
     first: Time,
-    /// Room for sorting.
+    /// Scratch space for sorting.
     sorter: Sorter,
 }
 
@@ -48,18 +48,17 @@ impl Default for Merge {
     }
 }
 
-/// Sorts by time, then by place, and leaves equals in their order. Times are spread over a span, so most of the work
-/// is putting each into its part of it, which takes as long for each however many there are.
+/// Stable sort by time, then by place. Times spread over a range, so a bucket sort takes constant time per arrival.
 #[derive(Debug, Default)]
 struct Sorter {
     sorted: Vec<Arrival>,
-    /// Of each part of the span: how many there are, then where the next of it goes.
+    /// Counters per bucket: number of arrivals, then the position of the next one.
     parts: Vec<u32>,
 }
 
 impl Sorter {
     fn sort(&mut self, list: &mut Vec<Arrival>) {
-        // What comes from one sender is in order already: a few such rows are merged soonest.
+        // Arrivals from one sender are in order already: merging a few such rows is fastest.
         let breaks = list.windows(2).filter(|two| two[1].at < two[0].at);
         let rows = breaks.take(MANY_ROWS).count();
         if rows < MANY_ROWS {
@@ -71,7 +70,7 @@ impl Sorter {
             let at = arrival.at.as_nanos();
             (least, most) = (least.min(at), most.max(at));
         }
-        // Parts of a power of two, so many that a few fall into each.
+        // Bucket width: a power of two with a few arrivals per bucket.
         let shift = ((most - least) / (list.len() as u64 / 4)).max(1).ilog2() + 1;
         let part = |arrival: &Arrival| ((arrival.at.as_nanos() - least) >> shift) as usize;
         self.parts.clear();
@@ -102,11 +101,11 @@ impl Sorter {
     }
 }
 
-/// As many rows in order are no longer merged.
+/// Number of sorted rows from which merging is slower than bucket sort.
 const MANY_ROWS: usize = 32;
 
 impl Merge {
-    /// Whether it comes before all that are there.
+    /// Adds an arrival; returns true if it comes before all others.
     #[inline]
     pub fn push(&mut self, arrival: Arrival) -> bool {
         self.fresh.push(arrival);
@@ -117,12 +116,12 @@ impl Merge {
         first
     }
 
-    /// When the first arrives.
+    /// Time of the first arrival.
     pub fn first(&self) -> Option<Time> {
         (self.first < Time::MAX).then_some(self.first)
     }
 
-    /// Puts what was pushed in its place; then [`take`](Merge::take) gives all in order.
+    /// Sorts the inserted arrivals; then [`take`](Merge::take) returns all in order.
     pub fn sort(&mut self) {
         if self.fresh.is_empty() {
             return;
@@ -132,7 +131,7 @@ impl Merge {
             self.sorted.drain(..self.head);
             self.head = 0;
         }
-        // From the end, only as far as what was there has to make room.
+        // Merges from the end, only as far as older arrivals have to move.
         let mut from = self.sorted.len();
         self.sorted.extend_from_slice(&self.fresh);
         while let Some(last) = self.fresh.pop() {
@@ -144,7 +143,7 @@ impl Merge {
         }
     }
 
-    /// The next one, if it arrives by then.
+    /// The next arrival, if it is due by `until`.
     #[inline]
     pub fn take(&mut self, until: Time) -> Option<Arrival> {
         let next = *self.sorted.get(self.head)?;
@@ -155,7 +154,7 @@ impl Merge {
         Some(next)
     }
 
-    /// All that were due have been taken.
+    /// Frees the memory of the arrivals taken, once all due ones have been.
     pub fn done(&mut self) {
         if self.head == self.sorted.len() {
             self.sorted.clear();

@@ -1,21 +1,21 @@
-//! The network at work: links, routes, and what sits at their ends. One agenda says who acts next; each
-//! link has one place in it however many packets are under way on it, each connection one for its timers.
+//! The running network: links, routes, and the hosts at their ends. One agenda orders the events. Each link has one
+//! place in it, however many packets it carries; each connection has one for its timers.
 //!
-//! A packet walks a route: a row of links with an end behind them, all routes in one array. The packet
-//! knows its place in it, so a hop is: take it from one link, look up the next, put it there.
+//! A packet follows a route: a row of links, then an end. All routes are in one array, and the packet holds its
+//! position in it. A hop takes the packet from one link, looks up the next, and puts it there.
 //!
-//! What a plain link does is known ahead, and nothing waits that need not, because a thing that is done many
-//! times in a row costs less than the same thing done now and then:
+//! The output of a plain link is known ahead, and work is done in batches where possible, because a batch costs less
+//! per packet than single steps:
 //!
-//! - Where a plain link feeds another that nothing else feeds, the packet is put there at once.
-//! - Where plain links meet at another, packets gather (`Merge`) and are put there in the order in which they
-//!   get there, all those of a span as long as that link's own delay together: nobody sees them before.
-//! - A host that alone gets what a plain link delivers, and alone sends into the next one, handles all that is on
-//!   its way to it at once, each packet at its own time.
+//! - A plain link that alone feeds another plain link passes packets on at once.
+//! - Packets from several plain links to another gather in a `Merge` and enter it in the order of their arrival. A
+//!   batch spans that link's own delay, because nobody sees the packets earlier.
+//! - A host handles all packets in flight to it at once, each at its own time, if it alone receives from a plain link
+//!   and alone sends into the next one.
 //!
-//! None of that goes beyond the instant until which the network is told to run, and an observer that wants to see
-//! packets sees them one by one. At equal times links, connections and sources act in the order in which they
-//! were added: an order that depends on the network alone, not on how events came about.
+//! No batch goes beyond the time until which the network is told to run, and an observer that wants packets gets them
+//! one by one. At equal times links, connections and sources act in the order in which they were added. That order
+//! depends on the network alone, not on the sequence of events.
 
 mod applications;
 mod ends;
@@ -37,27 +37,27 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// What an observer may want to see; nothing costs anything where it does not look.
+/// Callbacks for an observer; those left empty cost nothing.
 pub trait Observer {
-    /// It looks at nothing, so that nothing need happen in order.
+    /// True if it observes nothing, so that events need not happen in order.
     const BLIND: bool = false;
     /// A packet leaves its host, arrives at its destination, or is dropped.
     fn packet(&mut self, _now: Time, _what: Happening, _packet: &Packet, _segment: &Segment) {}
-    /// An answer to a probe has come back.
+    /// The answer to a probe has returned.
     fn answer(&mut self, _now: Time, _flow: usize, _probe: &Segment, _ecn: Ecn) {}
-    /// Something that the user of an application waited for is complete.
+    /// A user's request to an application is complete.
     fn done(&mut self, _now: Time, _application: usize, _what: &Done) {}
-    /// An application has opened a connection while the network is at work, or anew.
+    /// An application has opened a connection during the run, or reopened one.
     fn opened(&mut self, _application: usize, _connection: &Connection) {}
-    /// A packet enters a link, before its queue; told in time of a link that is [tapped](Network::tap).
+    /// A packet enters a link, before its queue; called in time order for a [tapped](Network::tap) link.
     fn entered(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
-    /// A packet comes out of a link; told of one that is tapped.
+    /// A packet leaves a link; called for tapped links.
     fn left(&mut self, _now: Time, _link: LinkIndex, _packet: &Packet, _segment: &Segment) {}
-    /// A line has doubled a packet: the second goes on under a name of its own.
+    /// A link has duplicated a packet; the second copy gets an id of its own.
     fn copied(&mut self, _packet: PacketId, _copy: PacketId) {}
 }
 
-/// Both see everything.
+/// Both observe everything.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const BLIND: bool = A::BLIND && B::BLIND;
     fn packet(&mut self, now: Time, what: Happening, packet: &Packet, segment: &Segment) {
@@ -90,7 +90,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// Sees nothing.
+/// Observer of nothing.
 pub struct Blind;
 impl Observer for Blind {
     const BLIND: bool = true;
@@ -103,51 +103,51 @@ pub enum Happening {
     Dropped(Reason),
 }
 
-/// Numbers of the things that a network is made of.
+/// Index of a link in the network.
 pub type LinkIndex = usize;
 
 struct LinkSlot {
     line: Line,
-    /// Its place in the agenda.
+    /// Place in the agenda.
     place: u32,
-    /// All that comes out goes to links that know what is on its way to them, so it is handed on as soon as it is
-    /// known when it will come out.
+    /// True if all its output goes to links that know their arrivals ahead: packets are handed on as soon as their
+    /// departure time is known.
     silent: bool,
-    /// An observer wants to see what enters it and what comes out, each in time.
+    /// True if an observer wants every packet that enters or leaves it, each in time.
     tapped: bool,
     fed_by: Feeder,
-    /// Where all that comes out of it goes to, if that is one place.
+    /// Next link, if all its output goes to a single one.
     next: Option<u32>,
-    /// Which of `merges` gathers what is on its way to it.
+    /// Index in `merges` of the packets in flight to it.
     merge: Option<u32>,
-    /// It delivers to that end alone, which may handle all that is on its way at once.
+    /// True if it delivers to one end alone, which may handle all packets in flight to it at once.
     ahead: bool,
-    /// What is wanted to be known of it.
+    /// Statistics that were asked for.
     watch: Option<Box<Watch>>,
 }
 
-/// What is kept of a link that is watched.
+/// Statistics of a watched link.
 #[derive(Default)]
 struct Watch {
-    /// Of the packets that came out.
+    /// Sojourn times of the packets that left.
     sojourn: Summary,
     sampler: Option<Sampler>,
 }
 
-/// Looks at a plain link's backlog at regular times, which nothing else need stop for.
+/// Samples a plain link's backlog at regular times, without stopping anything else.
 struct Sampler {
     next: Time,
     every: Duration,
-    /// Earlier ones do not count.
+    /// Start of the measurement; earlier samples do not count.
     from: Time,
     backlog: Summary,
     rate: BitsPerSec,
-    /// Those that are known before their time.
+    /// Samples known before their time.
     early: VecDeque<(Time, Duration)>,
 }
 
 impl LinkSlot {
-    /// Counts and delays of a plain link come to be as of now.
+    /// Advances the counters and delays of a plain link to the present.
     fn release(&mut self, now: Time) {
         let Line::Express(express) = &mut self.line else {
             return;
@@ -158,7 +158,7 @@ impl LinkSlot {
         }
     }
 
-    /// What has come out by now makes room for what comes.
+    /// Frees the places of packets that have left by now.
     #[cold]
     fn make_room(&mut self, now: Time) {
         self.release(now);
@@ -167,7 +167,7 @@ impl LinkSlot {
         }
     }
 
-    /// Takes the samples that are due before `at`; those after `until` do not count yet.
+    /// Takes the samples due before `at`; those after `until` do not count yet.
     fn sample_before(&mut self, at: Time, until: Time) {
         let Line::Express(express) = &mut self.line else {
             return;
@@ -188,7 +188,7 @@ impl LinkSlot {
         }
     }
 
-    /// Those that were known early count once their time has come.
+    /// Counts samples known early, once their time has come.
     fn count_samples(&mut self, now: Time) {
         let watch = self.watch.as_mut();
         if let Some(sampler) = watch.and_then(|watch| watch.sampler.as_mut()) {
@@ -207,12 +207,12 @@ enum Line {
     Any(Box<Link>),
 }
 
-/// Where the packets of a link come from.
+/// Origin of a link's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feeder {
     Nothing,
     Link(LinkIndex),
-    /// What stands at the end of a route, and sends.
+    /// Sender at the end of a route.
     End(u32),
     Several,
 }
@@ -220,37 +220,37 @@ enum Feeder {
 pub struct Connection {
     pub sender: Sender,
     pub receiver: Receiver,
-    /// Whose it is, and which of its connections.
+    /// Application of the connection, and its number among that application's connections.
     application: u32,
     channel: u32,
     opening: Opening,
-    /// Where the messages end that have been written and have not arrived, the first of them beside it.
+    /// Ends of the messages that are written but have not arrived; `message_at` is the first of them.
     messages: VecDeque<u64>,
     message_at: u64,
     idle: bool,
-    /// Connections that were in its place before.
+    /// Earlier connections in the same place.
     before: applications::Before,
     opened: u64,
-    /// It is all that its application has, so that its sender acts for that.
+    /// True if it is the application's only connection, so that its sender also acts for the application.
     alone: bool,
-    /// When that wants to write next.
+    /// Time at which the application wants to write next.
     write_due: Option<Time>,
     forward: Way,
     back: Way,
     place: u32,
-    /// Packets of its sender dropped on their way.
+    /// Packets of its sender that were dropped in the network.
     pub lost: u64,
-    /// One-way delay of its data.
+    /// Delay of its data, one way.
     pub delay: Summary,
     pub forward_ecn: Ecn,
 }
 
 impl Connection {
-    /// Of the packets that carry its data.
+    /// Flow of the packets that carry its data.
     pub fn flow(&self) -> FlowId {
         self.forward.id()
     }
-    /// Of the packets that acknowledge them.
+    /// Flow of its acknowledgements.
     pub fn back_flow(&self) -> FlowId {
         self.back.id()
     }
@@ -263,24 +263,24 @@ pub struct Datagrams {
     place: u32,
     pub sent: u64,
     pub received: u64,
-    /// Dropped on the way there.
+    /// Packets dropped in the forward direction.
     pub lost: u64,
     pub received_bytes: u64,
     pub answered: u64,
-    /// One-way delay there.
+    /// Delay in the forward direction, one way.
     pub delay: Summary,
-    /// There and back.
+    /// RTT.
     pub rtt: Summary,
 }
 
 impl Datagrams {
-    /// The flows that its packets and their answers belong to.
+    /// Flows of its packets and of the answers.
     pub fn flows(&self) -> (FlowId, Option<FlowId>) {
         (self.way.id(), self.back.map(Way::id))
     }
 }
 
-/// Where packets of one direction begin, and whose they are.
+/// Start of one direction's route, and the flow of its packets.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     position: u32,
@@ -294,7 +294,7 @@ impl Way {
     }
 }
 
-/// Who acts, or what stands at the end of a route: a kind and a number.
+/// Kinds of actor or of route end: a tag holds a kind and a number.
 mod kind {
     pub const LINK: u32 = 0;
     pub const SENDER: u32 = 1;
@@ -303,9 +303,9 @@ mod kind {
     pub const SINK: u32 = 4;
     pub const ANSWER: u32 = 5;
     pub const CONNECTION: u32 = 6;
-    /// Packets that find no room, later.
+    /// Packets handed on ahead of time that will be refused by a full queue.
     pub const REFUSALS: u32 = 7;
-    /// Packets that get to a link where ways meet.
+    /// Packets that reach a link fed by several others.
     pub const MERGE: u32 = 8;
     pub const APPLICATION: u32 = 9;
     /// Bits of the number below the kind.
@@ -326,40 +326,40 @@ fn tag(kind: u32, number: usize) -> u32 {
 pub struct Network {
     now: Time,
     agenda: Agenda,
-    /// Who stands at each place of the agenda.
+    /// Actor at each place of the agenda.
     actors: Vec<u32>,
     links: Vec<LinkSlot>,
     merges: Vec<Gathering>,
-    /// Until when the network is told to run.
+    /// Time until which the network is told to run.
     until: Time,
-    /// All routes, one behind the other: numbers of links, then what stands at the end.
+    /// All routes, one after the other: numbers of links, then the end.
     routes: Vec<u32>,
-    /// Routes or links have been added since it was found out which links are silent.
+    /// True if routes or links were added since the last look-ahead.
     changed: bool,
     arena: Arena,
     fates: Fates,
-    /// When a packet that is handed on ahead of time finds no room, at which link, and its number; the least first.
+    /// Future refusals of packets handed on ahead of time: time, link, and packet number; the earliest first.
     refusals: BinaryHeap<Reverse<(Time, LinkIndex, u32)>>,
     pub connections: Vec<Connection>,
     hosts: Vec<Host>,
-    /// Of the application that was added last.
+    /// Settings of the application added last.
     settings: Arc<Settings>,
     asks: Vec<Ask>,
     pub datagrams: Vec<Datagrams>,
-    /// What stands at the end of the route of each flow.
+    /// Route end of each flow.
     owners: Vec<u32>,
-    /// Links whose delays are kept.
+    /// Links whose delays are recorded.
     watched: Vec<LinkIndex>,
     events: u64,
 }
 
-/// What is on its way to a link where plain ones meet.
+/// Packets in flight to a link that several plain links feed.
 struct Gathering {
     merge: Merge,
     link: LinkIndex,
-    /// Its place in the agenda.
+    /// Place in the agenda.
     place: u32,
-    /// The link's own delay: what gets there within a span as long has not come out at its end.
+    /// Delay of the link itself: packets that arrive within this time have not left it yet.
     span: Duration,
 }
 
@@ -391,7 +391,7 @@ impl Default for Network {
     }
 }
 
-/// The place of the packets that find no room, later.
+/// Place of the refusals in the agenda.
 const REFUSALS: u32 = 0;
 
 impl Network {
@@ -402,7 +402,7 @@ impl Network {
         }
     }
 
-    /// A link that the caller has made, such as one with a discipline of its own.
+    /// Adds a link built by the caller, such as one with a custom discipline.
     pub fn add_ready_link(&mut self, link: Link) -> LinkIndex {
         self.add_line(Line::Any(Box::new(link)))
     }
@@ -424,19 +424,19 @@ impl Network {
         number
     }
 
-    /// From now on the sojourn times of that link are kept.
+    /// Starts recording the sojourn times of that link.
     pub fn watch(&mut self, link: LinkIndex) {
         self.links[link].watch = Some(Box::default());
         self.watched.push(link);
     }
 
-    /// Whether what comes out of a link is known ahead: first in, first out, at a fixed rate.
+    /// True if a link's output is known ahead: first in, first out, at a fixed rate.
     pub fn is_plain(&self, link: LinkIndex) -> bool {
         matches!(self.links[link].line, Line::Express(_))
     }
 
-    /// A watched plain link's backlog is looked at now and then, as the delay at `rate` that a packet would have
-    /// met, without stopping for it; samples before `from` do not count.
+    /// Samples a watched plain link's backlog at intervals, as the delay at `rate` that a packet would have met.
+    /// Sampling does not stop the run; samples before `from` do not count.
     pub fn sample(&mut self, link: LinkIndex, every: Duration, from: Time, rate: BitsPerSec) {
         let next = self.now;
         let slot = &mut self.links[link];
@@ -452,14 +452,14 @@ impl Network {
         });
     }
 
-    /// From now on observers are told in time what enters that link and what comes out of it.
+    /// Makes observers see, in time order, every packet that enters or leaves that link.
     pub fn tap(&mut self, link: LinkIndex) {
         assert!(self.events == 0, "taps are set before the first packet");
         self.links[link].tapped = true;
         self.changed = true;
     }
 
-    /// From one end over links to another.
+    /// Builds a route from one end over links to another.
     fn way(&mut self, from: u32, links: &[LinkIndex], end: u32, dscp: u8) -> Way {
         assert!(!links.is_empty(), "a route needs a link");
         let position = u32::try_from(self.routes.len()).expect("fewer than 2^32 hops");
@@ -492,8 +492,8 @@ impl Network {
         u32::try_from(self.owners.len() - 1).expect("fewer than 2^32 flows")
     }
 
-    /// A transfer of `bytes` over `there` from `start` on, whose ACKs come `back`; `u64::MAX` never ends. The
-    /// number of its connection.
+    /// Adds a transfer of `bytes` over `there` from `start` on; its ACKs take `back`, and `u64::MAX` never ends.
+    /// Returns the number of its connection.
     pub fn connect(
         &mut self,
         settings: &Settings,
@@ -508,7 +508,7 @@ impl Network {
         self.hosts[number].channels()[0]
     }
 
-    /// Datagrams over `there`; where the source asks for it, each comes `back`.
+    /// Adds a source of datagrams over `there`; its echoes, if any, take `back`.
     pub fn add_source(&mut self, source: Source, there: &[LinkIndex], back: &[LinkIndex]) -> usize {
         let number = self.datagrams.len();
         let place = self.agenda.add();
@@ -539,15 +539,15 @@ impl Network {
     pub fn now(&self) -> Time {
         self.now
     }
-    /// Events handled so far: packets that arrived or came to where ways meet, timers that ran out.
+    /// Events handled so far: packets that arrived or reached a merge, and expired timers.
     pub fn events(&self) -> u64 {
         self.events
     }
-    /// Packets under way.
+    /// Number of packets in flight.
     pub fn under_way(&self) -> usize {
         self.arena.len()
     }
-    /// Of a link, as of now.
+    /// Counters of a link, as of now.
     pub fn link_stats(&self, link: LinkIndex) -> LinkStats {
         match &self.links[link].line {
             Line::Express(express) => express.stats(self.now),
@@ -558,13 +558,13 @@ impl Network {
     pub fn sojourn(&self, link: LinkIndex) -> Option<&Summary> {
         self.links[link].watch.as_ref().map(|w| &w.sojourn)
     }
-    /// Samples of a link's backlog, where they were asked for.
+    /// Backlog samples of a link, if they were asked for.
     pub fn backlog(&self, link: LinkIndex) -> Option<&Summary> {
         let watch = self.links[link].watch.as_ref()?;
         watch.sampler.as_ref().map(|s| &s.backlog)
     }
 
-    /// Forgets the delays so far: what comes from now on is what counts.
+    /// Clears the recorded delays: the measurement starts now.
     pub fn begin_measurement(&mut self) {
         for link in &mut self.links {
             link.release(self.now);
@@ -582,7 +582,7 @@ impl Network {
         }
     }
 
-    /// From now on a link that is not plain sends at that rate; it must be as of now.
+    /// Sets the rate of a link that is not plain; the link must be refreshed to the present time.
     pub fn set_rate(&mut self, link: LinkIndex, rate: BitsPerSec) {
         match &mut self.links[link].line {
             Line::Any(link) => link.set_rate(rate),
@@ -590,7 +590,7 @@ impl Network {
         }
     }
 
-    /// Brings a link up to now, so that its figures are of now.
+    /// Advances a link to the present, so that its figures are current.
     pub fn refresh<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
         let slot = &mut self.links[link];
         slot.release(self.now);
@@ -623,7 +623,7 @@ impl Network {
         self.now = self.now.max(until);
         for link in &self.watched {
             let slot = &mut self.links[*link];
-            // Samples first: what is released counts no more as having waited.
+            // Samples come first: a packet released later no longer counts as waiting.
             let after = self.now.as_nanos().saturating_add(1);
             slot.sample_before(Time::from_nanos(after), self.now);
             slot.count_samples(self.now);

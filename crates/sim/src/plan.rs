@@ -1,4 +1,4 @@
-//! From a scenario to a network: checked whole before anything runs.
+//! Builds a network from a scenario, which is checked completely before anything runs.
 
 use crate::absurd::FASTEST;
 use crate::error::ScenarioError;
@@ -14,19 +14,19 @@ use base::rng::{Rng, Streams, uniform};
 use base::{BitsPerSec, Duration, Ecn, Time};
 use link::{DirectionSpec, LinkParams};
 
-/// Flows above this are a slip of the keyboard.
+/// Maximum number of flows; more are taken for a typing error.
 const MOST_FLOWS: u64 = 1_000_000;
 
-/// The longest run; its end must be an instant that the event queue knows.
+/// Longest run; its end must be a time that the event queue can hold.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
-/// One flow of the network and where it came from.
+/// A flow of the network and its `[[flow]]`.
 #[derive(Clone, Debug)]
 pub struct Instance {
     /// Number of its `[[flow]]`.
     pub group: usize,
     pub end: End,
-    /// Nodes of the graph: where its packets come from, and where they go.
+    /// Nodes of the graph that send and receive its packets.
     pub hosts: (u32, u32),
 }
 
@@ -40,13 +40,13 @@ pub enum End {
 
 pub struct Plan {
     pub network: Network,
-    /// What sets the rates of the watched links.
+    /// Ports that set the rates of the watched links.
     pub(crate) ports: Option<Ports>,
-    /// Number, name and mean rate after the warm-up of the links whose queues the scenario is about.
+    /// Number, name and mean rate after the warm-up of each watched link.
     pub watched: Vec<(usize, String, BitsPerSec)>,
-    /// Those of them whose rate varies.
+    /// Watched links whose rate varies.
     pub varying: Vec<usize>,
-    /// The way back of the first of them.
+    /// Reverse direction of the first watched link.
     pub back: Option<usize>,
     pub flows: Vec<Instance>,
 }
@@ -134,10 +134,10 @@ fn params(name: &str, spec: &DirectionSpec) -> Result<LinkParams, ScenarioError>
     })
 }
 
-/// Everything that can be wrong with a scenario, found before anything runs.
+/// Checks a scenario for every possible error before anything runs.
 ///
 /// # Errors
-/// What is wrong, with the value and what would be right.
+/// The invalid value, and what is accepted.
 pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     if scenario.duration.is_zero() || scenario.duration > LONGEST {
         return invalid(format!(
@@ -237,7 +237,7 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     let mut router = Router::new(&graph);
     let mut pair = 0;
     for flow in &scenario.flows {
-        // One instance shows whether the names are right; the others differ in the pair alone.
+        // One instance suffices to check the names; the others differ in the pair alone.
         let (from, to) = ends(&graph, flow, pair)?;
         pair += flow.count as usize;
         for (a, b) in [(from, to), (to, from)] {
@@ -254,7 +254,7 @@ pub fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
     Ok(())
 }
 
-/// The hosts of a flow: by name, or the pair whose turn it is.
+/// Hosts of a flow: by name, or the next pair.
 fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), ScenarioError> {
     let named = |name: &String| {
         graph.find(name).ok_or_else(|| {
@@ -303,7 +303,7 @@ fn ends(graph: &Graph, flow: &Flow, pair: usize) -> Result<(usize, usize), Scena
     })
 }
 
-/// A network ready to run.
+/// Builds a network that is ready to run.
 ///
 /// # Errors
 /// As [`check`].
@@ -321,7 +321,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
     for edge in &graph.edges {
         let params = params(&edge.name, &edge.link)?;
         let link = match &scenario.lblca {
-            // What comes out of a port is not known ahead.
+            // Departures from a port are not known ahead.
             Some(_) if edge.watched => {
                 network.add_ready_link(link::Link::new(&params, &streams, &edge.name))
             }
@@ -335,10 +335,10 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Plan, ScenarioError> {
                 .as_ref()
                 .map(|s| s.words().read::<link::TokenBucket>().rate);
             let mean = shaped.map_or(mean, |rate| rate.min(mean));
-            // Nothing is divided by the zero of an outage that lasts.
+            // Avoids a division by zero in an outage without end.
             let mean = mean.max(BitsPerSec::new(1));
             watched.push((link, edge.name.clone(), mean));
-            // There the time that a backlog needs does not follow from its bytes and the rate.
+            // With framing or a shaper, the delay of a backlog does not follow from its bytes and the rate.
             let plain = params.framing == link::Framing::NONE && params.shaper.is_none();
             if !plain || !matches!(params.rate, link::rate::Rate::Fixed(_)) {
                 varying.push(link);

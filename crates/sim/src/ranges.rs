@@ -1,6 +1,6 @@
-//! Ranges of bytes that have arrived out of order: sorted, apart from each other, found by bisection.
+//! Ranges of bytes that arrived out of order: sorted, disjoint, found by bisection.
 
-/// Half-open ranges; neighbours that touch are one.
+/// Half-open ranges; neighbours that touch are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     list: Vec<(u64, u64)>,
@@ -11,18 +11,18 @@ impl Ranges {
         self.list.is_empty()
     }
 
-    /// The range that holds `at`.
+    /// Range that holds `at`.
     pub fn around(&self, at: u64) -> Option<(u64, u64)> {
         let i = self.list.partition_point(|r| r.1 <= at);
         self.list.get(i).copied().filter(|r| r.0 <= at)
     }
 
-    /// Adds a range; `new` is told each part of it that was not there before, in order.
+    /// Adds a range; calls `new` for each part of it that was not present, in order.
     pub fn insert(&mut self, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
         if from >= to {
             return;
         }
-        // Those from `i` to before `j` overlap or touch the new one.
+        // Ranges `i..j` overlap or touch the new one.
         let i = self.list.partition_point(|r| r.1 < from);
         let mut j = i;
         let (mut at, mut merged) = (from, (from, to));
@@ -45,7 +45,7 @@ impl Ranges {
         }
     }
 
-    /// Forgets everything before `at`.
+    /// Removes everything before `at`.
     pub fn remove_before(&mut self, at: u64) {
         let gone = self.list.partition_point(|r| r.1 <= at);
         self.list.drain(..gone);

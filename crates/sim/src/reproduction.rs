@@ -1,4 +1,5 @@
-//! A document's experiments carried out: which runs they ask for, and how near what comes out is to what is printed.
+//! Runs of published experiments: the runs that a document needs, and the comparison of our figures with the printed
+//! ones.
 
 use crate::document::{Document, Expectation, Plot, PlotKind, Side, State, Variant, anything};
 use crate::draft::Draft;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// What is run: a variant at a point, from here to there. Names, not numbers, so that messages read.
+/// A case to run: a variant at a point, in a time window. Names, not numbers, so that messages are readable.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Case {
     pub variant: String,
@@ -19,7 +20,7 @@ pub struct Case {
     pub window: Option<(Duration, Duration)>,
 }
 
-/// A scenario of which a document tells.
+/// A scenario that reproduces a published experiment.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
     pub document: Document,
@@ -28,19 +29,19 @@ pub struct Reproduction {
 
 #[derive(Clone, Debug)]
 enum Subject {
-    /// Nothing can be run: the document says too little, or it takes more than a program.
+    /// No subject: the source says too little, or the experiment takes more than a program.
     Nothing,
     Packets(Box<Draft>),
     /// The section `[calculate]`.
     Calculation(Table),
 }
 
-/// What a case asks for.
+/// Kind of work that a case needs.
 #[derive(Clone, Debug)]
 pub enum Run {
     /// Packets in virtual time.
     Packets(Box<Scenario>),
-    /// Figures without packets: the section `[calculate]`, whose key `what` says which.
+    /// Figures without packets: the section `[calculate]`, whose key `what` names the calculation.
     Calculation(Table),
 }
 
@@ -48,10 +49,10 @@ fn invalid(text: String) -> ScenarioError {
     ScenarioError::Invalid(text)
 }
 
-/// Gives a value to a key such as `router.B1.arrival`, whose section must be there.
+/// Sets the value of a key such as `router.B1.arrival`, whose section must exist.
 ///
 /// # Errors
-/// A section that is not there.
+/// The section does not exist.
 pub fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioError> {
     let (sections, last) = key.rsplit_once('.').unwrap_or(("", key));
     let mut at = table;
@@ -66,11 +67,11 @@ pub fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), ScenarioEr
 }
 
 impl Reproduction {
-    /// Reads and checks all of it: every variant at every point is a scenario that can be run, and every
-    /// name leads somewhere.
+    /// Reads and checks everything: every variant at every point must be a scenario that can be run, and every name
+    /// must exist.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// The fault and its place.
     pub fn read(text: &str) -> Result<Reproduction, ScenarioError> {
         #[derive(Deserialize)]
         struct Alone {
@@ -145,7 +146,7 @@ impl Reproduction {
         list.first().map_or_else(String::new, |v| v.name.clone())
     }
 
-    /// The case that an expectation is about.
+    /// Case that an expectation is about.
     pub fn case_of(&self, e: &Expectation) -> Case {
         let d = &self.document;
         Case {
@@ -173,7 +174,7 @@ impl Reproduction {
         Some((case, other.figure.clone().unwrap_or(e.figure.clone())))
     }
 
-    /// The cases that a plot shows.
+    /// Cases that a plot shows.
     pub fn cases_of(&self, plot: &Plot) -> Vec<Case> {
         let d = &self.document;
         let mut variants = plot.variants.clone();
@@ -200,7 +201,7 @@ impl Reproduction {
         cases.collect()
     }
 
-    /// Every case whose figures something needs, once, in order.
+    /// Every case whose figures are needed, once, in order.
     pub fn cases(&self) -> Vec<Case> {
         let d = &self.document;
         let mut cases: Vec<Case> = Vec::new();
@@ -216,10 +217,10 @@ impl Reproduction {
         cases
     }
 
-    /// What a case asks for, with the values of its variant and its point.
+    /// Work that a case needs, with the values of its variant and its point.
     ///
     /// # Errors
-    /// A name that is not there, or a scenario that cannot be run.
+    /// A name that does not exist, or a scenario that cannot be run.
     pub fn run_of(&self, case: &Case) -> Result<Run, ScenarioError> {
         let d = &self.document;
         let mut given: Vec<(&str, &Value, &str)> = Vec::new();
@@ -258,7 +259,7 @@ impl Reproduction {
                 }
                 let mut scenario = draft.finish()?;
                 if let Some((from, to)) = case.window {
-                    // The same seed goes the same way, so this is the stretch of the whole run.
+                    // The same seed gives the same run, so this is the same window of the whole run.
                     (scenario.warmup, scenario.duration) = (from, to);
                     crate::plan::check(&scenario)?;
                 }
@@ -267,10 +268,10 @@ impl Reproduction {
         }
     }
 
-    /// The scenario of a case that is run packet by packet.
+    /// Scenario of a case that is simulated packet by packet.
     ///
     /// # Errors
-    /// As [`Reproduction::run_of`]; a case that is reckoned.
+    /// As [`Reproduction::run_of`]; also a case that is a calculation.
     pub fn scenario(&self, case: &Case) -> Result<Scenario, ScenarioError> {
         match self.run_of(case)? {
             Run::Packets(scenario) => Ok(*scenario),
@@ -278,10 +279,10 @@ impl Reproduction {
         }
     }
 
-    /// Compares what came out with what is printed. `figures` has those of each run of each case.
+    /// Compares our figures with the printed ones. `figures` holds those of each run of each case.
     ///
     /// # Errors
-    /// An expectation of a figure that runs do not have.
+    /// An expectation names a figure that runs do not have.
     pub fn judge(
         &self,
         figures: &BTreeMap<Case, Vec<BTreeMap<String, f64>>>,
@@ -349,13 +350,13 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The document says nothing that it could be compared with.
+    /// True if the source gives nothing to compare this figure with.
     pub fn is_ours_alone(&self) -> bool {
         self.reproduced == anything()
     }
 }
 
-/// The whole is as good as its worst part.
+/// State of the whole document: that of its worst figure.
 pub fn overall(document: &Document, comparisons: &[Comparison]) -> State {
     let worst = comparisons.iter().map(|c| c.state).max();
     match document.state {
@@ -364,7 +365,7 @@ pub fn overall(document: &Document, comparisons: &[Comparison]) -> State {
     }
 }
 
-/// In one line, as people read it.
+/// State in one readable line.
 pub fn in_words(state: State, because: &str) -> String {
     match state {
         State::Reproduced => "reproduced".into(),
@@ -448,7 +449,7 @@ reproduced = [0.5, 1]
         for (small, large, ratio, state) in [
             ([1.0, 2.0], [9.0, 18.0], 9.0, State::Reproduced),
             ([1.0, 1.0], [4.0, 4.2], 4.1, State::Trend),
-            // The two runs say too little: their interval reaches below 1.
+            // Two runs are too few: their interval reaches below 1.
             ([1.0, 2.0], [3.0, 10.0], 4.0, State::Near),
             ([1.0, 2.0], [1.0, 2.0], 1.0, State::NotReproducible),
             ([1.0, 2.0], [0.9, 1.8], 0.9, State::NotReproducible),

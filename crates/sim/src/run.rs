@@ -1,4 +1,4 @@
-//! Carries a scenario out: rows of a recording on the way, figures at the end.
+//! Runs a scenario: rows of a recording during the run, figures at the end.
 
 use crate::calendar::Began;
 use crate::error::ScenarioError;
@@ -15,23 +15,23 @@ use base::{BitsPerSec, Duration, Ecn, Packet, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Simulated time zero in recordings where the scenario names no date: 1 January 2000, UNIX ns. A run knows no other
-/// calendar, so the same seed writes the same bytes.
+/// Simulated time zero in recordings of scenarios without a date: 1 January 2000, UNIX ns. A fixed date makes the same
+/// seed write the same bytes.
 const EPOCH_NS: i64 = 946_684_800 * 1_000_000_000;
 
-/// When a run of it begins, UNIX ns.
+/// Start of a run, UNIX ns.
 pub fn began_ns(scenario: &Scenario) -> i64 {
     scenario.began.as_ref().map_or(EPOCH_NS, Began::unix_ns)
 }
 
-/// Where rows go.
+/// Receiver of rows.
 pub type Rows<'a> = &'a mut dyn FnMut(Row);
 
-/// One run's figures. Rates, delays and shares count from the end of the warm-up.
+/// Figures of one run. Rates, delays and shares count from the end of the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     pub seed: u64,
-    /// How much was simulated; less than asked for where the run was ended.
+    /// Simulated time, seconds; shorter than asked for if the run was stopped.
     pub simulated_s: f64,
     pub events: u64,
     pub links: Vec<LinkOutcome>,
@@ -42,13 +42,13 @@ pub struct Outcome {
 pub struct LinkOutcome {
     pub name: String,
     pub rate_bps: u64,
-    /// What left the queue's far end, whole IP packets.
+    /// Rate of whole IP packets that left the queue.
     pub delivered_bps: f64,
     pub utilisation: f64,
-    /// Backlog over the rate, sampled: the delay that a packet would have met. Where the rate varies that cannot be
-    /// told from the backlog, and these are the waiting times of the packets that came out.
+    /// Queueing delay that a packet would have met: sampled backlog over rate. If the rate varies, sojourn times of the
+    /// delivered packets instead.
     pub queue_ms: Stats,
-    /// Waiting times of the packets that came out.
+    /// Sojourn times of the delivered packets.
     pub sojourn_ms: Stats,
     pub drops: u64,
     /// Drops over packets offered.
@@ -56,37 +56,38 @@ pub struct LinkOutcome {
     pub marks: u64,
 }
 
-/// All flows of one `[[flow]]` together.
+/// Totals of all flows of one `[[flow]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowOutcome {
     pub name: String,
     pub count: u64,
-    /// Payload that arrived in order, of all together; for datagrams, whole IP packets.
+    /// Goodput of all flows together: payload that arrived in order; for datagrams, whole IP packets.
     pub goodput_bps: f64,
-    /// Jain's index: 1 where all got the same.
+    /// Jain's fairness index: 1 if all flows got the same.
     pub fairness: Option<f64>,
-    /// One-way delay of their packets, of the flows' means.
+    /// Mean one-way delay of the packets, averaged over flows.
     pub delay_ms: Option<f64>,
     pub delay_p95_ms: Option<f64>,
-    /// Retransmissions included, of the first of them, where they are followed.
+    /// Delay and jitter of the first flow's packets, retransmissions included, if it is followed.
     pub journeys: Option<Journeys>,
-    /// There and back, of probes.
+    /// RTT of probes.
     pub rtt_ms: Option<Stats>,
-    /// Segments with payload, each time anew; datagrams.
+    /// Segments with payload sent, retransmissions included; or datagrams sent.
     pub sent: u64,
-    /// Packets dropped on their way, over those sent.
+    /// Packets dropped over packets sent.
     pub loss: Option<f64>,
-    /// The others, over those sent: the packet delivery ratio of papers.
+    /// Packet delivery ratio: packets not dropped over packets sent.
     pub delivered: Option<f64>,
-    /// That over the mean one-way delay in units of 100 ms, as 10·log₁₀: 003, (6.7)-(6.9).
+    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: (6.7)–(6.9) of S. K. Thombre's PhD
+    /// thesis on link-by-link congestion avoidance, IIT Guwahati (document 003).
     pub efficacy_db: Option<f64>,
     pub retransmits: u64,
     pub timeouts: u64,
-    /// Transfers, pages, echoes, segments or connections completed, and how long each took, from the wish to
-    /// its fulfilment.
+    /// Transfers, pages, echoes, segments or connections completed. `took_ms` is the time of each, from request to
+    /// completion.
     pub completed: u64,
     pub took_ms: Option<Stats>,
-    /// The same of sizes up to 10 kB, 100 kB, 1 MB, and above, where there are any.
+    /// Completion times of sizes up to 10 kB, 100 kB, 1 MB, and above, if there are any.
     pub took_by_size: Option<BySize>,
     pub video: Option<VideoOutcome>,
 }
@@ -114,16 +115,16 @@ impl BySize {
     }
 }
 
-/// Videos of a group: means over its viewers.
+/// Video figures of a group: means over its viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct VideoOutcome {
-    /// From the wish to the first picture, of those that got one.
+    /// Start-up delay from request to first picture, of viewers that got one, seconds.
     pub start_s: Option<f64>,
-    /// Of the segments that came.
+    /// Mean bitrate of the segments that arrived.
     pub bitrate_bps: Option<f64>,
-    /// Times that it stood still, of each viewer.
+    /// Stalls per viewer.
     pub stalls: f64,
-    /// Time that it stood still, over that and the time that it played.
+    /// Stalled time over stalled and playing time.
     pub stalled_share: Option<f64>,
     pub switches: f64,
 }
@@ -152,7 +153,7 @@ impl VideoOutcome {
     }
 }
 
-/// Counts at the end of the warm-up.
+/// Counters at the end of the warm-up.
 #[derive(Clone, Default)]
 struct Mark {
     delivered: Vec<u64>,
@@ -168,11 +169,11 @@ struct Mark {
 
 /// Runs a scenario once.
 ///
-/// `rows` receives the recording; without it nothing is sampled but what the figures need. `step` is
-/// told how far the run is and says whether to go on; what has been simulated until then is kept.
+/// `rows` receives the recording; without it only the samples that the figures need are taken. `step` gets the progress
+/// of the run and returns true to continue; the part simulated until then is kept.
 ///
 /// # Errors
-/// A scenario that cannot be run.
+/// The scenario cannot be run.
 pub fn run(
     scenario: &Scenario,
     seed: u64,
@@ -191,14 +192,14 @@ pub fn run(
     });
     let mut rows: Option<Rows> = recorded.as_mut().map(|r| r as Rows);
     let recording = rows.is_some();
-    // One sees what a recording is made of, the other what is followed.
+    // The first observer writes the recording, the second follows packets.
     let mut observers = (
         Watcher::new(scenario, &runner.plan),
         Follower::new(scenario, &runner.plan),
     );
     let end = Time::ZERO + scenario.duration;
     let warm = Time::ZERO + scenario.warmup;
-    // A run stops for nobody more often than that, and soon for one who wants it to end.
+    // Slice between two checks for a stop: rare enough to cost little, short enough to stop soon.
     let slice =
         (scenario.duration / 200).clamp(Duration::from_millis(200), Duration::from_secs(10));
     let (mut queue_due, mut flow_due, mut slice_due) = (Time::ZERO, Time::ZERO, Time::ZERO + slice);
@@ -282,13 +283,13 @@ struct Runner<'a> {
     plan: Plan,
     mark: Mark,
     warm: Time,
-    /// Backlog as delay, of each watched link.
+    /// Backlog as delay, for each watched link.
     backlog: Vec<Summary>,
     names: Vec<record::Text>,
     began_ns: i64,
-    /// Bytes handed to the first watched link, and come back, when traffic was sampled last.
+    /// Bytes handed to the first watched link, and received from it, at the last traffic sample.
     passed: [u64; 2],
-    /// Connections of which no more rows are written.
+    /// Connections for which no more rows are written.
     ended: Vec<bool>,
 }
 
@@ -350,7 +351,7 @@ impl<'a> Runner<'a> {
         mark
     }
 
-    /// Brings the watched links' counts to this moment; what that loses, the observer is told of.
+    /// Advances the watched links to the present time and tells the observer of the losses.
     fn refresh<O: Observer>(&mut self, observer: &mut O) {
         for (link, _, _) in &self.plan.watched {
             self.plan.network.refresh(*link, observer);
@@ -377,7 +378,7 @@ impl<'a> Runner<'a> {
         self.warm = self.plan.network.now();
     }
 
-    /// As the interface of the host in front of the link counts.
+    /// Samples the counters of the host's interface in front of the link.
     fn sample_traffic<O: Observer>(&mut self, every: Duration, observer: &mut O, rows: &mut Rows) {
         let Some((link, ..)) = self.plan.watched.first() else {
             return;
@@ -425,7 +426,8 @@ impl<'a> Runner<'a> {
             let mut first = true;
             for &at in network.host(i).channels() {
                 let c = &network.connections[at];
-                // What carries the flow's own data is numbered as the flow; more of it behind all flows.
+                // The connection with the flow's own data has the flow's number; further ones are numbered behind all
+                // flows.
                 let number = match !c.is_back() && std::mem::take(&mut first) {
                     true => number,
                     false => self.plan.flows.len() + at,
@@ -433,7 +435,7 @@ impl<'a> Runner<'a> {
                 if self.ended.len() <= at {
                     self.ended.resize(at + 1, false);
                 }
-                // Nothing is known before it begins, nor after its end.
+                // Nothing is known before it starts or after it ends.
                 if c.sender.is_closed() || self.ended[at] {
                     continue;
                 }
@@ -554,7 +556,7 @@ fn flow_row(t_ns: i64, flow: i64, direction: Direction, c: &Connection) -> recor
     }
 }
 
-/// What the flows of a group add up to.
+/// Sums over the flows of a group.
 #[derive(Default)]
 struct Sums {
     n: f64,
@@ -611,10 +613,10 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The kind whose packets have a row each.
+/// Source kind whose packets each have a row.
 const PROBE: &str = "probe";
 
-/// What the analysis has to be told: the phases, and how large the probes are.
+/// Facts that the analysis needs: the phases, and the size of the probes.
 fn facts(scenario: &Scenario, rows: &mut Rows) {
     let mut events: Vec<(Duration, &str, &str, String)> = Vec::new();
     for flow in scenario.flows.iter().filter(|f| f.kind() == PROBE) {
@@ -649,23 +651,23 @@ fn facts(scenario: &Scenario, rows: &mut Rows) {
     }
 }
 
-/// An answer that takes longer is late (000, section 4.5.2: the monitor waits 10 s for one).
+/// Time after which an answer is late: the monitor of O.-H. Borlaug's thesis (NTNU 2014, section 4.5.2) waits 10 s.
 const LATE: Duration = Duration::from_secs(10);
 
-/// More probes than this no flow sends.
+/// Upper limit on the probe numbers of one flow.
 const NUMBERS: i64 = 1_000_000_000;
 
-/// Writes what becomes of each probe.
+/// Writes the fate of each probe.
 struct Watcher {
     began_ns: i64,
     rows: Vec<Row>,
-    /// By the flow of the packets: the number of the source, and whether it is the way back.
+    /// Sources by the flow of the packets: number of the source, and true for the reverse direction.
     probes: BTreeMap<u64, (usize, bool)>,
     targets: Vec<record::Text>,
     dscps: Vec<i64>,
-    /// Numbers of the first probes: those of several flows to one target follow each other.
+    /// Number of each flow's first probe; the numbers of several flows to one target are consecutive.
     firsts: Vec<i64>,
-    /// Whose the applications are.
+    /// Labels of the applications.
     labels: BTreeMap<usize, record::Text>,
 }
 

@@ -1,4 +1,4 @@
-//! A scenario: what a TOML file says, with units, defaults and single values changed from outside.
+//! Scenarios: a TOML file with units and defaults, of which single values can be overridden.
 
 use crate::calendar::Began;
 use crate::document::Document;
@@ -22,14 +22,14 @@ use toml::Table;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// One line for people.
+    /// Title, one line.
     #[serde(default)]
     pub title: String,
     pub duration: Duration,
-    /// When it took place, such as `2014-05-04T15:55:00Z`: what a recording is dated by.
+    /// Date of the experiment, such as `2014-05-04T15:55:00Z`; dates the recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began: Option<Began>,
-    /// Figures count from here.
+    /// End of the warm-up: figures count from here.
     #[serde(default)]
     pub warmup: Duration,
     #[serde(default = "one")]
@@ -38,17 +38,17 @@ pub struct Scenario {
     pub topology: TopologySpec,
     #[serde(default)]
     pub sample: Sample,
-    /// The link that the scenario is about; in a row, each of them.
+    /// The link under study; in a row, each of its links.
     pub link: DirectionSpec,
-    /// The way back; as `link`, with a queue that never fills, where it is not given.
+    /// Reverse direction; default: as `link`, with a queue that never fills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverse: Option<DirectionSpec>,
-    /// Between hosts and routers, both ways; ten times as fast as `link` where it is not given.
+    /// Access links between hosts and routers, both directions; default: ten times as fast as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<DirectionSpec>,
     #[serde(default)]
     pub tcp: Tcp,
-    /// Watched links are ports under link-by-link congestion avoidance.
+    /// Link-by-link congestion avoidance: the watched links become its ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lblca: Option<Routers>,
     #[serde(default, rename = "flow")]
@@ -56,13 +56,13 @@ pub struct Scenario {
     /// Links of `topology = "graph"`.
     #[serde(default, rename = "edge", skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<EdgeSpec>,
-    /// Stretches of time with a name, as `tailback test` has them: `idle`, `up`, `down`, `both`.
+    /// Named phases, as in `tailback test`: `idle`, `up`, `down`, `both`.
     #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
-    /// What the measuring host does wrong.
+    /// Faults of the measuring host.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
-    /// Where it comes from, and what came out there; no part of what is run.
+    /// Source of the experiment and its printed results; not part of the simulation.
     #[serde(default, skip_serializing)]
     pub document: Option<Document>,
 }
@@ -74,13 +74,13 @@ fn dumbbell() -> TopologySpec {
     "dumbbell".parse().expect("it is in the table")
 }
 
-/// How often rows are written.
+/// Intervals between rows of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sample {
     pub queue: Duration,
     pub flow: Duration,
-    /// Counters of the interface in front of the first watched link: what was handed to it, and what came back.
+    /// Interface counters in front of the first watched link: bytes handed to it and bytes received from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Duration>,
 }
@@ -95,7 +95,7 @@ impl Default for Sample {
     }
 }
 
-/// What TCP is set to; see [`Settings`].
+/// TCP settings; see [`Settings`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
@@ -103,7 +103,7 @@ pub struct Tcp {
     pub mss: Bytes,
     pub header: Bytes,
     pub handshake: bool,
-    /// In segments; RFC 6928's where it is not given.
+    /// Initial window in segments; default: RFC 6928's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u64>,
     pub delayed_ack: bool,
@@ -113,7 +113,7 @@ pub struct Tcp {
     pub limited_transmit: bool,
     pub dup_thresh: u64,
     pub rack: bool,
-    /// Part of ssthresh down to which recovery lowers the window; RFC 9937's way where it is not given.
+    /// Fraction of ssthresh down to which recovery lowers the window; default: RFC 9937's reduction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_halving: Option<f64>,
     pub tail_loss_probe: bool,
@@ -122,7 +122,7 @@ pub struct Tcp {
     pub burst: u64,
     pub receive_window: Bytes,
     pub idle_restart: bool,
-    /// Least retransmission time-out: on top of the round trip as in Linux, or of all where `rto_rfc`.
+    /// Minimum retransmission timeout: added to the RTT as in Linux, or a floor of the whole timeout with `rto_rfc`.
     pub min_rto: Duration,
     pub initial_rto: Duration,
     pub rto_rfc: bool,
@@ -195,7 +195,7 @@ impl Tcp {
     }
 }
 
-/// An array of two would let more than two pass.
+/// Reads exactly two node names; serde's own array of two would accept more.
 fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error> {
     let nodes = Vec::<String>::deserialize(from)?;
     match <[String; 2]>::try_from(nodes) {
@@ -212,17 +212,17 @@ fn two_nodes<'de, D: Deserializer<'de>>(from: D) -> Result<[String; 2], D::Error
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgeSpec {
-    /// Two nodes; the first is where `link` begins.
+    /// Two nodes; `link` leads from the first to the second.
     #[serde(deserialize_with = "two_nodes")]
     pub between: [String; 2],
-    /// In tables and recordings; `a>b` where it is not given. The way back is `b>a`, or `name/back`.
+    /// Name in tables and recordings; default `a>b`. The reverse link is `b>a`, or `name/back`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its queue is one that the scenario is about.
+    /// True if the scenario studies this link's queue.
     #[serde(default)]
     pub watch: bool,
     pub link: DirectionSpec,
-    /// As `link` where it is not given.
+    /// Reverse direction; default: as `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<DirectionSpec>,
 }
@@ -233,16 +233,16 @@ pub struct Phase {
     pub name: String,
     pub from: Duration,
     pub to: Duration,
-    /// Its figures count from so much after its beginning.
+    /// Warm-up within the phase: its figures count from this long after its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Duration>,
 }
 
-/// Gives the text of a file, or says why not.
+/// Returns the text of a file, or the reason why it cannot be read.
 pub type ReadFile<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
 impl Scenario {
-    /// What each `[[flow]]` is called in tables; a name that stands there already gets a number.
+    /// Name of each `[[flow]]` in tables; a name that is already taken gets a number.
     pub fn labels(&self) -> Vec<String> {
         let mut labels: Vec<String> = Vec::new();
         for flow in &self.flows {
@@ -256,7 +256,7 @@ impl Scenario {
         labels
     }
 
-    /// Reads the files that its rates name.
+    /// Reads the files named by the scenario's rates.
     pub(crate) fn load_traces(&mut self, read: ReadFile) -> Result<(), ScenarioError> {
         let named = |key: String, rate: &mut RateSpec, read: ReadFile| {
             rate.load(read)
@@ -277,10 +277,10 @@ impl Scenario {
         Ok(())
     }
 
-    /// What a flow's TCP is set to: `[tcp]` with the flow's differences.
+    /// TCP settings of a flow: `[tcp]` with the flow's overrides.
     ///
     /// # Errors
-    /// A key that is not known, or a value that cannot be right.
+    /// An unknown key or an invalid value.
     pub fn tcp_of(&self, flow: &Flow) -> Result<Tcp, ScenarioError> {
         let mut table = Table::try_from(&self.tcp).expect("settings are plain data");
         table.extend(flow.tcp.clone());
@@ -294,7 +294,7 @@ impl Scenario {
     }
 }
 
-/// Adds the nearest match to what serde says of an unknown field or variant.
+/// Adds the nearest match to serde's message about an unknown field or variant.
 pub(crate) fn hinted(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let known: Vec<&str>;
@@ -305,7 +305,7 @@ pub(crate) fn hinted(message: &str) -> String {
         }
         _ => None,
     };
-    // Rust's names of numbers are not everyone's.
+    // Replaces Rust's names of number types with plain words.
     let message = &message
         .replace("expected u64", "expected a whole number from 0 on")
         .replace("expected u32", "expected a whole number from 0 on")

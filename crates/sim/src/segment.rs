@@ -1,12 +1,11 @@
-//! What a simulated packet says, apart from what a queue sees of it ([`base::Packet`]): its transport
-//! header; and all packets under way, in one arena.
+//! Transport header of a simulated packet (a queue sees only [`base::Packet`]), and the arena of all packets in flight.
 
 use base::{Bytes, Duration, Ecn, FlowId, Packet, PacketId, Time};
 
-/// At most this many SACK blocks fit beside the timestamps option (RFC 2018 section 3).
+/// Maximum number of SACK blocks that fit beside the timestamps option (RFC 2018 section 3).
 pub const SACK_BLOCKS: usize = 3;
 
-/// What kind of segment or datagram it is; several may hold.
+/// Kinds of segment or datagram; several can be set.
 pub mod flag {
     pub const SYN: u8 = 1;
     pub const ACK: u8 = 2;
@@ -16,9 +15,9 @@ pub mod flag {
     pub const CWR: u8 = 8;
     /// The first SACK block names data that had already arrived (RFC 2883).
     pub const DSACK: u8 = 16;
-    /// An answer to a probe, not the probe.
+    /// Answer to a probe.
     pub const ECHO: u8 = 32;
-    /// Nothing comes behind this segment; of an ACK: its sender has nothing to say either.
+    /// End of the data; on an ACK: its sender has no data to send either.
     pub const FIN: u8 = 64;
 }
 
@@ -30,18 +29,18 @@ pub struct Segment {
     pub seq: u64,
     /// Next byte expected.
     pub ack: u64,
-    /// When it left its host; a datagram's answer carries the datagram's.
+    /// Departure time from its host; the answer to a datagram repeats the datagram's.
     pub sent: Time,
-    /// Payload that has arrived marked CE so far, as accurate feedback tells it (RFC 9768).
+    /// Payload bytes received with CE so far, as accurate feedback reports them (RFC 9768).
     pub ce_bytes: u64,
-    /// How long the segment took that this one acknowledges or answers.
+    /// Delay, one way, of the segment that this one acknowledges or answers.
     pub delay: Duration,
-    /// Payload.
+    /// Payload bytes.
     pub len: u32,
     pub flags: u8,
-    /// How many of `sack` are in use.
+    /// Number of entries of `sack` in use.
     pub sacks: u8,
-    /// First byte and one past the last of blocks that have arrived out of order.
+    /// Blocks that arrived out of order: first byte, and one past the last.
     pub sack: [(u64, u64); SACK_BLOCKS],
 }
 
@@ -60,15 +59,15 @@ impl Segment {
     }
 }
 
-/// A packet under way: what queues see of it, where it is, and what it says. It is written when it
-/// leaves its host and read where it arrives; in between its number goes from link to link. All but the SACK
-/// blocks, which few have, is in one line of a processor's cache.
+/// A packet in flight: its size, its place, and its header. It is written when it leaves its host and read when it
+/// arrives; in between only its number moves from link to link. All but the SACK blocks, which few packets have, fits
+/// into one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Flying {
-    /// Its place in the network's routes.
+    /// Position in the network's routes.
     pub position: u32,
-    /// The whole IP packet.
+    /// Size of the whole IP packet, bytes.
     pub len: u32,
     pub flow: u32,
     pub ecn: Ecn,
@@ -77,7 +76,7 @@ pub struct Flying {
 }
 
 impl Flying {
-    /// As a queue sees it that it enters now; `number` is what names it.
+    /// The packet as the queue it enters now sees it; `number` identifies it.
     #[inline]
     pub fn packet(&self, number: u32, now: Time) -> Packet {
         Packet {
@@ -91,8 +90,7 @@ impl Flying {
     }
 }
 
-/// All packets under way. Places are used again, so nothing is allocated once the most that is ever
-/// under way has been.
+/// All packets in flight. Places are reused, so nothing is allocated once the number in flight has reached its maximum.
 #[derive(Debug, Default)]
 pub struct Arena {
     packets: Vec<Flying>,
@@ -127,12 +125,12 @@ impl Arena {
     pub fn get_mut(&mut self, at: u32) -> &mut Flying {
         &mut self.packets[at as usize]
     }
-    /// It has arrived or is lost; what it said can be read until the next one is inserted.
+    /// Frees the place of a packet that has arrived or is lost; its contents can be read until the next insert.
     #[inline]
     pub fn free(&mut self, at: u32) {
         self.free.push(at);
     }
-    /// Packets under way.
+    /// Number of packets in flight.
     pub fn len(&self) -> usize {
         self.packets.len() - self.free.len()
     }

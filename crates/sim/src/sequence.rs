@@ -1,4 +1,4 @@
-//! When each segment of TCP leaves its host: what a time–sequence diagram shows.
+//! Departure time of each TCP segment: the data of a time–sequence diagram.
 
 use crate::error::ScenarioError;
 use crate::network::{Happening, Observer};
@@ -8,20 +8,20 @@ use crate::segment::Segment;
 use base::{Packet, Time};
 use std::collections::BTreeMap;
 
-/// A segment with payload, leaving its host.
+/// A segment with payload that leaves its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
     pub at: Time,
-    /// Number of the flow, in the order in which the scenario names them, each of a count by itself.
+    /// Number of the flow in the order of the scenario; a `[[flow]]` with a count has several.
     pub flow: usize,
     /// First byte of its payload, from 0.
     pub seq: u64,
-    /// It had been sent before.
+    /// True if it is a retransmission.
     pub again: bool,
 }
 
 struct Notes {
-    /// By the flow of its packets: the number of the flow and the first byte that was never sent.
+    /// State by the flow of the packets: number of the flow, and first byte not sent yet.
     flows: BTreeMap<u64, (usize, u64)>,
     departures: Vec<Departure>,
 }
@@ -44,10 +44,10 @@ impl Observer for Notes {
     }
 }
 
-/// Runs a scenario and notes every departure of a segment.
+/// Runs a scenario and records every departure of a segment.
 ///
 /// # Errors
-/// A scenario that cannot be run.
+/// The scenario cannot be run.
 pub fn departures(scenario: &Scenario, seed: u64) -> Result<Vec<Departure>, ScenarioError> {
     let mut plan = plan::build(scenario, seed)?;
     let tcp = plan.flows.iter().enumerate();

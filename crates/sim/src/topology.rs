@@ -1,5 +1,4 @@
-//! Who is connected to whom: a graph of nodes and one-way links, four usual shapes of it, and the
-//! routes through it.
+//! Topology: a graph of nodes and one-way links, four common shapes, and the routes through it.
 
 use base::Duration;
 use base::spec::{Params as _, params};
@@ -14,7 +13,7 @@ params! {
     struct Dumbbell for "dumbbell": "hosts s0, s1, … on the left, d0, d1, … on the right, one link between their routers", [] {
         /// hosts on each side
         pairs: u64 = "1" ["1".."100000"], NO_USUAL;
-        /// each host on the right is so much further away than the one before
+        /// extra delay of each host on the right over the one before
         step: Duration = "0 s" ["0 s".."10 s"], NO_USUAL;
     }
 }
@@ -44,7 +43,7 @@ const fn plain(name: &'static str, summary: &'static str) -> Entry {
     }
 }
 
-/// Every shape, in the order of help.
+/// Every shape, in the order of the help.
 pub const TOPOLOGIES: &[Entry] = &[
     Dumbbell::ENTRY,
     ParkingLot::ENTRY,
@@ -57,19 +56,19 @@ pub const TOPOLOGIES: &[Entry] = &[
 ];
 
 worded! {
-    /// A shape, written as `dumbbell:pairs=10`.
+    /// Topology, written as `dumbbell:pairs=10`.
     TopologySpec, "topology", TOPOLOGIES.iter()
 }
 
-/// One direction between two nodes.
+/// A one-way link between two nodes.
 #[derive(Clone, Debug)]
 pub struct Edge {
     pub from: usize,
     pub to: usize,
-    /// Its name in recordings and tables.
+    /// Name in recordings and tables.
     pub name: String,
     pub link: DirectionSpec,
-    /// Its queue is one that the scenario is about.
+    /// True if the scenario studies this link's queue.
     pub watched: bool,
 }
 
@@ -77,11 +76,11 @@ pub struct Edge {
 pub struct Graph {
     pub nodes: Vec<String>,
     pub edges: Vec<Edge>,
-    /// Hosts that a flow without names connects: the first with the first pair, and so on.
+    /// Host pairs for flows that name no hosts: the first such flow gets the first pair, and so on.
     pub pairs: Vec<(usize, usize)>,
 }
 
-/// What the builders make links of.
+/// Link settings that the builders use.
 pub struct Parts<'a> {
     pub link: &'a DirectionSpec,
     pub reverse: &'a DirectionSpec,
@@ -89,7 +88,7 @@ pub struct Parts<'a> {
 }
 
 impl Graph {
-    /// The number of the node of that name, new or known.
+    /// Number of the node with this name; adds the node if it is new.
     pub fn node(&mut self, name: &str) -> usize {
         match self.find(name) {
             Some(at) => at,
@@ -132,7 +131,7 @@ impl Graph {
         }
     }
 
-    /// One of the named shapes; `graph` is empty.
+    /// Builds a named shape; `graph` starts empty.
     pub fn build(spec: &TopologySpec, parts: &Parts) -> Graph {
         let words = spec.words();
         let mut g = Graph::default();
@@ -201,7 +200,7 @@ impl Graph {
         g
     }
 
-    /// A host at each of two routers, with its access link.
+    /// Adds a host at each of two routers, with its access link.
     fn add_pair(
         &mut self,
         number: u64,
@@ -216,12 +215,12 @@ impl Graph {
     }
 }
 
-/// Routes of fewest links; among equals the one over the links that are listed first.
+/// Routes with the fewest links; ties go to the links listed first.
 pub struct Router<'a> {
     graph: &'a Graph,
     /// Links that leave each node.
     out: Vec<Vec<usize>>,
-    /// The same, without those to hosts that lead nowhere else.
+    /// Links that leave each node, without those to hosts that lead nowhere else.
     core: Vec<Vec<usize>>,
     known: BTreeMap<(usize, usize), Option<Vec<usize>>>,
 }
@@ -247,13 +246,13 @@ impl<'a> Router<'a> {
         }
     }
 
-    /// The links from one node to another; `None` where there is no way.
+    /// Links from one node to another; `None` if there is no route.
     pub fn route(&mut self, from: usize, to: usize) -> Option<Vec<usize>> {
         let edge = |e: usize| &self.graph.edges[e];
         if let Some(direct) = self.out[from].iter().find(|e| edge(**e).to == to) {
             return Some(vec![*direct]);
         }
-        // Many hosts share a router: the way between routers is looked for once.
+        // Many hosts share a router: the route between routers is searched once.
         if let [only] = self.out[from][..] {
             let mut route = vec![only];
             route.extend(self.between(edge(only).to, to)?);
@@ -263,7 +262,7 @@ impl<'a> Router<'a> {
     }
 
     fn between(&mut self, from: usize, to: usize) -> Option<Vec<usize>> {
-        // A host that leads nowhere else is reached from the one behind it.
+        // A host that leads nowhere else is reached from its only neighbour.
         if let [back] = self.out[to][..] {
             let gate = self.graph.edges[back].to;
             let last = self.out[gate]

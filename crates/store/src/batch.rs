@@ -1,4 +1,4 @@
-//! Rows to Arrow batches and back, driven by the one schema in `base::record`.
+//! Conversion between rows and Arrow batches, driven by the schema in `base::record`.
 
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
@@ -12,7 +12,7 @@ use base::text::clean_lines;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The Arrow schema of a table. The meaning of each column travels with it, so that other tools can show it.
+/// Returns the Arrow schema of a table. It includes each column's meaning, so that other tools can show it.
 pub fn schema(table: TableId) -> SchemaRef {
     let spec = table.spec();
     let fields: Vec<Field> = spec
@@ -67,7 +67,7 @@ impl Builder {
     }
 }
 
-/// Rows of one table on their way to a batch.
+/// Rows of one table, collected for a batch.
 pub struct Rows {
     schema: SchemaRef,
     columns: Vec<Builder>,
@@ -102,13 +102,13 @@ impl Rows {
         self.len += 1;
     }
 
-    /// As `push`, for a row whose table is known where this is compiled: importers pass millions of them.
+    /// Adds a row whose table is known at compile time; faster than `push` for importers with millions of rows.
     pub fn push_as<T: Table>(&mut self, row: &T) {
         row.put(self);
         self.len += 1;
     }
 
-    /// Everything pushed so far, as one batch; none of it stays behind.
+    /// Takes everything pushed so far as one batch, and empties the collection.
     pub fn take(&mut self) -> Result<RecordBatch, ArrowError> {
         self.len = 0;
         RecordBatch::try_new(
@@ -118,7 +118,7 @@ impl Rows {
     }
 }
 
-/// The kinds are those of the schema that the columns were made from, so no other arm can be reached.
+/// Appends a value to a column. The kinds are those of the schema that made the columns, so no other arm is reachable.
 macro_rules! append {
     ($self:ident, $column:ident, $kind:ident, $value:expr) => {
         match &mut $self.columns[$column] {
@@ -151,11 +151,11 @@ impl Sink for Rows {
     }
 }
 
-/// Turns batches into rows. Columns are found by name: a file that lacks a column which may be null reads as null, and
-/// a column that this build does not know is left aside.
+/// Converts batches to rows. Columns are found by name: a nullable column that the file lacks reads as null, and a
+/// column unknown to this build is ignored.
 pub struct RowReader {
     table: TableId,
-    /// Texts repeat, so rows share them.
+    /// Shared texts, because texts repeat between rows.
     texts: BTreeSet<Text>,
 }
 
@@ -168,7 +168,7 @@ impl RowReader {
     }
 
     /// # Errors
-    /// What is wrong with the batch; none of its rows can be had then.
+    /// Fails with the batch's defect; then none of its rows is returned.
     pub fn rows(&mut self, batch: &RecordBatch) -> Result<Vec<Row>, String> {
         let spec = self.table.spec();
         let columns: Vec<Option<&ArrayRef>> = spec

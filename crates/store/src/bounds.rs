@@ -1,10 +1,10 @@
-//! Bounds of the integers in a recording. Recordings come from strangers too, and arithmetic on a time of year 2262 or a
-//! count of 2^63 overflows somewhere. So every integer is checked where it is read, and a row with one out of its range
-//! is left out and counted: no figure is made of it.
+//! Bounds of the integers in a recording. Recordings may come from strangers, and arithmetic on a time in the year 2262
+//! or a count of 2^63 overflows. Every integer is therefore checked on reading. A row with one out of range is skipped
+//! and counted; no figure uses it.
 //!
-//! The unit at the end of a column's name gives the range: an instant lies between 1970 and 2096, so that two of them can
-//! be subtracted; a span within a year, and the difference of two clocks within those 126; everything else is a number
-//! from 0 to 2^53, which a floating-point number holds exactly.
+//! The unit at the end of a column's name gives the range. An instant lies between 1970 and 2096, so that two of them
+//! can be subtracted. A span lies within one year, and the difference of two clocks within those 126 years. Everything
+//! else is a number from 0 to 2^53, which a floating-point number holds exactly.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -12,9 +12,9 @@ use arrow_array::{Array, RecordBatch};
 use base::record::{Column, Kind, TableSpec};
 use std::ops::RangeInclusive;
 
-/// The last instant, UNIX ns.
+/// Last permitted instant, UNIX ns.
 const LAST_NS: i64 = 4_000_000_000_000_000_000;
-/// The longest span: 366 days.
+/// Longest permitted span, ns: 366 days.
 const SPAN_NS: i64 = 366 * 86_400 * 1_000_000_000;
 const LARGEST: i64 = 1 << 53;
 
@@ -51,12 +51,12 @@ fn range(column: &Column) -> RangeInclusive<i64> {
     }
 }
 
-/// True if an instant of `meta.json` is one that a recording may hold.
+/// True if this instant of `meta.json` is within bounds.
 pub(crate) fn is_instant(ns: i64) -> bool {
     (0..=LAST_NS).contains(&ns)
 }
 
-/// The rows of a batch that are within bounds, as runs of consecutive ones: their begin and length.
+/// Returns the rows of a batch that are within bounds as runs of consecutive rows: start and length.
 fn runs(table: &TableSpec, batch: &RecordBatch) -> Vec<(usize, usize)> {
     let rows = batch.num_rows();
     let mut bad: Option<Vec<bool>> = None;
@@ -68,7 +68,7 @@ fn runs(table: &TableSpec, batch: &RecordBatch) -> Vec<(usize, usize)> {
             continue;
         };
         let range = range(column);
-        // Nulls hold anything and mostly zero: a batch that is right throughout costs one pass without branches.
+        // Nulls hold any value, mostly zero. A fully valid batch costs one pass without branches.
         if array
             .values()
             .iter()
@@ -95,10 +95,10 @@ fn runs(table: &TableSpec, batch: &RecordBatch) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Hands on what of a batch is within bounds; gives how many rows were not.
+/// Passes on the rows of a batch that are within bounds; returns the number of rows that are not.
 ///
 /// # Errors
-/// That of `take`.
+/// The errors of `take`.
 pub(crate) fn within(
     table: &TableSpec,
     batch: RecordBatch,

@@ -1,13 +1,13 @@
-//! Checksum of `meta.json`: its last member, over all the text before it. It finds damage and edits by hand; it proves
-//! no author.
+//! Checksum of `meta.json`: its last member, over all preceding text. It detects damage and manual edits; it does not
+//! authenticate the author.
 
-/// What stands between the members of the recording and the checksum.
+/// Text between the members of the recording and the checksum.
 const BEFORE: &str = ",\n  \"checksum\": \"crc32:";
 const AFTER: &str = "\"\n}\n";
 /// Name of the member.
 pub const MEMBER: &str = "checksum";
 
-/// The text of a JSON object of several lines, with its checksum added.
+/// Adds the checksum to a JSON object of several lines.
 pub fn add(pretty: &str) -> String {
     let open = pretty.trim_end().trim_end_matches('}').trim_end();
     format!(
@@ -16,7 +16,7 @@ pub fn add(pretty: &str) -> String {
     )
 }
 
-/// True if the checksum fits the text, or there is none, as in recordings of earlier releases.
+/// True if the checksum fits the text, or if there is none, as in recordings of earlier releases.
 pub fn fits(text: &[u8], has_one: bool) -> bool {
     if !has_one {
         return true;

@@ -1,4 +1,4 @@
-//! Columns of one table without making rows of them: what statistics over millions of rows read.
+//! Columns of one table without conversion to rows, for statistics over millions of rows.
 
 use crate::batch::find;
 use crate::reader::{days, read_day};
@@ -10,13 +10,13 @@ use base::record::{Kind, TableId, Text};
 use base::text::clean_lines;
 use std::path::Path;
 
-/// Consecutive rows of one table, of which the columns asked for can be had.
+/// Consecutive rows of one table, with the requested columns.
 pub struct Columns<'b> {
     table: TableId,
     batch: &'b RecordBatch,
 }
 
-/// A column of integers. `values` holds anything where the value is null.
+/// Column of integers. `values` holds anything at nulls.
 pub struct Ints<'b> {
     values: &'b [i64],
     array: Option<&'b ArrayRef>,
@@ -45,10 +45,10 @@ impl<'b> Columns<'b> {
         find(self.batch, column).unwrap_or(None)
     }
 
-    /// Null throughout where the file does not have the column, or where it was not asked for.
+    /// Returns a column of integers. All values are null if the file lacks the column, or if it was not requested.
     ///
     /// # Panics
-    /// Where the table has no such column of integers.
+    /// Panics if the table has no such column of integers.
     pub fn ints(&self, name: &str) -> Ints<'b> {
         let array = self.array(name, Kind::Int);
         let values = array.map_or(&[][..], |a| a.as_primitive::<Int64Type>().values());
@@ -56,7 +56,7 @@ impl<'b> Columns<'b> {
     }
 
     /// # Panics
-    /// As `ints`.
+    /// The same as `ints`.
     pub fn reals(&self, name: &str) -> Vec<Option<f64>> {
         match self.array(name, Kind::Real) {
             Some(array) => array.as_primitive::<Float64Type>().iter().collect(),
@@ -65,7 +65,7 @@ impl<'b> Columns<'b> {
     }
 
     /// # Panics
-    /// As `ints`.
+    /// The same as `ints`.
     pub fn flags(&self, name: &str) -> Vec<Option<bool>> {
         match self.array(name, Kind::Flag) {
             Some(array) => array.as_boolean().iter().collect(),
@@ -73,14 +73,14 @@ impl<'b> Columns<'b> {
         }
     }
 
-    /// A column of texts as numbers in `words`, to which new texts are added: rows share few texts, and comparing
-    /// numbers is quick. Keep `words` from one call to the next. `None` where the file does not have the column.
+    /// Returns a column of texts as indexes into `words`, to which new texts are added: rows share few texts, and
+    /// comparing indexes is fast. Keep `words` from one call to the next. `None` if the file lacks the column.
     ///
     /// # Panics
-    /// As `ints`.
+    /// The same as `ints`.
     pub fn words(&self, name: &str, words: &mut Vec<Text>) -> Option<Vec<u32>> {
         let texts = self.array(name, Kind::Text)?.as_string::<i32>();
-        // Neighbours mostly have the same text.
+        // Consecutive rows mostly have the same text.
         let mut last = 0;
         let numbers = (0..texts.len()).map(|row| {
             let text = &*clean_lines(texts.value(row));
@@ -96,15 +96,14 @@ impl<'b> Columns<'b> {
     }
 }
 
-/// Hands the rows of a table to `each`, in the order of the days and within a day as they were written, a few ten
-/// thousand at a time. Only the columns named are read. Returns what had to be left out of files that a crash cut
-/// short.
+/// Passes the rows of a table to `each`, day by day, and within a day in the order written, some ten thousand at a
+/// time. Only the named columns are read. Returns the parts of files that a crash cut off.
 ///
 /// # Errors
-/// As `read`.
+/// The same as `read`.
 ///
 /// # Panics
-/// Where the table has no column of that name.
+/// Panics if the table has no column of that name.
 pub fn scan(
     path: impl AsRef<Path>,
     table: TableId,

@@ -1,4 +1,4 @@
-//! Tables as CSV (RFC 4180), one file each, for programs that read nothing better.
+//! Tables as CSV (RFC 4180), one file each, for programs that read no better format.
 
 use crate::{StoreError, disk};
 use base::record::{Sink, Table, TableId};
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `TABLE.csv` of each table that has rows into one directory; the first line names the columns.
+/// Writer of `TABLE.csv` for each table with rows, in one directory; the first line names the columns.
 pub struct CsvWriter {
     directory: PathBuf,
     files: BTreeMap<TableId, BufWriter<File>>,
@@ -16,7 +16,7 @@ pub struct CsvWriter {
 
 impl CsvWriter {
     /// # Errors
-    /// `Io` where the directory cannot be made; `Exists` where it is there and not empty.
+    /// `Io` if the directory cannot be created; `Exists` if it exists and is not empty.
     pub fn create(directory: &Path) -> Result<CsvWriter, StoreError> {
         let io = |action, e| StoreError::io(action, directory, 0, e);
         std::fs::create_dir_all(directory).map_err(|e| io("create the directory", e))?;
@@ -61,10 +61,10 @@ impl CsvWriter {
         written.map_err(|e| StoreError::io("write", &self.path(T::ID), 0, e))
     }
 
-    /// Hands everything to the disk.
+    /// Writes everything to the disk.
     ///
     /// # Errors
-    /// As `push`.
+    /// The same as `push`.
     pub fn close(mut self) -> Result<(), StoreError> {
         for (table, file) in std::mem::take(&mut self.files) {
             let path = self.path(table);
@@ -77,7 +77,7 @@ impl CsvWriter {
     }
 }
 
-/// One line on its way; a null is an empty field.
+/// Line being built; a null is an empty field.
 #[derive(Default)]
 struct Line(Vec<u8>);
 

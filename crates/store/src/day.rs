@@ -1,19 +1,19 @@
-//! Which day's file a row goes to.
+//! Assignment of rows to the files of days.
 
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Days since 1970-01-01 on a clock `utc_offset_s` east of UTC.
+/// Returns the days since 1970-01-01 on a clock `utc_offset_s` east of UTC.
 pub fn day_of(t_ns: i64, utc_offset_s: i32) -> i64 {
-    // In two steps: the sum of the two could leave i64 at its ends.
+    // Two steps, because a single sum could overflow i64.
     let offset_ns = i64::from(utc_offset_s) * 1_000_000_000;
     t_ns.div_euclid(DAY_NS) + (t_ns.rem_euclid(DAY_NS) + offset_ns).div_euclid(DAY_NS)
 }
 
-/// The stem of that day's file: `2026-11-21`. It sorts as the days do for four-digit years, which i64 nanoseconds
-/// (1677 to 2262) never leave.
+/// Returns the stem of that day's file: `2026-11-21`. It sorts in the order of days for four-digit years, and i64
+/// nanoseconds (1677 to 2262) never leave those.
 pub fn day_name(day: i64) -> String {
     let since = SignedDuration::from_secs(day * (DAY_NS / 1_000_000_000));
     let midnight = Timestamp::UNIX_EPOCH

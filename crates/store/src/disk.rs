@@ -1,5 +1,5 @@
-//! The few operations a recording needs of a file system, behind a trait so that tests can make any one of them
-//! fail. All paths are whole; all writes go to a stated offset, so that a write that was cut short can be repeated.
+//! File-system operations that a recording needs, behind a trait so that tests can make any of them fail. All paths are
+//! complete. All writes go to a given offset, so that an incomplete write can be repeated.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -12,13 +12,13 @@ pub trait Disk: Send + Sync {
     fn exists(&self, path: &Path) -> bool {
         path.exists()
     }
-    /// Fails where the directory exists.
+    /// Creates a directory; fails if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Fails where the directory is not empty.
+    /// Removes a directory; fails if it is not empty.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// Opens for writing, empty: what stood there is gone.
+    /// Opens a file for writing and empties it.
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>>;
-    /// Opens an existing file for writing further.
+    /// Opens an existing file for further writing.
     fn open(&self, path: &Path) -> io::Result<Box<dyn Output>>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -32,7 +32,7 @@ pub trait Output: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// The operating system's file system.
+/// File system of the operating system.
 pub struct RealDisk;
 
 impl Disk for RealDisk {
@@ -70,11 +70,11 @@ impl Output for File {
     }
 }
 
-/// Makes a file and opens it for writing. What had its name is gone; a link is removed, never followed, so that a
-/// directory made by a stranger cannot lead the write elsewhere. Its owner and group can read it.
+/// Creates a file and opens it for writing. An existing file of that name is replaced. A symbolic link is removed,
+/// never followed, so that a stranger's directory cannot redirect the write. Owner and group can read the file.
 ///
 /// # Errors
-/// The operating system's.
+/// The errors of the operating system.
 pub fn create_new(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -83,7 +83,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     exclusive().open(path)
 }
 
-/// Opens only what it makes itself (`O_EXCL`, which follows no link).
+/// Options that open only a newly created file (`O_EXCL`, which follows no link).
 fn exclusive() -> OpenOptions {
     let mut options = OpenOptions::new();
     options
@@ -94,10 +94,10 @@ fn exclusive() -> OpenOptions {
     options
 }
 
-/// A file in the directory of `beside` with a name that nobody can foresee, and the name.
+/// Creates a file with an unpredictable name in the directory of `beside`; returns the file and its name.
 ///
 /// # Errors
-/// The operating system's.
+/// The errors of the operating system.
 pub fn create_temporary(beside: &Path, ending: &str) -> io::Result<(File, PathBuf)> {
     const TRIES: u32 = 16;
     let mut tries = 0;
@@ -113,11 +113,11 @@ pub fn create_temporary(beside: &Path, ending: &str) -> io::Result<(File, PathBu
     }
 }
 
-/// Puts `bytes` at `path`, whole or not at all, by way of a temporary file beside it. Where a link stands there, the
-/// link is replaced and not what it leads to.
+/// Writes `bytes` to `path`, completely or not at all, through a temporary file beside it. If `path` is a symbolic
+/// link, the link is replaced, not its target.
 ///
 /// # Errors
-/// The operating system's; the temporary file is gone.
+/// The errors of the operating system; the temporary file is removed.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (mut file, part) = create_temporary(path, ".tmp")?;
     let written = file
@@ -134,7 +134,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// elsewhere or never ends.
 ///
 /// # Errors
-/// The operating system's, or that it is no regular file.
+/// The errors of the operating system, or an error if it is no regular file.
 pub fn open_read(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -150,10 +150,10 @@ pub fn open_read(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file of a recording, `most` bytes long at most.
+/// Reads a file of a recording, at most `most` bytes long.
 ///
 /// # Errors
-/// As [`open_read`], or that it is longer.
+/// The same as [`open_read`], or an error if the file is longer.
 pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_read(path)?.take(most + 1).read_to_end(&mut bytes)?;
@@ -163,7 +163,7 @@ pub fn read_whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether an error says that there is no room, rather than that something is broken.
+/// True if an error means that no space is left, rather than a fault.
 pub fn is_full(e: &io::Error) -> bool {
     matches!(
         e.kind(),
@@ -171,8 +171,8 @@ pub fn is_full(e: &io::Error) -> bool {
     )
 }
 
-/// Puts `bytes` at `path` so that a reader finds the old contents or the new ones, never a mixture, whenever the
-/// power goes.
+/// Writes `bytes` to `path` so that a reader finds the old or the new contents, never a mixture, even after a power
+/// failure.
 pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = part_of(path);
     let mut out = disk.create(&part)?;
@@ -182,7 +182,7 @@ pub(crate) fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<
     disk.sync_dir(parent(path))
 }
 
-/// The directory that holds the entry of `path`.
+/// Returns the directory that holds the entry of `path`.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(p) if p != Path::new("") => p,
@@ -190,7 +190,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Name of a file that is not whole yet; readers skip it.
+/// Returns the name of an incomplete file; readers skip it.
 pub(crate) fn part_of(path: &Path) -> std::path::PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");

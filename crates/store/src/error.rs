@@ -3,7 +3,7 @@ use crate::owner::Owner;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a recording on disk.
+/// Error of a recording on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{} exists already. Choose another name, or remove it first: a recording is never written over.", path.display())]
@@ -65,7 +65,7 @@ fn hint(source: &io::Error) -> &'static str {
 }
 
 impl StoreError {
-    /// `rows_saved`: rows of this very file that are safe.
+    /// Builds an I/O error. `rows_saved`: rows of this file that are safe.
     pub(crate) fn io(
         action: &'static str,
         path: &Path,

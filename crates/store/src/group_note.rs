@@ -1,9 +1,9 @@
-//! What stands behind each row group of a closed file: where its columns are, and a checksum over it.
+//! Note behind each row group of a closed file: the positions of its columns, and a checksum over it.
 //!
-//! Parquet describes a file at its end and nowhere else, and has no checksum that the writer at hand makes. So a file that
-//! lost its end would be lost whole, and a flipped bit would be a wrong figure. A note lies between two row groups, where
-//! other readers do not look (the format lets anything be there). Layout: `MAGIC`, length of the text (u32, little
-//! endian), the text (JSON), CRC-32 of the text. docs/decisions/0006-damage-is-found.md says why this way.
+//! Parquet describes a file only at its end, and the writer used here makes no checksums. A file without its end would
+//! be lost completely, and a flipped bit would give a wrong figure. Notes lie between row groups, where other readers
+//! do not look (the format permits any bytes there). Layout: `MAGIC`, length of the text (u32, little endian), the text
+//! (JSON), CRC-32 of the text. docs/decisions/0006-damage-is-found.md gives the reasons.
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -15,31 +15,32 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// No text and no compressed page is likely to hold it, and what follows it has a checksum.
+/// Start of a note. No text or compressed page is likely to contain it, and a checksum covers the bytes behind it.
 const MAGIC: [u8; 16] = *b"\xf3tailback group\n";
-/// Longer ones are none.
+/// Longest text of a note; longer ones are invalid.
 const MOST_BYTES: u32 = 1 << 20;
-/// A file is looked through in pieces of this.
+/// Size of the pieces in which a file is searched, bytes.
 const PIECE: usize = 1 << 16;
 
-/// What one checksum of a damaged group is over.
+/// Bytes per block checksum of a damaged group.
 pub const BLOCK: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Note {
-    /// Which row group of the file, from 0.
+    /// Number of the row group in the file, from 0.
     pub group: usize,
     pub rows: i64,
-    /// Rows in the groups before.
+    /// Rows in the preceding groups.
     pub rows_before: i64,
-    /// Where the group's bytes are, and their CRC-32.
+    /// Position of the group's bytes; the following fields hold their end and CRC-32.
     pub from: u64,
     pub to: u64,
     pub crc32: u32,
-    /// CRC-32 of each `BLOCK` bytes of it, the last one shorter: which pages are to be trusted. Files from before have none.
+    /// CRC-32 of each `BLOCK` bytes of the group, the last block shorter; it shows which pages are intact. Old files
+    /// have none.
     #[serde(default)]
     pub blocks: Vec<u32>,
-    /// Rows of a page, the same in every column; the last page may have fewer.
+    /// Rows per page, the same in every column; the last page may have fewer.
     #[serde(default)]
     pub page_rows: usize,
     pub columns: Vec<ColumnNote>,
@@ -53,7 +54,7 @@ pub struct ColumnNote {
     pub values: i64,
     pub compressed_bytes: i64,
     pub uncompressed_bytes: i64,
-    /// Where its first page with values is, and its dictionary, if it has one.
+    /// Position of its first page with values; the next field holds that of its dictionary, if it has one.
     pub at: i64,
     pub dictionary_at: Option<i64>,
 }
@@ -77,7 +78,7 @@ impl Note {
         out
     }
 
-    /// The note that begins there, if there is one and it is whole.
+    /// Reads the note at `offset`, if there is an intact one.
     pub fn at(file: &File, offset: u64) -> Option<Note> {
         let mut head = [0; MAGIC.len() + 4];
         file.read_exact_at(&mut head, offset).ok()?;
@@ -94,7 +95,7 @@ impl Note {
         serde_json::from_slice(text).ok()
     }
 
-    /// Every note of a file, wherever it is, in the order of the groups.
+    /// Finds all notes of a file, in the order of the groups.
     pub fn all(file: &File) -> io::Result<Vec<Note>> {
         let len = file.metadata()?.len();
         let mut notes: Vec<Note> = Vec::new();
@@ -118,7 +119,7 @@ impl Note {
         Ok(notes)
     }
 
-    /// Whether the bytes of the group are those that were written.
+    /// True if the bytes of the group are those that were written.
     pub fn matches(&self, file: &File) -> bool {
         let mut sum = crc32fast::Hasher::new();
         let mut piece = vec![0; PIECE];
@@ -134,7 +135,7 @@ impl Note {
         sum.finalize() == self.crc32
     }
 
-    /// Stretches of the group that are not what was written, in ascending order; all of it where the note does not know.
+    /// Returns the damaged ranges of the group, in ascending order; the whole group if the note has no block checksums.
     pub fn damage(&self, file: &File) -> Vec<Range<u64>> {
         let mut bad: Vec<Range<u64>> = Vec::new();
         let mut block = [0; BLOCK];
@@ -158,7 +159,7 @@ impl Note {
         bad
     }
 
-    /// As the end of the file would describe the group.
+    /// Returns the description of the group as in the end of the file.
     pub fn group(&self, schema: &SchemaDescPtr) -> Result<RowGroupMetaData, ParquetError> {
         let column = |(i, c): (usize, &ColumnNote)| {
             ColumnChunkMetaData::builder(schema.column(i))

@@ -1,5 +1,5 @@
-//! Keeping a recording that runs for weeks: closed days become Parquet while it goes on, and old detail gives way
-//! when there is no more room.
+//! Maintenance of a recording that runs for weeks: closed days become Parquet while it continues, and old detail is
+//! thinned out when the space is used up.
 
 use crate::batch::{RowReader, Rows};
 use crate::disk::{RealDisk, parent};
@@ -11,17 +11,17 @@ use base::record::{Row, TableId};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Extension of rows that stand for others which are not gone yet.
+/// Extension of a file with thinned rows while the original rows still exist.
 const THINNED: &str = "thinned";
 
-/// One file of a recording.
+/// File of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DayFile {
     pub table: TableId,
-    /// The day, and a number where the day has several: `2026-11-21`, `2026-11-21-002`.
+    /// Day, with a number if the day has several files: `2026-11-21`, `2026-11-21-002`.
     pub stem: String,
     pub bytes: u64,
-    /// Whether it is Parquet, which nothing is added to any more.
+    /// True if the file is Parquet; nothing is added to it any more.
     pub sealed: bool,
 }
 
@@ -37,10 +37,10 @@ impl DayFile {
     }
 }
 
-/// The files of a recording, the oldest day first.
+/// Lists the files of a recording, oldest day first.
 ///
 /// # Errors
-/// A directory cannot be listed.
+/// Fails if a directory cannot be listed.
 pub fn files(recording: &Path) -> Result<Vec<DayFile>, StoreError> {
     let mut files = Vec::new();
     for &table in TableId::ALL {
@@ -61,7 +61,7 @@ pub fn files(recording: &Path) -> Result<Vec<DayFile>, StoreError> {
                 files.push(DayFile {
                     table,
                     stem: stem.to_owned(),
-                    // One that has gone meanwhile takes no room.
+                    // A file that was removed meanwhile takes no space.
                     bytes: entry.metadata().map_or(0, |m| m.len()),
                     sealed: extension == SEALED,
                 });
@@ -72,12 +72,12 @@ pub fn files(recording: &Path) -> Result<Vec<DayFile>, StoreError> {
     Ok(files)
 }
 
-/// Turns the open files of days before `day` (as files are named) into Parquet: those that a writer let go of, and
-/// those that a crash left. One whose end is damaged stays as it is, so that nothing of it is thrown away; it is
-/// told of. `go_on` is asked before each file.
+/// Converts the open files of days before `day` (named as files are) to Parquet: those that a writer has released, and
+/// those that a crash left. A file with a damaged end stays unchanged, so that nothing is lost, and is reported.
+/// `go_on` is called before each file.
 ///
 /// # Errors
-/// `DiskFull`, `Io`: what was done stays done, and the rest can be done later.
+/// `DiskFull`, `Io`: finished conversions are kept, and the rest can be done later.
 pub fn seal_days(
     recording: &Path,
     day: &str,
@@ -108,37 +108,37 @@ pub fn seal_days(
             });
             continue;
         }
-        // Where a crash came between the last two steps, this does them again.
+        // After a crash between the last two steps, this repeats them.
         parquet_file::convert(&RealDisk, file.table, &open, &sealed, rows)?;
         std::fs::remove_file(&open).map_err(|e| StoreError::io("remove", &open, rows, e))?;
     }
     Ok(damaged)
 }
 
-/// Takes rows of one file, and gives what is to stand for them.
+/// Receives the rows of one file, and returns their replacement.
 pub trait Thin {
     fn row(&mut self, row: Row, out: &mut Vec<Row>);
-    /// After the last row.
+    /// Ends the file, after its last row.
     fn end(&mut self, out: &mut Vec<Row>);
 }
 
 /// Result of one attempt to thin a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinned {
-    /// The file is smaller by `freed` bytes; `before` rows became `after`.
+    /// File reduced by `freed` bytes; `before` rows became `after`.
     Smaller { before: u64, after: u64, freed: u64 },
-    /// The file would not have become smaller, or its place is taken: it stays as it was.
+    /// File unchanged, because it would not become smaller, or because the target exists.
     NoGain,
-    /// `go_on` said no: the file stays as it was.
+    /// File unchanged, because `go_on` returned false.
     Stopped,
 }
 
-/// Puts fewer rows in the place of those of a closed file, if that makes it smaller. The new file, of table `to`, is
-/// durable before the old one goes; a crash in between costs nothing and doubles nothing, see [`finish_thinning`].
-/// `go_on` is asked every few thousand rows.
+/// Replaces the rows of a closed file by fewer rows, if that makes it smaller. The new file, of table `to`, is durable
+/// before the old one is removed. A crash in between neither loses nor duplicates rows, see [`finish_thinning`].
+/// `go_on` is called every few thousand rows.
 ///
 /// # Errors
-/// `Damaged` where the file does not read to its end; it stays then. `DiskFull`, `Io`.
+/// `Damaged` if the file cannot be read to its end; it is kept then. `DiskFull`, `Io`.
 pub fn thin(
     recording: &Path,
     file: &DayFile,
@@ -156,10 +156,10 @@ pub fn thin(
     }
     let target = dir.join(format!("{}.{SEALED}", file.stem));
     if target != from && target.exists() {
-        // Rows of the same day that were thinned before: they are not written over.
+        // Rows of the same day that were thinned before are not overwritten.
         return Ok(Thinned::NoGain);
     }
-    // Under a name that readers pass over until what it stands for is gone: no row counts twice.
+    // Readers ignore this name until the original is removed, so that no row counts twice.
     let waiting = target.with_extension(THINNED);
     let mut sheet = Sheet::create(&RealDisk, to, &waiting, SMALL_GROUP)?;
     let before = match write_thinned(&from, file.table, to, thin, &mut sheet, go_on) {
@@ -194,14 +194,14 @@ pub fn thin(
     })
 }
 
-/// Ends what a crash interrupted in `thin`: rows that stand for others are let in where those are gone, and given up
-/// where they are not.
+/// Finishes a `thin` that a crash interrupted: thinned rows are accepted if the original is gone, and deleted
+/// otherwise.
 ///
 /// # Errors
 /// `Io`.
 pub fn finish_thinning(recording: &Path) -> Result<(), StoreError> {
     for table in TableId::ALL {
-        // A table without files has nothing to end.
+        // A table without files has nothing to finish.
         let dir = recording.join(table.spec().name);
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             let waiting = entry.path();
@@ -223,7 +223,7 @@ pub fn finish_thinning(recording: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Extensions and tables under which rows of a table's file of some name may stand by now.
+/// Returns the extensions and tables that rows of a table's file may have by now.
 pub(crate) fn heirs(table: TableId) -> impl Iterator<Item = (TableId, &'static str)> {
     let tables = match table {
         TableId::Delay => vec![TableId::Delay, TableId::Distribution],
@@ -262,9 +262,9 @@ fn write_thinned(
         Ok(())
     };
     let read = parquet_file::read(from, None, &mut |batch| {
-        // A slice at a time: a row is ten times as large as its place in a column.
+        // One slice at a time: a row takes ten times the memory of its place in a column.
         for at in (0..batch.num_rows()).step_by(SLICE) {
-            // Reading stops by an error of our own.
+            // The error only stops the reading.
             stopped = !go_on();
             if stopped {
                 return Err(String::new());
@@ -298,7 +298,7 @@ fn write_thinned(
 
 const SLICE: usize = 4096;
 
-/// Gives up a closed file.
+/// Removes a closed file.
 ///
 /// # Errors
 /// `Io`.

@@ -1,18 +1,18 @@
 //! Recordings on disk.
 //!
-//! While it runs, a recording is a directory of append-only Arrow IPC streams, one file a table and day, that any
-//! Arrow reader opens up to the last whole batch. Once closed, each file is Parquet. `meta.json` is there from the
-//! first moment. See `docs/reference/record.md` for the tables.
+//! An open recording is a directory of append-only Arrow IPC streams, one file per table and day. Any Arrow reader
+//! opens them up to the last complete batch. Closing converts each file to Parquet. `meta.json` exists from the start.
+//! See `docs/reference/record.md` for the tables.
 //!
-//! **What a crash costs.** Rows reach the kernel at most half a second after they were handed in (`Writer::tick`), and
-//! the disk by `fdatasync` in the same flush: a killed process and a power cut alike lose less than the last second,
-//! plus the time that the disk itself takes to sync. Rows of simulated and imported recordings, which can be made
-//! again, are synced only when the recording is closed.
+//! **Data loss in a crash.** Rows reach the kernel at most 0.5 s after they were passed in (`Writer::tick`), and the
+//! disk by `fdatasync` in the same flush. A killed process and a power failure therefore both lose less than the last
+//! second, plus the disk's own sync time. Rows of simulated and imported recordings can be regenerated and are synced
+//! only when the recording is closed.
 //!
-//! **What a full disk costs.** The rows that did not fit, nothing else: batches are written whole at a known offset,
-//! and a batch that was cut short is written again at the same place once there is room.
+//! **Data loss on a full disk.** Only the rows that did not fit: complete batches are written at a known offset, and an
+//! incomplete batch is written again at the same place once there is space.
 //!
-//! This room reads no clock: times come with the rows and with `tick`.
+//! This crate reads no clock: times come with the rows and with `tick`.
 
 mod batch;
 mod bounds;
@@ -41,8 +41,8 @@ pub use owner::Owner;
 pub use reader::{Recovered, each_row, read, read_meta, read_meta_noting, read_noting};
 pub use writer::{Closed, Name, Options, Writer};
 
-/// Extension of a table's file while it may still grow: an Arrow IPC stream.
+/// Extension of a table's file while it may grow: an Arrow IPC stream.
 const OPEN: &str = "arrows";
-/// Extension of a table's file once closed.
+/// Extension of a table's closed file.
 const SEALED: &str = "parquet";
 const META: &str = "meta.json";

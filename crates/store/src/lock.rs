@@ -1,7 +1,7 @@
-//! One writer at a time: a lock on a recording that names its owner.
+//! Lock on a recording that names its owner: only one writer at a time.
 //!
-//! The lock is `flock(2)` on the file `lock` in the recording's directory, so the death of its owner releases it, however
-//! that came. The file says who the owner is. It is removed when the owner lets go; one that a crash left is taken over.
+//! The lock is `flock(2)` on the file `lock` in the recording's directory, so the death of its owner always releases
+//! it. The file names the owner. The owner removes it on release; a file left by a crash is taken over.
 
 use crate::StoreError;
 use crate::owner::Owner;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 const LOCK: &str = "lock";
 
-/// The right to write to a recording, until it is dropped.
+/// Permission to write to a recording, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
-    /// Kept open: closing it releases the lock. None where the file system knows no locks.
+    /// Lock file, kept open because closing it releases the lock. `None` if the file system has no locks.
     file: Option<File>,
     path: PathBuf,
 }
@@ -24,7 +24,7 @@ impl Lock {
     /// Takes the lock of the recording in that directory.
     ///
     /// # Errors
-    /// `InUse` where another process has it; `Io` or `DiskFull` where its file cannot be written.
+    /// `InUse` if another process has it; `Io` or `DiskFull` if its file cannot be written.
     pub fn take(recording: &Path) -> Result<Lock, StoreError> {
         let path = recording.join(LOCK);
         let failed = |e| StoreError::io("lock", &path, 0, e);
@@ -45,7 +45,7 @@ impl Lock {
                 }
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
             }
-            // The owner before may have removed the file between our opening and our locking it.
+            // The previous owner may have removed the file between opening and locking.
             if !is_still(&file, &path) {
                 continue;
             }
@@ -59,13 +59,13 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.file.is_some() {
-            // While it is still ours. One that stays is taken over by the next.
+            // Removed while the lock is held. A file that remains is taken over by the next owner.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Some network file systems refuse every lock: there is nothing to hold then.
+/// True if the file system refuses every lock, as some network file systems do.
 fn knows_no_locks(e: &io::Error) -> bool {
     const ENOLCK: i32 = 37;
     e.kind() == io::ErrorKind::Unsupported || e.raw_os_error() == Some(ENOLCK)
@@ -81,7 +81,7 @@ fn is_still(file: &File, path: &Path) -> bool {
 fn owner(file: &mut File) -> Owner {
     let mut text = String::new();
     let read = file.read_to_string(&mut text);
-    // An owner that has not signed yet, or cannot be read, is another process.
+    // A missing or unreadable entry belongs to another process.
     let owner = read.ok().and_then(|_| serde_json::from_str(&text).ok());
     owner.unwrap_or_default()
 }
@@ -99,7 +99,7 @@ fn sign(file: &mut File) -> io::Result<()> {
     file.set_len(text.len() as u64)
 }
 
-/// The present, by the clock of the file system: this room has none of its own.
+/// Returns the current time from the file system's clock, because this crate reads no clock.
 fn since(file: &mut File) -> io::Result<String> {
     file.seek(SeekFrom::Start(0))?;
     file.write_all(b" ")?;

@@ -1,4 +1,4 @@
-//! The closed form of a table's file.
+//! Closed form of a table's file.
 
 use crate::batch;
 use crate::disk::{self, Disk, Output, parent, part_of};
@@ -28,11 +28,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Turns the stream at `from` into Parquet at `to`, durable when this returns. The stream stays where it is.
-/// Returns the number of rows.
+/// Converts the stream at `from` to Parquet at `to`, which is durable on return. The stream stays. Returns the number
+/// of rows.
 ///
 /// # Errors
-/// `DiskFull`, `Io`, or `Damaged` where the stream ends before `rows` rows. There is then nothing at `to`.
+/// `DiskFull`, `Io`, or `Damaged` if the stream ends before `rows` rows. Then there is nothing at `to`.
 pub fn convert(
     disk: &dyn Disk,
     table: TableId,
@@ -70,13 +70,13 @@ pub fn convert(
     }
 }
 
-/// A Parquet file on its way: it has its name only once it is whole and durable.
+/// Parquet file being written; it gets its final name once it is complete and durable.
 pub struct Sheet {
     to: PathBuf,
     writer: ArrowWriter<Shared>,
     file: Arc<Mutex<Sequential>>,
     group_rows: usize,
-    /// Rows of the groups that are written.
+    /// Rows in finished groups.
     rows_grouped: i64,
     pub rows: u64,
 }
@@ -129,7 +129,7 @@ impl Sheet {
     }
 
     /// # Errors
-    /// `DiskFull`, `Io`. There is nothing to be done with it then but to `discard` it.
+    /// `DiskFull`, `Io`. Only `discard` is possible then.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         self.rows += batch.num_rows() as u64;
         let written = self.write_groups(batch);
@@ -139,7 +139,7 @@ impl Sheet {
     fn write_groups(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         let mut at = 0;
         while at < batch.num_rows() {
-            // Never across a page's end, so that the pages of all columns end with the same rows.
+            // Writes never cross the end of a page, so that the pages of all columns end with the same rows.
             let before = self.writer.in_progress_rows();
             let room = self.page_rows() - before % self.page_rows();
             let n = room.min(batch.num_rows() - at);
@@ -156,7 +156,7 @@ impl Sheet {
         self.group_rows / PAGES
     }
 
-    /// Writes the rows so far as a group, and a note about it behind.
+    /// Writes the rows so far as a group, with a note behind it.
     fn end_group(&mut self) -> Result<(), ParquetError> {
         self.writer.flush()?;
         self.writer.sync()?;
@@ -183,10 +183,10 @@ impl Sheet {
         Ok(())
     }
 
-    /// Gives the number of rows, all of them durable.
+    /// Finishes the file; returns the number of rows, all durable.
     ///
     /// # Errors
-    /// `DiskFull`, `Io`. There is then nothing of that name.
+    /// `DiskFull`, `Io`. Then there is no file of that name.
     pub fn close(mut self, disk: &dyn Disk) -> Result<u64, StoreError> {
         let last = match self.writer.in_progress_rows() {
             0 => Ok(()),
@@ -210,7 +210,7 @@ impl Sheet {
                     .map_err(|e| io("sync the directory of", &to, e))
             });
         if done.is_err() {
-            // Gives its space back; where even that fails, readers skip it.
+            // Frees its space; if even that fails, readers skip the file.
             let _ = disk.remove(&part);
         }
         done.map(|()| rows)
@@ -222,7 +222,7 @@ impl Sheet {
     }
 }
 
-/// What the operating system said, which the Parquet writer turned into prose.
+/// Restores the operating system's error, which the Parquet writer turns into text.
 fn failed(file: &Mutex<Sequential>, part: &Path, rows: u64, e: &ParquetError) -> StoreError {
     match file.lock().expect("no thread panics with it").failed.take() {
         Some(e) => StoreError::io("write", part, rows, e),
@@ -233,17 +233,18 @@ fn failed(file: &Mutex<Sequential>, part: &Path, rows: u64, e: &ParquetError) ->
     }
 }
 
-/// A row group is built in memory, and a monitor has little: this many rows of the widest table are 2 MB before they
-/// are compressed.
+/// Rows per group of a monitor. A group is built in memory, and a monitor has little: 16,384 rows of the widest table
+/// are 2 MB before compression.
 pub const SMALL_GROUP: usize = 16_384;
-/// Larger groups are written and read quicker; three hours at ten rows a second may be lost to one wrong byte.
+/// Rows per group elsewhere. Larger groups are faster to write and read; one wrong byte may lose 3 h at ten rows per
+/// second.
 pub const LARGE_GROUP: usize = 1 << 17;
-/// Pages of a group, the same rows in every column: a wrong byte costs one of them, mostly. With twice as many a day is a
-/// tenth larger.
+/// Pages per group, with the same rows in every column: a wrong byte mostly costs one page. Twice as many make a day's
+/// file a tenth larger.
 const PAGES: usize = 8;
 
-/// Integers as differences, text by dictionary, both under zstd: times, numbers and delays change little from row to
-/// row. docs/reference/record.md states the sizes.
+/// Returns the encodings: integers as differences, text by dictionary, both under zstd, because times, numbers and
+/// delays change little from row to row. docs/reference/record.md gives the sizes.
 fn properties(table: TableId, group_rows: usize) -> WriterProperties {
     let mut p = WriterProperties::builder()
         .set_compression(Compression::ZSTD(
@@ -284,19 +285,19 @@ fn column_note(column: &ColumnChunkMetaData) -> ColumnNote {
     }
 }
 
-/// The row groups of a file, each with the note about it where there is one.
+/// Row groups of a file, each with its note if there is one.
 struct Layout {
     whole: ArrowReaderMetadata,
     notes: Vec<Option<Note>>,
-    /// Rows that the file had, as far as it still says.
+    /// Rows of the file, as far as it still states them.
     rows: i64,
-    /// What is wrong with its description.
+    /// Defect of its description.
     why: Option<String>,
 }
 
 impl Layout {
     fn of(file: &File) -> Result<Layout, String> {
-        // As in `read_rows`: wrong bytes may make it panic.
+        // As in `read_rows`, wrong bytes may cause a panic.
         let described = catch_unwind(AssertUnwindSafe(|| {
             ArrowReaderMetadata::load(file, Default::default()).map_err(|e| e.to_string())
         }));
@@ -310,7 +311,7 @@ impl Layout {
         }
         let found = Note::all(file).map_err(|e| e.to_string())?;
         match (described, found.is_empty()) {
-            // From before there were notes.
+            // Files from before notes existed.
             (Ok(whole), true) => Ok(Layout {
                 notes: vec![None; whole.metadata().num_row_groups()],
                 rows: whole.metadata().file_metadata().num_rows(),
@@ -334,7 +335,7 @@ impl Layout {
                 }
             }
             (Err(why), false) => {
-                // What the library dumps of its own state behind it helps nobody.
+                // The library's dump of its own state behind it is useless to readers.
                 let why = why.split(" {").next().unwrap_or_default();
                 let why = format!("its end, where Parquet describes it, cannot be used ({why})");
                 Layout::noted(found, Some(why))
@@ -342,7 +343,7 @@ impl Layout {
         }
     }
 
-    /// From the notes alone.
+    /// Reconstructs the layout from the notes alone.
     fn noted(notes: Vec<Note>, why: Option<String>) -> Result<Layout, String> {
         let Some(last) = notes.last() else {
             return Err("it has no rows".into());
@@ -376,7 +377,7 @@ impl Layout {
     }
 }
 
-/// Where the bytes of a group end.
+/// Returns the end position of a group's bytes.
 fn end_of(group: &RowGroupMetaData) -> u64 {
     let ends = group.columns().iter().map(|c| {
         let begin = c.dictionary_page_offset().unwrap_or(c.data_page_offset());
@@ -390,11 +391,11 @@ fn fits(note: Option<&Note>, group: usize) -> bool {
     note.is_some_and(|n| n.group == group)
 }
 
-/// `columns`: only these, where the file has them. What is damaged is left out; a file from before there were checksums
-/// may have wrong values that still decode.
+/// Reads a file. `columns`: only these, if the file has them. Damaged parts are skipped; a file without checksums may
+/// have wrong values that still decode.
 ///
 /// # Errors
-/// What is wrong with the file and how much of it is lost; the other batches have been handed out.
+/// Fails with the file's defect and the extent of the loss; intact batches have been passed on.
 pub fn read(
     path: &Path,
     columns: Option<&[&str]>,
@@ -407,7 +408,7 @@ pub fn read(
     let layout = Layout::of(&file).map_err(|why| format!("{why}; all of its rows are lost"))?;
     let mut given = 0;
     let mut why = None;
-    // Group by group: what stands beside a damaged one is not lost with it.
+    // Group by group, so that data beside a damaged group is not lost.
     for (group, note) in layout.notes.iter().enumerate() {
         let mut refused = None;
         let source = Source {
@@ -468,15 +469,16 @@ pub fn read(
     }
 }
 
-/// What is wanted of a row group.
+/// Request for a part of a row group.
 struct Of<'a> {
     whole: &'a ArrowReaderMetadata,
     group: usize,
     columns: Option<&'a [&'a str]>,
 }
 
-/// The rows of a damaged group whose pages are whole in every column, asked for or not, so that all who read it find the
-/// same rows: those before the damage and, where the damage left the pages' own headers alone, those after it.
+/// Reads the rows of a damaged group whose pages are intact in every column, requested or not, so that all readers find
+/// the same rows. These are the rows before the damage and, if the damage left the pages' own headers intact, those
+/// after it.
 fn read_around(
     source: &Source,
     of: &Of<'_>,
@@ -491,7 +493,7 @@ fn read_around(
             columns: None,
             ..*of
         };
-        // What it stumbles over is told by the checksums.
+        // The checksums report the damage, so the error is ignored.
         let _ = read_rows(source, &all, at, page_rows, &mut |b| {
             at += b.num_rows();
             let wanted = only(&b, of.columns).map_err(|e| e.to_string());
@@ -510,7 +512,7 @@ fn only(batch: &RecordBatch, columns: Option<&[&str]>) -> Result<RecordBatch, Ar
     batch.project(&wanted.map(|(i, _)| i).collect::<Vec<_>>())
 }
 
-/// The rows of a group from `skip` on, in batches of so many.
+/// Reads the rows of a group from `skip` on, in batches of this size.
 fn read_rows(
     source: &Source,
     of: &Of<'_>,
@@ -534,8 +536,8 @@ fn read_rows(
     let built = builder.with_batch_size(batch_rows).build();
     let mut reader = built.map_err(|e| e.to_string())?;
     loop {
-        // parquet 60 panics on some pages whose bytes are not what was written (`bit_chunk_iterator.rs`: "offset + len
-        // out of bounds"); a file must not bring the program down.
+        // parquet 60 panics on some damaged pages (`bit_chunk_iterator.rs`: "offset + len out of bounds"); a file must
+        // not crash the program.
         let next = catch_unwind(AssertUnwindSafe(|| reader.next()));
         let next = next.map_err(|_| "a page of it holds what no page can hold")?;
         match next {
@@ -545,10 +547,10 @@ fn read_rows(
     }
 }
 
-/// A file that does not give away what is known to be damaged.
+/// File reader that returns no bytes known to be damaged.
 struct Source {
     file: File,
-    /// Ascending.
+    /// Damaged ranges, ascending.
     bad: Vec<Range<u64>>,
 }
 
@@ -560,12 +562,12 @@ impl Source {
         })
     }
 
-    /// From the first damaged byte to behind the last one.
+    /// Returns the range from the first damaged byte to the last.
     fn damage(&self) -> Option<Range<u64>> {
         Some(self.bad.first()?.start..self.bad.last()?.end)
     }
 
-    /// How many bytes from `start` on are as they were written.
+    /// Returns the number of intact bytes from `start` on.
     fn sound_from(&self, start: u64) -> u64 {
         let next = self.bad.iter().find(|b| start < b.end);
         next.map_or(u64::MAX, |b| b.start.saturating_sub(start))
@@ -593,26 +595,25 @@ impl ChunkReader for Source {
     }
 }
 
-/// An `Output` written from front to back, which remembers what the operating system said: the Parquet writer turns it
-/// into prose.
+/// Sequential writer to an `Output`, which keeps the operating system's error: the Parquet writer turns it into text.
 struct Sequential {
     out: Box<dyn Output>,
     at: u64,
-    /// The checksums are over what was written from here on.
+    /// Position from which the checksums count.
     checked_from: u64,
     sums: Sums,
     failed: Option<io::Error>,
 }
 
 impl Sequential {
-    /// Where the bytes are that were written since this was asked last, and their checksums.
+    /// Returns the position and the checksums of the bytes written since the last call.
     fn check(&mut self) -> (u64, u64, Sums) {
         let from = std::mem::replace(&mut self.checked_from, self.at);
         (from, self.at, std::mem::take(&mut self.sums))
     }
 }
 
-/// CRC-32 of bytes that are written, and of each block of them.
+/// CRC-32 of written bytes, and of each block of them.
 #[derive(Default)]
 struct Sums {
     whole: crc32fast::Hasher,

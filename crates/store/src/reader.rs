@@ -9,15 +9,15 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The longest `meta.json`: a plan of thousands of lines fits.
+/// Largest `meta.json`: a plan of thousands of lines fits.
 const MOST_META: u64 = 16 << 20;
 
-/// What a file lost to a crash or to damage, and what could be kept of it.
+/// Loss of a file due to a crash or damage, and the part that was kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recovered {
     pub file: PathBuf,
     pub rows_kept: u64,
-    /// Bytes after the last whole batch; zero where that is not what was lost.
+    /// Bytes after the last complete batch; zero if something else was lost.
     pub bytes_dropped: u64,
     pub why: String,
 }
@@ -43,18 +43,18 @@ impl fmt::Display for Recovered {
     }
 }
 
-/// Reads a recording, closed or not, whole into memory.
+/// Reads a whole recording, closed or not, into memory.
 ///
 /// # Errors
-/// `NotARecording`, `NewerFormat`, `Damaged`, `Io`. A tail that a crash cut off is not an error: see `read_noting`.
+/// `NotARecording`, `NewerFormat`, `Damaged`, `Io`. An end cut off by a crash is not an error: see `read_noting`.
 pub fn read(path: impl AsRef<Path>) -> Result<Recording, StoreError> {
     read_noting(path).map(|(recording, _)| recording)
 }
 
-/// As `read`, and what had to be left out of files that a crash cut short.
+/// Reads like `read`, and also returns the losses of files that a crash cut off.
 ///
 /// # Errors
-/// As `read`.
+/// The same as `read`.
 pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>), StoreError> {
     let path = path.as_ref();
     let mut notes = Vec::new();
@@ -68,11 +68,11 @@ pub fn read_noting(path: impl AsRef<Path>) -> Result<(Recording, Vec<Recovered>)
     Ok((recording, notes))
 }
 
-/// Hands the rows of one table to `each`, in the order in which [`crate::scan`] does. Returns what had to be left out of files
-/// that a crash cut short.
+/// Passes the rows of one table to `each`, in the order of [`crate::scan`]. Returns the losses of files that a crash
+/// cut off.
 ///
 /// # Errors
-/// As `read`.
+/// The same as `read`.
 pub fn each_row(
     path: impl AsRef<Path>,
     table: TableId,
@@ -93,10 +93,10 @@ pub fn each_row(
     Ok(notes)
 }
 
-/// As `read_meta`; where it is damaged, nothing is known but what the tables hold, and `notes` says so.
+/// Reads like `read_meta`; if it is damaged, only the tables' contents are known, and `notes` says so.
 ///
 /// # Errors
-/// As `read`.
+/// The same as `read`.
 pub fn read_meta_noting(
     path: impl AsRef<Path>,
     notes: &mut Vec<Recovered>,
@@ -135,15 +135,15 @@ pub fn read_meta_noting(
     })
 }
 
-/// `meta.json` of a recording alone.
+/// Reads only `meta.json` of a recording.
 ///
 /// # Errors
-/// As `read`.
+/// The same as `read`.
 pub fn read_meta(path: impl AsRef<Path>) -> Result<Meta, StoreError> {
     read_checked(path.as_ref()).map(|(meta, _)| meta)
 }
 
-/// `meta.json`, and true if its checksum fits.
+/// Reads `meta.json`; the second value is true if its checksum fits.
 fn read_checked(path: &Path) -> Result<(Meta, bool), StoreError> {
     let file = path.join(META);
     let not = |why: &str| StoreError::NotARecording {
@@ -165,7 +165,7 @@ fn read_checked(path: &Path) -> Result<(Meta, bool), StoreError> {
         file: file.clone(),
         what,
     };
-    // The version first: a newer one may hold fields that this build would take for damage.
+    // The version is checked first: a newer one may hold fields that this build would treat as damage.
     let mut value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|e| damaged(e.to_string()))?;
     match value.get("format").and_then(serde_json::Value::as_u64) {
@@ -196,7 +196,7 @@ fn read_checked(path: &Path) -> Result<(Meta, bool), StoreError> {
     }
 }
 
-/// The same with every text made safe to show.
+/// Escapes every text so that it is safe to show.
 fn cleaned(value: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -210,7 +210,7 @@ fn cleaned(value: serde_json::Value) -> serde_json::Value {
     }
 }
 
-/// The days a table has files for, in order; files that are not whole yet and files of others are passed over.
+/// Returns the days for which a table has files, in order; incomplete and foreign files are skipped.
 pub(crate) fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -233,11 +233,11 @@ pub(crate) fn days(dir: &Path) -> Result<BTreeSet<String>, StoreError> {
     Ok(days)
 }
 
-/// Takes a batch and says how many rows it kept of it, or why it refuses it.
+/// Receiver of a batch; returns the number of rows kept, or the reason for refusing the batch.
 pub(crate) type Take<'t> = &'t mut dyn FnMut(RecordBatch) -> Result<u64, String>;
 
-/// One day of one table; of its columns only those named, if any are. A crash in the middle of closing leaves both
-/// files, holding the same rows: the Parquet file has its name only once it is whole, so it counts, unless it does not
+/// Reads one day of one table, only the named columns if any are named. A crash during closing leaves both files, with
+/// the same rows. The Parquet file then counts, because it gets its name only once it is complete, unless it cannot be
 /// read.
 pub(crate) fn read_day(
     table: TableId,
@@ -270,7 +270,7 @@ pub(crate) fn read_day(
     read
 }
 
-/// The file that counts of the two.
+/// Reads the file that counts of the two.
 fn read_one(
     open: &Path,
     sealed: &Path,
@@ -290,7 +290,7 @@ fn read_one(
     }
     let tail = match stream::read(open, &mut push) {
         Ok(tail) => tail,
-        // Closed by its writer since we looked.
+        // The writer has closed it meanwhile.
         Err(e) if e.kind() == io::ErrorKind::NotFound && sealed.exists() => {
             let read = parquet_file::read(sealed, columns, &mut push);
             note_damage(sealed, kept.get(), read, notes);

@@ -1,7 +1,7 @@
-//! The open form of a table's file: an Arrow IPC stream that ends wherever the last whole batch ends.
+//! Open form of a table's file: an Arrow IPC stream that ends behind the last complete batch.
 //!
-//! A flipped bit would be a wrong figure, and the format has no checksum. So the metadata of each frame is eight bytes
-//! longer than needed, and in them are [`SEAL`] and a CRC-32 over the frame: other readers take them for padding.
+//! A flipped bit would give a wrong figure, and the format has no checksum. The metadata of each frame is therefore
+//! eight bytes longer than needed. They hold [`SEAL`] and a CRC-32 over the frame; other readers take them for padding.
 
 use crate::batch::Rows;
 use crate::disk;
@@ -17,13 +17,13 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Encodes batches; the first is preceded by the schema. No end marker is ever written: the file can be appended to
-/// at any time, and the format allows it to be missing.
+/// Encoder of batches; the schema precedes the first. No end marker is written, so the file can be appended to at any
+/// time; the format permits its absence.
 pub struct Encoder(StreamEncoder);
 
 impl Encoder {
     pub fn new(rows: &Rows) -> Result<Encoder, ArrowError> {
-        // Buffers aligned to 8 rather than 64 bytes: a batch a second of a single row is a kilobyte instead of three.
+        // Buffers are aligned to 8 bytes, not 64: a batch of one row per second takes 1 kB instead of 3 kB.
         let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
         Ok(Encoder(StreamEncoder::try_new_with_options(
             rows.schema(),
@@ -52,7 +52,7 @@ impl Encoder {
     }
 }
 
-/// What says that a checksum follows.
+/// Marker in front of a checksum.
 const SEAL: [u8; 4] = *b"crc\x20";
 const SEAL_BYTES: u32 = 8;
 
@@ -63,27 +63,27 @@ fn checksum(metadata: &[u8], body: &[u8]) -> [u8; 4] {
     sum.finalize().to_le_bytes()
 }
 
-/// Of the frame that begins there.
+/// Returns the metadata of the frame that starts here.
 fn metadata_of(frame: &[u8]) -> Option<&[u8]> {
     let (head, rest) = frame.split_at_checked(8)?;
     let len = u32::from_le_bytes(head[4..].try_into().ok()?);
     rest.get(..len as usize)
 }
 
-/// How reading a stream ended.
+/// End of reading a stream.
 #[derive(Debug, PartialEq)]
 pub struct Tail {
-    /// Bytes after the last whole batch; zero if the file ends with one.
+    /// Bytes after the last complete batch; zero if the file ends with one.
     pub bytes: u64,
-    /// What was wrong there; nothing if the file ends with a whole batch.
+    /// Defect found there; empty if the file ends with a complete batch.
     pub why: String,
 }
 
-/// Hands each whole batch to `each`, which may refuse it with a reason; reading ends at the first batch that is cut
-/// short, damaged or refused.
+/// Passes each complete batch to `each`, which may refuse it with a reason. Reading ends at the first batch that is
+/// incomplete, damaged or refused.
 ///
 /// # Errors
-/// Only what the operating system reports: damage is in the `Tail`.
+/// The errors of the operating system; damage is in the `Tail`.
 pub fn read(
     path: &Path,
     each: &mut dyn FnMut(RecordBatch) -> Result<(), String>,
@@ -100,7 +100,7 @@ pub fn read(
         sealed: false,
         progress: progress.clone(),
     };
-    // Bytes of the batches that were taken; everything after them is the tail.
+    // Bytes of the accepted batches; everything after them is the tail.
     let mut taken = 0;
     let mut fault = None;
     match StreamReader::try_new(frames, None) {
@@ -137,13 +137,13 @@ pub fn read(
 
 #[derive(Default)]
 struct Progress {
-    /// Bytes of the frames that were handed on whole.
+    /// Bytes of the frames that were passed on complete.
     whole: u64,
     torn: Option<String>,
     os_error: Option<io::Error>,
 }
 
-/// Passes a stream on frame by frame and ends it before the first frame that is not all there: lengths are checked
+/// Reader that passes a stream on frame by frame and ends before the first incomplete frame. Lengths are checked
 /// against the file's before anything is allocated.
 struct WholeFrames {
     file: BufReader<File>,
@@ -152,13 +152,13 @@ struct WholeFrames {
     at: usize,
     /// Types of the columns, once the schema has passed.
     columns: Vec<DataType>,
-    /// Whether a frame had a checksum: all do then.
+    /// True once a frame had a checksum: then all must have one.
     sealed: bool,
     progress: Rc<RefCell<Progress>>,
 }
 
 impl WholeFrames {
-    /// The next frame into `frame`; false at the end, whole or torn.
+    /// Reads the next frame into `frame`; false at the end of the data, clean or not.
     fn next(&mut self) -> io::Result<bool> {
         self.frame.clear();
         self.at = 0;
@@ -183,12 +183,12 @@ impl WholeFrames {
         Ok(self.take(body)? && self.is_as_written(8 + len as usize)?)
     }
 
-    /// The body begins at `body`.
+    /// True if the frame is intact; its body starts at `body`.
     fn is_as_written(&mut self, body: usize) -> io::Result<bool> {
         let (head, body) = self.frame.split_at(body);
         let seal = head[8..].split_last_chunk::<8>();
         let Some((metadata, seal)) = seal.filter(|(_, seal)| seal[..4] == SEAL) else {
-            // From before there were checksums.
+            // Files from before checksums existed.
             return if self.sealed {
                 self.torn("a batch has lost its checksum")
             } else {
@@ -223,8 +223,8 @@ impl WholeFrames {
     }
 }
 
-/// Length of the body that a frame's metadata announces. `None` where the metadata is damaged: arrow-ipc 60 verifies
-/// that it can be parsed, and panics where its figures do not fit the schema, so those are verified here.
+/// Returns the length of the body that a frame's metadata announces. `None` if the metadata is damaged. arrow-ipc 60
+/// verifies that it can be parsed, but panics if its numbers do not fit the schema, so those are verified here.
 fn body_len(metadata: &[u8], columns: &mut Vec<DataType>) -> Option<u64> {
     let message = root_as_message(metadata).ok()?;
     let body = u64::try_from(message.bodyLength()).ok()?;
@@ -239,7 +239,7 @@ fn body_len(metadata: &[u8], columns: &mut Vec<DataType>) -> Option<u64> {
         let rows = u64::try_from(batch.length()).ok()?;
         let nodes = batch.nodes()?;
         let mut buffers = batch.buffers()?.iter();
-        // The next buffer, if it lies inside the body and holds at least `n` items of `size` bytes and no part of one.
+        // True if the next buffer lies inside the body and holds at least `n` whole items of `size` bytes.
         let mut holds = |n: u64, size: u64| {
             let buffer = buffers.next()?;
             let (at, len) = (
@@ -287,7 +287,7 @@ impl Read for WholeFrames {
             match self.next() {
                 Ok(false) => return Ok(0),
                 Ok(true) => self.progress.borrow_mut().whole += self.frame.len() as u64,
-                // Kept aside: inside the reader it would look like damage of the file.
+                // Kept separately: inside the reader it would look like damage of the file.
                 Err(e) => {
                     self.left = 0;
                     self.frame.clear();

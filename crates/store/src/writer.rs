@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// A batch is never longer than this.
+/// Largest number of rows in a batch.
 const BATCH_ROWS: usize = 65_536;
 
-/// What to do if there is a recording of that name already.
+/// Action if a recording of that name exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Name {
     /// Refuse.
@@ -31,29 +31,29 @@ pub enum Name {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub name: Name,
-    /// How far the host's clock is east of UTC: a day's file begins at the host's midnight.
+    /// Offset of the host's clock east of UTC, s: a day's file starts at the host's midnight.
     pub utc_offset_s: i32,
-    /// Rows go to disk this long after the flush before. By default half of the second that a crash may cost, so
-    /// that a busy host has the other half to get round to it.
+    /// Interval between flushes to the disk. The default is half of the second that a crash may cost, which leaves a
+    /// busy host the other half.
     pub flush_every: Option<Duration>,
-    /// Whether rows are synced as they come. By default those are that cannot be made again: all but the rows of
-    /// simulated and imported recordings.
+    /// True to sync rows as they come. The default is true except for simulated and imported recordings, whose rows can
+    /// be regenerated.
     pub durable: Option<bool>,
 }
 
 impl Options {
     /// # Errors
-    /// As `Writer::create`.
+    /// The same as `Writer::create`.
     pub fn create(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
         let mut writer = self.create_on(Box::new(RealDisk), path, meta)?;
         writer.lock = Some(Lock::take(&writer.path)?);
         Ok(writer)
     }
 
-    /// As `create`, on another disk than the operating system's.
+    /// Creates like `create`, on another disk than the operating system's.
     ///
     /// # Errors
-    /// As `Writer::create`.
+    /// The same as `Writer::create`.
     pub fn create_on(
         self,
         disk: Box<dyn Disk>,
@@ -83,11 +83,11 @@ impl Options {
         Ok(writer)
     }
 
-    /// Goes on with the recording at `path`: its files stay as they are, and new rows go to files beside them.
-    /// `meta` replaces what it has.
+    /// Continues the recording at `path`: its files stay, and new rows go to further files. `meta` replaces the old
+    /// one.
     ///
     /// # Errors
-    /// `InUse` where another process writes to it; `Io` or `DiskFull` where the directory cannot be written to.
+    /// `InUse` if another process writes to it; `Io` or `DiskFull` if the directory cannot be written to.
     pub fn resume(self, path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
         let lock = Lock::take(path.as_ref())?;
         let mut writer = self.writer(Box::new(RealDisk), path.as_ref().to_owned(), &meta);
@@ -123,7 +123,7 @@ impl Options {
     }
 }
 
-/// Makes the directory and returns its name.
+/// Creates the directory and returns its name.
 fn make_dir(disk: &dyn Disk, wanted: &Path, name: Name) -> Result<PathBuf, StoreError> {
     let stem = wanted.file_stem().unwrap_or_default().to_string_lossy();
     let extension = wanted
@@ -147,46 +147,47 @@ fn make_dir(disk: &dyn Disk, wanted: &Path, name: Name) -> Result<PathBuf, Store
     }
 }
 
-/// What a closed recording holds.
+/// Contents of a closed recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closed {
     pub path: PathBuf,
     pub rows: u64,
 }
 
-/// Writes one recording. Not for the thread that measures: a flush waits for the disk. Give it a thread of its own
-/// and rows through a channel, as `record` does.
+/// Writer of one recording. Do not use it on the measuring thread, because a flush waits for the disk. Give it its own
+/// thread and pass rows through a channel, as `record` does.
 ///
-/// Dropping it without `close`, as after a fault, leaves a recording that reads, with `complete` false.
+/// Dropping it without `close`, as after a fault, leaves a readable recording with `complete` false.
 pub struct Writer {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     utc_offset_s: i32,
-    /// Whether rows are synced as they come.
+    /// True if rows are synced as they come.
     durable: bool,
     flush_every: Duration,
     streams: BTreeMap<(TableId, i64), Stream>,
-    /// Tables that come by the column, straight into Parquet.
+    /// Tables written by column, directly to Parquet.
     sheets: Sheets,
-    /// Rows on their way there.
+    /// Rows collected for those tables.
     pages: BTreeMap<(TableId, i64), Rows>,
-    /// The latest instant heard of.
+    /// Latest instant passed in.
     now_ns: i64,
-    /// When the last flush was.
+    /// Time of the last flush.
     flushed_ns: i64,
-    /// Rows in files of days that were let go.
+    /// Rows in files of released days.
     rows_released: u64,
     rows_refused: u64,
     closed: bool,
-    /// Holds others off as long as this writes; last, so that it goes last.
+    /// Lock against other writers; the last field, so that it is dropped last.
     lock: Option<Lock>,
 }
 
 impl Writer {
-    /// Makes the directory `path` and its `meta.json`, in which `complete` is false and `ended_ns` null until `close`.
+    /// Creates the directory `path` and its `meta.json`, in which `complete` is false and `ended_ns` null until
+    /// `close`.
     ///
     /// # Errors
-    /// `Exists`; `Io` or `DiskFull` where the directory cannot be written to.
+    /// `Exists`; `Io` or `DiskFull` if the directory cannot be written to.
     pub fn create(path: impl AsRef<Path>, meta: Meta) -> Result<Writer, StoreError> {
         Options::default().create(path, meta)
     }
@@ -195,33 +196,33 @@ impl Writer {
         &self.path
     }
 
-    /// Rows that are in files by now.
+    /// Returns the number of rows written to files so far.
     pub fn rows_saved(&self) -> u64 {
         let open: u64 = self.streams.values().map(|s| s.rows_saved).sum();
         self.rows_released + open
     }
 
-    /// Rows that found no room, neither on the disk nor in memory.
+    /// Returns the number of rows that fitted neither on the disk nor in memory.
     pub fn rows_refused(&self) -> u64 {
         self.rows_refused
     }
 
-    /// Whether rows wait that a flush could not save.
+    /// True if rows wait that a flush could not save.
     pub fn is_behind(&self) -> bool {
         self.streams.values().any(|s| s.pending_rows > 0)
     }
 
-    /// Midnight is at another time from now on, as where summer time begins.
+    /// Changes the time of midnight from now on, for example when summer time starts.
     pub fn set_utc_offset(&mut self, utc_offset_s: i32) {
         self.utc_offset_s = utc_offset_s;
     }
 
-    /// Lets go of the files of days that ended before `t_ns`, once the disk has all of their rows: they may be turned
-    /// into Parquet by [`crate::seal_days`]. A row of such a day that comes after all goes to another file beside.
-    /// Gives whether there were any.
+    /// Releases the files of days that ended before `t_ns`, once the disk has all of their rows: [`crate::seal_days`]
+    /// may then convert them to Parquet. A later row of such a day goes to a further file. Returns true if there were
+    /// any.
     ///
     /// # Errors
-    /// As `flush`; nothing is let go then.
+    /// The same as `flush`; nothing is released then.
     pub fn release_days_before(&mut self, t_ns: i64) -> Result<bool, StoreError> {
         let today = day_of(t_ns, self.utc_offset_s);
         if self.streams.keys().all(|(_, day)| *day >= today) {
@@ -238,17 +239,17 @@ impl Writer {
         Ok(true)
     }
 
-    /// The first day whose files this still writes to, as files are named.
+    /// Returns the first day whose files are still being written, named as files are.
     pub fn first_open_day(&self) -> Option<String> {
         let days = self.streams.keys().map(|(_, day)| *day);
         days.min().map(day_name)
     }
 
-    /// Takes a row. Rows may come in any order of time; each goes to the end of its day's file.
+    /// Writes a row. Rows may come in any order of time; each goes to the end of its day's file.
     ///
     /// # Errors
-    /// `DiskFull` or `Io` from a flush that was due. Rows that could not be saved are kept and tried again with the
-    /// next flush, up to two batches a table; beyond that the row itself is refused.
+    /// `DiskFull` or `Io` from a flush that was due. Rows that could not be saved are kept and retried with the next
+    /// flush, up to two batches per table; beyond that the row itself is refused.
     pub fn write(&mut self, row: Row) -> Result<(), StoreError> {
         let (table, t_ns) = (row.table(), row.time_ns());
         let day = day_of(t_ns, self.utc_offset_s);
@@ -270,11 +271,11 @@ impl Writer {
         }
     }
 
-    /// As `write`, for a row whose type is known where this is compiled. Where rows can be made again they go straight into
-    /// Parquet: a table comes either this way or by `write`.
+    /// Writes a row whose type is known at compile time. Rows that can be regenerated go directly to Parquet: use
+    /// either this or `write` for a table, not both.
     ///
     /// # Errors
-    /// As `write`; where rows can be made again there is nothing more to be done with the recording then.
+    /// The same as `write`; if rows can be regenerated, the recording is unusable then.
     pub fn push<T: Table>(&mut self, row: T) -> Result<(), StoreError> {
         if self.durable {
             return self.write(row.into_row());
@@ -302,8 +303,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes whole columns of one table and day, straight into Parquet: for imports, which can be made again if they
-    /// are cut short. A table comes either this way or row by row.
+    /// Writes whole columns of one table and day, directly to Parquet: for imports, which can be repeated after an
+    /// interruption. Use either this or rows for a table, not both.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
@@ -322,11 +323,11 @@ impl Writer {
         self.utc_offset_s
     }
 
-    /// Tells the time, UNIX ns: flushes if the last flush is half a second ago. Call it a few times a second while no
-    /// rows come.
+    /// Passes the current time, UNIX ns; flushes if the last flush is 0.5 s old. Call it a few times per second while
+    /// no rows come.
     ///
     /// # Errors
-    /// As `flush`.
+    /// The same as `flush`.
     pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
         self.now_ns = now_ns;
         if self.durable && self.now_ns.abs_diff(self.flushed_ns) >= self.flush_every.as_nanos() {
@@ -336,10 +337,10 @@ impl Writer {
         }
     }
 
-    /// Hands every row to the disk and waits until it has them.
+    /// Writes every row to the disk and waits until they are durable.
     ///
     /// # Errors
-    /// The first `DiskFull` or `Io`; the other tables are flushed none the less.
+    /// The first `DiskFull` or `Io`; the other tables are flushed nevertheless.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.flushed_ns = self.now_ns;
         let mut result = Ok(());
@@ -351,7 +352,7 @@ impl Writer {
                 result = result.and(stream.sync(&*self.disk, &self.path));
             }
         }
-        // Yesterday's files are rarely needed any more; two days' stay open, for rows that come late.
+        // Yesterday's files are rarely needed any more; two days' stay open, for late rows.
         let newest = self.streams.keys().map(|(_, day)| *day).max();
         for ((_, day), stream) in &mut self.streams {
             if newest.is_some_and(|n| *day < n - 1) && stream.synced {
@@ -361,14 +362,13 @@ impl Writer {
         result
     }
 
-    /// Ends the recording: every table becomes Parquet, and `meta.json` takes its last form after that. The stream of a
-    /// table goes only once its Parquet file is durable. `meta` replaces what `create` was given.
-    ///
+    /// Closes the recording: every table becomes Parquet, and then `meta.json` gets its final contents. The stream of a
+    /// table is removed only once its Parquet file is durable. `meta` replaces the one given to `create`.
     /// # Errors
-    /// `DiskFull`, `Io`, `Damaged`. The recording reads none the less, with all rows that were saved.
+    /// `DiskFull`, `Io`, `Damaged`. The recording is readable nevertheless, with all rows that were saved.
     pub fn close(mut self, meta: Meta) -> Result<Closed, StoreError> {
         self.closed = true;
-        // Small ones first: each one that is done makes room for the next.
+        // Small files first: each conversion frees space for the next.
         let mut left: Vec<_> = std::mem::take(&mut self.streams).into_iter().collect();
         left.sort_by_key(|(key, stream)| (stream.len, *key));
         let mut rows = 0;
@@ -385,7 +385,7 @@ impl Writer {
                 first = std::mem::replace(&mut first, Ok(())).and(done);
                 failed
             });
-            // What failed for want of room is tried again, as long as others made some.
+            // Conversions that failed for lack of space are retried as long as others freed some.
             if left.is_empty() || left.len() == before {
                 break first;
             }
@@ -418,18 +418,18 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if !self.closed {
-            // Nobody is left to tell; what was flushed before reads in any case.
+            // The error cannot be reported any more; rows flushed before are readable in any case.
             let _ = self.flush();
         }
     }
 }
 
-/// Parquet files that are being written. Few are open at a time; a row for a day whose file is closed already begins a
-/// further file of that day.
+/// Parquet files being written. Few are open at a time; a row for a day whose file is already closed starts a further
+/// file of that day.
 #[derive(Default)]
 struct Sheets {
     open: VecDeque<((TableId, i64), Sheet)>,
-    /// How many files a day of a table has.
+    /// Number of files per day and table.
     files: BTreeMap<(TableId, i64), u32>,
     rows_closed: u64,
 }
@@ -471,7 +471,7 @@ impl Sheets {
         Ok(&mut self.open[0].1)
     }
 
-    /// Gives the rows of all of them.
+    /// Closes all files; returns the rows in them.
     fn close(mut self, disk: &dyn Disk) -> Result<u64, StoreError> {
         let mut result = Ok(self.rows_closed);
         for (_, sheet) in self.open.drain(..) {
@@ -482,24 +482,24 @@ impl Sheets {
     }
 }
 
-/// One table's file of one day.
+/// File of one table and day.
 struct Stream {
     table: TableId,
     dir: PathBuf,
-    /// Name of its file without the extension.
+    /// Name of the file without the extension.
     stem: String,
     rows: Rows,
     encoder: Encoder,
     file: Option<Box<dyn Output>>,
-    /// Bytes of whole batches in the file; the next batch goes there.
+    /// Bytes of complete batches in the file; the next batch goes there.
     len: u64,
     rows_saved: u64,
-    /// An encoded batch that is not in the file yet, and its rows.
+    /// Encoded batch that is not in the file yet; the next field holds its number of rows.
     pending: Vec<u8>,
     pending_rows: u64,
-    /// Whether the disk has all of `len`.
+    /// True if the disk has all of `len`.
     synced: bool,
-    /// Whether the file's and its directory's entries are durable.
+    /// True if the directory entries of the file and its directory are durable.
     entered: bool,
 }
 
@@ -530,7 +530,7 @@ impl Stream {
         self.pending_rows + self.rows.len() as u64
     }
 
-    /// Puts all rows into the file.
+    /// Writes all rows into the file.
     fn save(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         self.put(disk)?;
         if self.rows.len() > 0 {
@@ -547,7 +547,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The day's name, or with a number where this day has files already: `2026-11-21-002`.
+    /// Returns the day's name, with a number if this day has files already: `2026-11-21-002`.
     fn free_stem(&self, disk: &dyn Disk) -> String {
         let recording = parent(&self.dir);
         let taken = |stem: &str| {
@@ -563,7 +563,7 @@ impl Stream {
             .expect("the numbers do not end")
     }
 
-    /// Writes the pending batch, whole or not at all as far as `len` is concerned.
+    /// Writes the pending batch; `len` counts it only if it is complete.
     fn put(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -613,11 +613,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Turns the file into Parquet.
+    /// Converts the file to Parquet.
     fn seal(&mut self, disk: &dyn Disk, recording: &Path) -> Result<(), StoreError> {
         self.save(disk)?;
         let (open, sealed) = (self.path(OPEN), self.path(SEALED));
-        // If Parquet fails, this is what is left: let the disk have it first.
+        // If Parquet fails, this file is what remains: sync it first.
         self.sync(disk, recording)?;
         self.file = None;
         parquet_file::convert(disk, self.table, &open, &sealed, self.rows_saved)?;

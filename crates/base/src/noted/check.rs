@@ -1,18 +1,18 @@
-//! What the kind `check` notes: one note for each step, which is a kind of its own with its parameters.
+//! Notes of the experiment `check`: one for each step, which is itself an experiment with parameters.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckNote {
-    /// The kind and what it was told, such as `buffer:direction=up`.
+    /// Experiment with its parameters, such as `buffer:direction=up`.
     pub probe: String,
-    /// Its rows are those of this time, UNIX ns.
+    /// Start of the step, UNIX ns; rows between start and end belong to it.
     pub began_ns: i64,
     pub ended_ns: i64,
-    /// Why it was not done, or not to its end; null where it was.
+    /// Reason why the step did not run or did not finish; null if it finished.
     pub problem: Option<String>,
-    /// What it put on the line, whole IP packets, both directions together.
+    /// Bytes sent over the link: whole IP packets, both directions combined.
     pub bytes: u64,
 }
 

@@ -1,4 +1,5 @@
-//! What the kind `collapse` notes of its rounds. The packets are rows of the tables `connection`, `course` and `segment`.
+//! Notes of the experiment `collapse` on its rounds. The packets are rows of the tables `connection`, `course` and
+//! `segment`.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
@@ -7,22 +8,22 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum CollapseNote {
     Round(Round),
-    /// Rounds are shorter than planned: the budget would not have been enough.
+    /// Rounds are shorter than planned because of the traffic budget.
     Shortened {
         planned_s: f64,
         to_s: f64,
     },
-    /// A round ended before its time.
+    /// Round that ended early.
     CutShort {
         round: u32,
         why: String,
     },
-    /// What was captured of this host and the server.
+    /// Capture of the packets between this host and the server.
     Captured {
-        /// Beside the recording's tables.
+        /// Name of the capture file, which is stored beside the recording's tables.
         file: String,
         packets: u64,
-        /// Packets of the interface, anybody's, that the kernel had no room for.
+        /// Packets of the whole interface that the kernel's buffer had no room for.
         missed: Option<u64>,
     },
 }
@@ -31,10 +32,10 @@ impl Noted for CollapseNote {
     const KIND: &'static str = "collapse";
 }
 
-/// Load, and from some moment to another a second one beside it. UNIX ns.
+/// Load, and a second load beside it for part of the time. Times are UNIX ns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// From 1.
+    /// Number of the round, from 1.
     pub number: u32,
     pub began_ns: i64,
     pub ended_ns: i64,

@@ -1,37 +1,37 @@
-//! What the kind `dns` notes of each resolver, whose address is the subject. Times are rows of the table `delay`.
+//! Notes of the experiment `dns` on each resolver, whose address is the subject. Times are rows of the table `delay`.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
 
-/// Where we have a resolver from.
+/// Source of a resolver's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// This host's configuration: what every program here asks.
+    /// This host's configuration: the resolver that all programs here use.
     InUse,
-    /// A stub on this very host, which asks others.
+    /// Stub resolver on this host, which forwards queries.
     Stub,
-    /// What the stub asks.
+    /// Upstream resolver of the stub.
     BehindStub,
-    /// The user named it in place of those in use.
+    /// Resolver given by the user instead of those in use.
     Given,
-    /// For comparison.
+    /// Resolver tested for comparison.
     Alternative,
 }
 
-/// What a lookup is for. Its times are those of the target `dns-ASKED@ADDRESS`, where it is timed.
+/// Purpose of a lookup. Timed lookups have the target `dns-ASKED@ADDRESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// A name that nobody can have asked for before.
+    /// Name that nobody can have queried before.
     Cold,
-    /// The same again.
+    /// Repetition of the cold lookup.
     Warm,
-    /// A name with valid signatures.
+    /// Name with valid signatures.
     Signed,
-    /// A name whose signatures are wrong.
+    /// Name with invalid signatures.
     Bogus,
-    /// The same, with the resolver told not to check (RFC 4035 section 3.2.2).
+    /// Name with invalid signatures; the query disables checking (RFC 4035 section 3.2.2).
     BogusUnchecked,
 }
 
@@ -46,63 +46,63 @@ impl Asked {
         }
     }
 
-    /// Name of the target that such lookups are in the table `delay`.
+    /// Returns the name of the target that such lookups have in the table `delay`.
     pub fn target(self, resolver: &str) -> String {
         format!("dns-{}@{resolver}", self.word())
     }
 }
 
-/// Name of the target of TCP connections to a resolver's port: the way there and back, and nothing of the resolver.
+/// Returns the name of the target of TCP connections to a resolver's port: network RTT without the resolver's own time.
 pub fn way_target(resolver: &str) -> String {
     format!("tcp-connect@{resolver}")
 }
 
-/// What a resolver said.
+/// Response of a resolver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// Mnemonic of the response code: `NOERROR`, `NXDOMAIN`, `SERVFAIL` …
     pub code: String,
-    /// Records in the answer section.
+    /// Number of records in the answer section.
     pub records: u32,
-    /// The resolver claims to have checked the signatures (AD).
+    /// AD bit: the resolver claims to have validated the signatures.
     pub authentic: bool,
-    /// There were signatures among the records (RRSIG).
+    /// True if the records include signatures (RRSIG).
     pub signatures: bool,
-    /// It did not fit into a datagram (TC).
+    /// TC bit: the response did not fit into a datagram.
     pub truncated: bool,
-    /// It comes from whom it belongs to (AA), and from one who would ask others too (RA).
+    /// AA bit: the server is authoritative. `recursive` is the RA bit: recursion is available.
     #[serde(default)]
     pub authoritative: bool,
     #[serde(default)]
     pub recursive: bool,
-    /// Length of the message.
+    /// Length of the message, bytes.
     #[serde(default)]
     pub bytes: u32,
-    /// It is an extended message too (EDNS0, RFC 6891 section 6.1.1).
+    /// True if the response uses EDNS0 (RFC 6891 section 6.1.1).
     #[serde(default)]
     pub extended: bool,
 }
 
-/// How a resolver is asked for the keys of the root, whose answer with its signatures takes more than 512 bytes.
+/// Transport of the query for the root's keys; the signed response takes more than 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Carried {
-    /// In a datagram of 512 bytes at most: it has to be cut.
+    /// UDP with at most 512 bytes: the response has to be truncated.
     Short,
-    /// In a datagram of 1232 bytes at most.
+    /// UDP with at most 1232 bytes.
     Long,
-    /// Over a connection.
+    /// TCP.
     Tcp,
 }
 
-/// What became of a question that was asked up to three times.
+/// Result of a query that was sent up to three times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
-    /// Null where nothing usable came.
+    /// Response; null if nothing usable came.
     pub answer: Option<Answer>,
-    /// Something came that cannot be read.
+    /// True if a reply came that cannot be parsed.
     pub garbled: bool,
-    /// Why nothing came, where something said so.
+    /// Reason why nothing came, if known.
     pub problem: Option<String>,
 }
 
@@ -111,32 +111,32 @@ pub struct Said {
 pub enum DnsNote {
     Resolver {
         origin: Origin,
-        /// Who runs it or what told of it.
+        /// Operator of the resolver, or the source that lists it.
         name: String,
     },
     Lookup {
         asked: Asked,
         seq: i64,
         name: String,
-        /// Null where none came.
+        /// Response; null if none came.
         answer: Option<Answer>,
-        /// Why none came, where something said so.
+        /// Reason why none came, if known.
         problem: Option<String>,
     },
-    /// It was asked for records of a type.
+    /// Query for records of a given type.
     Typed {
-        /// `MX`, `TYPE65280` …
+        /// Record type: `MX`, `TYPE65280` …
         rtype: String,
         name: String,
         said: Said,
     },
-    /// It was asked by a message that is not extended, because it gave nothing usable to those that are.
+    /// Query without EDNS0, sent because queries with EDNS0 gave nothing usable.
     Plain { said: Said },
-    /// It was asked for what does not fit into 512 bytes.
+    /// Query whose response does not fit into 512 bytes.
     Large { carried: Carried, said: Said },
-    /// A root server, which is the subject, was asked for the begin of the root zone, with its signature.
+    /// Query to a root server, which is the subject, for the root zone's SOA record with its signature.
     Root { name: String, said: Said },
-    /// It did not answer so often that it was left alone.
+    /// Resolver that failed to answer this many times in a row and is no longer queried.
     GivenUp { after: u32 },
 }
 

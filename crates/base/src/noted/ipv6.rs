@@ -1,10 +1,10 @@
-//! What the kind `ipv6` notes. Times are rows of the table `delay`, of the targets that [`target`] names.
+//! Notes of the experiment `ipv6`. Times are rows of the table `delay`, of the targets that [`target`] names.
 
 use super::Noted;
 use crate::record::Direction;
 use serde::{Deserialize, Serialize};
 
-/// Name of the target of connections (TCP) or datagrams (UDP) over a version of IP.
+/// Returns the name of the target of connections (TCP) or datagrams (UDP) over one IP version.
 pub fn target(transport: &str, version: u8) -> String {
     format!("{transport}-v{version}")
 }
@@ -12,43 +12,43 @@ pub fn target(transport: &str, version: u8) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum V6Note {
-    /// What there is of a version of IP.
+    /// Addresses of one IP version.
     Family {
         version: u8,
-        /// Where the server listens; null where it does not, and then `why` says why.
+        /// Address of the server; null if it has none, with the reason in `why`.
         server: Option<String>,
-        /// The address here that leads there; null where none does.
+        /// Local address with a route to the server; null if there is none.
         local: Option<String>,
         why: Option<String>,
     },
-    /// Whole datagrams that do not fit into one packet, over IPv6.
+    /// Small (unfragmented) and large (fragmented) datagram over IPv6; true if it arrived.
     Fragments {
         direction: Direction,
         bytes: u32,
         small: bool,
         large: bool,
     },
-    /// Datagrams with a header between those of IP and UDP.
+    /// Datagrams with an extension header between IP and UDP.
     Extension {
         /// `hop-by-hop options` or `destination options`.
         header: String,
-        /// Null where this host does not let us send one.
+        /// True if they arrived; null if this host cannot send them.
         arrived: Option<bool>,
     },
-    /// The largest packet of this version that arrived at the server uncut, and the least that did not.
+    /// Largest packet of this IP version that reached the server unfragmented, and smallest that did not.
     PathMtu {
         #[serde(default = "six")]
         version: u8,
         arrived: Option<u32>,
         lost: Option<u32>,
-        /// What this host believes afterwards.
+        /// Path MTU that this host assumes afterwards, bytes.
         believed: Option<u32>,
-        /// What its own interface takes.
+        /// MTU of this host's interface, bytes.
         interface: Option<u32>,
     },
 }
 
-/// Earlier recordings have the path of IPv6 alone.
+/// IP version in old recordings, which have the path MTU of IPv6 only.
 fn six() -> u8 {
     6
 }

@@ -1,33 +1,33 @@
-//! What the kind `middlebox` notes. Bytes are written as text, with `\n`, `\x00` and the like for what is none.
+//! Notes of the experiment `middlebox`. Bytes are written as text; bytes that are not text are escaped as `\n`, `\x00`.
 
 use super::Noted;
 use crate::record::Direction;
 use serde::{Deserialize, Serialize};
 
-/// What is exchanged.
+/// Message exchanged with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// HTTP as it should be, with headers of unusual case.
+    /// Valid HTTP, with headers of unusual case.
     Http,
-    /// Lines that are no HTTP.
+    /// Lines that are not HTTP.
     NotHttp,
-    /// The string that every antivirus program knows, in a page of HTTP.
+    /// EICAR test string, which every antivirus program detects, in an HTTP page.
     Eicar,
-    /// A query and an answer of the DNS.
+    /// DNS query and response.
     Dns,
-    /// Bytes that are neither.
+    /// Bytes that are not a DNS message.
     NotDns,
 }
 
-/// The first packet of a connection, as far as a box may change it.
+/// First packet of a connection: the fields that a middlebox may change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Syn {
     pub seq: u32,
     pub ttl: u8,
-    /// Both bits that ask for ECN are set.
+    /// True if both bits that negotiate ECN are set.
     pub ecn: bool,
-    /// Such as `mss 1460`, `sack`, `timestamps`, `window scale 7`, `option 30`; in the order of the packet.
+    /// TCP options in packet order: `mss 1460`, `sack`, `timestamps`, `window scale 7`, `option 30`.
     pub options: Vec<String>,
 }
 
@@ -37,36 +37,36 @@ pub enum BoxNote {
     Exchange {
         message: Message,
         port: u16,
-        /// The same on a port that stands for nothing.
+        /// True for the control: the same message on a port without a well-known service.
         control: bool,
-        /// Why the server did not open the port; null where it did.
+        /// Reason why the server did not open the port; null if it did.
         closed: Option<String>,
         connected: bool,
         refused: bool,
         sent: String,
-        /// What reached the server; null where nothing did.
+        /// Bytes that reached the server; null if none did.
         arrived: Option<String>,
-        /// What the server said, or would have.
+        /// Bytes that the server replied, or would have replied.
         answer: String,
-        /// What came back; null where nothing did.
+        /// Bytes that came back; null if none did.
         returned: Option<String>,
-        /// Whether what arrived, and what came back, was the same to the byte.
+        /// True if the bytes that arrived were identical; `returned_same` says this of the reply.
         arrived_same: bool,
         returned_same: bool,
     },
     FirstPacket {
         port: u16,
         control: bool,
-        /// As it left; null where we may not capture.
+        /// Packet as sent; null if this host may not capture.
         sent: Option<Syn>,
-        /// As it arrived; null where the server's kernel keeps none.
+        /// Packet as received; null if the server's kernel keeps none.
         arrived: Option<Syn>,
-        /// What this host's settings make every connection ask for.
+        /// Options that this host's settings put into every SYN.
         asked: Vec<String>,
     },
     Fragments {
         direction: Direction,
-        /// Payload of the large datagram.
+        /// Payload of the large datagram, bytes.
         bytes: u32,
         small: bool,
         large: bool,

@@ -1,6 +1,7 @@
-//! What kinds of probe saw that no table has a column for: events of the kind's name, whose detail is JSON.
+//! Notes: results of experiments that fit no table. A note is an event with the experiment's name as its kind and JSON
+//! as its detail.
 //!
-//! The room that sends writes them and the one that answers reads them; the shapes in between are here.
+//! The crate that runs the experiment writes them and the crate that evaluates it reads them; the types are here.
 
 pub mod check;
 pub mod collapse;
@@ -17,13 +18,13 @@ use crate::record::{Event, Recording};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A note of one kind.
+/// Note of one kind.
 pub trait Noted: Serialize + DeserializeOwned {
-    /// The kind of probe, which is the kind of the event too.
+    /// Name of the experiment, and kind of the event.
     const KIND: &'static str;
 
     /// # Panics
-    /// When the note is not plain data, which would be a fault of its definition.
+    /// Panics if the note is not plain data, which would be a bug in its definition.
     fn event(&self, t_ns: i64, subject: &str) -> Event {
         let detail = serde_json::to_string(self).expect("notes are plain data");
         Event {
@@ -34,7 +35,8 @@ pub trait Noted: Serialize + DeserializeOwned {
         }
     }
 
-    /// Every note of this kind with what it is about, in order. What this version cannot read is left out.
+    /// Iterates over the subject and note of every event of this kind, in order. Skips events that this version cannot
+    /// read.
     fn all_of(recording: &Recording) -> impl Iterator<Item = (&str, Self)> {
         let ours = recording.event.iter().filter(|e| &*e.kind == Self::KIND);
         ours.filter_map(|e| Some((&*e.subject, serde_json::from_str(&e.detail).ok()?)))

@@ -1,14 +1,14 @@
-//! What the kind `nat` notes. Terms are those of RFC 4787.
+//! Notes of the experiment `nat`. Terms are those of RFC 4787.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Where at the server something goes to or comes from.
+/// Server endpoint that a datagram goes to or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Far {
-    /// The port that a socket sends to first.
+    /// Port that a socket sends to first.
     Same,
     /// Another port of the same address.
     OtherPort,
@@ -19,41 +19,41 @@ pub enum Far {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum NatNote {
-    /// A datagram from one of our sockets, and where the server says that it came from.
+    /// Datagram from one of the client's sockets, with the source address that the server saw.
     Mapped {
         /// Number of the socket, from 0.
         socket: u32,
         local: SocketAddr,
         to: Far,
-        /// Null where none arrived.
+        /// External address and port; null if no datagram arrived.
         external: Option<SocketAddr>,
-        /// The server's answer came back.
+        /// True if the server's reply came back.
         answered: bool,
     },
-    /// Where the server says that a connection (TCP) came from.
+    /// Source address of a TCP connection as the server saw it.
     Connected {
         local: SocketAddr,
         external: SocketAddr,
     },
-    /// A datagram that the server sent to a socket which had sent to [`Far::Same`] alone.
+    /// Datagram from the server to a socket that had sent only to [`Far::Same`].
     Unasked { from: Far, arrived: bool },
-    /// From one socket here to the external address of another one.
+    /// Datagram from one client socket to the external address of another.
     Hairpin {
         arrived: bool,
-        /// Where it seemed to come from.
+        /// Source address seen by the receiving socket.
         source: Option<SocketAddr>,
-        /// The sender's external address.
+        /// External address of the sender.
         external: SocketAddr,
     },
-    /// What the server sent to a socket that had been silent, both ways, for a time between these, and what became of it.
+    /// Datagram from the server to a socket that had been silent in both directions, for a time between these bounds.
     Silent {
-        /// It had talked for more than two seconds before; otherwise it had asked and was answered once.
+        /// True if traffic had flowed for more than 2 s before; false if there was one request and one reply.
         talked: bool,
         least_ns: i64,
         most_ns: i64,
         arrived: bool,
     },
-    /// What the server could not open, and why.
+    /// Endpoint that the server could not open, with the reason.
     Closed { at: Far, why: String },
 }
 

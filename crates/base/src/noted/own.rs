@@ -1,9 +1,9 @@
-//! What any kind notes of its own traffic where rows of the table `datagram` do not tell it.
+//! Note on an experiment's own traffic, used if rows of the table `datagram` do not cover it.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
 
-/// Whole IP packets that a run put on the line, both directions together.
+/// Whole IP packets that a run sent over the link, both directions combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnTraffic {
     pub packets: u64,

@@ -1,4 +1,4 @@
-//! What the kind `page` notes of every load of a page, whose address is the subject.
+//! Notes of the experiment `page` on every page load; the page's address is the subject.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum PageNote {
-    /// What loaded them.
+    /// Browser that loaded the pages.
     Browser { product: String },
-    /// One load, with nothing cached.
+    /// Page load with an empty cache.
     Load(PageLoad),
-    /// An iteration ended before all of its loads were made.
+    /// Iteration that ended before all of its loads were done.
     CutShort { iteration: u32, why: String },
 }
 
@@ -20,15 +20,15 @@ impl Noted for PageNote {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PageLoad {
-    /// From 1.
+    /// Number of the iteration, from 1.
     pub iteration: u32,
-    /// Within the iteration and of this address, from 1.
+    /// Number of the load of this address within the iteration, from 1.
     pub number: u32,
-    /// Whether our own load filled the line meanwhile.
+    /// True if the experiment's own load filled the link during this page load.
     pub loaded: bool,
-    /// When the browser was sent there, UNIX ns.
+    /// Start of the navigation, UNIX ns.
     pub began_ns: i64,
-    /// Until the outcome was known.
+    /// Time at which the outcome was known, UNIX ns.
     pub ended_ns: i64,
     pub end: PageEnd,
 }
@@ -37,7 +37,7 @@ pub struct PageLoad {
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum PageEnd {
     Loaded(Loaded),
-    /// The address given leads elsewhere; null where a script or the page itself did, and not a status of HTTP.
+    /// Redirect to another address. `status` is null if a script or the page itself redirected, not an HTTP status.
     Redirected {
         to: String,
         status: Option<u16>,
@@ -48,43 +48,43 @@ pub enum PageEnd {
     },
 }
 
-/// A page that has loaded. Times are those of the browser, from the moment that it was sent there.
+/// Page that has loaded. Times are the browser's, counted from the start of the navigation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// Until all of it was there and its own handlers had run (Navigation Timing's `loadEventEnd`), ms.
+    /// Load time until the page's own handlers had run (Navigation Timing's `loadEventEnd`), ms.
     pub load_ms: f64,
-    /// Until something was drawn, ms; null where nothing was by then.
+    /// Time to first paint, ms; null if nothing was painted before the load ended.
     pub paint_ms: Option<f64>,
-    /// Until the first byte of the page itself, ms.
+    /// Time to the first byte of the page itself, ms.
     pub first_byte_ms: f64,
     pub requests: u32,
-    /// Of those, failed or answered by 400 and above.
+    /// Requests that failed or had an HTTP status of 400 or above.
     pub failed_requests: u32,
-    /// Came out of a cache: nothing should, with nothing cached.
+    /// Requests served from a cache: none are expected with an empty cache.
     pub cached_requests: u32,
-    /// What came over the network, headers of HTTP and compression included.
+    /// Bytes received over the network, with HTTP headers, as compressed.
     pub bytes: u64,
     pub hosts: u32,
-    /// Such as `h2`, each once.
+    /// Protocols such as `h2`, each once.
     pub protocols: Vec<String>,
     /// Connections that carried a request.
     pub connections_used: u32,
-    /// Connections to the same addresses and ports that came about, used or not; null where the browser's log was cut.
+    /// Connections opened to the same addresses and ports, used or not; null if the browser's log was truncated.
     pub connections_opened: Option<u32>,
-    /// Names that were looked up.
+    /// Number of names looked up.
     pub lookups: Option<u32>,
-    /// The longest lookup, ms; null where there was none.
+    /// Longest lookup, ms; null if there was none.
     pub lookup_ms: Option<f64>,
-    /// The transfer that took longest, of those whose parts the browser tells where it does of any.
+    /// Longest transfer, among those with timings of their parts if the browser gives any.
     pub longest: Option<Transfer>,
 }
 
-/// One object's way.
+/// Transfer of one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     pub bytes: u64,
-    /// From its first byte to its last.
+    /// Time from the object's first byte to its last, ms.
     pub took_ms: f64,
-    /// What came in the first and in the last third of that time; null where the browser does not tell when its parts came.
+    /// Bytes in the first and in the last third of that time; null if the browser gives no timings of the parts.
     pub thirds_bytes: Option<(u64, u64)>,
 }

@@ -1,20 +1,20 @@
-//! What the kind `ports` notes: one note for each port that was tried.
+//! Notes of the experiment `ports`: one for each port tested.
 
 use super::Noted;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// What came back to this end.
+/// Reply received by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Back {
-    /// What only our server can have said.
+    /// Reply that only the project's server can have sent.
     Proof,
-    /// Something else.
+    /// Any other reply.
     Other,
-    /// A refusal: TCP reset or ICMP port unreachable.
+    /// Refusal: TCP reset or ICMP port unreachable.
     Refusal,
-    /// An ICMP error that says that nothing leads there.
+    /// ICMP error: no route to the destination.
     Unreachable,
     Nothing,
 }
@@ -24,18 +24,18 @@ pub struct PortNote {
     /// `TCP` or `UDP`.
     pub transport: String,
     pub port: u16,
-    /// Why the server did not open it; null where it did.
+    /// Reason why the server did not open the port; null if it did.
     pub closed: Option<String>,
-    /// A connection came about (TCP).
+    /// True if the TCP connection was established.
     pub connected: bool,
     pub back: Back,
-    /// The server saw something come to that port that was ours, or may have been.
+    /// True if the server saw traffic to that port that was, or may have been, the client's.
     pub seen: bool,
-    /// It carried what we had sent.
+    /// True if the server received the bytes that the client sent, unchanged.
     pub whole: bool,
-    /// Where the server saw it come from.
+    /// Source address seen by the server on this port.
     pub from: Option<SocketAddr>,
-    /// Where the server saw our control connection come from.
+    /// Source address seen by the server on the control connection.
     pub usual: Option<SocketAddr>,
 }
 

@@ -1,4 +1,4 @@
-//! What the kind `throughput` notes of its steps. Rates are in the tables `flow` and `traffic`, round trips in `delay`.
+//! Notes of the experiment `throughput` on its steps. Rates are in the tables `flow` and `traffic`, RTTs in `delay`.
 
 use super::Noted;
 use crate::record::Direction;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum ThroughputNote {
-    /// Nothing of ours but the probes.
+    /// Idle phase: no own traffic but the probes.
     Idle {
         began_ns: i64,
         ended_ns: i64,
@@ -24,29 +24,29 @@ impl Noted for ThroughputNote {
 pub enum Method {
     /// Several TCP connections at once.
     Several,
-    /// One TCP connection.
+    /// Single TCP connection.
     One,
-    /// Datagrams, faster than the line.
+    /// UDP datagrams, sent faster than the link.
     Datagrams,
 }
 
-/// One way filled by one method. UNIX ns.
+/// One direction filled by one method. Times are UNIX ns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub method: Method,
     pub direction: Direction,
     pub flows: u32,
     pub began_ns: i64,
-    /// From here on it counts: slow start is over.
+    /// End of slow start; the measurement counts from here.
     pub warm_ns: i64,
     pub ended_ns: i64,
-    /// Of a datagram; none of TCP.
+    /// Payload of a datagram, bytes; null for TCP.
     pub payload_bytes: Option<u64>,
-    /// The same as a whole IP packet.
+    /// Size of the datagram's whole IP packet, bytes.
     pub packet_bytes: Option<u64>,
-    /// Datagrams sent and datagrams received, where both ends told.
+    /// Datagrams sent, and received in the next field; null unless both ends reported.
     pub sent: Option<u64>,
     pub received: Option<u64>,
-    /// Why it ended before its time.
+    /// Reason why the step ended early.
     pub cut: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Fate of a probe: which rows count as sent, answered and lost. Every figure of loss and delay goes by these.
+//! Fate of a probe: which rows count as sent, answered and lost. All figures of loss and delay use these rules.
 //!
 //! **Source.** RFC 7680 ("A One-Way Loss Metric for IP Performance Metrics"), whose loss includes packets that arrive
 //! after the limit.
@@ -6,12 +6,12 @@
 use super::{Delay, Status};
 
 impl Status {
-    /// True if the row is one probe that went out: no missed slot and no second answer.
+    /// True if the row is a probe that was sent, neither a missed slot nor a second answer.
     pub fn was_sent(self) -> bool {
         !matches!(self, Status::NotSent | Status::Duplicate)
     }
 
-    /// True if an answer came whose times can be trusted, in time or late.
+    /// True if an answer with trustworthy times came, in time or late.
     pub fn is_answered(self) -> bool {
         matches!(self, Status::Ok | Status::Late)
     }
@@ -26,14 +26,14 @@ impl Status {
         self.is_unanswered() || self == Status::Late
     }
 
-    /// The round trip of a row with this status, ns, where it can be trusted.
+    /// Returns the RTT of a row with this status, ns, if it can be trusted.
     pub fn trusted(self, rtt_ns: Option<i64>) -> Option<i64> {
         rtt_ns.filter(|rtt| self.is_answered() && *rtt > 0)
     }
 }
 
 impl Delay {
-    /// The round trip in ms, where it can be trusted.
+    /// Returns the RTT in ms, if it can be trusted.
     pub fn rtt_ms(&self) -> Option<f64> {
         Some(self.status.trusted(self.rtt_ns)? as f64 / 1e6)
     }

@@ -1,6 +1,5 @@
-//! The recording: what happened to packets at a bottleneck, no matter whether it was measured,
-//! emulated, simulated, captured or imported. This module is its only definition; the JSON schema
-//! and the reference page are generated from it.
+//! Recording: the fate of packets at a bottleneck, measured, emulated, simulated, captured or imported. This module is
+//! its only definition; the JSON schema and the reference page are generated from it.
 
 mod fate;
 mod meta;
@@ -15,7 +14,7 @@ pub use tables::{
     TableId, Traffic,
 };
 
-/// A whole recording in memory, each table in the order in which its rows were written.
+/// Whole recording in memory; each table keeps the order in which its rows were written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     pub meta: Meta,

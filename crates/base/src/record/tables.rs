@@ -1,91 +1,95 @@
-//! The tables of a recording. Times are UNIX nanoseconds that advance with the monotonic clock from
-//! one reading of the wall clock, so a step of the wall clock never bends a delay. What is not known
-//! is null, never zero.
+//! Tables of a recording. Times are UNIX nanoseconds that advance with the monotonic clock from one reading of the wall
+//! clock, so a step of the wall clock never bends a delay. Unknown values are null, never zero.
 
 use super::schema::{Cell, Column, Field, Sink, Table, TableSpec, Text, tables, word_enum};
 
 word_enum! {
-    /// What became of a probe.
+    /// Fate of a probe.
     Status {
-        /// Answered in time, and its delay can be trusted.
+        /// Answered in time, with a trustworthy delay.
         Ok = "ok",
-        /// Answered after the limit for loss (10 s unless the plan says otherwise); the delay is still recorded.
+        /// Answered after the loss timeout (10 s unless the plan says otherwise); the delay is still recorded.
         Late = "late",
-        /// The far end never saw it.
+        /// Lost in the up direction: the far end never saw the probe.
         LostUp = "lost_up",
-        /// The far end answered, the answer never came.
+        /// Lost in the down direction: the far end answered, the answer never came.
         LostDown = "lost_down",
         /// No answer, and no evidence in which direction it was lost.
         Lost = "lost",
-        /// A further answer to a probe that was answered already.
+        /// Further answer to a probe that was already answered.
         Duplicate = "duplicate",
-        /// Answered, but its times cannot be right (a clock was set in between, for example); or this host slept while it was under way.
+        /// Answered, but its times cannot be right, for example because a clock was set in between; or this host slept
+        /// while the probe was in flight.
         Invalid = "invalid",
-        /// Its slot passed before it could be sent: a fault of this host, not of the link.
+        /// Not sent, because its time slot passed first: a fault of this host, not of the link.
         NotSent = "not_sent",
     }
 }
 
 word_enum! {
-    /// Seen from the near end, the user's side of the bottleneck.
+    /// Direction as seen from the near end, the user's side of the bottleneck.
     Direction { Up = "up", Down = "down" }
 }
 
 word_enum! {
-    /// Why something was sent again.
+    /// Cause of a retransmission.
     Cause {
-        /// The retransmission timer ran out (RFC 6298).
+        /// Retransmission timer expired (RFC 6298).
         Timeout = "timeout",
         /// Three duplicate ACKs (RFC 5681 section 3.2).
         Fast = "fast",
-        /// SACK told of data above it before the third duplicate ACK came (RFC 6675, RFC 8985).
+        /// SACK reported data above it before the third duplicate ACK came (RFC 6675, RFC 8985).
         Sack = "sack",
         /// Further segments of the same recovery.
         Recovery = "recovery",
-        /// The last segment, sent again early so that its loss is noticed (RFC 8985 section 7).
+        /// Tail loss probe: the last segment, sent again early so that its loss is noticed (RFC 8985 section 7).
         TailProbe = "tail_probe",
-        /// None of these can be shown.
+        /// Unknown: none of these can be shown.
         Unknown = "unknown",
     }
 }
 
 word_enum! {
-    /// What let go the burst in whose midst something was lost.
+    /// Origin of the burst within which a packet was lost.
     Burst { Offload = "offload", Acks = "acks", Application = "application", Unknown = "unknown" }
 }
 
 tables! {
-    /// One row a probe, written once its fate is known.
+    /// Probes: one row per probe, written once its fate is known.
     Delay in "delay" at sent_ns {
-        /// When the probe left this host (kernel transmit time where the kernel gave one), UNIX ns.
+        /// Send time of the probe (kernel transmit time if the kernel gave one), UNIX ns.
         sent_ns: i64,
         /// Number of the probe within its target, from 0.
         seq: i64,
-        /// What was probed: `udp` (our server, own flow), `tcp-connect` (TCP set-up), `tcp-request` (one-byte request on a fresh TCP connection), and others as they come.
+        /// Target of the probe: `udp` (own server, own flow), `tcp-connect` (TCP set-up), `tcp-request` (one-byte
+        /// request on a fresh TCP connection), and others.
         target: Text,
-        /// Round-trip time without the share of the hosts: from this kernel's transmit to its receive time, less the time the far end held it. Null where there was no answer.
+        /// RTT without the hosts' own delays: from this kernel's transmit time to its receive time, minus the time the
+        /// far end held it. Null if there was no answer.
         rtt_ns: Option<i64>,
-        /// One-way delay to the far end. Null in our own measurements, which keep the far end's clock readings in the two `remote_` columns instead; imported data may have it.
+        /// One-way delay to the far end. Null in own measurements, which keep the far end's clock readings in the two
+        /// `remote_` columns instead; imported data may have it.
         owd_up_ns: Option<i64>,
         /// One-way delay from the far end; see `owd_up_ns`.
         owd_down_ns: Option<i64>,
-        /// When the far end's kernel received the probe, on the far end's clock, UNIX ns.
+        /// Arrival time of the probe at the far end's kernel, on the far end's clock, UNIX ns.
         remote_rx_ns: Option<i64>,
-        /// When the far end's kernel sent the answer, on the far end's clock, UNIX ns.
+        /// Send time of the answer at the far end's kernel, on the far end's clock, UNIX ns.
         remote_tx_ns: Option<i64>,
-        /// Delay that the two hosts themselves added and that `rtt_ns` leaves out: user space to kernel and back on this side, residence on the far side.
+        /// Delay added by the two hosts and excluded from `rtt_ns`: user space to kernel and back on this host,
+        /// residence time on the far end.
         host_ns: Option<i64>,
         /// Actual minus planned send time.
         late_send_ns: Option<i64>,
-        /// What became of it.
+        /// Fate of the probe.
         status: Status,
-        /// ECN bits the answer arrived with (0 to 3).
+        /// ECN bits of the answer on arrival (0 to 3).
         ecn: Option<i64>,
-        /// DSCP the answer arrived with (0 to 63).
+        /// DSCP of the answer on arrival (0 to 63).
         dscp: Option<i64>,
     }
 
-    /// One row an interval and interface: what passed, counted by the kernel.
+    /// Traffic of an interface: one row per interval and interface, counted by the kernel.
     Traffic in "traffic" at t_ns {
         /// End of the interval, UNIX ns.
         t_ns: i64,
@@ -99,47 +103,48 @@ tables! {
         tx_bytes: Option<i64>,
     }
 
-    /// One row a sample of a transfer, from its sender's TCP_INFO or its receiver's byte count.
+    /// Samples of a transfer: one row per sample, from its sender's TCP_INFO or its receiver's byte count.
     Flow in "flow" at t_ns {
-        /// When it was sampled, on this host's clock, UNIX ns.
+        /// Time of the sample on this host's clock, UNIX ns.
         t_ns: i64,
         /// Number of the flow within the recording.
         flow: i64,
-        /// Which way its data goes.
+        /// Direction of its data.
         direction: Direction,
-        /// Payload bytes acknowledged so far (at the sender), null where only the receiver was watched.
+        /// Payload bytes acknowledged so far (at the sender); null if only the receiver was watched.
         bytes_acked: Option<i64>,
-        /// Payload bytes delivered so far as the sender knows it: whole segments, counted when first acknowledged, selectively or not, so that a hole being repaired makes neither a stall nor a jump.
+        /// Payload bytes delivered so far, as known to the sender: whole segments, counted when first acknowledged,
+        /// cumulatively or by SACK. Repairing a hole therefore causes neither a stall nor a jump.
         delivered_bytes: Option<i64>,
-        /// Payload bytes received so far (at the receiver), null where only the sender was watched.
+        /// Payload bytes received so far (at the receiver); null if only the sender was watched.
         bytes_received: Option<i64>,
         /// Congestion window.
         cwnd_bytes: Option<i64>,
         /// Slow-start threshold; null while the kernel has none.
         ssthresh_bytes: Option<i64>,
-        /// Smoothed round-trip time, of the flow's own packets.
+        /// Smoothed RTT of the flow's own packets.
         srtt_ns: Option<i64>,
-        /// Mean deviation of the round-trip time.
+        /// Mean deviation of the RTT.
         rttvar_ns: Option<i64>,
-        /// Smallest round-trip time the sender has seen.
+        /// Smallest RTT the sender has seen.
         min_rtt_ns: Option<i64>,
         /// Segments retransmitted so far.
         retransmits: Option<i64>,
-        /// The kernel's latest estimate of the delivery rate.
+        /// Latest delivery-rate estimate of the kernel.
         delivery_rate_bps: Option<i64>,
         /// Payload of a full segment.
         mss_bytes: Option<i64>,
     }
 
-    /// One row a sample of a queue whose inside is known: emulated or simulated.
+    /// Samples of a queue whose state is known, emulated or simulated: one row per sample.
     Queue in "queue" at t_ns {
-        /// When it was sampled, UNIX ns.
+        /// Time of the sample, UNIX ns.
         t_ns: i64,
-        /// Which queue, for example `up` or `hop2/down`.
+        /// Name of the queue, for example `up` or `hop2/down`.
         queue: Text,
-        /// Bytes waiting.
+        /// Bytes queued.
         backlog_bytes: i64,
-        /// Packets waiting.
+        /// Packets queued.
         backlog_packets: i64,
         /// Sojourn time of the packet that left last.
         sojourn_ns: Option<i64>,
@@ -147,31 +152,31 @@ tables! {
         drops: i64,
         /// Packets marked so far.
         marks: i64,
-        /// Drop probability of the discipline, where it has one.
+        /// Drop probability of the discipline, if it has one.
         probability: Option<f64>,
         /// Bytes delivered so far.
         delivered_bytes: i64,
     }
 
-    /// One row a crafted datagram.
+    /// Crafted datagrams: one row per datagram.
     Datagram in "datagram" at sent_ns {
-        /// When it left, on the sender's clock, UNIX ns.
+        /// Send time on the sender's clock, UNIX ns.
         sent_ns: i64,
         /// Number within its train.
         seq: i64,
-        /// Which train it belongs to; the event `train` of that subject says what it was.
+        /// Number of its train; the event `train` with this subject describes the train.
         train: i64,
-        /// Which way it went.
+        /// Direction of the datagram.
         direction: Direction,
         /// Size of its IP packet.
         size_bytes: i64,
-        /// When it arrived, on the receiver's clock; null where it never did.
+        /// Arrival time on the receiver's clock, UNIX ns; null if it never arrived.
         received_ns: Option<i64>,
-        /// ECN bits it arrived with (0 to 3).
+        /// ECN bits on arrival (0 to 3).
         ecn: Option<i64>,
     }
 
-    /// One row a sample of the measuring host's own load.
+    /// Load of the measuring host: one row per sample.
     HostLoad in "host" at t_ns {
         /// End of the interval, UNIX ns.
         t_ns: i64,
@@ -179,7 +184,7 @@ tables! {
         cpu: Option<f64>,
     }
 
-    /// One row an interval and interface: whether it could have carried anything.
+    /// Availability of an interface: one row per interval and interface.
     Availability in "availability" at t_ns {
         /// End of the interval, UNIX ns.
         t_ns: i64,
@@ -187,22 +192,22 @@ tables! {
         interval_ns: i64,
         /// Name of the interface.
         interface: Text,
-        /// Whether it existed and was operationally up.
+        /// True if the interface existed and was operationally up.
         up: bool,
-        /// Whether it had an address that reaches beyond the link.
+        /// True if it had an address that reaches beyond the link.
         address: bool,
-        /// Whether anything beyond it answered within the interval; null where nothing was asked.
+        /// True if a host beyond it answered within the interval; null if none was asked.
         reachable: Option<bool>,
     }
 
-    /// One row an interval and target: the delays of its probes as a distribution. What remains once single rows were
-    /// thinned out to save space; such rows can be added, and percentiles of the sum are true ones.
+    /// Delay distributions: one row per interval and target. They remain when single rows are thinned out to save
+    /// space. Such rows can be added; percentiles of the sum are those of all probes.
     Distribution in "distribution" at t_ns {
-        /// Begin of the interval, UNIX ns.
+        /// Start of the interval, UNIX ns.
         t_ns: i64,
         /// Length of the interval, ns.
         interval_ns: i64,
-        /// What was probed; see `delay`.
+        /// Target of the probes; see `delay`.
         target: Text,
         /// Probes that were sent.
         sent_packets: i64,
@@ -216,294 +221,309 @@ tables! {
         invalid_packets: i64,
         /// Probes that this host failed to send.
         not_sent_packets: i64,
-        /// Round-trip times of those answered in time or late, in microseconds: HdrHistogram V2, uncompressed, base64.
+        /// RTTs of the probes answered in time or late, in microseconds: HdrHistogram V2, uncompressed, base64.
         histogram: Text,
     }
 
-    /// One row a direction of a TCP connection in a capture, written when the connection is over. Its numbers are those of `tailback trace --json`.
+    /// TCP connections in a capture: one row per direction, written when the connection is over. The numbers are those
+    /// of `tailback trace --json`.
     Connection in "connection" at first_ns boxed {
-        /// When the connection's first packet was captured, UNIX ns.
+        /// Capture time of the connection's first packet, UNIX ns.
         first_ns: i64,
-        /// When its last packet was captured.
+        /// Capture time of its last packet, UNIX ns.
         last_ns: i64,
-        /// Number of the direction within the recording: twice the number of the connection, and one more for what its second end sent.
+        /// Number of the direction within the recording: twice the number of the connection, plus one for the data of
+        /// its second end.
         flow: i64,
-        /// Address and port of the end whose data it is.
+        /// Address and port of the end that sent the data.
         source: Text,
         /// Address and port of the other end.
         destination: Text,
-        /// The connection was reset by either end.
+        /// True if either end reset the connection.
         reset: bool,
         /// Packets of the connection that were captured twice and count once.
         copied_packets: i64,
-        /// Packets of the connection that the capture holds out of order of time.
+        /// Packets of the connection that the capture holds out of time order.
         backward_packets: i64,
-        /// Packets that it sent.
+        /// Packets that this end sent.
         sent_packets: i64,
-        /// Of those with payload.
+        /// Data packets: those with payload.
         data_packets: i64,
-        /// Payload, copies included.
+        /// Payload, retransmissions included.
         data_bytes: i64,
         /// Payload counted once.
         unique_bytes: i64,
-        /// Packets of which at least a byte was seen before.
+        /// Packets with at least one byte that was seen before.
         retransmitted_packets: i64,
         /// Bytes that were seen before.
         retransmitted_bytes: i64,
         /// Packets that filled a hole below the highest byte seen.
         out_of_order_packets: i64,
-        /// Of those: sent again after a loss ahead of the capture.
+        /// Out-of-order packets that are retransmissions after a loss ahead of the capture.
         upstream_repair_packets: i64,
-        /// Of those: overtaken on the way.
+        /// Out-of-order packets that were reordered in the network.
         reordered_packets: i64,
-        /// Sent again because the retransmission timer ran out.
+        /// Retransmissions because the retransmission timer expired.
         again_timeout_packets: i64,
-        /// Sent again after three duplicate ACKs.
+        /// Retransmissions after three duplicate ACKs.
         again_fast_packets: i64,
-        /// Sent again because SACK told of data above.
+        /// Retransmissions because SACK reported data above.
         again_sack_packets: i64,
-        /// Sent again in a recovery that had begun.
+        /// Retransmissions in a recovery that had already started.
         again_recovery_packets: i64,
-        /// Sent again as tail loss probes.
+        /// Retransmissions that are tail loss probes.
         again_tail_probe_packets: i64,
-        /// Sent again for no reason that shows.
+        /// Retransmissions without a known cause.
         again_unknown_packets: i64,
-        /// Of all sent again: had arrived before.
+        /// Needless retransmissions: the data had already arrived.
         needless_packets: i64,
-        /// Round trips that were measured, from data to its ACK (Karn's rule).
+        /// RTT samples, from data to its ACK (Karn's rule).
         rtt_samples: i64,
-        /// The least of them.
+        /// Smallest RTT of the samples.
         rtt_min_ns: Option<i64>,
-        /// Their mean.
+        /// Mean RTT of the samples.
         rtt_mean_ns: Option<f64>,
-        /// Their median.
+        /// Median RTT of the samples.
         rtt_p50_ns: Option<i64>,
-        /// Their 95th percentile.
+        /// 95th percentile of the RTT.
         rtt_p95_ns: Option<i64>,
-        /// Their 99th percentile.
+        /// 99th percentile of the RTT.
         rtt_p99_ns: Option<i64>,
-        /// The largest of them.
+        /// Largest RTT of the samples.
         rtt_max_ns: Option<i64>,
-        /// ACKs without data or news, of the window's size before, while data was outstanding; sent by this end, as all about ACKs here.
+        /// Duplicate ACKs: no data, nothing newly acknowledged, unchanged window, while data was outstanding. Sent by
+        /// this end, like all ACKs counted in this row.
         duplicate_acks: i64,
-        /// The third of each row of them.
+        /// Third duplicate ACKs, one for each run of duplicates.
         triple_duplicate_acks: i64,
         /// ACKs that carried SACK blocks.
         sack_acks: i64,
-        /// Blocks that told of a duplicate (RFC 2883).
+        /// SACK blocks that reported a duplicate (RFC 2883).
         dsacks: i64,
-        /// Packets that offered no window.
+        /// Packets that advertised a zero window.
         zero_windows: i64,
-        /// Data into a closed window.
+        /// Window probes: data sent into a closed window.
         window_probes: i64,
-        /// Questions whether the other end lives.
+        /// Keep-alives.
         keep_alives: i64,
         /// ACKs of data that the capture does not hold.
         acks_of_unseen: i64,
-        /// Most bytes sent and not acknowledged.
+        /// Most bytes sent and not yet acknowledged.
         outstanding_max_bytes: i64,
-        /// The same without those that SACK reported.
+        /// Most bytes in flight: outstanding without those that SACK reported.
         in_flight_max_bytes: i64,
-        /// Data sent before the first ACK of data; null where the begin of the connection was not captured.
+        /// Initial window: data sent before the first ACK of data; null if the start of the connection was not
+        /// captured.
         initial_window_bytes: Option<i64>,
-        /// The MSS that this end's SYN allows.
+        /// MSS in this end's SYN.
         mss_bytes: Option<i64>,
-        /// The window scale of its SYN.
+        /// Window scale in this end's SYN.
         window_scale: Option<i64>,
-        /// Whether its SYN permits SACK.
+        /// True if this end's SYN permits SACK.
         sack_permitted: bool,
-        /// Whether its packets carry timestamps.
+        /// True if this end's packets carry timestamps.
         timestamps: bool,
-        /// Longest time between two of its packets.
+        /// Longest time between two of this end's packets.
         silence_max_ns: i64,
-        /// Packets that were marked on the way (CE).
+        /// Packets marked in the network (CE).
         ce_packets: i64,
         /// Packets with ECE.
         ece_packets: i64,
         /// Payload that was acknowledged or numbered but is not in the capture.
         missing_bytes: i64,
-        /// Sent again and not needlessly: losses, as packets on the wire.
+        /// Losses, as packets on the wire: retransmissions that were not needless.
         lost_packets: i64,
-        /// Of those: sent while the path carried nothing.
+        /// Losses of packets sent while the path carried nothing (flow breaks).
         lost_in_breaks_packets: i64,
-        /// Lost from a burst of segmentation offload.
+        /// Losses from a burst of segmentation offload.
         lost_in_offload_bursts_packets: i64,
-        /// Lost from a burst that one ACK released.
+        /// Losses from a burst that one ACK released.
         lost_in_ack_bursts_packets: i64,
-        /// Lost from a burst of the application.
+        /// Losses from a burst of the application.
         lost_in_application_bursts_packets: i64,
-        /// Lost from a burst of a kind that cannot be told.
+        /// Losses from a burst of unknown origin.
         lost_in_unknown_bursts_packets: i64,
-        /// Lost and neither.
+        /// Losses neither in a flow break nor from a burst.
         lost_otherwise_packets: i64,
         /// Time from the first loss of each flow break to the ACK that ended it.
         breaks_ns: i64,
-        /// Least round trip before the course begins; this and all below null where fewer than five packets carried data.
+        /// Smallest RTT before the course starts. This and all columns below are null if fewer than five packets
+        /// carried data.
         rtt_before_ns: Option<i64>,
-        /// Round trips measured by timestamps (RFC 7323), copies included.
+        /// RTT samples from timestamps (RFC 7323), retransmissions included.
         stamped_samples: Option<i64>,
-        /// Their median.
+        /// Median RTT from timestamps.
         stamped_p50_ns: Option<i64>,
-        /// Their 95th percentile.
+        /// 95th percentile of the RTT from timestamps.
         stamped_p95_ns: Option<i64>,
-        /// Their 99th percentile.
+        /// 99th percentile of the RTT from timestamps.
         stamped_p99_ns: Option<i64>,
-        /// Time in which its application had nothing to send.
+        /// Time limited by the sender: its application had nothing to send.
         sender_limited_ns: Option<i64>,
-        /// Time in which the receiver's window was full; null, and part of the network's, where its scale was not captured.
+        /// Time limited by the receiver: its window was full. Null, and counted as limited by the network, if the
+        /// window scale was not captured.
         receiver_limited_ns: Option<i64>,
-        /// The rest.
+        /// Time limited by the network: the rest.
         network_limited_ns: Option<i64>,
-        /// Packets closer together than this are one burst.
+        /// Largest gap within a burst: packets closer together than this are one burst.
         burst_gap_ns: Option<i64>,
-        /// Median of what it let go at once.
+        /// Median burst size.
         burst_p50_bytes: Option<i64>,
-        /// Its 95th percentile.
+        /// 95th percentile of the burst size.
         burst_p95_bytes: Option<i64>,
-        /// The most.
+        /// Largest burst.
         burst_max_bytes: Option<i64>,
-        /// Bursts of more than two segments, of segmentation offload.
+        /// Bursts of more than two segments from segmentation offload.
         offload_bursts: Option<i64>,
-        /// Released by one ACK.
+        /// Bursts released by one ACK.
         ack_bursts: Option<i64>,
-        /// Of the application.
+        /// Bursts of the application.
         application_bursts: Option<i64>,
-        /// Of a kind that cannot be told.
+        /// Bursts of unknown origin.
         unknown_bursts: Option<i64>,
-        /// ACKs for it that came in bunches, closer together than its data.
+        /// ACKs of its data that arrived in bunches, closer together than the data.
         bunched_acks: Option<i64>,
-        /// How many bunches.
+        /// Number of bunches of ACKs.
         ack_bunches: Option<i64>,
-        /// Highest rate acknowledged over a tenth of a second or a round trip.
+        /// Highest rate acknowledged over 0.1 s or one RTT.
         peak_bps: Option<f64>,
-        /// When its course begins, and with it the first interval of `course`.
+        /// Start of its course, and of the first interval of `course`, UNIX ns.
         course_ns: Option<i64>,
-        /// Packets with payload as they were on the wire: a super-segment of offload counts as those that it is cut into.
+        /// Packets with payload as they were on the wire: an offload super-segment counts as the segments it is split
+        /// into.
         wire_data_packets: Option<i64>,
         /// Packets of the connection that the network delivered twice and that count once.
         doubled_packets: Option<i64>,
-        /// Time in which the receiver's window was surely full, where its scale was not captured: it was closed.
+        /// Time in which the receiver's window was certainly full because it was closed; for connections whose window
+        /// scale was not captured.
         receiver_limited_least_ns: Option<i64>,
     }
 
-    /// One row a TCP packet in a capture: what it sent and what it acknowledged. Positions are bytes of the direction from its first one, SYN included.
+    /// TCP packets in a capture: one row per packet, with the data it sent and acknowledged. Positions are bytes from
+    /// the first byte of the direction, SYN included.
     Segment in "segment" at t_ns {
-        /// When it was captured, UNIX ns; never before the packet ahead of it in its connection.
+        /// Capture time, UNIX ns; never before the preceding packet of its connection.
         t_ns: i64,
-        /// Whose packet it is; see `connection`.
+        /// Direction that the packet belongs to; see `connection`.
         flow: i64,
-        /// Flags of its header: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
+        /// TCP flags: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32, ECE 64, CWR 128.
         flags: i64,
-        /// Where what it carries begins; null where it carries nothing.
+        /// Position of its payload; null if it has none.
         position_bytes: Option<i64>,
-        /// Its payload.
+        /// Payload of the packet.
         size_bytes: i64,
-        /// Of that, what was not seen before.
+        /// New payload: bytes not seen before.
         fresh_bytes: Option<i64>,
         /// Bytes of its direction in flight afterwards.
         in_flight_bytes: Option<i64>,
-        /// Everything of the other direction up to there has been acknowledged.
+        /// Position in the other direction up to which it acknowledges all data.
         acked_bytes: Option<i64>,
-        /// Room that it offers beyond that: the receive window, scaled; null where its scale was not captured.
+        /// Receive window beyond that position, scaled; null if the window scale was not captured.
         window_bytes: Option<i64>,
-        /// Round trip of the data that it acknowledges, as of `connection`.
+        /// RTT of the data that it acknowledges, as in `connection`.
         rtt_ns: Option<i64>,
-        /// Where the first block of its SACK option begins: of the other direction, the latest that arrived out of order, or twice.
+        /// Start of the first block of its SACK option: data of the other direction, the latest that arrived out of
+        /// order, or twice.
         sack_from_bytes: Option<i64>,
-        /// Where it ends.
+        /// End of that block.
         sack_to_bytes: Option<i64>,
     }
 
-    /// One row a packet that was sent again, written when the connection is over; the first hundred thousand of a direction.
+    /// Retransmitted packets: one row per packet, written when the connection is over; the first 100,000 of a
+    /// direction.
     Retransmission in "retransmission" at t_ns {
-        /// When it was sent again, UNIX ns.
+        /// Time of the retransmission, UNIX ns.
         t_ns: i64,
-        /// Whose packet it is; see `connection`.
+        /// Direction that the packet belongs to; see `connection`.
         flow: i64,
-        /// When the same was sent before; null where that was not seen.
+        /// Time at which the same data was sent before, UNIX ns; null if that was not seen.
         before_ns: Option<i64>,
-        /// Where it begins, in bytes of its direction.
+        /// Position of its data, in bytes of its direction.
         position_bytes: i64,
-        /// How much of it was seen before.
+        /// Retransmitted bytes in the packet.
         size_bytes: i64,
-        /// Why it was sent again.
+        /// Cause of the retransmission.
         cause: Cause,
-        /// It had arrived before, so nothing was lost.
+        /// True if the data had already arrived, so nothing was lost.
         needless: bool,
-        /// The burst in whose midst it had been sent before; null where in none.
+        /// Burst within which the data had been sent before; null if there was none.
         burst: Option<Burst>,
-        /// Its number in the capture, from 1, as Wireshark counts; null beyond 2^32.
+        /// Number of the packet in the capture, from 1, as in Wireshark; null beyond 2^32.
         frame: Option<i64>,
         /// Number of the packet that sent its first byte before.
         before_frame: Option<i64>,
     }
 
-    /// One row a stretch of time of a direction that carried more than a handful of packets, written when the connection is over; none where nothing happened.
+    /// Course of a direction that carried five or more data packets: one row per interval, written when the connection
+    /// is over; none for intervals without activity.
     Course in "course" at t_ns {
-        /// Begin of the interval, UNIX ns.
+        /// Start of the interval, UNIX ns.
         t_ns: i64,
-        /// Its length: 20 ms, or more where the connection lasted long.
+        /// Length of the interval: 20 ms, or more if the connection lasted long.
         interval_ns: i64,
-        /// Whose data; see `connection`.
+        /// Direction of the data; see `connection`.
         flow: i64,
-        /// Payload sent for the first time: goodput.
+        /// Goodput: payload sent for the first time.
         fresh_bytes: i64,
-        /// Payload sent again.
+        /// Retransmitted payload.
         again_bytes: i64,
         /// Sequence space acknowledged.
         acked_bytes: i64,
         /// Most bytes in flight.
         in_flight_max_bytes: i64,
-        /// Round trips measured.
+        /// RTT samples.
         rtt_samples: i64,
-        /// The least of them; beyond the least between the same two hosts, they waited in a queue.
+        /// Smallest RTT of the samples; its excess over the smallest between the same two hosts is queueing delay.
         rtt_min_ns: Option<i64>,
-        /// Their mean, rounded down.
+        /// Mean RTT of the samples, rounded down.
         rtt_mean_ns: Option<i64>,
-        /// The largest.
+        /// Largest RTT of the samples.
         rtt_max_ns: Option<i64>,
-        /// Round trips of ACKs that their receiver cannot have held back; with those that SACK and the echoes
-        /// of repairs tell.
+        /// Prompt RTT samples: from ACKs that their receiver cannot have delayed, and from SACK and the timestamp
+        /// echoes of retransmissions.
         prompt_samples: Option<i64>,
-        /// Their mean.
+        /// Mean RTT of the prompt samples.
         prompt_mean_ns: Option<i64>,
     }
 
-    /// One row a UDP conversation in a capture.
+    /// UDP conversations in a capture: one row per conversation.
     Conversation in "conversation" at first_ns {
-        /// When its first packet was captured, UNIX ns.
+        /// Capture time of its first packet, UNIX ns.
         first_ns: i64,
-        /// When its last packet was captured.
+        /// Capture time of its last packet, UNIX ns.
         last_ns: i64,
-        /// Address and port of who sent the first packet.
+        /// Address and port of the end that sent the first packet.
         source: Text,
-        /// Address and port of the other.
+        /// Address and port of the other end.
         destination: Text,
-        /// Packets that the first sent.
+        /// Packets from the source.
         sent_packets: i64,
-        /// Packets that came back.
+        /// Packets from the destination.
         returned_packets: i64,
-        /// Payload of those sent.
+        /// Payload from the source.
         sent_bytes: i64,
-        /// Payload of those that came back.
+        /// Payload from the destination.
         returned_bytes: i64,
     }
 
-    /// What happened and when: phases, faults, findings of the instrument about itself.
+    /// Events: phases, faults, findings of the instrument about itself.
     Event in "event" at t_ns {
-        /// When, UNIX ns.
+        /// Time of the event, UNIX ns.
         t_ns: i64,
-        /// What kind: `phase` (a phase begins; `idle`, `down`, `up`, `both`, `drain`), `phase_end`, `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`, `address`, `interface`, `disk`; of a probe `train` (what a train of crafted datagrams was); of a capture `capture` (what it held as a whole), `damage`, `flow_break`; and others.
+        /// Kind of the event: `phase` (a phase starts: `idle`, `down`, `up`, `both`, `drain`), `phase_end`,
+        /// `warmup_end`, `clock`, `fault`, `cross_traffic`; of a monitor `run`, `target`, `target_end`, `session`,
+        /// `address`, `interface`, `disk`; of a probe `train` (facts of a train of crafted datagrams); of a capture
+        /// `capture` (the capture as a whole), `damage`, `flow_break`; and others.
         kind: Text,
-        /// What it is about: the phase's name, a target, a queue.
+        /// Subject of the event: the phase's name, a target, a queue.
         subject: Text,
-        /// More, as JSON or prose; empty where there is none.
+        /// Detail as JSON or prose; empty if there is none.
         detail: Text,
     }
 }
 
 impl Flow {
-    /// A sample of which nothing is known but what it is about.
+    /// Makes a sample with all measured values unknown.
     pub fn about(t_ns: i64, flow: i64, direction: Direction) -> Flow {
         Flow {
             t_ns,
@@ -525,7 +545,7 @@ impl Flow {
 }
 
 impl Delay {
-    /// A probe of which nothing is known but what it is about, and that no answer came.
+    /// Makes the row of an unanswered probe, with all measured values unknown.
     pub fn unanswered(sent_ns: i64, seq: i64, target: Text) -> Delay {
         Delay {
             sent_ns,

@@ -1,6 +1,6 @@
 //! `tailback analyse`: the figures of recordings.
 
-use super::{print_with, stdout_style};
+use super::{print, print_with, stdout_style};
 use crate::Outcome;
 use crate::console::Console;
 use base::{BitsPerSec, Duration};
@@ -149,7 +149,15 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
 /// Answers a plan, and tells whether a service failed where that was asked.
 pub fn carry_out(plan: &Plan, format: Format) -> anyhow::Result<Outcome> {
     let answer = ops::analyse::run(plan, &mut Console::new(false))?;
-    print_with(|out| answer.write(format, stdout_style(), out))?;
+    let style = stdout_style();
+    match format {
+        Format::Json => print_with(|out| answer.write(format, style, out))?,
+        _ => {
+            let mut text = Vec::new();
+            answer.write(format, style, &mut text)?;
+            print(&String::from_utf8(text)?)?;
+        }
+    }
     Ok(match plan.fail && answer.fails {
         true => Outcome::Above,
         false => Outcome::Done,

@@ -23,17 +23,12 @@ use std::path::PathBuf;
 
 pub use ops::{Usage, counted, usage, write_file};
 
-/// Writes to standard output, where data goes; narration goes to standard error.
-pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
-}
+pub use crate::say::print;
 
-/// Hands standard output to `write`, for answers that may be large.
+/// Hands standard output to `write`, for JSON that may be large.
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let mut out = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+    let out = crate::say::Json::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, out);
     write(&mut out)?;
     out.flush()?;
     Ok(())
@@ -89,7 +84,7 @@ pub struct AccessArgs {
     /// File with one line "NAME KEY", as `tailback serve keys add` prints it (or set TAILBACK_KEY to the line)
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3
+    /// Public key of the server, sha256:…, as `tailback serve` prints it: control messages then travel inside TLS 1.3, and UDP probes are signed
     #[arg(long, value_name = "PIN")]
     pub pin: Option<Pin>,
 }

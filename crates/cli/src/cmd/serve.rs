@@ -10,7 +10,7 @@ use live::serve::{
     Budgets, Keys, MAX_UDP_RATE, Network, PortSet, ServeConfig, ServeError, Server, TlsError,
     TlsKey, metrics,
 };
-use std::io::Write;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Args {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
-    /// File of the users who are served, a line "NAME KEY" for each key; read again when it changes [default: everybody is served]
+    /// File of the users who are served, a line "NAME KEY" for each key; read again when it changes and on SIGHUP [default: everybody is served]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
     /// Directory in which the server keeps its TLS key [default: $STATE_DIRECTORY, or tailback-serve below $XDG_STATE_HOME or ~/.local/state]
@@ -182,7 +182,7 @@ enum Command {
 
 /// Tells the operator, if anybody reads standard error: a server goes on where nobody does.
 fn tell(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    eprintln!("{text}");
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
@@ -190,6 +190,10 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         return serve_keys::run(args);
     }
     live::signal::catch_interrupt();
+    // At a terminal it is the terminal's end.
+    if !std::io::stderr().is_terminal() {
+        live::signal::catch_hangup();
+    }
     privileges::confine().context("cannot limit the rights of this process")?;
     let usual = Budgets::default();
     let asked_for = args.state.is_some() || args.tls_only || args.tls_cert.is_some();
@@ -256,6 +260,9 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
             written = Some(Instant::now());
         }
         std::thread::sleep(std::time::Duration::from_millis(200));
+        if live::signal::hung_up() {
+            server.reload();
+        }
         for note in server.notes() {
             tell(&note);
         }

@@ -9,7 +9,7 @@ fn bbr() -> Bbr3 {
     let rng = Streams::new(1).stream("test");
     Bbr3::new(&Params::default(), &setup, Time::ZERO, rng)
 }
-/// 10 Mbit/s and 50 ms hold 62.5 segments.
+/// Makes a link of 10 Mbit/s and 50 ms, which holds 62.5 segments.
 fn line() -> Line {
     Line::new(BitsPerSec::from_mbps(10), RTT)
 }
@@ -93,7 +93,7 @@ fn every_ten_seconds_it_halves_what_is_in_flight() {
             least = least.min(c.cwnd().get());
         }
     }
-    // Half of 62.5 segments of 1000 bytes; the least round trip holds a segment's own time, too.
+    // Half of 62.5 segments of 1000 bytes; the smallest RTT includes a segment's own transmission time, too.
     assert!((30_000..34_000).contains(&least), "{least}");
 }
 
@@ -140,7 +140,7 @@ fn losses_while_cruising_bound_it_for_now_by_seven_tenths() {
     assert_eq!(c.bounds.bw_shortterm, 0.7 * bw);
     assert_eq!(c.bounds.inflight_shortterm, 0.7 * cwnd);
     assert_eq!(c.bw, 0.7 * bw);
-    // It was no loss.
+    // The loss was spurious.
     c.on_congestion(line.now, &Congestion::Spurious);
     assert_eq!(c.bounds.bw_shortterm, f64::INFINITY);
 }
@@ -184,7 +184,7 @@ fn a_time_out_leaves_one_segment_and_recovery_gives_the_window_back() {
     assert_eq!(c.cwnd(), Bytes::new(1000));
 }
 
-/// A controller that has found 1 MB/s and 50 ms and is in `mode`.
+/// Makes a controller that has found 1 MB/s and 50 ms and is in `mode`.
 fn settled(mode: Mode) -> Bbr3 {
     let mut c = bbr();
     c.max_bw = [1e6, 1e6];
@@ -253,7 +253,7 @@ fn the_most_delivered_is_forgotten_after_two_cycles() {
     };
     c.adapt_long_term(&Ack::default(), &s);
     assert_eq!(c.max_bw(), 5e5);
-    // Nothing was measured in this cycle: what there is, is kept.
+    // Nothing was measured in this cycle: the old value stays.
     c.ack_phase = AckPhase::ProbeStopping;
     c.adapt_long_term(&Ack::default(), &s);
     assert_eq!(c.max_bw(), 5e5);
@@ -277,7 +277,7 @@ fn after_a_probe_that_went_too_high_the_next_is_cautious_and_then_repeated() {
     assert_eq!(c.mode, Mode::Up);
     c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
     assert_eq!((c.mode, c.prev_probe_precautionary), (Mode::Down, true));
-    // A round trip without too many losses: probe again, without a pause.
+    // A round trip without too many losses: probe again at once.
     c.round_start = true;
     c.update_cycle(Time::from_secs(1), &ack(80_000), &s);
     assert_eq!(c.mode, Mode::Refill);
@@ -292,7 +292,7 @@ fn the_long_term_bound_grows_by_one_two_four_segments_a_round_trip() {
     for _ in 0..4 {
         let before = c.bounds.inflight_longterm;
         c.cwnd = before;
-        // A window of ACKs; the first begins the round trip.
+        // A window of ACKs; the first starts the round trip.
         let segments = (before / 1000.0) as u64;
         for i in 0..segments {
             c.round_start = i == segments - 1;
@@ -328,7 +328,7 @@ fn what_comes_bunched_is_allowed_on_top_of_the_path() {
         newly_acked: Bytes::new(30_000),
         ..Ack::default()
     };
-    // 10 ms at 1 MB/s would be 10 kB; what was counted before, nothing, was less: it begins anew.
+    // 10 ms at 1 MB/s would be 10 kB; the amount counted before, zero, was less: it starts anew.
     c.update_aggregation(Time::from_millis(1_010), &ack);
     assert_eq!(c.extra_acked.get(), 30_000.0);
     c.set_cwnd(&ack);

@@ -1,5 +1,5 @@
-//! BLUE: no look at the queue's length at all. When the queue overflows the probability to drop an
-//! arriving packet rises by a step, when the line falls idle it sinks by a smaller one.
+//! BLUE: ignores the queue's length. A queue overflow raises the drop probability of arriving packets by a step; an
+//! idle link lowers it by a smaller step.
 //!
 //! **Source**: Feng, Shin, Kandlur, Saha, "The BLUE Active Queue Management Algorithms", IEEE/ACM
 //! Transactions on Networking 10(4), 2002, section III and figure 6, with the values of table I.
@@ -21,22 +21,22 @@ params! {
     pub struct Params for "blue": "drops by chance, more often after each overflow, less often after each idle time", [
         "Feng, Shin, Kandlur, Saha, The BLUE Active Queue Management Algorithms, 2002",
     ] {
-        /// step upwards, on loss
+        /// step upwards on loss
         increment: f64 as Probability = "0.02" ["0.00001".."1"], "Feng 2002 table I";
-        /// step downwards, on idleness
+        /// step downwards when the link is idle
         decrement: f64 as Probability = "0.002" ["0.00001".."1"], "Feng 2002 table I";
-        /// least time between two steps
+        /// shortest time between two steps
         freeze: Duration = "100 ms" ["0 ms".."100 s"], "Feng 2002 table I";
-        /// a longer queue counts as loss; only loss counts where it is not given
+        /// queue length above which a step upwards is made; if not given, only loss counts
         length: Option<u64> as Packets ["0".."100000000"], "Feng 2002 section III";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "Feng 2002 section III";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "100" ["1".."100000000"], "ours";
     }
 }
 
-/// One probability with its clock: the whole of BLUE, and of each bin of stochastic fair BLUE.
+/// Drop probability and its clock: the whole of BLUE, and of each bin of stochastic fair BLUE.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlueLaw {
     probability: f64,
@@ -44,7 +44,7 @@ pub struct BlueLaw {
 }
 
 impl BlueLaw {
-    /// Figure 6, upon packet loss: the queue overflowed.
+    /// Raises the probability because the queue overflowed (figure 6, upon packet loss).
     pub fn overflowed(&mut self, step: f64, freeze: Duration, now: Time) {
         if self.may_move(freeze, now) {
             self.probability = (self.probability + step).min(1.0);
@@ -52,7 +52,7 @@ impl BlueLaw {
         }
     }
 
-    /// Figure 6, upon link idle.
+    /// Lowers the probability because the link is idle (figure 6, upon link idle).
     pub fn idled(&mut self, step: f64, freeze: Duration, now: Time) {
         if self.may_move(freeze, now) {
             self.probability = (self.probability - step).max(0.0);
@@ -65,7 +65,7 @@ impl BlueLaw {
             .is_none_or(|last| now.saturating_since(last) > freeze)
     }
 
-    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1); each packet takes one.
+    /// Judges an arriving packet. `draw` returns a uniform number in [0, 1); each packet takes one.
     pub fn judge(&self, may_mark: bool, ecn: Ecn, draw: impl FnOnce() -> f64) -> Verdict {
         if draw() >= self.probability {
             Verdict::Forward
@@ -103,7 +103,7 @@ pub struct Blue {
 }
 
 impl Blue {
-    /// `early_drop` decides which packets are dropped.
+    /// Creates the discipline; the stream `early_drop` decides which packets are dropped.
     pub fn new(params: Params, early_drop: Rng) -> Blue {
         Blue {
             params,

@@ -1,15 +1,15 @@
-//! CAKE's core: a queue for each flow, kept apart by a set-associative hash and served in turns by bytes,
-//! each with COBALT. COBALT is CoDel whose rate of drops also sinks step by step, joined by BLUE against
-//! senders that do not respond.
+//! CAKE's core: a queue for each flow, assigned by a set-associative hash and served round-robin by bytes, each with
+//! COBALT. COBALT is CoDel whose drop rate also decreases step by step, combined with BLUE against unresponsive
+//! senders.
 //!
 //! **Source**: Høiland-Jørgensen, Täht, Morton, "Piece of CAKE: A Comprehensive Queue Management Solution
 //! for Home Gateways", IEEE LANMAN 2018; Palmei et al., "Design and Evaluation of COBALT Queue
-//! Discipline", IEEE LANMAN 2019; the constants as in Linux `sch_cake`; the turns as RFC 8290, "The Flow
-//! Queue CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2.
+//! Discipline", IEEE LANMAN 2019; the constants as in Linux `sch_cake`; the round robin as RFC 8290, "The Flow Queue
+//! CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2.
 //!
-//! **Deviations**: the core only. There is no shaper (use `tbf`, or the link's own rate), no host
-//! fairness, no classes of DSCP, no ACK filter. The rate is not known here, so the target is not raised
-//! to a few packet times on slow links: on a line of less than 2.4 Mbit/s set it to that.
+//! **Deviations**: the core only, without shaper (use `tbf`, or the link's own rate), host fairness, DSCP classes and
+//! ACK filter. The rate is not known here, so the target is not raised to a few packet times on slow links: below 2.4
+//! Mbit/s set it to that.
 //!
 //! **Units**: times in ns; the control law is floor(interval / √count) in exact integers; probabilities
 //! as floating-point numbers; quantum and memory in bytes of whole IP packets.
@@ -30,37 +30,37 @@ params! {
     ] {
         /// acceptable standing delay
         target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
-        /// about a worst-case round trip
+        /// about a worst-case RTT
         interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
-        /// BLUE's step upwards, on overflow
+        /// BLUE's step upwards on overflow
         increment: f64 as Probability = "0.00390625" ["0".."1"], "Linux cake: 1/256";
-        /// BLUE's step downwards, as a flow runs empty
+        /// BLUE's step downwards when a flow's queue runs empty
         decrement: f64 as Probability = "0.000244140625" ["0".."1"], "Linux cake: 1/4096";
-        /// bytes that a queue may send in its turn
+        /// bytes that a queue may send per round
         quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
         /// number of queues that flows are hashed to
         flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "true", "Piece of CAKE";
-        /// most bytes waiting in all queues together
+        /// most bytes in all queues together
         memory: Bytes = "4 MB" ["1 kB".."1000 GB"], "Linux cake";
     }
 }
 
-/// The memory of one flow's COBALT.
+/// COBALT's state of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CobaltLaw {
     count: u64,
     dropping: bool,
-    /// When the next drop is due; while `count` is zero, until when the flow counts as active.
+    /// Time of the next drop; while `count` is zero, end of the flow's active time.
     drop_next: Time,
-    /// BLUE's probability and its last step.
+    /// Probability of BLUE, and the time of its last step in the next field.
     probability: f64,
     blue_timer: Time,
 }
 
 impl CobaltLaw {
-    /// Judges the packet at the head. `draw` gives a uniform number in [0, 1) and is asked at most once.
+    /// Judges the packet at the head. `draw` returns a uniform number in [0, 1) and is called at most once.
     pub fn judge(
         &mut self,
         params: &Params,
@@ -102,7 +102,7 @@ impl CobaltLaw {
         verdict
     }
 
-    /// Below target the rate of drops sinks as it rose.
+    /// Lowers the drop rate step by step while the delay is below target.
     fn unwind(&mut self, params: &Params, now: Time) {
         while self.count > 0 && now >= self.drop_next {
             self.count -= 1;
@@ -110,7 +110,7 @@ impl CobaltLaw {
         }
     }
 
-    /// A packet of this flow had to make room.
+    /// Raises BLUE's probability because a packet of this flow was evicted.
     pub fn overflowed(&mut self, params: &Params, now: Time) {
         if now.saturating_since(self.blue_timer) > params.target {
             self.probability = (self.probability + params.increment).min(1.0);
@@ -121,7 +121,7 @@ impl CobaltLaw {
         self.count = self.count.max(1);
     }
 
-    /// The flow's queue has run empty.
+    /// Lowers BLUE's probability because the flow's queue has run empty.
     pub fn emptied(&mut self, params: &Params, now: Time) {
         if self.probability > 0.0 && now.saturating_since(self.blue_timer) > params.target {
             self.probability = (self.probability - params.decrement).max(0.0);
@@ -134,7 +134,7 @@ impl CobaltLaw {
         }
     }
 
-    /// t + interval / √count, as RFC 8289 section 5.6.
+    /// Returns t + interval / √count, as RFC 8289 section 5.6.
     fn control_law(&self, params: &Params, t: Time) -> Time {
         let interval = u128::from(params.interval.as_nanos());
         t + Duration::from_nanos(
@@ -153,7 +153,7 @@ impl CobaltLaw {
 #[derive(Clone, Debug)]
 struct State {
     queues: FairQueues,
-    /// One for each queue.
+    /// COBALT states, one for each queue.
     laws: Vec<CobaltLaw>,
     blue: Rng,
 }
@@ -162,7 +162,7 @@ struct State {
 pub struct Stats {
     pub drops: u64,
     pub marks: u64,
-    /// Packets taken from the fattest flow because the whole was full.
+    /// Packets evicted from the queue with the most bytes because the limit was reached.
     pub evictions: u64,
 }
 
@@ -174,8 +174,8 @@ pub struct Cake {
 }
 
 impl Cake {
-    /// `perturbation` is a random number: it decides which flows share a set. `blue` decides which packets of
-    /// senders that do not respond are dropped.
+    /// Creates the discipline. `perturbation` is a random number that decides which flows share a set. The stream
+    /// `blue` decides which packets of unresponsive senders are dropped.
     pub fn new(params: Params, perturbation: u64, blue: Rng) -> Cake {
         Cake {
             params,
@@ -225,7 +225,8 @@ impl Qdisc for Cake {
             };
             let sojourn = now.saturating_since(packet.enqueued);
             let verdict = law.judge(&self.params, now, sojourn, packet.ecn, || uniform(blue));
-            // The last packet of a flow may be marked, but is not dropped: its sender would hear of nothing else.
+            // The last packet of a flow may be marked, but not dropped: without later packets its sender would not
+            // detect the loss.
             if verdict == Verdict::Drop && queues.flow_bytes(at) > Bytes::ZERO {
                 self.stats.drops += 1;
                 fates.dropped(packet, Reason::TargetExceeded);
@@ -269,10 +270,10 @@ mod tests {
             }
             (drops, law.count())
         };
-        // At 100, then 100/√2, 100/√3, … ms after: 100, 171, 229, 279, 324 and 364 ms.
+        // At 100 ms, then 100/√2, 100/√3, … ms later: 100, 171, 229, 279, 324 and 364 ms.
         assert_eq!(run(0, 400, 50), (6, 7));
-        // The next would have been at 402; from there one less each 100/√6, 100/√5, … ms: 402, 443, 488, 538, 596,
-        // 666 and 766 ms.
+        // The next would have been at 402 ms; from there the count falls by one after each 100/√6, 100/√5, … ms: 402,
+        // 443, 488, 538, 596, 666 and 766 ms.
         assert_eq!(run(400, 470, 1), (0, 5));
         assert_eq!(run(470, 800, 1), (0, 0));
     }
@@ -284,7 +285,7 @@ mod tests {
         for ms in (0..2_000).step_by(2) {
             law.overflowed(&params, Time::from_millis(ms));
         }
-        // A step each 6 ms, the first multiple of 2 ms above the target: 333 of 1/256 are more than all.
+        // One step each 6 ms, the first multiple of 2 ms above the target: 333 steps of 1/256 exceed 1.
         assert_eq!((law.probability(), law.count()), (1.0, 1));
         law.emptied(&params, Time::from_millis(2_100));
         assert_eq!(law.probability(), 1.0 - 1.0 / 4096.0);

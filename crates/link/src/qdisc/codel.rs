@@ -1,15 +1,15 @@
-//! Controlled delay: lets bursts pass and drops or marks at the head once every packet of a whole
-//! interval has waited longer than a small target. The rate of drops grows with the square root of
-//! their number until the standing queue is gone.
+//! Controlled delay: lets bursts pass. It drops or marks at the head once every packet during a whole interval has been
+//! queued longer than a small target. The drop rate grows with the square root of the number of drops until the
+//! standing queue is gone.
 //!
 //! **Source**: RFC 8289, "Controlled Delay Active Queue Management" (Nichols, Jacobson, McGregor,
 //! Iyengar, 2018), sections 3, 4 and 5; ECN marking as RFC 3168, "The Addition of Explicit Congestion
 //! Notification (ECN) to IP" (2001), section 5, allows it.
 //!
-//! **Deviations**: the law is asked once per head packet ([`CodelLaw::judge`]) where section 5 loops
-//! inside dequeue, so that it never touches a packet; the outcome is the same. A mark sends the packet
-//! on and schedules the next one at once. `MAXPACKET` is a parameter, 1500 bytes of IP packet, because
-//! lengths here leave out the link-layer header.
+//! **Deviations**: the law is called once per head packet ([`CodelLaw::judge`]) instead of looping inside dequeue as in
+//! section 5, so that it never touches a packet; the outcome is the same. A mark forwards the packet and schedules the
+//! next mark at once. `MAXPACKET` is a parameter, 1500 bytes of IP packet, because lengths here exclude the link-layer
+//! header.
 //!
 //! **Units**: times in ns; `count` in drops and marks. The control law is floor(interval / √count) in
 //! exact integers.
@@ -29,37 +29,36 @@ params! {
     ] {
         /// acceptable standing delay
         target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
-        /// about a worst-case round trip
+        /// about a worst-case RTT
         interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux codel";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "RFC 8289 section 5";
-        /// a backlog of this or less is never acted upon
+        /// backlog at or below which nothing is dropped or marked
         mtu: Bytes = "1500 B" ["0".."1 MB"], "RFC 8289 section 5.3";
     }
 }
 
-/// The law's memory: one for a plain queue, one a flow where queueing is fair.
+/// State of the law: one for a plain queue, one per flow with fair queueing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodelLaw {
-    /// When the delay will have been above target for an interval; `None` while it is below.
+    /// Time at which the delay will have been above target for one interval; `None` while it is below.
     first_above_time: Option<Time>,
-    /// When the next drop is due, while dropping.
+    /// Time of the next drop, while dropping.
     drop_next: Time,
-    /// Drops and marks since dropping began.
+    /// Drops and marks since dropping started.
     count: u64,
-    /// `count` as dropping last began.
+    /// Value of `count` when dropping last started.
     last_count: u64,
     dropping: bool,
-    /// A drop happened whose successor is not scheduled yet, because that depends on the next packet.
+    /// True after a drop whose successor is not yet scheduled, because that depends on the next packet.
     unscheduled: bool,
 }
 
 impl CodelLaw {
-    /// Judges the packet taken from the head. `sojourn` is its own, `behind` what still waits behind it.
-    /// After `Drop` the next head packet is to be judged at the same `now`; when there is none, call
-    /// [`CodelLaw::emptied`].
+    /// Judges the packet taken from the head. `sojourn` is its own, `behind` the bytes still queued behind it. After
+    /// `Drop` the next head packet must be judged at the same `now`; if there is none, call [`CodelLaw::emptied`].
     pub fn judge(
         &mut self,
         params: &Params,
@@ -93,8 +92,8 @@ impl CodelLaw {
         if !ok_to_drop {
             return Verdict::Forward;
         }
-        // Section 5.5: enter the drop state. Shortly after the last one, go on at the rate that
-        // controlled the queue then.
+        // Section 5.5: enter the drop state. If the last one ended recently, continue at the drop rate that controlled
+        // the queue then.
         self.dropping = true;
         let delta = self.count - self.last_count;
         let recent = now.saturating_since(self.drop_next) < params.interval * 16;
@@ -108,14 +107,14 @@ impl CodelLaw {
         }
     }
 
-    /// Nothing is left to judge: the delay cannot be above target.
+    /// Records that the queue is empty: the delay cannot be above target.
     pub fn emptied(&mut self) {
         self.first_above_time = None;
         self.dropping = false;
         self.unscheduled = false;
     }
 
-    /// Section 5.6, `dodeque`.
+    /// Returns true if a drop is permitted (section 5.6, `dodeque`).
     fn ok_to_drop(&mut self, params: &Params, now: Time, sojourn: Duration, behind: Bytes) -> bool {
         if sojourn < params.target || behind <= params.mtu {
             self.first_above_time = None;
@@ -130,7 +129,7 @@ impl CodelLaw {
         }
     }
 
-    /// Section 5.6, `control_law`: t + interval / √count.
+    /// Returns t + interval / √count (section 5.6, `control_law`).
     fn control_law(&self, params: &Params, t: Time) -> Time {
         let interval = u128::from(params.interval.as_nanos());
         t + Duration::from_nanos(
@@ -190,7 +189,7 @@ impl Qdisc for Codel {
             fates.dropped(packet, Reason::Overlimit);
             return;
         }
-        // Section 5.4: the time stamp is all that enqueue adds.
+        // Section 5.4: enqueue adds only the timestamp.
         packet.enqueued = now;
         self.state.bytes += packet.len;
         self.state.queue.push_back(packet);
@@ -242,7 +241,8 @@ mod tests {
 
     const BEHIND: Bytes = Bytes::new(15_000);
 
-    /// Judges one packet a millisecond, all with the same sojourn, and says when each was not forwarded.
+    /// Judges one packet per millisecond, all with the same sojourn time, and returns the times at which packets were
+    /// not forwarded.
     fn verdicts(
         params: &Params,
         sojourn: Duration,
@@ -286,7 +286,7 @@ mod tests {
             BEHIND,
             Ecn::NotEct,
         );
-        // First after one interval; then after 100/√1, 100/√2, 100/√3 ms more; the next would be at 428.
+        // First after one interval; then 100/√1, 100/√2, 100/√3 ms later; the next would be at 428 ms.
         assert_eq!(
             v.iter().map(|v| v.0).collect::<Vec<_>>(),
             [100, 200, 271, 329, 379]

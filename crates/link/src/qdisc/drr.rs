@@ -1,14 +1,14 @@
-//! Two classes that share the line by weights: packets that ask for low delay by their DSCP have a short
-//! queue, all others another discipline, and both take turns by bytes. Neither can starve the other.
+//! Weighted sharing of the link by two classes, round-robin by bytes. Packets whose DSCP asks for low delay have a
+//! short queue, all others another discipline. Neither class can starve the other.
 //!
 //! **Source**: Shreedhar, Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM
 //! Transactions on Networking 4(3), 1996, section 3; the field as in RFC 2474, "Definition of the
 //! Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers" (1998), section 3.
 //!
-//! **Deviations**: a class sends while its deficit is above zero and may go below it, as the queues of
-//! RFC 8290 do, where the paper compares it with the head packet: which packet an AQM lets pass is only
-//! known once it has left. The shares over time are the same. A class that has been empty begins its turn
-//! at once when the other's packet has left, and with a full quantum.
+//! **Deviations**: a class sends while its deficit is above zero and may go below it, as the queues of RFC 8290 do. The
+//! paper compares the deficit with the head packet, but with an AQM the next packet is known only once it has left. The
+//! shares over time are the same. A class that was empty starts its turn, with a full quantum, as soon as the other's
+//! packet has left.
 //!
 //! **Units**: quanta and deficits in bytes of whole IP packets; DSCP as the six bits' number.
 //!
@@ -26,22 +26,22 @@ params! {
     pub struct Params for "drr": "two classes by DSCP that take turns by bytes, the first in a short queue, the rest as another discipline", [
         "Shreedhar, Varghese, Efficient Fair Queuing Using Deficit Round-Robin, 1996",
     ] {
-        /// packets with this DSCP or a greater one are the first class; 46 is expedited forwarding
+        /// lowest DSCP of the first class; 46 is expedited forwarding
         from_dscp: u8 = "46" ["0".."63"], "RFC 3246 section 2.7";
-        /// most packets of the first class waiting
+        /// most packets queued in the first class
         first_limit: u64 as Packets = "50" ["1".."100000000"], "half a second of a call";
-        /// bytes that the first class may send in its turn
+        /// bytes that the first class may send per round
         first_quantum: Bytes = "1514 B" ["64 B".."1 MB"], "Shreedhar 1996 section 3";
-        /// bytes that all others may send in their turn
+        /// bytes that all other packets may send per round
         quantum: Bytes = "1514 B" ["64 B".."1 MB"], "Shreedhar 1996 section 3";
         /// discipline for all others, with its defaults
         rest: Rest = "pie", "RFC 8033";
-        /// most packets of all others waiting
+        /// most other packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
     }
 }
 
-/// Whose turn it is, apart from the packets.
+/// Scheduler's state, without the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrLaw {
     quanta: [i64; 2],
@@ -59,9 +59,9 @@ impl DrrLaw {
         }
     }
 
-    /// Which class sends next, of those that have packets; there must be one.
+    /// Returns the class that sends next, among those with packets; there must be one.
     fn next(&mut self, waiting: [bool; 2]) -> usize {
-        // Section 3: the deficit of a queue without packets is forgotten.
+        // Section 3: the deficit of an empty queue is reset.
         for class in [0, 1] {
             if !waiting[class] {
                 self.deficits[class] = self.quanta[class];
@@ -100,7 +100,7 @@ pub struct Drr {
 }
 
 impl Drr {
-    /// `rest` is the discipline for all packets that are not of the first class. It must not hold packets back.
+    /// Creates the discipline. `rest` serves all packets outside the first class. It must not hold packets back.
     pub fn new(params: Params, rest: AnyQdisc) -> Drr {
         Drr {
             params,
@@ -143,7 +143,7 @@ impl Qdisc for Drr {
             } else {
                 rest.dequeue(now, fates)
             };
-            // The other discipline may have dropped all that it had.
+            // The other discipline may have dropped all its packets.
             if let Some(packet) = packet {
                 law.sent(class, packet.len);
                 return Some(packet);
@@ -207,7 +207,7 @@ mod tests {
             let p = q.dequeue(Time::ZERO, &mut fates).unwrap();
             bytes[usize::from(p.dscp == 0)] += p.len.get();
         }
-        // A turn of each is 1000 and 3000 bytes.
+        // One round of each is 1000 and 3000 bytes.
         assert!(bytes[0].abs_diff(bytes[1] / 3) <= 2_000, "{bytes:?}");
     }
 }

@@ -1,16 +1,16 @@
-//! Two queues that share a line and one controller: packets of scalable senders (L4S) wait in a short queue
-//! and are marked early and often, all others in a classic queue with a probability that is the square of
-//! the controller's. The square makes both kinds of senders share the rate about equally.
+//! Two queues that share a link and one controller. Packets of scalable senders (L4S) have a short queue and are marked
+//! early and often. All others have a classic queue, whose probability is the square of the controller's. The square
+//! makes both kinds of senders share the rate about equally.
 //!
 //! **Source**: RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency, Low Loss, and
 //! Scalable Throughput (L4S)" (De Schepper, Briscoe, White, 2023), sections 2.4, 2.5 and 4.2 and appendix A;
-//! which packets are L4S: RFC 9331, "The Explicit Congestion Notification (ECN) Protocol for Low Latency,
-//! Low Loss, and Scalable Throughput (L4S)" (2023), section 5.1.
+//! classification of L4S packets: RFC 9331, "The Explicit Congestion Notification (ECN) Protocol for Low Latency, Low
+//! Loss, and Scalable Throughput (L4S)" (2023), section 5.1.
 //!
-//! **Deviations**: the limit counts packets of both queues, where appendix A counts bytes. The scheduler is a
-//! weighted round robin with a credit in bytes: appendix A leaves the kind open. The controller works on the
-//! greater delay of both queues, so that overload by L4S packets alone is seen too (appendix A.2). The
-//! update's timer is made up for at the next call, see `ticks.rs`. Linux decides by chance: `random=true`.
+//! **Deviations**: the limit counts packets of both queues; appendix A counts bytes. The scheduler is a weighted round
+//! robin with a credit in bytes; appendix A leaves the kind open. The controller uses the larger delay of both queues,
+//! so that overload by L4S packets alone is detected, too (appendix A.2). Updates are caught up at the next call, see
+//! `ticks.rs`. Linux decides randomly: `random=true`.
 //!
 //! **Units**: delays in seconds and probabilities as floating-point numbers, α and β in Hz; the scheduler's
 //! credit in bytes.
@@ -32,42 +32,42 @@ params! {
     ] {
         /// delay to hold in the classic queue
         target: Duration = "15 ms" ["1 us".."10 s"], "RFC 9332 appendix A.1";
-        /// period of the updates
+        /// interval between updates
         tupdate: Duration = "16 ms" ["100 us".."10 s"], "RFC 9332 appendix A.1";
         /// gain on the distance from the target, in Hz
         alpha: f64 = "0.16" ["0".."100"], "RFC 9332 appendix A.1";
         /// gain on the change of the delay, in Hz
         beta: f64 = "3.2" ["0".."100"], "RFC 9332 appendix A.1";
-        /// how much more often L4S packets are marked than the root of the classic probability
+        /// factor k between the L4S marking probability and the square root of the classic probability
         coupling: f64 = "2" ["0.1".."10"], "RFC 9332 section 4.2";
-        /// sojourn time from which L4S packets are marked
+        /// sojourn time above which L4S packets are marked
         min_th: Duration = "800 us" ["0 ms".."1 s"], "RFC 9332 appendix A.1";
-        /// over this the marking rises to all packets
+        /// range above min_th over which the marking probability rises to 1
         range: Duration = "400 us" ["0 ms".."1 s"], "RFC 9332 appendix A.1";
-        /// an L4S queue of no more packets is not marked for its own delay
+        /// largest L4S queue that is not marked for its own delay
         min_len: u64 as Packets = "1" ["0".."100000000"], "RFC 9332 appendix A.1";
-        /// the classic queue gets one byte in so many while both wait
+        /// the classic queue gets one byte in this many while both queues are backlogged
         protection: u64 = "16" ["2".."1000"], "RFC 9332 appendix A.1";
-        /// decide by chance, as Linux does, and not by counting
+        /// decide randomly, as Linux does, not by counting
         random: bool = "false", "RFC 9332 appendix A.1; Linux";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "10000" ["1".."100000000"], "Linux dualpi2";
     }
 }
 
-/// The controller and the two deciders behind it.
+/// State of the controller and its two deciders.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DualPi2Law {
-    /// p′, of which both probabilities are made.
+    /// Base probability p′, from which both probabilities follow.
     base: f64,
-    /// The delay at the last update, in seconds.
+    /// Delay at the last update, in seconds.
     last_delay_s: f64,
-    /// What has gathered in each decider since it last struck.
+    /// Probability accumulated in each decider since its last mark or drop.
     l_count: f64,
     c_count: f64,
 }
 
-/// Appendix A.1, `recur`: strikes as often as a probability says; without chance where none is handed in.
+/// Returns true as often as the probability says (appendix A.1, `recur`); deterministic without `chance`.
 fn recur(count: &mut f64, likelihood: f64, chance: Option<&mut Rng>) -> bool {
     if let Some(rng) = chance {
         return likelihood > 0.0 && uniform(rng) < likelihood;
@@ -81,7 +81,7 @@ fn recur(count: &mut f64, likelihood: f64, chance: Option<&mut Rng>) -> bool {
 }
 
 impl DualPi2Law {
-    /// Appendix A.1, `dualpi2_update`, with the delay of the queue that waits longer.
+    /// Updates the base probability with the longer delay of the two queues (appendix A.1, `dualpi2_update`).
     fn update(&mut self, params: &Params, delay: Duration) {
         let delay_s = delay.as_secs_f64();
         self.base += params.alpha * (delay_s - params.target.as_secs_f64())
@@ -90,17 +90,17 @@ impl DualPi2Law {
         self.last_delay_s = delay_s;
     }
 
-    /// p_CL, with which L4S packets are marked for the sake of the classic queue.
+    /// Returns p_CL, the probability with which L4S packets are marked on behalf of the classic queue.
     pub fn coupled(&self, params: &Params) -> f64 {
         params.coupling * self.base
     }
 
-    /// p_C, with which classic packets are dropped or marked.
+    /// Returns p_C, the probability with which classic packets are dropped or marked.
     pub fn classic(&self) -> f64 {
         self.base * self.base
     }
 
-    /// Judges an L4S packet that leaves after `sojourn`; `packets` waited, itself included.
+    /// Judges an L4S packet that leaves after `sojourn`; `packets` were queued, this one included.
     fn judge_l4s(
         &mut self,
         params: &Params,
@@ -110,7 +110,7 @@ impl DualPi2Law {
     ) -> Verdict {
         let coupled = self.coupled(params);
         if coupled >= 1.0 {
-            // Appendix A.2: marking is exhausted; drop as in the classic queue, mark all the rest.
+            // Appendix A.2: marking is exhausted; drop as in the classic queue, mark all other packets.
             let classic = self.classic();
             if recur(&mut self.l_count, classic, chance) {
                 return Verdict::Drop;
@@ -136,13 +136,13 @@ impl DualPi2Law {
         } else if ecn.is_capable() && p < (1.0 / (params.coupling * params.coupling)).min(1.0) {
             Verdict::Mark
         } else {
-            // Appendix A.2: from p_Cmax on marks are no longer believed.
+            // Appendix A.2: from p_Cmax on packets are dropped instead of marked.
             Verdict::Drop
         }
     }
 }
 
-/// Appendix A.1, `laqm`: the L4S queue's own marking.
+/// Returns the L4S queue's own marking probability (appendix A.1, `laqm`).
 fn ramp(params: &Params, sojourn: Duration) -> f64 {
     if sojourn >= params.min_th + params.range {
         1.0
@@ -159,7 +159,7 @@ struct State {
     classic: Store,
     law: DualPi2Law,
     ticks: Ticks,
-    /// Bytes of L4S packets since the classic queue's last turn, less what that turn cost.
+    /// Bytes of L4S packets since the classic queue's last turn, minus the cost of that turn.
     credit: i64,
     decide: Rng,
 }
@@ -181,7 +181,7 @@ pub struct DualPi2 {
 }
 
 impl DualPi2 {
-    /// `decide` is used where the parameters ask for chance.
+    /// Creates the discipline; the stream `decide` is used if the parameters ask for random decisions.
     pub fn new(params: Params, decide: Rng) -> DualPi2 {
         DualPi2 {
             params,
@@ -223,7 +223,7 @@ impl DualPi2 {
         });
     }
 
-    /// Whether the classic queue is next. It is when the other is empty, and once it has earned its share.
+    /// True if the classic queue is next: if the other is empty, or once it has earned its share.
     fn classic_is_next(&self) -> bool {
         let State {
             l4s,
@@ -238,7 +238,7 @@ impl DualPi2 {
         }
     }
 
-    /// What a classic packet costs of its queue's credit: the L4S bytes for which it stands.
+    /// Returns the cost of a classic packet in credit: the L4S bytes that it stands for.
     fn price(&self, packet: &Packet) -> i64 {
         (packet.len.get() * (self.params.protection - 1)) as i64
     }
@@ -307,7 +307,7 @@ impl Qdisc for DualPi2 {
             } else {
                 self.state.credit += packet.len.get() as i64;
             }
-            // Only time in which both wait is shared.
+            // Only time in which both queues are backlogged is shared.
             if self.state.l4s.is_empty() || self.state.classic.is_empty() {
                 self.state.credit = 0;
             }
@@ -327,7 +327,7 @@ impl Qdisc for DualPi2 {
         None
     }
 
-    /// That of the classic queue; L4S packets are marked with k times its root, or more.
+    /// Returns the classic queue's probability; L4S packets are marked with k times its root, or more.
     fn probability(&self) -> Option<f64> {
         Some(self.state.law.classic())
     }
@@ -352,9 +352,9 @@ mod tests {
 
     #[test]
     fn classic_drops_are_the_square_of_coupled_marks_over_k() {
-        // 10 Mbit/s, a packet each 0.8 ms. Classic packets arrive each 0.86 ms, and an L4S packet each
-        // 10 ms, so that L4S packets never wait for each other and are marked for the coupling alone. The load is
-        // 0.8/0.86 + 0.08 = 1.01, so classic packets are dropped with p_C of about 1.1 %.
+        // 10 Mbit/s, one packet per 0.8 ms. Classic packets arrive every 0.86 ms, and an L4S packet every 10 ms, so
+        // that L4S packets never wait for each other and are marked only because of the coupling. The load is 0.8/0.86
+        // + 0.08 = 1.01, so classic packets are dropped with p_C of about 1.1 %.
         let mut q = DualPi2::new(Params::default(), Streams::new(1).stream("decide"));
         let mut fates = Fates::default();
         let (mut free, mut id, mut delay, mut left) = (Time::ZERO, 0, 0.0, 0u32);
@@ -428,7 +428,7 @@ mod tests {
         for us in [800, 1000, 1200, 9000] {
             q.dequeue(Time::from_micros(us), &mut fates);
         }
-        // At 800 µs not yet; half at 1000 µs and all at 1200 µs make one mark; the last is alone.
+        // None at 800 µs; half at 1000 µs and all at 1200 µs make one mark; the last packet is alone.
         let marked: Vec<u64> = fates.list.iter().map(|f| f.0.id.0).collect();
         assert_eq!(marked, [2]);
     }

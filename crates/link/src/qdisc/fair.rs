@@ -1,14 +1,14 @@
-//! Queues by flow that take turns: what disciplines with an AQM for each flow have in common.
+//! Flow queues served round-robin: shared by disciplines with an AQM for each flow.
 //!
-//! The turns are those of RFC 8290 sections 4.1 and 4.2: new flows first, each queue sends while its
-//! deficit is above zero, a queue that runs empty as a new one goes through the old ones once.
+//! The order is that of RFC 8290 sections 4.1 and 4.2. New flows come first. Each queue sends while its deficit is
+//! above zero. A new queue that runs empty goes through the old ones once.
 
 use super::Backlog;
 use super::store::Store;
 use base::{Bytes, FlowId, Packet, Time};
 use std::collections::VecDeque;
 
-/// Where a queue stands among the two lists of RFC 8290 section 4.2.
+/// Place of a queue in the two lists of RFC 8290 section 4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -21,9 +21,9 @@ enum Place {
 struct Flow {
     store: Store,
     place: Place,
-    /// Bytes it may still send in this turn; negative after a packet larger than what was left.
+    /// Bytes it may still send in this round; negative after a packet larger than the rest.
     deficit: i64,
-    /// The flow that it belongs to, where flows are kept apart.
+    /// Flow that the queue belongs to, if flows are kept apart.
     tag: Option<FlowId>,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct FairQueues {
     backlog: Backlog,
 }
 
-/// Queues of a set in which a flow may be placed, where flows are kept apart.
+/// Number of queues per set in which a flow may be placed, if flows are kept apart.
 const WAYS: usize = 8;
 
-/// Spreads flows evenly over `queues`; the perturbation decides which share one. The finalizer of SplitMix64 mixes the
-/// bits, the product scales them.
+/// Spreads flows evenly over `queues`; the perturbation decides which flows share one. The finalizer of SplitMix64
+/// mixes the bits, the product scales them.
 pub(super) fn spread(flow: FlowId, perturbation: u64, queues: u32) -> u32 {
     let mut x = flow.0 ^ perturbation;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -62,13 +62,13 @@ impl FairQueues {
         }
     }
 
-    /// The queue of a flow by its hash alone.
+    /// Returns the queue of a flow by its hash alone.
     pub fn hashed(&self, flow: FlowId) -> usize {
         spread(flow, self.perturbation, self.flows.len() as u32) as usize
     }
 
-    /// The queue of a flow within its set of eight: its own, or else one that is free, or else the one
-    /// that its hash names, shared.
+    /// Returns the queue of a flow within its set of eight: its own, or a free one, or the one that its hash names,
+    /// shared.
     pub fn set_associative(&mut self, flow: FlowId) -> usize {
         let hashed = self.hashed(flow);
         let start = hashed - hashed % WAYS;
@@ -77,7 +77,7 @@ impl FairQueues {
             return own;
         }
         let is_free = |i: &usize| self.flows[*i].place == Place::Neither;
-        // From the hashed one onwards, so that free queues of a set are taken evenly.
+        // The search starts at the hashed queue, so that free queues of a set are used evenly.
         let free = (hashed..set.end).chain(set.start..hashed).find(is_free);
         let at = free.unwrap_or(hashed);
         self.flows[at].tag = Some(flow);
@@ -96,7 +96,7 @@ impl FairQueues {
         }
     }
 
-    /// The head packet of one queue.
+    /// Removes the head packet of one queue.
     pub fn pop(&mut self, at: usize) -> Option<Packet> {
         let packet = self.flows[at].store.pop()?;
         self.backlog.bytes -= packet.len;
@@ -104,7 +104,7 @@ impl FairQueues {
         Some(packet)
     }
 
-    /// The queue whose turn it is; it may have run empty, see [`FairQueues::ran_empty`].
+    /// Returns the queue to serve next; it may have run empty, see [`FairQueues::ran_empty`].
     pub fn turn(&mut self) -> Option<usize> {
         loop {
             let at = *self.new.front().or_else(|| self.old.front())?;
@@ -119,7 +119,7 @@ impl FairQueues {
         }
     }
 
-    /// The queue whose turn it is has nothing to send.
+    /// Records that the queue to serve has nothing to send.
     pub fn ran_empty(&mut self, at: usize) {
         let was_new = self.flows[at].place == Place::New;
         self.leave(at as u32);
@@ -139,7 +139,7 @@ impl FairQueues {
         self.flows[at].store.bytes()
     }
 
-    /// The queue with most bytes.
+    /// Returns the queue with the most bytes.
     pub fn fattest(&self) -> usize {
         let mut fattest = 0;
         for (i, flow) in self.flows.iter().enumerate() {
@@ -154,7 +154,7 @@ impl FairQueues {
         self.backlog
     }
 
-    /// Takes the queue whose turn it is from the front of its list.
+    /// Removes the queue to serve from the front of its list.
     fn leave(&mut self, at: u32) {
         if self.flows[at as usize].place == Place::New {
             self.new.pop_front();

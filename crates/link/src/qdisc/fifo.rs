@@ -1,14 +1,14 @@
-//! First in, first out, with a limit in packets, in bytes, or in both. A packet that does not fit is
-//! refused on arrival (drop-tail), whatever waits already stays.
+//! FIFO with a limit in packets, in bytes, or in both. A packet that does not fit is refused on arrival (drop-tail);
+//! queued packets stay.
 //!
 //! **Source**: RFC 7567, "IETF Recommendations Regarding Active Queue Management" (Baker, Fairhurst,
 //! 2015), section 1, names it tail drop; the default limit is that of the Linux kernel's `pfifo`.
 //!
 //! **Deviations**: none.
 //!
-//! **Units**: limits in whole packets and in bytes of whole IP packets. The packet that is being
-//! transmitted has left the queue and does not count: a limit of 37 625 bytes holds 25 packets of 1500
-//! bytes, and a burst of 26 passes an idle link without loss.
+//! **Units**: limits in whole packets and in bytes of whole IP packets. The packet in transmission has left the queue
+//! and does not count: a limit of 37 625 bytes holds 25 packets of 1500 bytes, and a burst of 26 passes an idle link
+//! without loss.
 //!
 //! **Validated against**: conservation and limits in `tests/properties.rs`; a byte limit takes a packet
 //! that fills it exactly, as Linux `bfifo` does.
@@ -23,9 +23,9 @@ params! {
     pub struct Params for "fifo": "first in, first out; refuses what does not fit (drop-tail)", [
         "RFC 7567, IETF Recommendations Regarding Active Queue Management, section 1",
     ] {
-        /// most packets waiting; 1000 where neither packets nor bytes is given
+        /// most packets queued; 1000 if neither packets nor bytes is given
         packets: Option<u64> as Packets ["1".."100000000"], "Linux pfifo: 1000";
-        /// most bytes waiting; no limit in bytes where it is not given
+        /// most bytes queued; no limit in bytes if not given
         bytes: Option<Bytes> ["1 B".."1000 GB"], "RFC 7567 section 1";
     }
 }
@@ -50,7 +50,7 @@ pub struct Fifo {
 }
 
 impl Params {
-    /// The same with a limit of 1000 packets where a person gave none.
+    /// Adds a limit of 1000 packets if none was given.
     pub fn limited(mut self) -> Params {
         if self.bytes.is_none() {
             self.packets.get_or_insert(1000);

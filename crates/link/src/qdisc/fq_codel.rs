@@ -1,15 +1,15 @@
-//! Fair queueing with CoDel: each flow has its own queue with its own CoDel law, and the queues take
-//! turns by bytes. A flow that has just begun, or sends so little that its queue runs empty, goes first.
+//! Fair queueing with CoDel: each flow has its own queue with its own CoDel law, served round-robin by bytes. A new
+//! flow, or one that sends so little that its queue runs empty, goes first.
 //!
 //! **Source**: RFC 8290, "The Flow Queue CoDel Packet Scheduler and Active Queue Management Algorithm"
 //! (Hoeiland-Joergensen, McKenney, Taht, Gettys, Dumazet, 2018), sections 2 to 5; CoDel itself as in
 //! [`super::codel`].
 //!
-//! **Deviations**: the flow queue comes from `Packet::flow`, which the host has hashed from addresses,
-//! protocol and ports, mixed here with a perturbation from a random stream, instead of from the Jenkins
-//! hash. The memory limit counts bytes of IP packets, where Linux counts its buffers. CoDel's last-packet
-//! rule looks at the flow's own queue (section 2: each queue has its own CoDel), where Linux looks at the
-//! backlog of all; a drop for want of room does not raise the flow's CoDel count, as it does in Linux.
+//! **Deviations**: the flow queue comes from `Packet::flow`, the host's hash of addresses, protocol and ports, mixed
+//! with a perturbation from a random stream, instead of the Jenkins hash. The memory limit counts bytes of IP packets;
+//! Linux counts its buffers. CoDel's last-packet rule considers the flow's own queue (section 2: each queue has its own
+//! CoDel); Linux considers the total backlog. A drop due to the limit does not raise the flow's CoDel count; in Linux
+//! it does.
 //!
 //! **Units**: quantum, deficit and limits in bytes of whole IP packets (default quantum 1514, as printed
 //! in section 5.2.4); the rest as in CoDel.
@@ -32,25 +32,25 @@ params! {
     ] {
         /// acceptable standing delay
         target: Duration = "5 ms" ["1 us".."10 s"], "RFC 8289 section 4.4";
-        /// about a worst-case round trip
+        /// about a worst-case RTT
         interval: Duration = "100 ms" ["10 us".."100 s"], "RFC 8289 section 4.3";
-        /// most packets waiting in all queues together
+        /// most packets in all queues together
         limit: u64 as Packets = "10240" ["1".."100000000"], "RFC 8290 section 5.2.3";
-        /// bytes that a queue may send in its turn
+        /// bytes that a queue may send per round
         quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
         /// number of queues that flows are hashed to
         flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "true", "RFC 8290 section 5.2.6";
-        /// most bytes waiting in all queues together
+        /// most bytes in all queues together
         memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_codel";
     }
 }
 
-/// RFC 8290 section 4.1: at most this many packets leave at once when the whole is full.
+/// Largest number of packets dropped at once when the limit is reached (RFC 8290 section 4.1).
 const DROP_BATCH: u64 = 64;
 
-/// Where a queue stands among the two lists of section 4.2.
+/// Place of a queue in the two lists of section 4.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -59,23 +59,23 @@ enum Place {
     Old,
 }
 
-/// No further packet.
+/// End of a list: no further packet.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 struct Flow {
     law: CodelLaw,
     place: Place,
-    /// Bytes it may still send in this turn; negative after a packet larger than what was left.
+    /// Bytes it may still send in this round; negative after a packet larger than the rest.
     deficit: i64,
     bytes: Bytes,
     packets: u64,
-    /// First and last packet, as indexes of `State::slots`.
+    /// Indexes of the first and last packet in `State::slots`.
     head: u32,
     tail: u32,
 }
 
-/// A packet and the one behind it in its flow.
+/// Packet, and the index of the one behind it in its flow.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     packet: Packet,
@@ -87,7 +87,7 @@ struct State {
     flows: Vec<Flow>,
     new: VecDeque<u32>,
     old: VecDeque<u32>,
-    /// Packets of all flows; free ones are chained from `free`, so that nothing is allocated a packet.
+    /// Packets of all flows; free slots are chained from `free`, so that no packet needs an allocation.
     slots: Vec<Slot>,
     free: u32,
     backlog: Backlog,
@@ -98,9 +98,9 @@ struct State {
 pub struct Stats {
     pub drops: u64,
     pub marks: u64,
-    /// Packets taken from the fattest flow because the whole was full.
+    /// Packets evicted from the queue with the most bytes because the limit was reached.
     pub evictions: u64,
-    /// Times that a flow went onto the list of new flows.
+    /// Times that a flow was added to the list of new flows.
     pub new_flows: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct FqCodel {
 }
 
 impl FqCodel {
-    /// `perturbation` is a random number: it decides which flows share a queue in this run.
+    /// Creates the discipline; `perturbation` is a random number that decides which flows share a queue in this run.
     pub fn new(params: Params, perturbation: u64) -> FqCodel {
         let flow = Flow {
             law: CodelLaw::default(),
@@ -150,13 +150,13 @@ impl FqCodel {
         self.stats
     }
 
-    /// Section 4.1: which queue a flow goes to.
+    /// Returns the queue of a flow (section 4.1).
     fn classify(&self, flow: FlowId) -> u32 {
         spread(flow, self.state.perturbation, self.params.flows)
     }
 
-    /// Section 4.1: from the head of the flow with most bytes go packets up to half of its bytes, at
-    /// most [`DROP_BATCH`], so that a flood does not pay for a search with every packet.
+    /// Drops packets from the head of the flow with the most bytes, up to half of its bytes, at most [`DROP_BATCH`]
+    /// packets (section 4.1). A flood therefore does not cause a search for every packet.
     fn drop_from_fattest(&mut self, arriving: u32, fates: &mut Fates) {
         let mut fattest = 0;
         for (i, flow) in self.state.flows.iter().enumerate() {
@@ -243,7 +243,7 @@ impl Qdisc for FqCodel {
         self.state.push(at, packet);
         let flow = &mut self.state.flows[at as usize];
         if flow.place == Place::Neither {
-            // Section 4.1: a queue that is not active goes to the end of the new ones, with a full quantum.
+            // Section 4.1: an inactive queue goes to the end of the new ones, with a full quantum.
             flow.place = Place::New;
             flow.deficit = self.params.quantum.get() as i64;
             self.state.new.push_back(at);
@@ -272,8 +272,8 @@ impl Qdisc for FqCodel {
                 continue;
             }
             let Some(packet) = self.next_of(at, now, fates) else {
-                // Section 4.2: an empty new queue goes through the old ones once, so that a flow cannot
-                // stay new by sending just as fast as it is served; an empty old one leaves.
+                // Section 4.2: an empty new queue goes through the old ones once, so that a flow cannot stay new by
+                // sending exactly as fast as it is served; an empty old one leaves.
                 let flow = &mut self.state.flows[at as usize];
                 if flow.place == Place::New {
                     flow.place = Place::Old;
@@ -300,7 +300,7 @@ impl Qdisc for FqCodel {
 }
 
 impl FqCodel {
-    /// The next packet of one flow that its CoDel lets pass.
+    /// Returns the next packet of one flow that its CoDel forwards.
     fn next_of(&mut self, at: u32, now: Time, fates: &mut Fates) -> Option<Packet> {
         while let Some(mut packet) = self.state.pop(at) {
             let flow = &mut self.state.flows[at as usize];
@@ -393,7 +393,7 @@ mod tests {
             q.enqueue(Time::ZERO, packet(id, 1), &mut fates);
         }
         q.enqueue(Time::ZERO, packet(100, 2), &mut fates);
-        // Half of 100 packets, from the head; the reason says that another flow arrived.
+        // Half of 100 packets, from the head; the reason is the arrival of another flow.
         assert_eq!(fates.list.len(), 50);
         for (i, (p, fate)) in fates.list.iter().enumerate() {
             assert_eq!(
@@ -417,7 +417,7 @@ mod tests {
         let mut used = a.clone();
         used.sort_unstable();
         used.dedup();
-        // 1000 flows thrown on 1024 queues use 1024 (1 - exp(-1000/1024)) = 638, give or take 16.
+        // 1000 flows hashed to 1024 queues use 1024 (1 - exp(-1000/1024)) = 638, ± 16.
         assert!((590..690).contains(&used.len()), "{}", used.len());
         assert!(a.iter().all(|q| *q < 1024));
     }

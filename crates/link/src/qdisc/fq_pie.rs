@@ -1,14 +1,13 @@
-//! Fair queueing with PIE: each flow has its own queue with its own PIE, and the queues take turns by
-//! bytes as in FQ-CoDel. Packets are dropped as they arrive, so a queue that is full refuses the
-//! newcomer, whoever is to blame.
+//! Fair queueing with PIE: each flow has its own queue with its own PIE, served round-robin by bytes as in FQ-CoDel.
+//! Packets are dropped on arrival, so a full queue refuses the new packet, whichever flow filled the queue.
 //!
 //! **Source**: Ramakrishnan, Bhasi, Saicharan, Monis, Patil, Tahiliani, "FQ-PIE Queue Discipline in the
-//! Linux Kernel: Design, Implementation and Challenges", IEEE LCN 2019; the turns as RFC 8290, "The Flow
-//! Queue CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2; PIE
-//! itself as in [`super::pie`], in the variant of Linux.
+//! Linux Kernel: Design, Implementation and Challenges", IEEE LCN 2019; the round robin as RFC 8290, "The Flow Queue
+//! CoDel Packet Scheduler and Active Queue Management Algorithm" (2018), sections 4.1 and 4.2; PIE itself as in
+//! [`super::pie`], in the variant of Linux.
 //!
-//! **Deviations**: the delay of a flow is its sojourn time, as Linux has it by default. Flows are hashed as in
-//! [`super::fq_codel`]. Each flow's updates are made up for when the flow is next touched, see `ticks.rs`.
+//! **Deviations**: the delay of a flow is its sojourn time, as is the default in Linux. Flows are hashed as in
+//! [`super::fq_codel`]. Updates of a flow are caught up when the flow is next used, see `ticks.rs`.
 //!
 //! **Units**: quantum, deficit and memory in bytes of whole IP packets; the rest as in PIE.
 //!
@@ -30,23 +29,23 @@ params! {
     ] {
         /// delay to hold in each queue
         target: Duration = "15 ms" ["1 us".."10 s"], "RFC 8033 section 4.2";
-        /// period of the updates
+        /// interval between updates
         tupdate: Duration = "15 ms" ["100 us".."10 s"], "RFC 8033 section 4.2";
         /// gain on the distance from the target, in Hz
         alpha: f64 = "0.125" ["0".."100"], "RFC 8033 section 4.2";
         /// gain on the change of the delay, in Hz
         beta: f64 = "1.25" ["0".."100"], "RFC 8033 section 4.2";
-        /// bytes that a queue may send in its turn
+        /// bytes that a queue may send per round
         quantum: Bytes = "1514 B" ["64 B".."1 MB"], "RFC 8290 section 5.2.4";
         /// number of queues that flows are hashed to
         flows: u32 = "1024" ["1".."65536"], "RFC 8290 section 5.2.5";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "Linux fq_pie";
-        /// probability from which ECN-capable packets are dropped too
+        /// probability at or above which ECN-capable packets are dropped, too
         mark_limit: f64 as Probability = "0.1" ["0".."1"], "RFC 8033 section 5.1";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "10240" ["1".."100000000"], "Linux fq_pie";
-        /// most bytes waiting in all queues together
+        /// most bytes in all queues together
         memory: Bytes = "32 MiB" ["1 kB".."1000 GB"], "Linux fq_pie";
     }
 }
@@ -54,7 +53,7 @@ params! {
 #[derive(Clone, Debug)]
 struct State {
     queues: FairQueues,
-    /// One for each queue.
+    /// PIE states with their timers, one for each queue.
     laws: Vec<(PieLaw, Ticks)>,
     early_drop: Rng,
 }
@@ -75,8 +74,8 @@ pub struct FqPie {
 }
 
 impl FqPie {
-    /// `perturbation` is a random number: it decides which flows share a queue in this run. `early_drop`
-    /// decides which packets are dropped.
+    /// Creates the discipline. `perturbation` is a random number that decides which flows share a queue in this run.
+    /// The stream `early_drop` decides which packets are dropped.
     pub fn new(params: Params, perturbation: u64, early_drop: Rng) -> FqPie {
         let pie = pie::Params {
             target: params.target,

@@ -1,4 +1,4 @@
-//! Queue disciplines: each in its own file, all in one [`registry`].
+//! Queue disciplines, each in its own file, all in one [`registry`].
 
 pub mod blue;
 pub mod cake;
@@ -21,20 +21,20 @@ mod ticks;
 
 use base::{Bytes, Packet, Time};
 
-/// Why a packet did not simply pass.
+/// Reason for a drop or a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// The queue was full.
+    /// Queue was full.
     Overlimit,
-    /// The AQM's delay target was exceeded.
+    /// Delay target of the AQM was exceeded.
     TargetExceeded,
-    /// Dropped by chance before the queue was full.
+    /// Random drop before the queue was full.
     EarlyDrop,
-    /// Another flow's packet was taken out to make room.
+    /// Packet of another flow was evicted to make room.
     FlowEvicted,
-    /// Lost on the line, after it left the queue.
+    /// Loss on the link, after the packet left the queue.
     LineLoss,
-    /// Above the rate of a policer, in front of the queue.
+    /// Packet exceeded the rate of a policer in front of the queue.
     Policed,
 }
 
@@ -60,7 +60,7 @@ impl Reason {
     }
 }
 
-/// What a law says of the packet that it is asked about.
+/// Verdict of a law on one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Forward,
@@ -70,13 +70,13 @@ pub enum Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Refused on arrival, or taken out of the queue, and gone.
+    /// Packet refused on arrival, or removed from the queue.
     Dropped(Reason),
-    /// Carries ECN CE from here on; it was marked as it came in, or as it left.
+    /// Packet marked with ECN CE, on arrival or on departure.
     Marked(Reason),
 }
 
-/// Records what became of every packet that did not simply pass.
+/// Records the fate of every dropped or marked packet.
 #[derive(Clone, Debug, Default)]
 pub struct Fates {
     pub list: Vec<(Packet, Fate)>,
@@ -91,7 +91,7 @@ impl Fates {
     }
 }
 
-/// The most that may wait in a discipline; `None` where it does not count that way.
+/// Limits of a discipline's backlog; `None` if it does not count that unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub packets: Option<u64>,
@@ -120,14 +120,14 @@ pub struct Backlog {
     pub packets: u64,
 }
 
-/// A queue discipline: told the time, asked for packets.
+/// Queue discipline, called with the current time.
 pub trait Qdisc {
     fn enqueue(&mut self, now: Time, packet: Packet, fates: &mut Fates);
     fn dequeue(&mut self, now: Time, fates: &mut Fates) -> Option<Packet>;
     fn backlog(&self) -> Backlog;
-    /// When the discipline wants to be asked again though nothing arrives; `None` for most.
+    /// Returns the time at which the discipline needs a call even without arrivals; `None` for most.
     fn next_wakeup(&self) -> Option<Time>;
-    /// The probability with which packets are dropped or marked now, where the law has one.
+    /// Returns the current drop or mark probability, if the law has one.
     fn probability(&self) -> Option<f64> {
         None
     }

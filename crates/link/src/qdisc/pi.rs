@@ -1,13 +1,13 @@
-//! Proportional integral controller on the length of the queue: at a fixed frequency the probability to drop
-//! an arriving packet moves with how far the queue is from a reference and with how it has changed. Unlike
-//! RED it holds the same queue whatever the load.
+//! Proportional-integral controller on the queue length. At a fixed interval the drop probability of arriving packets
+//! changes with the queue's distance from a reference and with its change. It holds the same queue length at any load,
+//! unlike RED.
 //!
 //! **Source**: Hollot, Misra, Towsley, Gong, "On Designing Improved Controllers for AQM Routers Supporting TCP
 //! Flows", IEEE INFOCOM 2001, section IV: p(k) = a·(q(k) − q_ref) − b·(q(k−1) − q_ref) + p(k−1). In the form of
-//! the thesis's equation 16, with lengths for delays: α = a − b and β = b.
+//! the thesis's equation 16, with lengths instead of delays: α = a − b and β = b.
 //!
-//! **Deviations**: a and b hold for one link, load and frequency: the defaults are those of the paper's
-//! example, 15 Mbit/s with 60 flows. The timer is made up for at the next call, see `ticks.rs`.
+//! **Deviations**: a and b are valid for one link, load and frequency: the defaults are those of the paper's example,
+//! 15 Mbit/s with 60 flows. Updates are caught up at the next call, see `ticks.rs`.
 //!
 //! **Units**: lengths in packets; a and b per packet; the probability as a floating-point number.
 //!
@@ -28,15 +28,15 @@ params! {
     ] {
         /// gain on the distance from the reference, per packet
         a: f64 = "0.00001822" ["0".."1"], "Hollot 2001 section IV";
-        /// gain on the distance one update before, per packet; less than a
+        /// gain on the distance at the preceding update, per packet; less than a
         b: f64 = "0.00001816" ["0".."1"], "Hollot 2001 section IV";
-        /// length to hold
+        /// queue length to hold
         reference: u64 as Packets = "50" ["0".."100000000"], "ns-2";
-        /// period of the updates
+        /// interval between updates
         tupdate: Duration = "6250 us" ["100 us".."10 s"], "Hollot 2001 section IV";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "Hollot 2001 section V";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "800" ["1".."100000000"], "Hollot 2001 section V";
     }
 }
@@ -49,7 +49,7 @@ pub struct PiLaw {
 }
 
 impl PiLaw {
-    /// The periodic update; says whether another one would change nothing.
+    /// Updates the probability; returns true if another update would change nothing.
     fn update(&mut self, params: &Params, packets: u64) -> bool {
         let before = *self;
         let distance = packets as f64 - params.reference as f64;
@@ -60,7 +60,7 @@ impl PiLaw {
         *self == before
     }
 
-    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1); each packet takes one.
+    /// Judges an arriving packet. `draw` returns a uniform number in [0, 1); each packet takes one.
     fn judge(&self, params: &Params, ecn: Ecn, draw: impl FnOnce() -> f64) -> Verdict {
         if draw() >= self.probability {
             Verdict::Forward
@@ -99,7 +99,7 @@ pub struct Pi {
 }
 
 impl Pi {
-    /// `early_drop` decides which packets are dropped.
+    /// Creates the discipline; the stream `early_drop` decides which packets are dropped.
     pub fn new(params: Params, early_drop: Rng) -> Pi {
         Pi {
             params,
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn holds_its_reference_under_a_constant_overload_and_drops_what_is_too_much() {
-        // 1250 packets a second leave, 1389 arrive: a tenth is too much. The integral term knows no other rest than
-        // the reference. Gains a hundred times the default's settle without TCP's own delay in seconds.
+        // 1250 packets per second leave, 1389 arrive: a tenth is too much. The integral term is stable only at the
+        // reference. Gains a hundred times the default converge within seconds, because TCP's own delay is absent.
         let params = Params {
             a: 1.822e-3,
             b: 1.816e-3,

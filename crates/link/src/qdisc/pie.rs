@@ -1,21 +1,19 @@
-//! Proportional integral controller, enhanced: every few milliseconds the probability to drop an arriving
-//! packet moves with how far the delay is from a target and with whether it rises or falls. Bursts pass for
-//! a while before anything is dropped.
+//! Proportional integral controller, enhanced. Every few milliseconds the drop probability of arriving packets changes
+//! with the delay's distance from a target and with its change. Bursts pass for a while before anything is dropped.
 //!
 //! **Source**: RFC 8033, "Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to
 //! Address the Bufferbloat Problem" (Pan, Natarajan, Baker, White, 2017), sections 4 and 5; with
-//! `variant=2013`, Pan et al., "PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem", IEEE
-//! HPSR 2013, as the thesis states it in its equations 16 to 21; with `variant=linux`, what
-//! net/sched/sch_pie.c of Linux 6 does differently, told at the lines.
+//! `variant=2013`, Pan et al., "PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem", IEEE HPSR 2013,
+//! as stated in the thesis's equations 16 to 21; with `variant=linux`, the differences in net/sched/sch_pie.c of Linux
+//! 6, given at the lines.
 //!
-//! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to
-//! the implementer). A departure is the start of a transmission here, so the packet that starts a
-//! measurement of the drain rate does not count towards it. A queue that has run empty has a delay of
-//! zero. The update's timer is made up for at the next call, see `ticks.rs`; an update comes before an
-//! arrival or departure of the same instant. The paper leaves its averaging weight open: 1/8, as in the
-//! first implementation for Linux; where its law is told to use sojourn times, there are no measurements,
-//! and the allowance runs down with the updates. Linux forgets the drain rate when it fills the allowance;
-//! here it is kept.
+//! **Deviations**: PIE is always on (section 5.3 leaves switching it off below a third of the buffer to the
+//! implementer). A departure is the start of a transmission here, so the packet that starts a measurement of the drain
+//! rate does not count towards it. A queue that has run empty has a delay of zero. Updates are caught up at the next
+//! call, see `ticks.rs`; an update precedes an arrival or departure of the same instant. The paper leaves its averaging
+//! weight open: 1/8, as in the first implementation for Linux. If its law uses sojourn times, there are no
+//! measurements, and the allowance runs down with the updates. Linux discards the drain rate when it fills the
+//! allowance; here it is kept.
 //!
 //! **Units**: delays in seconds and probabilities as floating-point numbers, as the equations are
 //! printed; α and β in Hz; times in ns elsewhere.
@@ -31,11 +29,11 @@ use base::spec::{choices, params};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
 choices! {
-    /// Whose PIE it is.
+    /// Version of PIE.
     pub enum Variant {
         Rfc8033 = "rfc8033",
         Paper2013 = "2013",
-        /// The RFC's with what Linux does differently.
+        /// RFC version with Linux's differences.
         Linux = "linux",
     }
 }
@@ -47,11 +45,11 @@ impl Variant {
 }
 
 choices! {
-    /// Origin of the delay that the controller works on.
+    /// Source of the delay that the controller uses.
     pub enum Estimate {
-        /// The sojourn time of the packet that left last.
+        /// Sojourn time of the packet that left last.
         Sojourn = "sojourn",
-        /// The backlog divided by the measured rate of departures (Little's law).
+        /// Backlog divided by the measured departure rate (Little's law).
         DrainRate = "drain_rate",
     }
 }
@@ -62,64 +60,65 @@ params! {
         "RFC 8033, Proportional Integral Controller Enhanced (PIE): A Lightweight Control Scheme to Address the Bufferbloat Problem",
         "Pan et al., PIE: A Lightweight Control Scheme to Address the Bufferbloat Problem, IEEE HPSR 2013",
     ] {
-        /// the RFC, the paper of 2013 with its values for all that is not given, or what Linux makes of the RFC
+        /// RFC, the paper of 2013 with its values for all parameters not given, or Linux's version of the RFC
         variant: Variant = "rfc8033", "RFC 8033; the paper; Linux";
         /// delay to hold; 15 ms, in the variant of 2013 20 ms
         target: Duration = (Duration::from_millis(if variant.is_paper() { 20 } else { 15 })) ["1 us".."10 s"], "RFC 8033 section 4.2";
-        /// period of the updates; 15 ms, in the variant of 2013 30 ms
+        /// interval between updates; 15 ms, in the variant of 2013 30 ms
         tupdate: Duration = (Duration::from_millis(if variant.is_paper() { 30 } else { 15 })) ["100 us".."10 s"], "RFC 8033 section 4.2";
         /// gain on the distance from the target, in Hz
         alpha: f64 = "0.125" ["0".."100"], "RFC 8033 section 4.2";
         /// gain on the change of the delay, in Hz
         beta: f64 = "1.25" ["0".."100"], "RFC 8033 section 4.2";
-        /// how long a burst passes untouched; 150 ms, in the variant of 2013 100 ms
+        /// burst allowance: time that a burst passes without drops; 150 ms, in the variant of 2013 100 ms
         burst: Duration = (Duration::from_millis(if variant.is_paper() { 100 } else { 150 })) ["0 ms".."10 s"], "RFC 8033 section 4.4";
-        /// where the delay comes from: sojourn times, or backlog and rate of departures; sojourn, in the variant of 2013 drain_rate
+        /// source of the delay: sojourn times, or backlog and departure rate; sojourn, in the variant of 2013
+        /// drain_rate
         estimate: Estimate = (if variant.is_paper() { Estimate::DrainRate } else { Estimate::Sojourn }), "RFC 8033 section 4.3";
-        /// bytes of a measurement of the drain rate; 16384, in the variant of 2013 10 kB
+        /// bytes per measurement of the drain rate; 16384, in the variant of 2013 10 kB
         threshold: Bytes = (Bytes::new(if variant.is_paper() { 10_000 } else { 1 << 14 })) ["1 B".."1 GB"], "RFC 8033 section 5.2";
-        /// keep drops from coming too close or too far apart; true, in the variant of 2013 false
+        /// keep drops from being too close or too far apart; true, in the variant of 2013 false
         derandomize: bool = (!variant.is_paper()), "RFC 8033 section 5.4";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "RFC 8033 section 5.1";
-        /// probability from which ECN-capable packets are dropped too
+        /// probability at or above which ECN-capable packets are dropped, too
         mark_limit: f64 as Probability = "0.1" ["0".."1"], "RFC 8033 section 5.1";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
-        /// most bytes waiting; no limit in bytes where it is not given
+        /// most bytes queued; no limit in bytes if not given
         bytes: Option<Bytes> ["1 B".."1000 GB"], "RFC 7567 section 1";
     }
 }
 
-/// RFC 8033 section 4.1: with no more than two packets of this size waiting nothing is dropped.
+/// Mean packet size. With no more than two such packets queued nothing is dropped (RFC 8033 section 4.1).
 const MEAN_PACKET: Bytes = Bytes::new(1024);
-/// Linux: the device's largest frame, here Ethernet's.
+/// Largest frame of the device in Linux's version of that rule, here Ethernet's.
 const LINUX_PACKET: Bytes = Bytes::new(1514);
 
-/// The law's memory: one for a plain queue, one a flow where queueing is fair.
+/// State of the law: one for a plain queue, one per flow with fair queueing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PieLaw {
     probability: f64,
-    /// The delay at the last update, in seconds.
+    /// Delay at the last update, in seconds.
     last_delay_s: f64,
-    /// What is left of the burst allowance.
+    /// Remaining burst allowance.
     burst: Duration,
-    /// Probability that has gathered since the last drop. RFC 8033 section 5.4.
+    /// Probability accumulated since the last drop. RFC 8033 section 5.4.
     gathered: f64,
     /// Sojourn time of the packet that left last, zero once the queue has run empty.
     sojourn: Duration,
-    /// When the last packet left; none since the allowance was filled. Linux alone asks.
+    /// Departure time of the last packet; none since the allowance was filled. Used only by the Linux variant.
     last_departure: Option<Time>,
     drain: Drain,
 }
 
-/// The estimator of the rate of departures.
+/// Estimator of the departure rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Drain {
-    /// Since when bytes are counted, and how many have left.
+    /// Start of the measurement, and bytes that have left since.
     measuring: Option<(Time, Bytes)>,
-    /// RFC 8033: average time for `threshold` bytes to leave, in seconds. The paper: average rate in
-    /// bytes per second. `None` before the first measurement.
+    /// RFC 8033: average time for `threshold` bytes to leave, in seconds. The paper: average rate in bytes per second.
+    /// `None` before the first measurement.
     average: Option<f64>,
 }
 
@@ -136,8 +135,8 @@ impl PieLaw {
         }
     }
 
-    /// Judges an arriving packet, with `backlog` waiting before it. `draw` gives a uniform number in
-    /// [0, 1) and is asked at most once.
+    /// Judges an arriving packet, with `backlog` queued before it. `draw` returns a uniform number in [0, 1) and is
+    /// called at most once.
     pub fn judge(
         &mut self,
         params: &Params,
@@ -145,7 +144,7 @@ impl PieLaw {
         ecn: Ecn,
         draw: impl FnOnce() -> f64,
     ) -> Verdict {
-        // Section 4.4: while a burst is allowed, the random drop is bypassed.
+        // Section 4.4: while a burst is allowed, the random drop is skipped.
         if !self.burst.is_zero() || !self.strikes(params, backlog, draw) {
             return Verdict::Forward;
         }
@@ -159,7 +158,7 @@ impl PieLaw {
     }
 
     fn strikes(&mut self, params: &Params, backlog: Bytes, draw: impl FnOnce() -> f64) -> bool {
-        // Section 4.1: the queue must not run empty for its drops.
+        // Section 4.1: drops must not empty the queue.
         let half_target_s = params.target.as_secs_f64() / 2.0;
         let bypassed = match params.variant {
             Variant::Rfc8033 => {
@@ -196,12 +195,12 @@ impl PieLaw {
         self.probability > 0.0 && draw() < self.probability
     }
 
-    /// A packet was refused because the queue was full.
+    /// Records that a packet was refused because the queue was full.
     pub fn overflowed(&mut self) {
         self.gathered = 0.0;
     }
 
-    /// A packet of `len` leaves after `sojourn`, with `backlog` still waiting behind it.
+    /// Records that a packet of `len` leaves after `sojourn`, with `backlog` still queued behind it.
     pub fn departed(
         &mut self,
         params: &Params,
@@ -217,7 +216,7 @@ impl PieLaw {
         };
         if params.estimate == Estimate::Sojourn {
             if params.variant == Variant::Linux {
-                // Linux: departures run the allowance down, not the updates.
+                // Linux: departures, not updates, run the allowance down.
                 let since = self
                     .last_departure
                     .map_or(Duration::ZERO, |last| now.saturating_since(last));
@@ -234,7 +233,7 @@ impl PieLaw {
                 self.measured(params, took, bytes);
             }
         }
-        // Section 5.2: only a queue that is long enough leaves at the line's rate.
+        // Section 5.2: only a long enough queue leaves at the link's rate.
         if self.drain.measuring.is_none() && backlog >= params.threshold {
             self.drain.measuring = Some((now, Bytes::ZERO));
         }
@@ -252,7 +251,7 @@ impl PieLaw {
             ),
             // Linux averages the rate too, as the paper does.
             Variant::Paper2013 | Variant::Linux => {
-                // Equations 19 and 20; the burst allowance runs down with each measurement.
+                // Equations 19 and 20; each measurement runs the burst allowance down.
                 self.burst = self.burst.saturating_sub(took);
                 (bytes.get() as f64 / took.as_secs_f64(), 0.125)
             }
@@ -264,7 +263,7 @@ impl PieLaw {
         });
     }
 
-    /// The delay that a packet arriving now can expect, in seconds.
+    /// Returns the delay that a packet arriving now can expect, in seconds.
     fn delay_s(&self, params: &Params, backlog: Bytes) -> f64 {
         match (params.estimate, params.variant, self.drain.average) {
             (Estimate::Sojourn, _, _) => self.sojourn.as_secs_f64(),
@@ -280,7 +279,7 @@ impl PieLaw {
         }
     }
 
-    /// The periodic update; says whether another one would change nothing.
+    /// Updates the probability; returns true if another update would change nothing.
     pub fn update(&mut self, params: &Params, backlog: Bytes) -> bool {
         let before = *self;
         let delay_s = self.delay_s(params, backlog);
@@ -291,7 +290,7 @@ impl PieLaw {
         let p = self.probability;
         match params.variant {
             Variant::Rfc8033 | Variant::Linux => {
-                // Section 4.2: small steps where the probability is small.
+                // Section 4.2: small steps if the probability is small.
                 step /= match p {
                     p if p < 0.000_001 => 2048.0,
                     p if p < 0.000_01 => 512.0,
@@ -301,13 +300,13 @@ impl PieLaw {
                     p if p < 0.1 => 2.0,
                     _ => 1.0,
                 };
-                // Section 5.5: no more than 2 % at once where it is large.
+                // Section 5.5: no more than 2 % at once if it is large.
                 if p >= 0.1 {
                     step = step.min(0.02);
                 }
                 let silent = delay_s == 0.0 && self.last_delay_s == 0.0;
                 if params.variant == Variant::Linux {
-                    // Linux: 2 % more an update above 250 ms; 1/64 less in silence, not 1/50.
+                    // Linux: 2 % more per update above 250 ms; 1/64 less when idle, not 1/50.
                     if delay_s > 0.25 {
                         step += 0.02;
                     }
@@ -337,7 +336,7 @@ impl PieLaw {
             }
         }
         self.probability = self.probability.clamp(0.0, 1.0);
-        // Section 4.4: congestion is over; the next burst passes again.
+        // Section 4.4: congestion is over; the next burst is allowed again.
         let half_s = target_s / 2.0;
         if self.probability == 0.0 && delay_s < half_s && self.last_delay_s < half_s {
             self.burst = params.burst;
@@ -375,7 +374,7 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// `early_drop` decides which packets are dropped.
+    /// Creates the discipline; the stream `early_drop` decides which packets are dropped.
     pub fn new(params: Params, early_drop: Rng) -> Pie {
         Pie {
             params,
@@ -468,8 +467,8 @@ mod tests {
     use base::rng::Streams;
     use base::{FlowId, PacketId};
 
-    /// Offers `per_s` packets of 1000 bytes a second to a line of 10 Mbit/s for `seconds`, and returns the
-    /// mean sojourn in ms and the share dropped over the second half.
+    /// Offers `per_s` packets of 1000 bytes per second to a link of 10 Mbit/s for `seconds`. Returns the mean sojourn
+    /// time in ms and the share dropped over the second half.
     fn overload(params: Params, per_s: u64, seconds: u64) -> (f64, f64) {
         let mut pie = Pie::new(params, Streams::new(8033).stream("overload"));
         let (mut fates, mut waited, mut out, mut offered, mut dropped) =
@@ -509,8 +508,8 @@ mod tests {
 
     #[test]
     fn holds_its_target_under_a_constant_overload_and_drops_what_is_too_much() {
-        // 1563 packets a second into a line of 1250: a fifth is too much. The integral term knows no other
-        // rest than the target; the standing queue of 15 ms is 19 packets, so the mean is known to about one.
+        // 1563 packets per second into a link of 1250: a fifth is too much. The integral term is stable only at the
+        // target. The standing queue of 15 ms is 19 packets, so the mean is accurate to about one packet.
         for (variant, target_ms) in [(Variant::Rfc8033, 15.0), (Variant::Paper2013, 20.0)] {
             for estimate in [Estimate::Sojourn, Estimate::DrainRate] {
                 let params = Params {
@@ -535,7 +534,7 @@ mod tests {
         let mut pie = Pie::new(Params::default(), Streams::new(1).stream("burst"));
         let mut fates = Fates::default();
         for id in 0..400 {
-            // 120 ms of 40 Mbit/s into 10 Mbit/s; the delay goes to 90 ms.
+            // 120 ms of 40 Mbit/s into 10 Mbit/s; the delay rises to 90 ms.
             let now = Time::from_micros(id * 300);
             let packet = Packet {
                 id: PacketId(id),
@@ -560,13 +559,13 @@ mod tests {
         let mut pie = Pie::new(params, Streams::new(1).stream("silence"));
         pie.state.law.probability = 0.9;
         pie.state.law.burst = Duration::ZERO;
-        // Section 4.2: 0.98 a period, and α · target on top: from 0.9 to nothing in about 3 s.
+        // Section 4.2: factor 0.98 per period, plus α · target: from 0.9 to zero in about 3 s.
         pie.catch_up(Time::from_secs(1));
         let after_1_s = pie.law().probability();
         assert!((0.1..0.25).contains(&after_1_s), "{after_1_s}");
         pie.catch_up(Time::from_secs(10));
         assert_eq!(pie.state.law, PieLaw::new(&params));
-        // A century later: the ticks between are not gone through one by one.
+        // A century later: the ticks between are skipped.
         pie.catch_up(Time::from_secs(3_000_000_000));
         assert_eq!(pie.state.law, PieLaw::new(&params));
     }
@@ -574,7 +573,7 @@ mod tests {
     #[test]
     fn drops_are_neither_too_close_nor_too_far_apart() {
         let params = Params::default();
-        // Section 5.4 with a probability of a half: an eager draw strikes each second packet, a reluctant one each 17th.
+        // Section 5.4 with a probability of a half: small draws drop each second packet, large ones each 17th.
         for (draw, gap) in [(0.0, 2), (0.99, 17)] {
             let mut law = PieLaw {
                 probability: 0.5,

@@ -1,12 +1,12 @@
-//! Strict priority: packets that ask for low delay by their DSCP wait in a short queue of their own and always
-//! leave first. All others wait in another discipline, as if the line were theirs alone but slower.
+//! Strict priority: packets whose DSCP asks for low delay have a short queue of their own and always leave first. All
+//! others have another discipline, as on a slower link.
 //!
 //! **Source**: RFC 3246, "An Expedited Forwarding PHB (Per-Hop Behavior)" (2002), section 2.2; the field as in
 //! RFC 2474, "Definition of the Differentiated Services Field (DS Field) in the IPv4 and IPv6 Headers" (1998),
-//! section 3; at the last mile as the thesis proposes it (6.3.1).
+//! section 3; on the last mile as proposed by the thesis (6.3.1).
 //!
-//! **Deviations**: the rate of the first class is not policed, which RFC 3246 section 2.2 expects of the
-//! network's edge: who marks all packets gets the whole line. Where senders cannot be trusted use `drr`.
+//! **Deviations**: the rate of the first class is not policed; RFC 3246 section 2.2 expects that of the network's edge.
+//! A sender that marks all packets gets the whole link. Use `drr` if senders cannot be trusted.
 //!
 //! **Units**: packets; DSCP as the six bits' number.
 //!
@@ -19,7 +19,7 @@ use base::spec::{choices, params};
 use base::{Packet, Time};
 
 choices! {
-    /// A discipline for the packets that have no class of their own.
+    /// Discipline for packets outside the first class.
     pub enum Rest {
         Pie = "pie",
         Fifo = "fifo",
@@ -35,13 +35,13 @@ params! {
     pub struct Params for "prio": "strict priority: packets that ask for low delay by their DSCP go first, the rest as another discipline", [
         "RFC 3246, An Expedited Forwarding PHB (Per-Hop Behavior)",
     ] {
-        /// packets with this DSCP or a greater one are the first class; 46 is expedited forwarding
+        /// lowest DSCP of the first class; 46 is expedited forwarding
         from_dscp: u8 = "46" ["0".."63"], "RFC 3246 section 2.7";
-        /// most packets of the first class waiting
+        /// most packets queued in the first class
         first_limit: u64 as Packets = "50" ["1".."100000000"], "half a second of a call";
         /// discipline for all others, with its defaults
         rest: Rest = "pie", "RFC 8033";
-        /// most packets of all others waiting
+        /// most other packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pie";
     }
 }
@@ -64,7 +64,7 @@ pub struct Prio {
 }
 
 impl Prio {
-    /// `rest` is the discipline for all packets that do not go first.
+    /// Creates the discipline; `rest` serves all packets outside the first class.
     pub fn new(params: Params, rest: AnyQdisc) -> Prio {
         Prio {
             params,

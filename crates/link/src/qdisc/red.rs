@@ -1,19 +1,18 @@
-//! Random early detection: an average of the queue's length, taken at each arrival, decides with what
-//! probability the arriving packet is dropped or marked. The average lets bursts pass; its upper threshold
-//! ends all patience.
+//! Random early detection: the average queue length, updated at each arrival, sets the probability with which the
+//! arriving packet is dropped or marked. The average lets bursts pass. Above the upper threshold (with `gentle`, twice
+//! that) every packet is dropped.
 //!
 //! **Source**: Floyd, Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
 //! Transactions on Networking 1(4), 1993; `gentle`: Floyd, "Recommendation on using the gentle variant of
 //! RED", 2000; `adaptive`: Floyd, Gummadi, Shenker, "Adaptive RED: An Algorithm for Increasing the
-//! Robustness of RED's Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit
-//! Congestion Notification (ECN) to IP" (2001), section 7, wants it.
+//! Robustness of RED's Active Queue Management", 2001; marking as RFC 3168, "The Addition of Explicit Congestion
+//! Notification (ECN) to IP" (2001), section 7, specifies it.
 //!
-//! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes,
-//! drops by bytes and `wait` are ns-2's: a packet counts as its share of `mean`, and a limit that counts
-//! with the queue in bytes is one of so many mean packets. Adaptive RED moves `max_p` alone, at multiples
-//! of half a second; thresholds and weight stay as given, because the line's rate is not known here. A
-//! packet that fits no more counts as a drop and starts the count anew, as in ns-2. What else that
-//! simulator does is the variant `ns2`, see [`Variant`].
+//! **Deviations**: the idle time counts in whole slots (section 4 leaves it open). Lengths in bytes, drops by bytes and
+//! `wait` are from ns-2: a packet counts as its share of `mean`, and with the queue in bytes the limit is that many
+//! mean packets. Adaptive RED changes only `max_p`, at multiples of 0.5 s; thresholds and weight stay as given, because
+//! the link's rate is not known here. A packet refused by a full queue counts as a drop and restarts the count, as in
+//! ns-2. Further differences of ns-2 are in the variant `ns2`, see [`Variant`].
 //!
 //! **Units**: the average in packets (with `queue_in_bytes` in packets of the mean size); probabilities
 //! as floating-point numbers.
@@ -30,15 +29,15 @@ use base::spec::{choices, params};
 use base::{Bytes, Duration, Ecn, Packet, Time};
 
 choices! {
-/// Whose RED.
+/// Version of RED.
 pub enum Variant {
-    /// The papers'.
+    /// RED as in the papers.
     Floyd = "floyd",
-    /// ns-2.35's with what it does where nothing is set: lengths and drops in bytes, `wait`; above the upper
-    /// threshold, too, drops keep their spacing (`use_mark_p_`), so that small packets never lose more than
-    /// the share which `wait` leaves; a packet that finds nothing waiting is never dropped, and is one empty
-    /// arrival even where the line is busy; the idle time begins as the last packet has left the line; the
-    /// first packet at an average of `min` or more only begins the count.
+    /// RED as in ns-2.35 with its defaults: lengths and drops in bytes, `wait`. Drops above the upper threshold keep
+    /// their spacing, too (`use_mark_p_`), so that small packets never lose more than the share which `wait` leaves. A
+    /// packet that finds an empty queue is never dropped, and counts as one empty arrival even if the link is busy. The
+    /// idle time starts when the last packet has left the link. The first packet at an average of `min` or more only
+    /// starts the count.
     Ns2 = "ns2",
 }
 }
@@ -49,19 +48,20 @@ params! {
         "Floyd, Jacobson, Random Early Detection Gateways for Congestion Avoidance, 1993",
         "Floyd, Gummadi, Shenker, Adaptive RED, 2001",
     ] {
-        /// the papers', or ns-2's with its values for all that is not given
+        /// RED of the papers, or of ns-2 with its values for all parameters not given
         variant: Variant = "floyd", "Floyd 1993; ns-2.35";
-        /// average from which packets are dropped
+        /// average at or above which packets may be dropped
         min: u64 as Packets = "5" ["1".."100000000"], "Floyd 1993 section 8";
-        /// average at which the probability reaches max_p; all is dropped from here, with gentle from twice this
+        /// average at which the probability reaches max_p; all packets are dropped from here on, with gentle from
+        /// twice this on
         max: u64 as Packets = "15" ["1".."100000000"], "Floyd 1993 section 8";
-        /// probability at max
+        /// drop probability at max
         max_p: f64 as Probability = "0.1" ["0.0001".."1"], "ns-2";
         /// weight of one arrival in the average
         weight: f64 as Probability = "0.002" ["0.00001".."1"], "Floyd 1993 section 6";
         /// let the probability rise to 1 between max and twice max
         gentle: bool = "true", "Floyd 2000";
-        /// move max_p so that the average stays midway
+        /// adjust max_p so that the average stays midway
         adaptive: bool = "false", "Floyd 2001";
         /// keep drops at least 1/p packets apart; false, in the variant ns2 true
         wait: bool = (variant == Variant::Ns2), "ns-2";
@@ -69,19 +69,19 @@ params! {
         queue_in_bytes: bool = (variant == Variant::Ns2), "ns-2";
         /// drop large packets more often than small ones; false, in the variant ns2 true
         drop_in_bytes: bool = (variant == Variant::Ns2), "ns-2";
-        /// a packet's size where bytes count
+        /// packet size assumed if lengths count in bytes
         mean: Bytes = "500 B" ["1 B".."1 MB"], "ns-2";
-        /// time of a small packet on the line, for the average of an idle line
+        /// transmission time of a small packet, for the average of an idle link
         slot: Duration = "400 us" ["1 ns".."10 s"], "Floyd 1993 section 4";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "RFC 3168 section 7";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux red";
     }
 }
 
 impl Params {
-    /// The most that may wait: packets, or with the queue in bytes those.
+    /// Returns the limits of the backlog: in packets, or in bytes with the queue in bytes.
     pub fn limits(&self) -> Limits {
         Limits {
             packets: (!self.queue_in_bytes).then_some(self.limit),
@@ -89,12 +89,12 @@ impl Params {
         }
     }
 
-    /// What `limit` is with the queue in bytes.
+    /// Returns `limit` in bytes, for a queue in bytes.
     pub fn limit_bytes(&self) -> Bytes {
         Bytes::new(self.limit.saturating_mul(self.mean.get()))
     }
 
-    /// ns-2 lets in the packet that crosses the limit.
+    /// True if the packet fits; ns-2 admits the packet that crosses the limit.
     fn fits(&self, backlog: Backlog, len: Bytes) -> bool {
         match (self.queue_in_bytes, self.variant) {
             (false, _) => backlog.packets < self.limit,
@@ -103,13 +103,13 @@ impl Params {
         }
     }
 
-    /// How long a packet is in transmission, going by `slot`.
+    /// Returns the transmission time of a packet, derived from `slot`.
     fn on_line(&self, len: Bytes) -> Duration {
         self.slot * len.get() / self.mean.get()
     }
 }
 
-/// Paper of 2001, section 4: `interval`, `beta` and the bounds of `max_p`.
+/// Constants of the paper of 2001, section 4: `interval`, `beta` and the bounds of `max_p`.
 const ADAPT_EVERY: Duration = Duration::from_millis(500);
 const ADAPT_DOWN: f64 = 0.9;
 const MAX_P: (f64, f64) = (0.01, 0.5);
@@ -120,7 +120,7 @@ pub struct RedLaw {
     max_p: f64,
     /// Packets and bytes since the last drop, `None` while the average is below `min`.
     since: Option<(u64, Bytes)>,
-    /// Probability as of the last arrival, before the spacing of drops.
+    /// Probability at the last arrival, before the spacing of drops.
     probability: f64,
 }
 
@@ -134,8 +134,8 @@ impl RedLaw {
         }
     }
 
-    /// Judges an arriving packet of `len`, with `backlog` waiting before it; `idle` is how long the queue has
-    /// been empty. `draw` gives a uniform number in [0, 1) and is asked at most once.
+    /// Judges an arriving packet of `len`, with `backlog` queued before it; `idle` is how long the queue has been
+    /// empty. `draw` returns a uniform number in [0, 1) and is called at most once.
     pub fn judge(
         &mut self,
         params: &Params,
@@ -200,7 +200,7 @@ impl RedLaw {
             return Verdict::Forward;
         }
         self.since = Some((0, Bytes::ZERO));
-        // RFC 3168 section 7: marks tell of beginning congestion; above the upper threshold packets are dropped.
+        // RFC 3168 section 7: marks signal incipient congestion; above the upper threshold packets are dropped.
         if params.ecn && ecn.is_capable() && average < max {
             Verdict::Mark
         } else {
@@ -208,14 +208,14 @@ impl RedLaw {
         }
     }
 
-    /// A packet was refused because the queue was full.
+    /// Records that a packet was refused because the queue was full.
     pub fn overflowed(&mut self) {
         if let Some(since) = &mut self.since {
             *since = (0, Bytes::ZERO);
         }
     }
 
-    /// Paper of 2001, figure 1: moves `max_p`; says whether another time would change nothing.
+    /// Adjusts `max_p` (paper of 2001, figure 1); returns true if another call would change nothing.
     pub fn adapt(&mut self, params: &Params) -> bool {
         let (min, max) = (params.min as f64, params.max as f64);
         let at = |share: f64| min + share * (max - min);
@@ -236,7 +236,8 @@ impl RedLaw {
     }
 }
 
-/// Section 7, method 2: a probability that grows with the packets since the last drop spaces drops evenly.
+/// Returns a probability that grows with the packets since the last drop and so spaces drops evenly (section 7, method
+/// 2).
 fn spaced(p: f64, count: f64, wait: bool) -> f64 {
     let passed = count * p;
     let over = if wait { 2.0 } else { 1.0 };
@@ -249,7 +250,7 @@ fn spaced(p: f64, count: f64, wait: bool) -> f64 {
     }
 }
 
-/// `base` to a whole power, by squaring: the same on every machine.
+/// Raises `base` to a whole power by squaring: the same on every machine.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut product = 1.0;
     while exponent > 0 {
@@ -267,7 +268,7 @@ struct State {
     queue: Store,
     law: RedLaw,
     ticks: Ticks,
-    /// Since when the queue is empty.
+    /// Time since which the queue is empty.
     idle_since: Time,
     early_drop: Rng,
 }
@@ -287,7 +288,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// `early_drop` decides which packets are dropped.
+    /// Creates the discipline; the stream `early_drop` decides which packets are dropped.
     pub fn new(params: Params, early_drop: Rng) -> Red {
         Red {
             params,
@@ -345,7 +346,7 @@ impl Qdisc for Red {
             }
             queue.push(now, packet);
         }
-        // An arrival that found the queue empty has used up the idle time, whether it was let in or not.
+        // An arrival at an empty queue has used up the idle time, admitted or not.
         *idle_since = now;
     }
 
@@ -376,7 +377,7 @@ mod tests {
     use super::*;
     use base::rng::Streams;
 
-    /// Gaps between drops with the average held at `average` packets.
+    /// Returns the gaps between drops with the average held at `average` packets.
     fn gaps(params: &Params, average: u64, drops: usize) -> Vec<u64> {
         let mut rng = Streams::new(1993).stream("gaps");
         let mut law = RedLaw {
@@ -408,9 +409,8 @@ mod tests {
 
     #[test]
     fn drops_in_steady_state_are_spaced_uniformly_as_section_7_derives() {
-        // An average midway: p = max_p/2 = 1/20. Section 7: the gap is uniform on 1, 2, … 1/p, with mean
-        // 1/(2p) + 1/2 = 10.5 and standard deviation √((400 − 1)/12) = 5.8, so that of 10 000 gaps is known
-        // to 0.058; five of these.
+        // An average midway: p = max_p/2 = 1/20. Section 7: the gap is uniform on 1, 2, … 1/p, with mean 1/(2p) + 1/2 =
+        // 10.5 and standard deviation √((400 − 1)/12) = 5.8. The standard error of 10 000 gaps is 0.058; five of these.
         let gaps = gaps(&Params::default(), 10, 10_000);
         let mean = gaps.iter().sum::<u64>() as f64 / 10_000.0;
         // The first packet after a drop has count 1, not 0: one step of the 20 is left out.
@@ -443,7 +443,7 @@ mod tests {
             average: 12.0,
             ..RedLaw::new(&params)
         };
-        // One time constant: 500 slots of 0.4 ms leave (1 − 0.002)^500 = 0.3675 of it.
+        // One time constant: 500 slots of 0.4 ms leave (1 − 0.002)^500 = 0.3675 of the average.
         let none = Backlog::default();
         law.judge(
             &params,

@@ -1,5 +1,5 @@
-//! The one table of queue disciplines. The command line, the reference page, the property tests and
-//! the benchmarks loop over it: a discipline is tested and timed from the moment it is listed.
+//! Table of queue disciplines. The command line, the reference page, the property tests and the benchmarks loop over
+//! it: a listed discipline is tested and timed.
 
 use super::prio::Rest;
 use super::{
@@ -12,12 +12,12 @@ use base::spec::Params;
 use base::{Packet, Time};
 use rand::Rng as _;
 
-/// One discipline: what it is called, what it can be told, and how it is made.
+/// Entry of the table: a discipline's name, its parameters, and its constructor.
 pub struct Spec {
     pub entry: Entry,
-    /// The most it lets wait, from its parameters.
+    /// Returns the limits of its backlog, from its parameters.
     pub limits: fn(&Words) -> Limits,
-    /// `name` is where the discipline stands, such as `up`: its random streams are named after it.
+    /// Builds the discipline; the third argument is its place, such as `up`, which names its random streams.
     build: fn(&Words, &Streams, &str) -> AnyQdisc,
 }
 
@@ -168,7 +168,7 @@ pub const QDISCS: &[Spec] = &[
 ];
 
 impl Rest {
-    /// The discipline with its defaults and a limit of its own, packets.
+    /// Returns the discipline with its defaults and a limit of its own, in packets.
     fn spec(self, limit: u64) -> QdiscSpec {
         let key = if self == Rest::Fifo {
             "packets"
@@ -190,7 +190,7 @@ impl Rest {
 }
 
 worded! {
-    /// A discipline with its parameters, written as `codel:target=5ms,interval=100ms`.
+    /// Queue discipline with its parameters, written as `codel:target=5ms,interval=100ms`.
     QdiscSpec, "qdisc", QDISCS.iter().map(|s| &s.entry)
 }
 
@@ -201,11 +201,11 @@ impl QdiscSpec {
     pub fn limits(&self) -> Limits {
         (self.spec().limits)(self.words())
     }
-    /// `name` is where the discipline stands, such as `up`: its random streams are named after it.
+    /// Builds the discipline; `name` is its place, such as `up`, which names its random streams.
     pub fn build(&self, streams: &Streams, name: &str) -> AnyQdisc {
         (self.spec().build)(self.words(), streams, name)
     }
-    /// Of values that are in range each by itself, why they cannot be together.
+    /// Returns the reason why values that are each in range contradict each other.
     pub fn contradiction(&self) -> Option<String> {
         if self.name() != "red" {
             return None;
@@ -221,7 +221,7 @@ impl QdiscSpec {
     }
 }
 
-/// Any discipline, without a virtual call for ours; `Custom` is the plug for others.
+/// Discipline of any kind, without a virtual call for built-in ones; `Custom` holds others.
 pub enum AnyQdisc {
     Fifo(fifo::Fifo),
     Codel(codel::Codel),

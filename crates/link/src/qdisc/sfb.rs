@@ -1,14 +1,13 @@
-//! Stochastic fair BLUE: a few hash functions sort each flow into one bin a level, and each bin has a
-//! BLUE of its own. A flow that does not respond drives all its bins to certainty and is held to a
-//! trickle; others share at most some bins with it, and pay only for the least of theirs.
+//! Stochastic fair BLUE: each of a few hash functions assigns every flow to one bin of its level, and each bin has its
+//! own BLUE. An unresponsive flow drives all its bins to probability 1 and is rate-limited. Other flows share at most
+//! some bins with it; their drop probability is the smallest of their bins'.
 //!
 //! **Source**: Feng, Kandlur, Saha, Shin, "Stochastic Fair Blue: A Queue Management Algorithm for
-//! Enforcing Fairness", IEEE INFOCOM 2001, sections III.A and figure 5; the flows that do not respond as
-//! section III.B.
+//! Enforcing Fairness", IEEE INFOCOM 2001, section III.A and figure 5; unresponsive flows as in section III.B.
 //!
-//! **Deviations**: the hash functions stay for the run, where section III.C changes them from time to
-//! time to part flows that collide with a bad one. A flow that does not respond passes at one packet each
-//! `penalty`, for all such flows together, by the times of packets instead of a queue of its own.
+//! **Deviations**: the hash functions stay for the run; section III.C changes them from time to time to separate flows
+//! that collide with an unresponsive one. Unresponsive flows pass at one packet per `penalty`, for all of them
+//! together, by packet times instead of a separate queue.
 //!
 //! **Units**: bins in packets, times in ns, probabilities as floating-point numbers.
 //!
@@ -26,53 +25,53 @@ params! {
     pub struct Params for "sfb": "stochastic fair BLUE: bins of flows with a BLUE each; flows that do not respond are held down", [
         "Feng, Kandlur, Saha, Shin, Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness, 2001",
     ] {
-        /// hash functions, and so bins of each flow
+        /// number of hash functions, and of bins per flow
         levels: u32 = "2" ["1".."8"], "Feng 2001 section III";
-        /// bins a level
+        /// bins per level
         bins: u32 = "23" ["1".."65536"], "Feng 2001 section III";
         /// packets that a bin may hold before its probability rises
         bin_size: u64 as Packets = "13" ["1".."100000000"], "Feng 2001 section III";
-        /// step upwards, as a packet finds a bin too full
+        /// step upwards if a packet finds a bin too full
         increment: f64 as Probability = "0.0005" ["0".."1"], "Linux sfb";
-        /// step downwards, as a packet finds a bin empty
+        /// step downwards if a packet finds a bin empty
         decrement: f64 as Probability = "0.00005" ["0".."1"], "Linux sfb";
-        /// time between two packets of flows that do not respond
+        /// time between two packets of unresponsive flows
         penalty: Duration = "100 ms" ["0 ms".."100 s"], "Linux sfb: 10 a second";
         /// mark ECN-capable packets instead of dropping them
         ecn: bool = "false", "Feng 2001 section III";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux sfb";
     }
 }
 
-/// Most hash functions.
+/// Largest number of hash functions.
 pub const MAX_LEVELS: usize = 8;
 
-/// One bin: the packets waiting of the flows in it, and its probability.
+/// Bin: the packets queued of its flows, and its probability.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Bin {
     packets: u64,
     probability: f64,
 }
 
-/// All bins, level by level.
+/// Bins of all levels, level by level.
 #[derive(Clone, Debug)]
 pub struct SfbLaw {
     bins: Vec<Bin>,
     perturbations: [u64; MAX_LEVELS],
-    /// When a packet of a flow that does not respond may pass again.
+    /// Time at which a packet of an unresponsive flow may pass again.
     penalty_over: Time,
 }
 
 impl SfbLaw {
-    /// Where the bins of a flow are.
+    /// Returns the indexes of a flow's bins.
     fn bins_of(&self, params: &Params, flow: FlowId) -> impl Iterator<Item = usize> + use<> {
         let (perturbations, bins) = (self.perturbations, params.bins);
         (0..params.levels as usize)
             .map(move |l| l * bins as usize + spread(flow, perturbations[l], bins) as usize)
     }
 
-    /// Judges an arriving packet. `draw` gives a uniform number in [0, 1).
+    /// Judges an arriving packet. `draw` returns a uniform number in [0, 1).
     fn judge(
         &mut self,
         params: &Params,
@@ -93,7 +92,7 @@ impl SfbLaw {
         }
         let chance = draw();
         if least >= 1.0 {
-            // Section III.B: all bins are certain, so the flow does not respond.
+            // Section III.B: all bins are at probability 1, so the flow is unresponsive.
             if now < self.penalty_over {
                 return Verdict::Drop;
             }
@@ -121,7 +120,7 @@ impl SfbLaw {
         }
     }
 
-    /// The least probability among a flow's bins.
+    /// Returns the smallest probability among a flow's bins.
     pub fn probability(&self, params: &Params, flow: FlowId) -> f64 {
         self.bins_of(params, flow)
             .fold(1.0, |least, at| least.min(self.bins[at].probability))
@@ -150,8 +149,8 @@ pub struct Sfb {
 }
 
 impl Sfb {
-    /// `perturbations` are random numbers: they decide which flows share bins. `early_drop` decides which
-    /// packets are dropped.
+    /// Creates the discipline. `perturbations` are random numbers that decide which flows share bins. The stream
+    /// `early_drop` decides which packets are dropped.
     pub fn new(params: Params, perturbations: [u64; MAX_LEVELS], early_drop: Rng) -> Sfb {
         Sfb {
             params,
@@ -234,7 +233,7 @@ mod tests {
         let mut fates = Fates::default();
         let mut lost = [0u32; 2];
         for id in 0..40_000u64 {
-            // 10 Mbit/s and 1000 bytes: 1250 packets a second leave, 2500 of the flood come, 50 of a call.
+            // 10 Mbit/s and 1000 bytes: 1250 packets per second leave; 2500 of the flood and 50 of a call arrive.
             let now = Time::from_micros(id * 400);
             let mut offer = |flow| {
                 let packet = Packet {
@@ -259,7 +258,7 @@ mod tests {
             }
         }
         assert_eq!(lost[1], 0);
-        // Half of the flood is too much for the line.
+        // The link carries only half of the flood.
         assert!(lost[0] >= 19_000, "{lost:?}");
         let law = q.law();
         assert!(law.probability(&params, FlowId(0)) > 0.4);

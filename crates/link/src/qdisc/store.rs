@@ -1,4 +1,4 @@
-//! A plain queue: packets in order of arrival and what they add up to.
+//! Plain queue: packets in order of arrival, and their totals.
 
 use super::Backlog;
 use base::{Bytes, Packet, Time};
@@ -11,7 +11,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Puts a packet at the end, with its time of arrival.
+    /// Appends a packet, with its time of arrival.
     pub fn push(&mut self, now: Time, mut packet: Packet) {
         packet.enqueued = now;
         self.bytes += packet.len;

@@ -1,9 +1,9 @@
-//! Token bucket: packets leave at a rate of its own, slower than the line, with bursts up to the size of
-//! a bucket. It moves the bottleneck to where the queue can be looked after.
+//! Token bucket: packets leave at the bucket's rate, slower than the link, with bursts up to the bucket's size. It
+//! moves the bottleneck to a place where the queue can be managed.
 //!
 //! **Source**: RFC 2697, "A Single Rate Three Color Marker" (Heinanen, Guerin, 1999), section 3, for the
-//! bucket; that it delays instead of colouring is shaping as RFC 2475, "An Architecture for
-//! Differentiated Services" (1998), section 2.3.3.3, has it.
+//! bucket; delaying instead of colouring is shaping as in RFC 2475, "An Architecture for Differentiated
+//! Services" (1998), section 2.3.3.3.
 //!
 //! **Deviations**: a packet larger than the bucket leaves when the bucket is full and owes the rest,
 //! instead of never.
@@ -28,7 +28,7 @@ params! {
         rate: BitsPerSec = "10 Mbit/s" ["1 kbit/s".."100000 Gbit/s"], "ours";
         /// size of the bucket
         burst: Bytes = "3028 B" ["1 B".."1 GB"], "RFC 2697 section 3";
-        /// most packets waiting
+        /// most packets queued
         limit: u64 as Packets = "1000" ["1".."100000000"], "Linux pfifo";
     }
 }
@@ -93,7 +93,7 @@ impl Qdisc for Tbf {
         self.state.queue.backlog()
     }
 
-    /// When the head packet has its tokens.
+    /// Returns the time at which the head packet has its tokens.
     fn next_wakeup(&self) -> Option<Time> {
         let State { queue, bucket } = &self.state;
         queue.front().map(|head| bucket.ready(head.len))
@@ -125,7 +125,7 @@ mod tests {
             assert!(q.dequeue(t, &mut fates).is_some());
             left.push(t.as_nanos());
         }
-        // The bucket of 3028 bytes takes two at once; the third lacks 1472 bytes, 1.1776 ms; then 1.2 ms each.
+        // The bucket of 3028 bytes holds two packets; the third lacks 1472 bytes, 1.1776 ms; then 1.2 ms each.
         assert_eq!(left, [0, 0, 1_177_600, 2_377_600, 3_577_600]);
     }
 }

@@ -1,12 +1,12 @@
-//! The timer of laws that update themselves at a fixed period.
+//! Timer of laws that update themselves at a fixed interval.
 //!
-//! Nobody has to wake such a law: between two calls of its discipline nothing that it reads changes, so
-//! the updates that fell due since the last call are made up for at the next one, before it, with the same
-//! outcome. That keeps an idle line idle: hosts are not woken sixty times a second for nothing.
+//! Such a law needs no wake-up. Nothing that it reads changes between two calls of its discipline. Updates due since
+//! the last call are therefore caught up before the next one, with the same outcome. An idle link stays idle: hosts are
+//! not woken sixty times per second for nothing.
 
 use base::{Duration, Time};
 
-/// Updates at whole multiples of a period since the run began.
+/// Updates at whole multiples of a period since the start of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticks {
     period: Duration,
@@ -21,9 +21,8 @@ impl Ticks {
         }
     }
 
-    /// Calls `update` for each tick up to and including `now`, with its time. It answers whether the law
-    /// is at rest, that is whether another update would change nothing: the rest is then skipped, so that a long
-    /// silence costs no more than a short one.
+    /// Calls `update` for each tick up to and including `now`, with its time. It returns true if another update would
+    /// change nothing; the remaining ticks are then skipped, so that a long idle time costs no more than a short one.
     pub fn pass(&mut self, now: Time, mut update: impl FnMut(Time) -> bool) {
         while self.next <= now {
             let tick = self.next;

@@ -30,6 +30,13 @@ pub struct Access {
     pub pin: Option<Pin>,
 }
 
+impl Access {
+    /// True if probes over UDP are signed.
+    pub fn signs_probes(&self) -> bool {
+        self.key.is_some() || self.pin.is_some()
+    }
+}
+
 /// Where the far end is, and how to be let in.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -146,6 +153,25 @@ impl Peer {
         let stream = TcpStream::from(socket);
         stream.set_nodelay(true).map_err(unreachable)?;
         Line::new(stream, self.access.pin).map_err(unreachable)
+    }
+
+    /// Key that signs probes over UDP: the user's own; otherwise, from a server with a pin, a ticket that comes inside TLS.
+    ///
+    /// # Errors
+    /// Those of [`Peer::ask`].
+    pub fn probe_key(&self) -> Result<Option<Credential>, LoadError> {
+        let Access { key, pin } = &self.access;
+        if key.is_some() || pin.is_none() {
+            return Ok(key.clone());
+        }
+        let line = self.connect(None)?;
+        match self.ask(&line, &Request::Ticket, &AtomicBool::new(false))? {
+            (Response::Ticket(ticket), _) => Ok(Some(Credential::of_ticket(ticket))),
+            _ => {
+                let what = "another answer than a key for probes";
+                Err(self.control(ControlError::Malformed { what }))
+            }
+        }
     }
 
     /// Says hello, asks, and waits for the answer, of which it reads not one byte too many.

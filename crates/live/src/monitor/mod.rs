@@ -15,6 +15,7 @@ pub use target::{Target, TargetError, TargetKind};
 
 use crate::clock::Clock;
 use crate::host::Load;
+use crate::load::Access;
 use crate::probe::host::{PROBES, random, sleep_until, wake_exactly};
 use crate::timestamp::Batch;
 use base::record::{Delay, Event, HostLoad, Row, Status, Text};
@@ -22,7 +23,6 @@ use base::rng::Streams;
 use base::{BitsPerSec, Duration, Time};
 use clocks::Clocks;
 use interfaces::Interfaces;
-use measure::keys::Credential;
 use nix::poll::{PollFd, ppoll};
 use nix::sys::time::TimeSpec;
 use probed::{Probed, Resolver};
@@ -226,7 +226,7 @@ impl Monitor {
     /// A name that nobody knows, or a socket that is not allowed.
     pub fn new(
         plan: MonitorPlan,
-        key: Option<Credential>,
+        access: &Access,
         clock: Clock,
         rows: Sender<Row>,
         first_seq: &BTreeMap<String, u64>,
@@ -243,14 +243,7 @@ impl Monitor {
         for target in &plan.targets {
             let seq = first_seq.get(&target.name()).copied().unwrap_or(0);
             let at = (first_slot, seq);
-            probed.push(Probed::open(
-                target,
-                &plan,
-                key.clone(),
-                clock,
-                at,
-                &streams,
-            )?);
+            probed.push(Probed::open(target, &plan, access, clock, at, &streams)?);
         }
         let interfaces = Interfaces::new(&plan, clock, rows.clone(), first_slot)
             .map_err(local("read the interface counters"))?;

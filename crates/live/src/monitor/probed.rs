@@ -5,6 +5,7 @@ use super::target::{Target, TargetError, TargetKind};
 use super::tls::Tls;
 use super::{MonitorPlan, Out};
 use crate::clock::Clock;
+use crate::load::{Access, Peer};
 use crate::probe::host::{boot_id, random};
 use crate::probe::wire::{Found, Kind, Wall, Wire, local_towards, told};
 use crate::resolve;
@@ -92,6 +93,8 @@ enum How {
     Server {
         lasting: Box<Lasting>,
         wire: Box<Wire>,
+        /// Yields the key for probes, where the server is known by its pin.
+        key: Option<Receiver<Result<Credential, String>>>,
     },
     Echo {
         asker: Box<Asker>,
@@ -99,6 +102,59 @@ enum How {
         question: Question,
     },
     Fresh(Box<Fresh>),
+}
+
+/// Pause between two requests for the key of a server's probes.
+const KEY_AGAIN: std::time::Duration = std::time::Duration::from_secs(30);
+/// Patience with one such request.
+const KEY_WITHIN: Duration = Duration::from_secs(20);
+
+/// Asks a server with a pin for the key of its probes, in a thread of its own, until there is one.
+fn probe_key(
+    server: SocketAddr,
+    access: &Access,
+) -> std::io::Result<Receiver<Result<Credential, String>>> {
+    let (tell, answer) = channel();
+    let peer = Peer {
+        server,
+        access: access.clone(),
+        patience: KEY_WITHIN,
+    };
+    std::thread::Builder::new()
+        .name("probe-key".into())
+        .stack_size(256 << 10)
+        .spawn(move || {
+            loop {
+                let told = match peer.probe_key() {
+                    Ok(Some(key)) => Ok(key),
+                    Ok(None) => return,
+                    Err(e) => Err(base::text::clean(&e.to_string()).into_owned()),
+                };
+                let done = told.is_ok();
+                // Nobody listens any more where the monitor has ended.
+                if tell.send(told).is_err() || done {
+                    return;
+                }
+                std::thread::sleep(KEY_AGAIN);
+            }
+        })?;
+    Ok(answer)
+}
+
+/// Hands the key to the session once it has come, or says why it has not.
+fn take_key(
+    key: &mut Option<Receiver<Result<Credential, String>>>,
+    lasting: &mut Lasting,
+    now: Time,
+) {
+    match key.as_ref().map(Receiver::try_recv) {
+        Some(Ok(Ok(credential))) => {
+            lasting.set_key(now, credential);
+            *key = None;
+        }
+        Some(Ok(Err(why))) => lasting.note_trouble(now, &why),
+        _ => {}
+    }
 }
 
 enum Question {
@@ -124,7 +180,7 @@ impl Probed {
     pub fn open(
         target: &Target,
         plan: &MonitorPlan,
-        key: Option<Credential>,
+        access: &Access,
         clock: Clock,
         (first_slot, first_seq): (Time, u64),
         streams: &Streams,
@@ -151,6 +207,10 @@ impl Probed {
         };
         let how = match &target.kind {
             TargetKind::Server(_) => {
+                let key = (access.key.is_none() && access.pin.is_some())
+                    .then(|| probe_key(remote, access))
+                    .transpose()
+                    .map_err(socket)?;
                 let params = lasting::Params {
                     interval: target.interval,
                     lost_after: plan.lost_after,
@@ -159,7 +219,8 @@ impl Probed {
                     origin_unix_ns,
                     host_origin_unix_ns: clock.from_mono_ns(0),
                     target: name.clone(),
-                    key,
+                    key: access.key.clone(),
+                    awaits_key: key.is_some(),
                     tos: 0,
                     boot_id: boot_id(),
                     capacity: CAPACITY,
@@ -169,6 +230,7 @@ impl Probed {
                 How::Server {
                     lasting: Box::new(lasting),
                     wire: Box::new(Wire::open(Kind::Udp, remote, clock).map_err(socket)?),
+                    key,
                 }
             }
             TargetKind::Icmp(_) => {
@@ -283,7 +345,8 @@ impl Probed {
     pub fn send_due(&mut self, clock: Clock, out: &mut Out) {
         let mut buffer = [0; MAX_LEN];
         match &mut self.how {
-            How::Server { lasting, wire } => {
+            How::Server { lasting, wire, key } => {
+                take_key(key, lasting, clock.now());
                 while let Some(transmit) = lasting.poll_transmit(clock.now(), &mut buffer) {
                     let (seq, len) = match transmit {
                         Transmit::Greeting(len) => (None, len),
@@ -345,7 +408,7 @@ impl Probed {
 
     pub fn look(&mut self, batch: &mut Batch, clock: Clock, wall: &mut Wall, out: &mut Out) {
         match &mut self.how {
-            How::Server { lasting, wire } => {
+            How::Server { lasting, wire, .. } => {
                 wire.look(batch, clock, wall, &mut |now, found| match found {
                     Found::Left(seq, at) => lasting.handle_tx_stamp(seq, at),
                     Found::Trouble(errno) => lasting.note_trouble(now, &told(errno)),
@@ -449,7 +512,7 @@ impl Probed {
             shown(new_local)
         );
         match &mut self.how {
-            How::Server { lasting, wire } => match Wire::open(Kind::Udp, new_remote, clock) {
+            How::Server { lasting, wire, .. } => match Wire::open(Kind::Udp, new_remote, clock) {
                 Ok(new) => {
                     **wire = new;
                     lasting.handle_new_path(now, detail);
@@ -506,7 +569,7 @@ impl Probed {
     /// Writes what is open; nothing more will come.
     pub fn finish(&mut self, now: Time, out: &mut Out) {
         match &mut self.how {
-            How::Server { lasting, wire } => {
+            How::Server { lasting, wire, .. } => {
                 lasting.handle_timeout(now);
                 let mut buffer = [0; MAX_LEN];
                 if let Some(len) = lasting.close(&mut buffer) {

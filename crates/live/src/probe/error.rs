@@ -61,6 +61,12 @@ pub enum ProbeError {
     )]
     DurationOver { server: SocketAddr },
     #[error(
+        "the bytes that {server} allows this client, its user or all clients in an hour are used up: try again within the hour."
+    )]
+    Spent { server: SocketAddr },
+    #[error("no key for probes: {0}")]
+    Key(Arc<crate::load::LoadError>),
+    #[error(
         "{server} no longer knows our session: it was restarted, or did not hear us for too long."
     )]
     SessionLost { server: SocketAddr },
@@ -100,6 +106,7 @@ impl ProbeError {
                 asked: Duration::from_nanos(asked_ns),
             },
             Refusal::DurationOver => ProbeError::DurationOver { server },
+            Refusal::Spent => ProbeError::Spent { server },
             Refusal::Cookie | Refusal::NoSession => ProbeError::SessionLost { server },
         }
     }

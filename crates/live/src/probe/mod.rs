@@ -13,6 +13,7 @@ pub use error::ProbeError;
 
 use crate::clock::Clock;
 use crate::errand::Tally;
+use crate::load::{Access, Peer};
 use base::record::{Row, Text};
 use base::{BitsPerSec, Bytes, Duration};
 use measure::handshake::Handshake;
@@ -34,7 +35,8 @@ pub struct ProbePlan {
     pub interval: Duration,
     /// The shortest interval that will be asked for later by [`Prober::set_interval`].
     pub shortest_interval: Duration,
-    pub key: Option<Credential>,
+    /// The key that signs probes, or the pin of a server that gives one inside TLS.
+    pub access: Access,
     /// A probe unanswered for this long is lost.
     pub lost_after: Duration,
     /// The server is taken for gone after this much silence.
@@ -56,7 +58,7 @@ impl ProbePlan {
             server,
             interval: Duration::from_millis(10),
             shortest_interval: Duration::from_millis(10),
-            key: None,
+            access: Access::default(),
             lost_after: Duration::from_secs(10),
             silent_after: Duration::from_secs(10),
             tos: 0,
@@ -69,7 +71,12 @@ impl ProbePlan {
     /// Size of the IP packet of a probe, and of its answer.
     pub fn ip_size(&self) -> Bytes {
         Bytes::new(
-            (DATAGRAM_LEN + self.key.as_ref().map_or(0, |_| TAG_LEN)) as u64
+            (DATAGRAM_LEN
+                + if self.access.signs_probes() {
+                    TAG_LEN
+                } else {
+                    0
+                }) as u64
                 + u64::from(ip_overhead(self.server)),
         )
     }
@@ -138,13 +145,19 @@ impl Prober {
                 source: Arc::new(source),
             }
         };
+        let peer = Peer {
+            server,
+            access: plan.access.clone(),
+            patience: plan.patience,
+        };
+        let key = peer.probe_key().map_err(|e| ProbeError::Key(Arc::new(e)))?;
         let mut wire = Wire::open(Kind::Udp, server, clock)
             .map_err(|e| gone(&e, server).unwrap_or_else(|| local("open a UDP socket")(e)))?;
         let asked_at = clock.now();
         wire.set_tos(plan.tos)
             .map_err(local("set the traffic class"))?;
 
-        let (grant, keys) = shake_hands(&mut wire, &plan, clock)?;
+        let (grant, keys) = shake_hands(&mut wire, &plan, key, clock)?;
         let warm = asked_at + WARM_UP;
         host::sleep_until(clock.mono_of(warm));
         let params = Params {
@@ -273,6 +286,7 @@ fn gone(e: &io::Error, server: SocketAddr) -> Option<ProbeError> {
 fn shake_hands(
     wire: &mut Wire,
     plan: &ProbePlan,
+    key: Option<Credential>,
     clock: Clock,
 ) -> Result<(measure::wire::Grant, Option<SessionKeys>), ProbeError> {
     let server = plan.server;
@@ -290,7 +304,7 @@ fn shake_hands(
         tos: plan.tos,
         boot_proof: boot_proof(&host::boot_id(), nonce),
     };
-    let mut handshake = Handshake::new(clock.now(), nonce, ask, plan.key.clone(), plan.patience);
+    let mut handshake = Handshake::new(clock.now(), nonce, ask, key, plan.patience);
     let mut buffer = [0u8; MAX_LEN];
     loop {
         let now = clock.now();

@@ -1,11 +1,11 @@
 //! One connection: hello and greeting, a request, its answer.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit, Refused, Use, settle};
 use super::datagrams::Carrier;
 use super::keys::{WRONG_AFTER_NS, unix_s};
 use super::line::Line;
 use super::listeners;
+use super::quota::{FlowPermit, Permit, Refused, Use, settle};
 use super::tls::{Handshake, Tls};
 use super::train::{self, Host};
 use crate::clock::mono_ns;
@@ -221,22 +221,29 @@ fn answer(
     udp: &UdpSocket,
     shared: &Shared,
 ) -> io::Result<()> {
-    if !matches!(request, Request::Ping | Request::Info)
-        && let Err(e) = shared.book.serve(permit)
+    if !matches!(request, Request::Ping | Request::Info | Request::Ticket)
+        && let Err(e) = shared.quota.serve(permit)
     {
         return refuse(stream, e, shared);
     }
     let answer = match request {
         Request::Ping => Response::Pong,
+        Request::Ticket => match &shared.tls {
+            Some(tls) if stream.is_secret() => Response::Ticket(tls.tickets.ticket(random_bytes())),
+            _ => {
+                let text = "keys for probes are told inside TLS only: give the server's public key with --pin";
+                return refuse(stream, (Refusal::Forbidden, text.into()), shared);
+            }
+        },
         Request::Info => Response::Info(ServerInfo {
             release: env!("CARGO_PKG_VERSION").to_string(),
             congestion: CongestionControls::read().available,
-            max_flows: shared.book.budgets().flows_per_client,
-            max_duration: shared.book.budgets().duration,
+            max_flows: shared.quota.budgets().flows_per_client,
+            max_duration: shared.quota.budgets().duration,
         }),
-        Request::Report { session } => match shared.book.session(&session) {
+        Request::Report { session } => match shared.quota.session(&session) {
             Some(flows) => {
-                let _sending = match shared.book.reporting(permit) {
+                let _sending = match shared.quota.reporting(permit) {
                     Ok(share) => share,
                     Err(e) => return refuse(stream, e, shared),
                 };
@@ -447,7 +454,7 @@ fn since(began: i64, now: i64) -> Duration {
 }
 
 fn upload(stream: &Line, permit: &Permit, spec: &FlowSpec, shared: &Shared) -> io::Result<()> {
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Upload) {
+    let mut flow = match shared.quota.flow(permit, spec, Direction::Up, Use::Upload) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -492,7 +499,7 @@ fn sending<'a>(
     {
         return Err((Refusal::UnknownCongestion, format!("at the server: {e}")));
     }
-    let flow = shared.book.flow(permit, spec, Direction::Down, usage)?;
+    let flow = shared.quota.flow(permit, spec, Direction::Down, usage)?;
     lift_send_buffer(stream);
     Ok(flow)
 }
@@ -624,7 +631,7 @@ fn datagrams(
         Ok(promise) => promise,
         Err(e) => return refuse(stream, e, shared),
     };
-    let mut flow = match shared.book.flow(permit, spec, direction, Use::Datagrams) {
+    let mut flow = match shared.quota.flow(permit, spec, direction, Use::Datagrams) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -643,7 +650,7 @@ fn datagrams(
 
 /// Lets a client wait until it has the uplink, tells it its place, and keeps the uplink for it until it closes.
 fn turn(stream: &Line, permit: &Permit, lasts: Duration, shared: &Shared) -> io::Result<()> {
-    let place = match shared.book.wait(permit, lasts) {
+    let place = match shared.quota.wait(permit, lasts) {
         Ok(place) => place,
         Err(e) => return refuse(stream, e, shared),
     };

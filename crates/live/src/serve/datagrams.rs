@@ -4,8 +4,8 @@
 //! Only a flow that was let in over TCP has a token, and datagrams go only to an address and port that has returned a
 //! cookie: `measure::control::inbox` decides.
 
-use super::book::{FlowPermit, IDLE, TOO_FAST};
 use super::line::Line;
+use super::quota::{FlowPermit, IDLE, TOO_FAST};
 use super::{Shared, lock};
 use crate::clock::mono_ns;
 use crate::load::ceiling::{Gate, HEADERS};

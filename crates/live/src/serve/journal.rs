@@ -1,4 +1,4 @@
-//! Log of a server for machines: one entry for each session that ends and each refusal.
+//! Log of a server for machines: one entry for each session that ends, each refusal and each reading of the key file.
 //!
 //! Entries pass through a bounded channel, so a reader that stands still delays nobody. Their number is limited: what was
 //! left out is counted in the next entry.
@@ -22,8 +22,9 @@ pub struct Entry {
     /// UNIX time, ns.
     pub time_ns: i64,
     pub event: Happened,
-    /// Address of the client, without port.
-    pub client: IpAddr,
+    /// Address of the client, without port; absent where no client is concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<IpAddr>,
     /// User whose key the client has; absent where everybody is served, and in refusals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<Arc<str>>,
@@ -49,6 +50,8 @@ pub struct Entry {
 pub enum Happened {
     Session,
     Refused,
+    /// The key file was read, or could not be.
+    Keys,
 }
 
 fn seconds<S: serde::Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
@@ -90,9 +93,17 @@ impl Entry {
     /// Entry about a client, whose time the journal fills in.
     pub fn about(event: Happened, client: IpAddr) -> Entry {
         Entry {
+            client: Some(client),
+            ..Entry::of(event)
+        }
+    }
+
+    /// Entry that concerns no client.
+    pub fn of(event: Happened) -> Entry {
+        Entry {
             time_ns: 0,
             event,
-            client,
+            client: None,
             user: None,
             what: "",
             bytes: 0,
@@ -144,6 +155,7 @@ impl Journal {
         let event = match entry.event {
             Happened::Session => "session",
             Happened::Refused => "refused",
+            Happened::Keys => "keys",
         };
         let count = pace
             .counts
@@ -175,7 +187,7 @@ mod tests {
         Entry {
             time_ns,
             event: Happened::Refused,
-            client: [192, 0, 2, 1].into(),
+            client: Some([192, 0, 2, 1].into()),
             user: Some("anna".into()),
             what: "request",
             bytes: 0,

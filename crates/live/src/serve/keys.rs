@@ -1,17 +1,18 @@
-//! Who may come in: the users of the file of keys, which is read again when it changes, and how wrong keys are answered.
+//! Who may come in: the users of the key file, which is read again when it changes, and how wrong keys are answered.
 
 use super::Shared;
+use super::journal::{Entry, Happened};
 use crate::clock::{Clock, mono_ns};
 use crate::load::kernel::random_bytes;
 use base::Time;
 use measure::bucket::ByNetwork;
-use measure::keys::{Identity, KeyFile, KeyFileError, Users};
+use measure::keys::{GRACE, Identity, KeyFile, KeyFileError, News, Reload, Users};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The file is looked at this often, and sessions whose key is gone end within as much.
@@ -52,6 +53,12 @@ pub enum KeysError {
 /// # Errors
 /// It cannot be read, others can read it as well, or a line is wrong.
 pub fn read(path: &Path) -> Result<KeyFile, KeysError> {
+    let (file, fault) = read_lines(path)?;
+    fault.map_or(Ok(file), Err)
+}
+
+/// Reads the lines of a key file that have no fault, and the first fault of a line.
+fn read_lines(path: &Path) -> Result<(KeyFile, Option<KeysError>), KeysError> {
     let failed = |source| KeysError::Read {
         path: path.into(),
         source,
@@ -67,23 +74,26 @@ pub fn read(path: &Path) -> Result<KeyFile, KeysError> {
     }
     let mut text = String::new();
     io::Read::read_to_string(&mut file, &mut text).map_err(failed)?;
-    KeyFile::parse(&text).map_err(|error| KeysError::Line {
+    let (file, fault) = KeyFile::parse_what_can_be_read(&text);
+    let fault = fault.map(|error| KeysError::Line {
         path: path.into(),
         error,
-    })
+    });
+    Ok((file, fault))
 }
 
 /// What tells that a file has changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Mark(u64, u64, i64, i64);
+struct Mark(u64, u64, (i64, i64), (i64, i64));
 
 fn mark(path: &Path) -> Option<Mark> {
     let about = std::fs::metadata(path).ok()?;
     Some(Mark(
         about.ino(),
         about.len(),
-        about.mtime(),
-        about.mtime_nsec(),
+        (about.mtime(), about.mtime_nsec()),
+        // Changes with the rights as well.
+        (about.ctime(), about.ctime_nsec()),
     ))
 }
 
@@ -91,6 +101,11 @@ fn mark(path: &Path) -> Option<Mark> {
 pub struct Ring {
     path: Option<PathBuf>,
     users: Mutex<Option<Arc<Users>>>,
+    /// Null where keys come from no file.
+    reload: Mutex<Option<Reload>>,
+    /// Set to have the file read even if it has not changed.
+    asked: AtomicBool,
+    faulty: AtomicBool,
     /// Grows whenever the users change.
     generation: AtomicU64,
     wrong: Mutex<ByNetwork>,
@@ -123,10 +138,14 @@ impl Ring {
             Some(Keys::Fixed(file)) => (None, Some(file.clone())),
             Some(Keys::File(path)) => (Some(path.clone()), Some(read(path)?)),
         };
+        let reload = path.as_ref().and(file.clone()).map(Reload::new);
         let users = file.map(|file| Arc::new(Users::new(&file, random_bytes(), None)));
         Ok(Ring {
             path,
             users: Mutex::new(users),
+            reload: Mutex::new(reload),
+            asked: AtomicBool::new(false),
+            faulty: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             wrong: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
             served: Mutex::default(),
@@ -141,6 +160,36 @@ impl Ring {
 
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Has the key file read soon, even if it has not changed.
+    pub fn read_again(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// True while the key file has a fault or cannot be read.
+    pub fn is_faulty(&self) -> bool {
+        self.faulty.load(Ordering::Relaxed)
+    }
+
+    /// Reads the key file. Returns what the operator should know.
+    fn reload(&self, path: &Path) -> Option<News> {
+        let mut guard = lock(&self.reload);
+        let reload = guard.as_mut()?;
+        let (shown, fault) = match read_lines(path) {
+            Ok((shown, fault)) => (shown, fault.map(|e| e.to_string())),
+            Err(e) => (KeyFile::default(), Some(e.to_string())),
+        };
+        let before = reload.valid().clone();
+        let news = reload.take(mono(), shown, fault);
+        self.faulty.store(reload.is_faulty(), Ordering::Relaxed);
+        if *reload.valid() != before {
+            let old = self.users();
+            let users = Users::new(reload.valid(), random_bytes(), old.as_deref());
+            *lock(&self.users) = Some(Arc::new(users));
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        news
     }
 
     /// True if a wrong key of this address is answered; otherwise the connection ends without a word.
@@ -181,8 +230,8 @@ pub fn unix_s(clock: Clock) -> i64 {
     clock.unix_ns() / 1_000_000_000
 }
 
-/// Looks after the keys until the server stops: reads the file again when it changes, and ends the sessions of keys
-/// that are gone or have expired. A file that cannot be read leaves the keys as they are.
+/// Looks after the keys until the server stops: reads the file again when it changes, when asked to and while it has a
+/// fault, and ends the sessions of keys that are gone or have expired.
 pub(super) fn watch(shared: &Shared, mut say: impl FnMut(String)) {
     let ring = &shared.ring;
     let mut known = ring.path.as_deref().and_then(mark);
@@ -195,25 +244,59 @@ pub(super) fn watch(shared: &Shared, mut say: impl FnMut(String)) {
         looked = std::time::Instant::now();
         if let Some(path) = &ring.path {
             let now = mark(path);
-            if now != known {
-                known = now;
-                match read(path) {
-                    Ok(file) => {
-                        let before = ring.users();
-                        let users = Users::new(&file, random_bytes(), before.as_deref());
-                        let count = users.names().len();
-                        *lock(&ring.users) = Some(Arc::new(users));
-                        ring.generation.fetch_add(1, Ordering::Release);
-                        let s = if count == 1 { "" } else { "s" };
-                        say(format!(
-                            "keys of {count} user{s} read from {}",
-                            path.display()
-                        ));
-                    }
-                    Err(e) => say(format!("{e}. The keys stay as they were")),
-                }
+            let asked = ring.asked.swap(false, Ordering::Relaxed);
+            let mut news = None;
+            if now != known || asked || ring.is_faulty() {
+                // Who asked gets an answer, even if nothing is new.
+                let same = (asked && !ring.is_faulty()).then_some(News::Read);
+                news = ring.reload(path).or(same);
             }
+            if let Some(news) = news {
+                let users = ring.users().map_or(0, |u| u.names().len());
+                let (why, text) = told(&news, users, path);
+                shared.journal.write(Entry {
+                    what: "key_file",
+                    why,
+                    text: text.clone(),
+                    ..Entry::of(Happened::Keys)
+                });
+                say(text);
+            }
+            known = now;
         }
         ring.end_invalid(unix_s(shared.clock));
     }
+}
+
+/// News of the key file for the log, and in words.
+fn told(news: &News, users: usize, path: &Path) -> (&'static str, String) {
+    let many = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (why, text) = match news {
+        News::Read => {
+            let users = many(users, "user");
+            (
+                "read",
+                format!("keys of {users} read from {}", path.display()),
+            )
+        }
+        News::Fault { text, kept: 0 } => {
+            let text = format!("WARNING: {text}. No valid key is affected");
+            ("fault", text)
+        }
+        News::Fault { text, kept } => {
+            let text = format!(
+                "WARNING: {text}. {} that the file no longer shows stay valid for {GRACE:.0} from the first fault on, and end then",
+                many(*kept, "key")
+            );
+            ("fault", text)
+        }
+        News::Ended { text, keys } => {
+            let text = format!(
+                "WARNING: {text}. {} that the file no longer shows have ended",
+                many(*keys, "key")
+            );
+            ("ended", text)
+        }
+    };
+    (why, base::text::clean(&text).into_owned())
 }

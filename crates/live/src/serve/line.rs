@@ -75,6 +75,11 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// True if what is said travels inside TLS.
+    pub fn is_secret(&self) -> bool {
+        self.talk.borrow().0.is_tls()
+    }
+
     /// Says it by the monotonic time `until`; gives the length of what was sent.
     pub fn say(&self, response: &Response, until: i64, shared: &Shared) -> io::Result<u64> {
         self.say_encoded(response.encode(), until, shared)

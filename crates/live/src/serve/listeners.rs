@@ -6,10 +6,10 @@
 //! that the client's connection came in by.
 
 use super::Shared;
-use super::book::{FlowPermit, Permit, Use};
 use super::connection::{finish, refuse};
 use super::line::{Heard, Line};
 use super::ports::PortSet;
+use super::quota::{FlowPermit, Permit, Use};
 use crate::clock::mono_ns;
 use crate::load::kernel::random_bytes;
 use crate::load::pump::End;
@@ -113,7 +113,7 @@ pub fn serve(
         );
         return refuse(stream, (Refusal::Busy, text), shared);
     };
-    let mut flow = match shared.book.flow(permit, spec, Direction::Up, Use::Listen) {
+    let mut flow = match shared.quota.flow(permit, spec, Direction::Up, Use::Listen) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };

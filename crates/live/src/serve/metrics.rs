@@ -84,6 +84,11 @@ pub const METRICS: &[Metric] = &[
         "Bytes of a user in the current hour, both directions combined",
     ),
     (
+        "key_file_faulty",
+        "gauge",
+        "1 while the key file has a fault: keys that it no longer shows end five minutes after the first",
+    ),
+    (
         "probes_shed_total",
         "counter",
         "Datagrams dropped because of --max-rate",
@@ -151,6 +156,7 @@ pub fn render(stats: &ServerStats) -> String {
                 }
                 continue;
             }
+            "key_file_faulty" => u64::from(stats.key_file_faulty),
             "probes_shed_total" => p.shed,
             "max_rate_bits_per_second" => stats.max_rate.map_or(0, |r| r.get()),
             other => unreachable!("{other} has a value"),

@@ -3,7 +3,6 @@
 //! A thread accepts, each connection has a thread of its own, and none of them outlives its deadline:
 //! a request has to come within seconds, a flow ends at its granted time, one that stalls ends sooner.
 
-mod book;
 mod connection;
 mod datagrams;
 pub mod journal;
@@ -15,16 +14,17 @@ pub mod metrics;
 mod networks;
 mod ports;
 mod promises;
+mod quota;
 mod tls;
 mod train;
 pub mod udp;
 mod uplink;
 
-pub use book::{Budgets, Holds};
 pub use keys::{Keys, KeysError};
 pub use networks::Network;
 pub use ports::PortSet;
-pub use tls::{TlsError, TlsKey};
+pub use quota::{Budgets, Holds};
+pub use tls::{Tls, TlsError, TlsKey};
 
 use crate::clock::Clock;
 use crate::load::ceiling::Ceiling;
@@ -32,7 +32,6 @@ use crate::load::kernel::choose_congestion;
 use crate::load::pump::Payload;
 use crate::privileges::{Kept, PrivilegeError, Target};
 use base::BitsPerSec;
-use book::Book;
 use datagrams::Inboxes;
 use journal::{Entry, Happened, Journal};
 use keys::Ring;
@@ -40,6 +39,7 @@ use measure::control::Refusal;
 use measure::keys::Pin;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use promises::Promises;
+use quota::Quota;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use tls::Tls;
+use std::time::Instant;
 
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -157,6 +157,8 @@ pub struct ServerStats {
     pub users: Vec<(Arc<str>, u64)>,
     /// TLS handshakes that have begun.
     pub tls_handshakes: u64,
+    /// True while the key file has a fault or cannot be read.
+    pub key_file_faulty: bool,
     /// Sessions that ended and refusals.
     pub counts: journal::Counts,
     pub log_left_out: u64,
@@ -195,7 +197,7 @@ struct Shared {
     allow_listen: PortSet,
     /// Ports that are open for clients.
     ports_open: AtomicUsize,
-    book: Book,
+    quota: Quota,
     ceiling: Ceiling,
     promises: Promises,
     journal: Arc<Journal>,
@@ -263,7 +265,7 @@ impl Server {
                 allow: config.allow,
                 allow_listen: config.allow_listen,
                 ports_open: AtomicUsize::new(0),
-                book: Book::new(budgets, journal.clone()),
+                quota: Quota::new(budgets, journal.clone()),
                 ceiling: Ceiling::new(config.max_rate),
                 promises: Promises::new(config.max_udp_rate, config.max_rate),
                 journal,
@@ -292,8 +294,12 @@ impl Server {
                 load,
             } = port;
             server.addrs.push(addr);
-            let reflector = udp::reflector(config.probe_budget, server.shared.ring.users(), clock)
-                .map_err(ServeError::Reflector)?;
+            let its = server.shared.clone();
+            let tickets = its.tls.as_ref().map(|tls| tls.tickets.clone());
+            let reflector = udp::reflector(config.probe_budget, its.ring.users(), clock)
+                .map_err(ServeError::Reflector)?
+                .with_tickets(tickets)
+                .with_accounts(Box::new(move |from, user| its.quota.account(from, user)));
             let load = Arc::new(load);
             let (shared, socket) = (server.shared.clone(), load.clone());
             server.thread("serve-tcp", move || {
@@ -358,7 +364,7 @@ impl Server {
         ServerStats {
             counts,
             log_left_out,
-            holds: self.shared.book.holds(),
+            holds: self.shared.quota.holds(),
             probes: probes.fold(udp::Published::default(), udp::Published::plus),
             moved_bytes: self.shared.ceiling.bytes(),
             max_rate: self.shared.ceiling.rate(),
@@ -369,6 +375,7 @@ impl Server {
             bytes_received: get(&c.bytes_received),
             foreign: get(&c.foreign),
             users: self.used(),
+            key_file_faulty: self.shared.ring.is_faulty(),
             wrong_keys: get(&c.wrong_keys),
             tls_handshakes: get(&c.tls_handshakes),
         }
@@ -387,6 +394,11 @@ impl Server {
         std::mem::take(&mut lock(&self.notes))
     }
 
+    /// Reads the key file again soon, even if it has not changed.
+    pub fn reload(&self) {
+        self.shared.ring.read_again();
+    }
+
     /// Pin of the server's public key, where it speaks TLS.
     pub fn pin(&self) -> Option<Pin> {
         self.shared.tls.as_ref().map(|tls| tls.pin)
@@ -394,7 +406,7 @@ impl Server {
 
     /// Bytes that each user has moved in the current hour, both directions together.
     pub fn used(&self) -> Vec<(Arc<str>, u64)> {
-        self.shared.book.used()
+        self.shared.quota.used()
     }
 
     /// Ends every flow and thread, within about a quarter of a second.
@@ -527,11 +539,18 @@ fn listen_error(addr: SocketAddr, protocol: &'static str, source: io::Error) -> 
 
 const NOT_ALLOWED: &str =
     "this server serves certain networks only, and this address is in none of them";
+/// Interval at which the hours of accounts are looked at.
+const ROLL: std::time::Duration = std::time::Duration::from_secs(1);
 const FULL: &str = "the server is full: try again in a minute";
 
 fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut rolled = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
+        if rolled.elapsed() >= ROLL {
+            rolled = Instant::now();
+            shared.quota.roll();
+        }
         let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
         let _ = poll(&mut fds, PollTimeout::from(100u8));
         threads.retain(|t| !t.is_finished());
@@ -549,7 +568,7 @@ fn accept(listener: &TcpListener, udp: &Arc<UdpSocket>, shared: &Arc<Shared>) {
             continue;
         }
         let stream = Arc::new(stream);
-        let Some(permit) = shared.book.connect(from.ip(), Some(stream.clone())) else {
+        let Some(permit) = shared.quota.connect(from.ip(), Some(stream.clone())) else {
             shared.refused(from.ip(), Refusal::Busy, FULL);
             connection::turn_away(&stream, Refusal::Busy, FULL, shared);
             continue;

@@ -1,8 +1,8 @@
 //! Rates of UDP load and of trains that were promised to clients. Datagrams do not slow down for others, so they are
 //! admitted by their rate and refused where the sum would exceed the operator's limit.
 
-use super::book::Refused;
 use super::lock;
+use super::quota::Refused;
 use base::program::Program;
 use base::{BitsPerSec, Bytes, Duration};
 use measure::control::Refusal;

@@ -9,7 +9,7 @@ use crate::load::kernel::random_bytes;
 use crate::pipe::pin_of;
 use base::Time;
 use measure::bucket::{ByNetwork, neighbourhood};
-use measure::keys::Pin;
+use measure::keys::{Pin, Tickets};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -75,6 +75,8 @@ struct Busy {
 pub struct Tls {
     pub config: Arc<rustls::ServerConfig>,
     pub pin: Pin,
+    /// Keys for the probes of clients that have the pin. The same secret yields the same ones after a restart.
+    pub tickets: Tickets,
     rates: Mutex<ByNetwork>,
     busy: Mutex<Busy>,
 }
@@ -119,6 +121,7 @@ impl Tls {
                 .first()
                 .ok_or_else(|| unusable("no certificate"))?,
         );
+        let tickets = Tickets::new(key.secret_der());
         let mut config =
             rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
                 .with_protocol_versions(&[&TLS13])
@@ -132,6 +135,7 @@ impl Tls {
         Ok(Some(Tls {
             config: Arc::new(config),
             pin: pin.map_err(unusable)?,
+            tickets,
             rates: Mutex::new(ByNetwork::new(OF_NETWORK, OF_ALL)),
             busy: Mutex::default(),
         }))

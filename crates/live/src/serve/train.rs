@@ -3,10 +3,10 @@
 //! It has a socket of its own on the server's port, connected to where the client showed it the way from, so that
 //! neither other clients nor probes pass through it.
 
-use super::book::{Permit, Use};
 use super::connection::{accept, finish, refuse};
 use super::datagrams::SHOWN_WITHIN_NS;
 use super::line::{Heard, Line};
+use super::quota::{Permit, Use};
 use super::{Shared, lock};
 use crate::clock::mono_ns;
 use crate::craft::fragments::Watcher;
@@ -53,7 +53,7 @@ pub fn serve(
         udp,
         shared,
     } = *host;
-    let _share = match shared.book.train(permit) {
+    let _share = match shared.quota.train(permit) {
         Ok(share) => share,
         Err(e) => return refuse(stream, e, shared),
     };
@@ -62,11 +62,11 @@ pub fn serve(
         Ok(promise) => promise,
         Err(e) => return refuse(stream, e, shared),
     };
-    let mut flow = match shared.book.flow(permit, spec, direction, Use::Train) {
+    let mut flow = match shared.quota.flow(permit, spec, direction, Use::Train) {
         Ok(f) => f,
         Err(e) => return refuse(stream, e, shared),
     };
-    let longest = shared.book.budgets().duration;
+    let longest = shared.quota.budgets().duration;
     if program.time() > longest {
         let text = format!(
             "the program lasts {}, and this server takes at most {longest} at once",

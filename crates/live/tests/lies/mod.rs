@@ -8,14 +8,15 @@ use base::record::Direction;
 use base::rng::Rng;
 use measure::control::datagram::Message;
 use measure::control::listen::{Arrival, Listening, Opened};
+use measure::control::seal::{RequestReader, Transcript};
 use measure::control::{
-    Accepted, Detail, Ended, FlowReport, Greeting, HELLO_LEN, LARGEST, LAST_NS, LONGEST, Limits,
-    Refusal, Response, Sample, SenderState, ServerInfo, Stamp, Stamps,
+    Accepted, Detail, Ended, FlowReport, GREETING_LEN, Greeting, HELLO_LEN, LARGEST, LAST_NS,
+    LONGEST, Limits, Refusal, Request, Response, Sample, SenderState, ServerInfo, Stamp, Stamps,
 };
 use measure::wire::{self, ClientMessage, Grant, History, MAX_LEN, Reply, ServerMessage};
 use rand::{Rng as _, RngExt as _};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -176,6 +177,73 @@ fn fitting(rng: &mut Rng, kind: u8, port: u16) -> Response {
     }
 }
 
+/// Ports that a request asks for; zero if it asks for something else.
+fn wanted(hello: &[u8; HELLO_LEN], greeting: &[u8; GREETING_LEN], bytes: &[u8]) -> u32 {
+    let (mut reader, mut rest) = (RequestReader::default(), bytes);
+    while !rest.is_empty() && reader.wants() > 0 {
+        let (now, later) = rest.split_at(reader.wants().min(rest.len()));
+        rest = later;
+        if let Ok(Some(asked)) = reader.push(now) {
+            let admitted = asked.admit(&Transcript::new(hello, greeting), None, 0);
+            return match admitted.map(|a| a.request) {
+                Ok(Request::Listen { wanted, .. }) => wanted.len() as u32,
+                _ => 0,
+            };
+        }
+    }
+    0
+}
+
+/// An address of this host: clients try what they are told.
+fn address(rng: &mut Rng) -> IpAddr {
+    match rng.random_range(0..5) {
+        0 => IpAddr::V4([127, rng.random(), rng.random(), rng.random()].into()),
+        1 => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        2 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        3 => IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped()),
+        _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+    }
+}
+
+/// Consent to as many ports as were asked for, mostly those of the liar itself.
+fn listening(rng: &mut Rng, count: u32, port: u16) -> Response {
+    let opened = |rng: &mut Rng| match rng.random_range(0..12) {
+        0 => Opened::Not("\x1b[2J\u{202e}".repeat(rng.random_range(0..20))),
+        1 => Opened::At((address(rng), rng.random()).into()),
+        _ => Opened::At((Ipv4Addr::LOCALHOST, port).into()),
+    };
+    Response::Listening(Listening {
+        token: rng.random(),
+        from: (address(rng), rng.random()).into(),
+        duration: span(rng, LONGEST),
+        addresses: (0..rng.random_range(0..5)).map(|_| address(rng)).collect(),
+        opened: (0..count).map(|_| opened(rng)).collect(),
+    })
+}
+
+/// Arrivals at these ports, from anywhere, of any length.
+fn arrivals(rng: &mut Rng, count: u32) -> Response {
+    let bytes = |rng: &mut Rng, most: usize| {
+        let mut bytes = vec![0; rng.random_range(0..most)];
+        rng.fill_bytes(&mut bytes);
+        bytes
+    };
+    let one = |rng: &mut Rng| Arrival {
+        listener: match rng.random_range(0..10) {
+            0 => rng.random(),
+            _ => rng.random_range(0..count),
+        },
+        from: rng
+            .random::<bool>()
+            .then(|| (address(rng), rng.random()).into()),
+        len: number(rng, u64::from(u32::MAX)) as u32,
+        bytes: bytes(rng, 512),
+        syn: bytes(rng, 200),
+        answered: rng.random(),
+    };
+    Response::Arrivals((0..rng.random_range(0..20)).map(|_| one(rng)).collect())
+}
+
 /// Says its greeting, mostly what is expected, then one lie for each thing that it hears, some of them with a bit
 /// flipped. Counts them.
 pub fn talk(mut stream: TcpStream, mut rng: Rng, port: u16, told: &AtomicU64) {
@@ -186,11 +254,13 @@ pub fn talk(mut stream: TcpStream, mut rng: Rng, port: u16, told: &AtomicU64) {
     };
     let _ = stream.set_read_timeout(Some(std::time::Duration::from_millis(30)));
     let (began, mut buf, mut first) = (Instant::now(), [0; 4096], true);
-    let _ = stream.read(&mut buf[..HELLO_LEN]);
+    let mut hello = [0; HELLO_LEN];
+    let _ = stream.read_exact(&mut hello);
     let _ = stream.write_all(&greeting.encode());
-    // After its consent to a train, a server says that it is ready, then its stamps.
-    let mut train = 0;
-    while began.elapsed().as_millis() < 600 {
+    // After its consent to a train, a server says that it is ready, then its stamps. After its consent to ports, it says what
+    // has arrived there.
+    let (mut train, mut ports) = (0, 0);
+    while began.elapsed().as_millis() < if ports > 0 { 5_000 } else { 600 } {
         let heard = match stream.read(&mut buf) {
             Ok(0) => return,
             Ok(n) => n,
@@ -199,7 +269,16 @@ pub fn talk(mut stream: TcpStream, mut rng: Rng, port: u16, told: &AtomicU64) {
         let expected = first && heard > 4 && rng.random_range(0..16) > 0;
         first &= heard == 0;
         let follows = train > 0 && rng.random_range(0..8) > 0;
+        if ports > 0 && heard == 0 {
+            continue;
+        }
+        let wanted = wanted(&hello, &greeting.encode(), &buf[..heard]);
         let mut bytes = match (expected, follows) {
+            (true, _) if wanted > 0 => {
+                ports = wanted;
+                listening(&mut rng, ports, port).encode()
+            }
+            _ if ports > 0 => arrivals(&mut rng, ports).encode(),
             (true, _) => fitting(&mut rng, buf[4], port).encode(),
             (_, true) if train == 1 => Response::Ready.encode(),
             (_, true) => fitting(&mut rng, STAMPS, port).encode(),

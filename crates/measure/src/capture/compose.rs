@@ -1,11 +1,11 @@
-//! Puts frames together: Ethernet, IPv4, TCP or UDP, with checksums that are right over a payload of zeros.
+//! Composes frames: Ethernet, IPv4, TCP or UDP, with checksums that are correct for a payload of zeros.
 //!
 //! **Source.** RFC 791 (IPv4), RFC 9293 (TCP), RFC 768 (UDP), RFC 1071 (checksums), RFC 2018 (SACK),
 //! RFC 7323 (timestamps and window scale).
 
 use std::net::Ipv4Addr;
 
-/// From the frame to the end of IP.
+/// Ethernet and IP fields of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
     pub src_mac: [u8; 6],
@@ -18,7 +18,7 @@ pub struct Outer {
     pub traffic_class: u8,
 }
 
-/// A TCP header and how much follows it.
+/// A TCP header and the length of its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tcp<'a> {
     pub src_port: u16,
@@ -27,10 +27,10 @@ pub struct Tcp<'a> {
     pub ack: u32,
     /// Bits of [`super::frame::flag`].
     pub flags: u8,
-    /// The ninth flag: AE of RFC 9768, once NS.
+    /// Ninth flag: AE of RFC 9768, once NS.
     pub accurate: bool,
     pub window: u16,
-    /// Of a SYN.
+    /// MSS option, on a SYN.
     pub mss: Option<u16>,
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
@@ -38,7 +38,7 @@ pub struct Tcp<'a> {
     pub timestamps: Option<(u32, u32)>,
     /// Left and right edge of each block; three fit beside timestamps, four without.
     pub sack: &'a [(u32, u32)],
-    /// Bytes of payload, all zero.
+    /// Payload length, bytes, all zero.
     pub payload: u32,
 }
 
@@ -46,31 +46,31 @@ pub struct Tcp<'a> {
 pub struct Udp<'a> {
     pub src_port: u16,
     pub dst_port: u16,
-    /// How the payload begins; the rest of it is zero.
+    /// First bytes of the payload; the rest of it is zero.
     pub head: &'a [u8],
-    /// All of the payload.
+    /// Length of the whole payload, bytes.
     pub payload: u32,
 }
 
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 
-/// A frame as it is kept: its headers, then zeros.
+/// A frame as it is stored: its headers, then zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Composed {
-    /// Headers, and what of the payload is not zero.
+    /// Headers, and the part of the payload that is not zero.
     pub head: Vec<u8>,
-    /// The whole frame.
+    /// Length of the whole frame, bytes.
     pub original_len: u32,
 }
 
 impl Composed {
-    /// Longer, where the packet on the wire was longer than its headers say.
+    /// Extends the length if the packet on the wire was longer than its headers say.
     pub fn at_least(&mut self, ip_len: u32) {
         self.original_len = self.original_len.max(ETHERNET as u32 + ip_len);
     }
 
-    /// Not more than `snaplen` bytes of it.
+    /// First `snaplen` bytes of the frame.
     pub fn kept(mut self, snaplen: u32) -> Vec<u8> {
         self.head.resize(self.original_len.min(snaplen) as usize, 0);
         self.head
@@ -106,7 +106,7 @@ pub fn udp(outer: &Outer, udp: &Udp) -> Composed {
     frame.extend((len as u16).to_be_bytes());
     frame.extend([0; 2]);
     frame.extend(&udp.head[..udp.head.len().min(udp.payload as usize)]);
-    // RFC 768: a sum of zero is sent as all ones, because zero says that there is none.
+    // RFC 768: a sum of zero is sent as all ones, because zero means that there is no checksum.
     let sum = match checksum(pseudo(outer, 17, len) + sum(&frame[at..])) {
         0 => 0xffff,
         sum => sum,
@@ -115,7 +115,7 @@ pub fn udp(outer: &Outer, udp: &Udp) -> Composed {
     whole(frame, len)
 }
 
-/// Ethernet and IPv4, without the length and the checksum.
+/// Ethernet and IPv4 headers, without the length and the checksum.
 fn head(outer: &Outer, protocol: u8) -> Vec<u8> {
     let mut frame = Vec::with_capacity(128);
     frame.extend(outer.dst_mac);
@@ -129,7 +129,7 @@ fn head(outer: &Outer, protocol: u8) -> Vec<u8> {
     frame
 }
 
-/// Writes the length, now known, and IP's checksum.
+/// Writes the length, now known, and the IP checksum.
 fn whole(mut frame: Vec<u8>, payload: u32) -> Composed {
     let total = IP as u32 + payload;
     let ip = &mut frame[ETHERNET..ETHERNET + IP];
@@ -142,7 +142,7 @@ fn whole(mut frame: Vec<u8>, payload: u32) -> Composed {
     }
 }
 
-/// In the order and with the padding of Linux.
+/// Writes the options in the order and with the padding of Linux.
 fn options(tcp: &Tcp, out: &mut Vec<u8>) {
     if let Some(mss) = tcp.mss {
         out.extend([2, 4]);
@@ -171,12 +171,12 @@ fn options(tcp: &Tcp, out: &mut Vec<u8>) {
     }
 }
 
-/// What the checksums of TCP and UDP count beside their own bytes.
+/// Sum of the pseudo-header that TCP and UDP checksums include.
 fn pseudo(outer: &Outer, protocol: u8, len: u32) -> u64 {
     sum(&outer.src.octets()) + sum(&outer.dst.octets()) + u64::from(protocol) + u64::from(len)
 }
 
-/// RFC 1071: sixteen bits at a time, the carries added at the end.
+/// Internet checksum sum, RFC 1071: sixteen bits at a time, the carries added at the end.
 fn sum(bytes: &[u8]) -> u64 {
     let pairs = bytes.chunks(2);
     let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);

@@ -1,43 +1,43 @@
-//! What the headers of one frame say: link layer, IP with extension headers and fragments, TCP or UDP.
+//! Parses the headers of one frame: link layer, IP with extension headers and fragments, TCP or UDP.
 //!
-//! Lengths come from the IP header, never from how much of the frame was kept; where IP says 0 (a
-//! segment of the sending host's offload) they come from the frame's length on the wire.
+//! Lengths come from the IP header, never from the number of captured bytes. If the IP length is 0 (a segment of the
+//! sending host's offload), they come from the frame's length on the wire.
 //!
 //! **Source.** RFC 791 (IPv4), RFC 8200 (IPv6), RFC 9293 (TCP), RFC 768 (UDP), RFC 2018 (SACK),
 //! RFC 7323 (timestamps and window scale), RFC 2675 (jumbograms), RFC 2516 (PPPoE), RFC 3032 (MPLS).
 
 use super::{LinkType, Record};
 
-/// An address as 16 bytes; an IPv4 one stands mapped behind ::ffff (RFC 4291 section 2.5.5.2).
+/// Address in 16 bytes; IPv4 is mapped behind ::ffff (RFC 4291 section 2.5.5.2).
 pub type Address = [u8; 16];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     pub src: Address,
     pub dst: Address,
-    /// IPv4's identification or the one of an IPv6 fragment; 0 where there is none.
+    /// Identification of IPv4 or of an IPv6 fragment; 0 if there is none.
     pub id: u32,
     pub ttl: u8,
-    /// The outermost tag's VLAN; 0 where there is none.
+    /// VLAN of the outermost tag; 0 if there is none.
     pub vlan: u16,
-    /// Where it was captured, as far as the file says: the interface, and in a capture on all interfaces the direction.
+    /// Capture point, as far as the file tells: the interface, and in a capture on all interfaces the direction.
     pub place: u16,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// The IP packet as it was on the wire.
+    /// Length of the IP packet on the wire, bytes.
     pub ip_len: u32,
     pub fragment: Option<Fragment>,
     pub transport: Transport<'a>,
-    /// As much as was kept of what IP carries: the transport's header and data.
+    /// Captured bytes of the IP payload: the transport's header and data.
     pub body: &'a [u8],
 }
 
-/// A piece of a datagram.
+/// A fragment of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Where it begins in the datagram's payload, in bytes.
+    /// Offset in the datagram's payload, bytes.
     pub offset: u32,
-    /// More come after it.
+    /// True if more fragments follow.
     pub more: bool,
 }
 
@@ -53,7 +53,7 @@ pub enum Transport<'a> {
     Other {
         protocol: u8,
     },
-    /// The frame was kept too short to hold the transport header.
+    /// Too few bytes were captured to hold the transport header.
     Cut {
         protocol: u8,
     },
@@ -66,14 +66,14 @@ pub struct Tcp<'a> {
     pub seq: u32,
     pub ack: u32,
     pub flags: u8,
-    /// As it stands in the header, not scaled.
+    /// Window as in the header, not scaled.
     pub window: u16,
     pub checksum: u16,
     /// Bytes of data on the wire.
     pub payload: u32,
-    /// As many of the options as were kept.
+    /// Captured bytes of the options.
     pub options: &'a [u8],
-    /// There were more of them.
+    /// True if some bytes of the options were not captured.
     pub options_cut: bool,
 }
 
@@ -89,7 +89,7 @@ pub mod flag {
     pub const CWR: u8 = 0x80;
 }
 
-/// TCP's options that say something about delay and loss.
+/// TCP options that matter for delay and loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     pub mss: Option<u16>,
@@ -97,10 +97,10 @@ pub struct Options {
     pub sack_permitted: bool,
     /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
-    /// There were timestamps, whether or not they were kept whole; and TSval, where that was kept.
+    /// True if there were timestamps, captured completely or not; then TSval, if captured.
     pub stamped: bool,
     pub tsval: Option<u32>,
-    /// Not all of the options were kept.
+    /// True if not all of the options were captured.
     pub cut: bool,
     sack: [(u32, u32); 4],
     blocks: u8,
@@ -127,7 +127,7 @@ impl Tcp<'_> {
         }
     }
 
-    /// TSval and TSecr, where they are all the options: two no-operations before them, as almost every segment has it.
+    /// TSval and TSecr if the options are exactly two no-operations and the timestamps, as in almost every segment.
     #[inline(always)]
     pub fn timestamps_alone(&self) -> Option<(u32, u32)> {
         let all = <&[u8; 12]>::try_from(self.options).ok()?;
@@ -148,7 +148,7 @@ impl Options {
         blocks: 0,
     };
 
-    /// What a header's options say.
+    /// Reads the options of a header.
     pub fn read(mut rest: &[u8]) -> Options {
         let mut o = Options::NONE;
         while let [kind, tail @ ..] = rest {
@@ -190,10 +190,10 @@ impl Options {
     }
 }
 
-/// The IP packet within a record; `None` where there is none, or not enough of it.
+/// IP packet within a record; `None` if there is none, or too little of it.
 #[inline(always)]
 pub fn parse<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
-    // What almost every frame is.
+    // Fast path for almost every frame.
     if record.link == LinkType::ETHERNET
         && let Some([0x08, 0x00]) = record.data.get(12..14)
     {
@@ -222,7 +222,7 @@ fn parse_any<'a>(record: &Record<'a>) -> Option<Frame<'a>> {
     }
 }
 
-/// Place of a packet of an interface that does not tell directions apart.
+/// Capture point of a packet at an interface that does not tell directions apart.
 #[inline(always)]
 pub fn interface_place(interface: u32) -> u16 {
     (interface as u16) << 3
@@ -230,7 +230,7 @@ pub fn interface_place(interface: u32) -> u16 {
 
 fn place(record: &Record<'_>) -> u16 {
     let d = record.data;
-    // Both formats say whether a packet came for us, for others, or went out: five kinds.
+    // Both formats tell whether a packet came for us, for others, or went out: five kinds.
     let (index, kind) = match record.link {
         LinkType::LINUX_SLL => (0, d.get(1)),
         LinkType::LINUX_SLL2 => (d.get(4..8).map_or(0, |i| be32(i, 0)), d.get(10)),
@@ -255,7 +255,7 @@ enum Version {
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// Which IP begins where in the frame.
+/// IP version, and offset of the IP header in the frame.
 #[inline(always)]
 fn network(link: LinkType, d: &[u8]) -> Option<(Version, usize)> {
     match link {
@@ -268,8 +268,8 @@ fn network(link: LinkType, d: &[u8]) -> Option<(Version, usize)> {
             (version, 2) => Some((version, 20)),
             _ => None,
         },
-        // The family's number depends on the system that captured (and on its byte order): the version
-        // nibble says it better.
+        // The family's number depends on the capturing system (and on its byte order): the version nibble is more
+        // reliable.
         LinkType::NULL | LinkType::LOOP => nibble(d, 4),
         LinkType::PPP | LinkType::PPP_HDLC => match d {
             [0xff, 0x03, ..] => ppp(d, 2),
@@ -351,7 +351,7 @@ fn ipv4(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
         return None;
     }
     let said = u32::from(be16(head, 2));
-    // RFC 791 has no length 0: it is a segment larger than 64 KiB, or one not yet cut by the card.
+    // RFC 791 has no length 0: it is a segment larger than 64 KiB, or one that the network card has not split yet.
     let ip_len = if said == 0 { wire } else { said };
     let (more, offset) = (head[6] & 0x20 != 0, u32::from(be16(head, 6) & 0x1fff) * 8);
     let payload = ip_len.checked_sub(header as u32)?;
@@ -371,7 +371,7 @@ fn ipv4(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
     })
 }
 
-/// As one number, so that its bytes are not still on their way to memory when they are compared.
+/// Maps an IPv4 address through one number, so that its bytes need not pass through memory before they are compared.
 #[inline(always)]
 fn mapped(four: &[u8]) -> Address {
     (0xffff_0000_0000 | u128::from(be32(four, 0))).to_be_bytes()
@@ -400,7 +400,7 @@ fn ipv6(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
         body: &[],
     };
     let (mut protocol, mut at) = (head[6], 40);
-    // Each extension header says which follows (RFC 8200 section 4). They end well before 16.
+    // Each extension header names the next one (RFC 8200 section 4). They end well before 16.
     for _ in 0..16 {
         let extension = match protocol {
             0 | 43 | 60 | 135 => d
@@ -414,7 +414,7 @@ fn ipv6(d: &[u8], wire: u32, (vlan, place): (u16, u16)) -> Option<Frame<'_>> {
                 let field = be16(e, 2);
                 let (offset, more) = (u32::from(field & 0xfff8), field & 1 != 0);
                 frame.id = be32(e, 4);
-                // RFC 6946: a fragment that is the whole is treated as no fragment.
+                // RFC 6946: a fragment that is the whole datagram is treated as no fragment.
                 frame.fragment = (offset > 0 || more).then_some(Fragment { offset, more });
                 (e[0], 8)
             }),
@@ -465,7 +465,7 @@ fn transport(protocol: u8, kept: Option<&[u8]>, payload: u32, offset: u32) -> Tr
 
 #[inline(always)]
 fn tcp(d: &[u8], segment: u32) -> Transport<'_> {
-    // Up to the window's end: what a capture of 68 bytes keeps behind IPv4 with options.
+    // Up to the window field: what a capture of 68 bytes keeps behind IPv4 with options.
     let Some(head) = d.first_chunk::<16>() else {
         return Transport::Cut { protocol: 6 };
     };

@@ -1,5 +1,5 @@
-//! Packet captures: files of pcap and pcapng as records ([`Reader`]), records as headers ([`frame`]); and the
-//! other way: headers as frames ([`compose`]), frames as a file ([`pcapng`]).
+//! Packet captures. Reading: pcap and pcapng files as records ([`Reader`]), records as headers ([`frame`]). Writing:
+//! headers as frames ([`compose`]), frames as a file ([`pcapng`]).
 
 pub mod compose;
 pub mod frame;
@@ -8,7 +8,7 @@ mod reader;
 
 pub use reader::{CaptureError, Comment, Damage, Reader, Record};
 
-/// What the first byte of a record belongs to, by its registered number.
+/// Link-layer header type of a record, by its registered number.
 ///
 /// **Source.** The registry of link-layer header types (draft-ietf-opsawg-pcaplinktype).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

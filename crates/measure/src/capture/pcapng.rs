@@ -1,4 +1,4 @@
-//! Writes pcapng: packets of several interfaces in one file, with remarks that Wireshark shows beside them.
+//! Writes pcapng: packets of several interfaces in one file, with comments that Wireshark shows beside them.
 //!
 //! **Source.** draft-ietf-opsawg-pcapng: section header, interface description, name resolution and
 //! enhanced packet blocks, and their options.
@@ -8,7 +8,7 @@ use super::LinkType;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
-/// What the options of a block say; a length and its padding are put around each.
+/// Codes of a block's options; each is written with a length and padding.
 mod option {
     pub const COMMENT: u16 = 1;
     pub const SHB_USERAPPL: u16 = 4;
@@ -20,7 +20,7 @@ mod option {
     pub const EPB_FLAGS: u16 = 2;
 }
 
-/// Where packets were seen.
+/// Interface at which packets were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface<'a> {
     pub link: LinkType,
@@ -32,7 +32,7 @@ pub struct Interface<'a> {
     pub snaplen: u32,
 }
 
-/// Which way a packet went at its interface.
+/// Direction of a packet at its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     In,
@@ -43,10 +43,10 @@ pub enum Way {
 pub struct Packet<'a> {
     /// Number of the interface, in the order in which they were written.
     pub interface: u32,
-    /// UNIX ns.
+    /// Capture time, UNIX ns.
     pub t_ns: i64,
     pub original_len: u32,
-    /// What was kept of it.
+    /// Captured bytes.
     pub data: &'a [u8],
     pub way: Option<Way>,
     pub comment: Option<&'a str>,
@@ -59,10 +59,10 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// `application` is who writes it.
+    /// Starts a capture. `application` names the program that writes it.
     ///
     /// # Errors
-    /// What the output says, here and below.
+    /// Errors of the output, here and below.
     pub fn new(out: W, application: &str, comment: &str) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out,
@@ -76,6 +76,8 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
+    /// Adds an interface.
+    ///
     /// # Errors
     /// As [`Writer::new`].
     pub fn interface(&mut self, interface: &Interface) -> io::Result<()> {
@@ -87,12 +89,12 @@ impl<W: Write> Writer<W> {
             self.option(option::IF_SPEED, &speed.to_le_bytes());
         }
         self.option(option::IF_TSRESOL, &[9]);
-        // Otherwise what stands behind an IP packet may be taken for a frame check sequence.
+        // Otherwise the bytes behind an IP packet may be taken for a frame check sequence.
         self.option(option::IF_FCSLEN, &[0]);
         self.end()
     }
 
-    /// What hosts are called.
+    /// Writes the names of hosts.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -102,7 +104,7 @@ impl<W: Write> Writer<W> {
     ) -> io::Result<()> {
         self.begin(4);
         for (address, name) in names {
-            // A record is an address and a name that ends in a zero.
+            // A record is an address and a name that ends in a zero byte.
             let value = [&address.octets(), name.as_bytes(), &[0]].concat();
             self.option(1, &value);
         }
@@ -110,6 +112,8 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
+    /// Writes a packet.
+    ///
     /// # Errors
     /// As [`Writer::new`].
     pub fn packet(&mut self, packet: &Packet) -> io::Result<()> {
@@ -136,7 +140,7 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Writes what is still held back; gives the output back.
+    /// Writes the bytes still buffered; returns the output.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -161,7 +165,7 @@ impl<W: Write> Writer<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// An empty text says nothing and is left out; a long one is cut to what its length can say.
+    /// Writes an option. An empty one is left out; a long one is truncated to what its length field allows.
     fn option(&mut self, code: u16, value: &[u8]) {
         let value = &value[..value.len().min(65_000)];
         if !value.is_empty() {
@@ -171,7 +175,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// The end of the options, the length at both ends, and out.
+    /// Ends the block: end of options, the length at both ends; then writes it.
     fn end(&mut self) -> io::Result<()> {
         self.words(&[0]);
         let total = (self.block.len() + 4) as u32;

@@ -1,7 +1,7 @@
-//! Reads pcap and pcapng from anything that gives bytes: a file, a pipe, a decompressor.
+//! Reads pcap and pcapng from any byte stream: a file, a pipe, a decompressor.
 //!
-//! A record is a slice into the one buffer; nothing is copied. Where the input is damaged the reader
-//! goes on at the next place that can be a record, and says how much lay between.
+//! A record is a slice of the single buffer; nothing is copied. After damaged input the reader continues at the next
+//! plausible record and reports the number of bytes between.
 //!
 //! **Source.** draft-ietf-opsawg-pcap (the classic format, its four magic numbers and the variant with
 //! extra fields in each record), draft-ietf-opsawg-pcapng.
@@ -11,25 +11,25 @@ use super::LinkType;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// One captured packet.
+/// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.
+    /// Capture time, UNIX ns; `None` in a pcapng Simple Packet Block, which has no time.
     pub t_ns: Option<i64>,
     pub link: LinkType,
     /// Number of the interface within its section of a pcapng file; 0 in the classic format.
     pub interface: u32,
-    /// Length on the wire; `data` may hold less.
+    /// Length on the wire, bytes; `data` may hold less.
     pub original_len: u32,
     pub data: &'a [u8],
 }
 
-/// A stretch of the input that could not be read.
+/// A part of the input that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where it begins, in bytes from the start of the (decompressed) input.
+    /// Offset in bytes from the start of the (decompressed) input.
     pub offset: u64,
-    /// Bytes passed over.
+    /// Bytes skipped.
     pub skipped: u64,
     pub why: String,
 }
@@ -44,11 +44,11 @@ pub enum CaptureError {
     Io { offset: u64, source: io::Error },
 }
 
-/// Bytes read at once: what a core's own cache holds beside the connections. Mapping the file costs more.
+/// Bytes read at once: as many as fit a core's own cache beside the connections. Mapping the file costs more.
 const READ: usize = 256 << 10;
-/// No record is larger; a length beyond it is damage.
+/// Largest record; a greater length is damage.
 const MOST: usize = 16 << 20;
-/// Around the time of the record before, what comes after damage must lie within a day.
+/// Maximum time difference, s, between a record after damage and the record before it: one day.
 const NEAR_S: u32 = 86_400;
 /// Nanoseconds of a second.
 const TICKS: u32 = 1_000_000_000;
@@ -56,9 +56,9 @@ const TICKS: u32 = 1_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Classic {
     swapped: bool,
-    /// Bytes of a record's header: 16, or 24 in the variant of A. Kuznetzov.
+    /// Length of a record's header: 16 bytes, or 24 in the variant of A. Kuznetzov.
     header: usize,
-    /// Fractions of a second are counted in units of so many ns.
+    /// Unit of the fractions of a second, ns.
     tick_ns: u32,
     link: LinkType,
     most: usize,
@@ -69,7 +69,7 @@ struct Classic {
 struct Interface {
     link: LinkType,
     snaplen: u32,
-    /// Time units in a second, as a power of 10 or of 2.
+    /// Time units per second, as a power of 10 or of 2.
     resolution: Resolution,
     offset_s: i64,
 }
@@ -91,24 +91,24 @@ enum Format {
     Blocks(Blocks),
 }
 
-/// Where the packet of a record lies in the buffer, before it is lent out.
+/// Place of a record's packet in the buffer, before it is lent out.
 struct Found {
     t_ns: Option<i64>,
     link: LinkType,
     interface: u32,
     original_len: u32,
-    /// From the begin of the record or block, and how long that is.
+    /// Offset from the start of the record or block, and that record's length.
     from: usize,
     len: usize,
     total: usize,
 }
 
 enum Step {
-    /// A packet in the block at hand.
+    /// A packet in the current block.
     Packet(Found),
-    /// A record lies ready.
+    /// A record is ready.
     Ready,
-    /// Nothing to hand out; the input has moved on.
+    /// No packet to return; the input has advanced.
     Other,
     End,
     Bad(String),
@@ -123,31 +123,32 @@ pub struct Reader<R> {
     offset: u64,
     ended: bool,
     format: Format,
-    /// The packet at hand, where it took more than a look to find it.
+    /// Current packet, if finding it took more than one step.
     found: Option<Found>,
     damage: Vec<Damage>,
-    /// Packets that the capturing system itself says it dropped: by section, interface and kind, for each says it anew.
+    /// Packets dropped according to the capturing system, by section, interface and kind, because each interface
+    /// repeats its total.
     dropped: BTreeMap<(u32, u32, u16), u64>,
     section: u32,
-    /// Packets of a pcapng file so far, and what somebody remarked.
+    /// Packets of a pcapng file so far, and its comments.
     packets: u64,
     comments: Vec<Comment>,
 }
 
-/// A remark in a pcapng file.
+/// A comment in a pcapng file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comment {
-    /// Number of the packet that it stands beside, from 1; `None` for one on the whole file or an interface.
+    /// Number of the packet that it belongs to, from 1; `None` for a comment on the whole file or an interface.
     pub packet: Option<u64>,
     pub text: String,
 }
 
-/// Remarks kept at most.
+/// Maximum number of comments kept.
 const COMMENTS: usize = 10_000;
 
 impl<R: Read> Reader<R> {
     /// # Errors
-    /// Input that does not begin as a capture, or cannot be read.
+    /// The input does not start as a capture, or cannot be read.
     pub fn new(input: R) -> Result<Reader<R>, CaptureError> {
         let mut reader = Reader {
             input,
@@ -197,7 +198,7 @@ impl<R: Read> Reader<R> {
             });
         }
         let snaplen = word(swapped, head, 16) as usize;
-        // The upper bits of the last word tell about frame check sequences.
+        // The upper bits of the last word concern frame check sequences.
         let link = LinkType(word(swapped, head, 20) as u16);
         reader.format = Format::Classic(Classic {
             swapped,
@@ -211,13 +212,13 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The next packet; `None` at the end of the input.
+    /// Next packet; `None` at the end of the input.
     ///
     /// # Errors
-    /// Input that cannot be read. Damaged input is no error: see [`Reader::damage`].
+    /// The input cannot be read. Damaged input is no error: see [`Reader::damage`].
     #[inline(always)]
     pub fn next_record(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
-        // A record is put together in one place only: from two, it would have to go through memory.
+        // A record is built in one place only: from two, it would have to pass through memory.
         loop {
             let found = match &mut self.format {
                 Format::Classic(c) if !c.swapped => c.whole(&self.buffer[self.start..self.end]),
@@ -241,7 +242,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Hands every packet to `take` that is left: as [`Reader::next_record`] would, and faster.
+    /// Calls `take` for each remaining packet, as [`Reader::next_record`] would, and faster.
     ///
     /// # Errors
     /// As [`Reader::next_record`].
@@ -252,7 +253,7 @@ impl<R: Read> Reader<R> {
             _ => None,
         };
         loop {
-            // What lies in the buffer, without putting down after each record how far it is.
+            // Parses the buffer without storing the position after each record.
             let mut rest = &self.buffer[self.start..self.end];
             let all = rest.len();
             loop {
@@ -282,7 +283,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads on until the next record lies ready; `false` at the end of the input.
+    /// Reads on until the next record is ready; `false` at the end of the input.
     #[inline(never)]
     fn prepare(&mut self) -> Result<bool, CaptureError> {
         loop {
@@ -299,17 +300,17 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What could not be read so far.
+    /// Parts of the input that could not be read so far.
     pub fn damage(&self) -> &[Damage] {
         &self.damage
     }
 
-    /// Remarks read so far: the first ten thousand.
+    /// Comments read so far: the first ten thousand.
     pub fn comments(&self) -> &[Comment] {
         &self.comments
     }
 
-    /// Packets that the capturing system says it had no room for (pcapng's interface statistics).
+    /// Packets that the capturing system dropped for lack of room (pcapng's interface statistics).
     pub fn dropped(&self) -> u64 {
         self.dropped.values().sum()
     }
@@ -324,7 +325,7 @@ impl<R: Read> Reader<R> {
         self.offset += n as u64;
     }
 
-    /// Whether `n` bytes lie ready in the buffer, after reading more where they do not.
+    /// True if `n` bytes are in the buffer; reads more if necessary.
     #[inline]
     fn need(&mut self, n: usize) -> Result<bool, CaptureError> {
         if self.end - self.start >= n {
@@ -348,7 +349,7 @@ impl<R: Read> Reader<R> {
                 Ok(0) => self.ended = true,
                 Ok(read) => self.end += read,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // What a cut-off gzip or zstd stream says; what came before it is good.
+                // A truncated gzip or zstd stream ends this way; the bytes before it are good.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
                     self.ended = true;
                     self.damage.push(Damage {
@@ -368,7 +369,7 @@ impl<R: Read> Reader<R> {
         Ok(self.end >= n)
     }
 
-    /// At the end of the input: whether anything is left that should have been more.
+    /// Ends the input; reports damage if an incomplete record is left.
     fn finish(&mut self, what: &str) -> Step {
         let left = self.end - self.start;
         if left > 0 {
@@ -414,7 +415,7 @@ impl<R: Read> Reader<R> {
         Ok(Step::Ready)
     }
 
-    /// Passes over bytes until something can be a record again.
+    /// Skips bytes until a plausible record.
     #[cold]
     fn resume(&mut self, why: String) -> Result<(), CaptureError> {
         let offset = self.offset;
@@ -467,7 +468,7 @@ impl<R: Read> Reader<R> {
         };
         let kind = word(b.swapped, head, 0);
         if kind == SECTION {
-            // Its magic says the byte order of all that follows, its own length included.
+            // The section's magic determines the byte order of all that follows, its own length included.
             b.swapped = match word(false, head, 8) {
                 0x1a2b_3c4d => false,
                 0x4d3c_2b1a => true,
@@ -539,7 +540,7 @@ impl<R: Read> Reader<R> {
             self.packets += 1;
             self.packets
         });
-        // The end of options alone takes four bytes, and so does the head of one.
+        // The end of options alone takes four bytes, and so does an option's header.
         if let Some(remarks) = remarks.filter(|r| r.len() > 4) {
             for (_, text) in options(swapped, remarks).filter(|(code, _)| *code == 1) {
                 if self.comments.len() < COMMENTS {
@@ -570,13 +571,13 @@ const PACKET: u32 = 6;
 
 enum Seek {
     At(usize),
-    /// So many bytes must be ready before it can be said.
+    /// Number of bytes that must be ready before the search can decide.
     More(usize),
     None,
 }
 
 impl Classic {
-    /// The record at the begin of `rest`, where it is sound and all of it is there.
+    /// Record at the start of `rest`, if it is sound and complete.
     #[inline(always)]
     fn whole(&mut self, rest: &[u8]) -> Option<Found> {
         let head = rest.first_chunk::<16>()?;
@@ -599,7 +600,7 @@ impl Classic {
         })
     }
 
-    /// The length of a record that may stand here.
+    /// Length of a plausible record at this place.
     fn plausible(&self, head: &[u8]) -> Option<usize> {
         let (s, fraction) = (word(self.swapped, head, 0), word(self.swapped, head, 4));
         let (len, whole) = (
@@ -614,7 +615,8 @@ impl Classic {
         .then_some(len)
     }
 
-    /// Two plausible headers at the right distance are needed: one is found in noise now and then.
+    /// Next plausible place. Two plausible headers at the right distance are needed, because a single one occurs in
+    /// noise.
     fn resume_at(&self, rest: &[u8], ended: bool) -> Seek {
         for at in 0..rest.len().saturating_sub(self.header - 1) {
             let Some(len) = self.plausible(&rest[at..]) else {
@@ -647,7 +649,7 @@ impl Blocks {
                 continue;
             }
             let total = word(self.swapped, rest, at + 4) as usize;
-            // No interface or packet is shorter than 16 bytes or longer than a jumbo of 1 MiB.
+            // No interface or packet block is shorter than 16 bytes or longer than a jumbo of 1 MiB.
             if !(16..=1 << 20).contains(&total) || !total.is_multiple_of(4) {
                 continue;
             }
@@ -730,7 +732,7 @@ impl Interface {
         };
         for (code, value) in options(swapped, &body[8..]) {
             match (code, value) {
-                // if_tsresol: the power of ten, or of two where the highest bit is set
+                // if_tsresol: the power of ten, or of two if the highest bit is set
                 (9, [r, ..]) if r & 0x80 != 0 => {
                     interface.resolution = Resolution::Two(u32::from(r & 0x7f));
                 }
@@ -755,7 +757,7 @@ impl Interface {
     }
 }
 
-/// The options of a block: code and value, until the end or something that is none.
+/// Options of a block: code and value, until the end or an invalid one.
 fn options(swapped: bool, mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let head = bytes.get(..4)?;

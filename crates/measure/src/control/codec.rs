@@ -1,4 +1,4 @@
-//! The bytes of control messages: LEB128 numbers, short texts, and samples as differences.
+//! Encoding of control messages: LEB128 numbers, short texts, and samples as differences.
 
 use super::*;
 
@@ -13,11 +13,11 @@ impl Writer {
         }
         self.0.push(v as u8);
     }
-    /// Zigzag: small differences of either sign stay short.
+    /// Writes a signed number in zigzag encoding: small differences of either sign stay short.
     pub(super) fn signed(&mut self, v: i64) {
         self.number(((v << 1) ^ (v >> 63)) as u64);
     }
-    /// Cut to what a reader takes.
+    /// Writes a text, truncated to the maximum that a reader accepts.
     pub(super) fn text(&mut self, text: &str) {
         let mut end = text.len().min(MAX_TEXT);
         while !text.is_char_boundary(end) {
@@ -38,7 +38,8 @@ impl Writer {
             Direction::Down => 1,
         });
     }
-    /// A stamp as the difference from the one that usually follows the last: numbers count on, times are near.
+    /// Writes stamps, each as the difference from the usual successor of the previous one: numbers count on, times are
+    /// close.
     pub(super) fn stamps(&mut self, s: &Stamps) {
         self.number(s.refused);
         self.number(s.overflowed);
@@ -52,7 +53,7 @@ impl Writer {
         let (mut next, mut at) = (0i64, 0i64);
         for stamp in &s.stamps {
             let seq = stamp.seq as i64;
-            // Numbers stay far below 2^61, so that two bits are left for the marks.
+            // Numbers stay far below 2^61, so two bits are left for the ECN bits.
             self.signed((seq - next) << 2 | i64::from(stamp.ecn & 3));
             self.signed(stamp.at_ns.wrapping_sub(at));
             (next, at) = (seq + 1, stamp.at_ns);
@@ -91,7 +92,7 @@ impl Writer {
     }
 }
 
-/// A sample as a row of numbers, so that one loop writes differences of all of them.
+/// Number of columns of a sample, so that one loop writes the differences of all of them.
 const COLUMNS: usize = 11;
 
 fn columns(s: &Sample) -> (u64, [Option<u64>; COLUMNS]) {
@@ -195,7 +196,7 @@ impl Reader<'_> {
         let v = self.number()?;
         Ok((v >> 1) as i64 ^ -((v & 1) as i64))
     }
-    /// An amount: bytes, counts, rates.
+    /// Reads an amount: bytes, counts, rates.
     pub(super) fn amount(&mut self) -> Result<u64, ControlError> {
         in_range(self.number()?)
     }
@@ -211,7 +212,7 @@ impl Reader<'_> {
             _ => Err(OUT_OF_RANGE),
         }
     }
-    /// A reading of the other end's clock, UNIX ns.
+    /// Reads a time of the other end's clock, UNIX ns.
     pub(super) fn instant(&mut self) -> Result<i64, ControlError> {
         match self.signed()? {
             ns @ 0..=LAST_NS => Ok(ns),
@@ -238,7 +239,7 @@ impl Reader<'_> {
         self.0 = rest;
         Ok(head)
     }
-    /// A text as it may be shown: what would move a terminal's cursor or hide a part of it stands as `\u{…}`.
+    /// Reads a text and escapes characters as `\u{…}` that would move a terminal's cursor or hide a part of it.
     pub(super) fn text(&mut self) -> Result<String, ControlError> {
         let n = self.count(MAX_TEXT)?;
         let bytes = self.take(n)?;
@@ -249,7 +250,7 @@ impl Reader<'_> {
             }),
         }
     }
-    /// The rest of the message.
+    /// Reads the rest of the message as a program.
     pub(super) fn program(&mut self) -> Result<Program, ControlError> {
         let bytes = self.take(self.0.len().min(MAX_PROGRAM))?;
         let text = std::str::from_utf8(bytes).ok();
@@ -297,9 +298,12 @@ impl Reader<'_> {
         })
     }
     pub(super) fn session(&mut self) -> Result<SessionId, ControlError> {
-        let mut id = [0; 16];
-        id.copy_from_slice(self.take(16)?);
-        Ok(SessionId(id))
+        self.array().map(SessionId)
+    }
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], ControlError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
     }
     pub(super) fn spec(&mut self) -> Result<FlowSpec, ControlError> {
         Ok(FlowSpec {

@@ -1,32 +1,32 @@
-//! The datagrams of UDP load and of crafted trains. They share a port with probes and are told from them by their first
-//! four bytes; the token says which flow they belong to, and that whoever sent them was let in over TCP.
+//! Datagrams of UDP load and of crafted trains. They share a port with probes; their first four bytes differ. The token
+//! names their flow and proves that their sender was admitted over TCP.
 //!
-//! TCP proves the client's address and not its UDP port, behind which another customer of the same translator may be. So
-//! a client that wants datagrams says [`Message::Hello`], gets a cookie in an answer of the same length, and returns it in
-//! [`Message::Proof`], which it repeats for as long as it receives: see [`super::inbox`].
+//! TCP proves the client's address but not its UDP port, behind which another customer of the same NAT may be. So a
+//! client that wants datagrams says [`Message::Hello`] and gets a cookie in an answer of the same length. It returns
+//! the cookie in [`Message::Proof`], and repeats that while it receives: see [`super::inbox`].
 
 use super::DatagramCount;
 
-/// The first bytes of every datagram of load.
+/// First bytes of every datagram of load.
 pub const MAGIC: [u8; 4] = *b"TBL2";
-/// Length of what stands before the filling.
+/// Length of the header before the padding.
 pub const HEADER_LEN: usize = 20;
-/// Largest payload: fits any path that carries IPv6, tunnels included.
+/// Largest payload, bytes: it fits any path that carries IPv6, tunnels included.
 pub const MAX_LEN: usize = 1200;
 /// Length of a hello and of the challenge that answers it.
 pub const HELLO_LEN: usize = HEADER_LEN + COOKIE_LEN;
 const PROOF_LEN: usize = HELLO_LEN + 8;
 pub const COOKIE_LEN: usize = 16;
-/// Sequence numbers of what is no load.
+/// Sequence number of a hello; such special numbers are not load.
 const HELLO: u64 = u64::MAX;
 const CHALLENGE: u64 = u64::MAX - 1;
 const PROOF: u64 = u64::MAX - 2;
 
-/// What stands before the filling.
+/// Header before the padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub token: u64,
-    /// From 0.
+    /// Sequence number, from 0.
     pub seq: u64,
 }
 
@@ -39,7 +39,7 @@ impl Header {
         out
     }
 
-    /// None where it is no datagram of load.
+    /// Reads a header; `None` if the bytes are no datagram of load.
     pub fn decode(bytes: &[u8]) -> Option<Header> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (token, rest) = rest.split_first_chunk()?;
@@ -51,12 +51,12 @@ impl Header {
     }
 }
 
-/// A datagram, read.
+/// A decoded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Client: here I am.
+    /// Client: requests a cookie.
     Hello,
-    /// Server: return this from there.
+    /// Server: the client must return this cookie from the same address.
     Challenge { cookie: [u8; COOKIE_LEN] },
     /// Client: the cookie, and payload bytes received so far.
     Proof {
@@ -68,12 +68,12 @@ pub enum Message {
 }
 
 impl Message {
-    /// The token and the message. None where it is neither, or cut.
+    /// Reads token and message; `None` if the datagram is foreign or truncated.
     pub fn decode(bytes: &[u8]) -> Option<(u64, Message)> {
         let Header { token, seq } = Header::decode(bytes)?;
         let rest = &bytes[HEADER_LEN..];
         let message = match seq {
-            // A shorter one might be answered with more than it brought.
+            // The answer to a shorter hello could exceed it.
             HELLO => (rest.len() >= COOKIE_LEN).then_some(Message::Hello)?,
             CHALLENGE => Message::Challenge {
                 cookie: *rest.first_chunk()?,

@@ -1,9 +1,10 @@
-//! The server's end of one flow of datagrams: who has proven that it receives, what has come, and how fast the server
-//! may send.
+//! Server end of one flow of datagrams: the proof that the client receives, the counters of arrivals, and the rate at
+//! which the server may send.
 //!
 //! **Source.** RFC 9097 (Metrics and Methods for One-Way IP Capacity): the sender stops when no feedback has come for a
-//! second. **Deviations.** Sending pauses and goes on with the next feedback, for a path whose queue holds more than a
-//! second loses none of it; the flow ends where [`SILENT_NS`] have passed. The rate is bounded by what has arrived.
+//! second. **Deviations.** Sending pauses and resumes with the next feedback, so that a path whose queue holds more
+//! than a second loses none of it. The flow ends after [`SILENT_NS`] without feedback. The rate is bounded by the rate
+//! of arrivals.
 
 use super::DatagramCount;
 use super::datagram::{COOKIE_LEN, Message};
@@ -12,21 +13,21 @@ use base::BitsPerSec;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// How often a client that receives says so.
+/// Interval between the feedback messages of a client that receives.
 pub const PROOF_EVERY_NS: i64 = 100_000_000;
-/// Without feedback for this long nothing is sent (RFC 9097).
+/// Time without feedback after which nothing is sent (RFC 9097).
 pub const WATCHDOG_NS: i64 = 1_000_000_000;
-/// Without feedback for this long the flow is over.
+/// Time without feedback after which the flow is over.
 pub const SILENT_NS: i64 = 20_000_000_000;
-/// Rate at which a flow may begin, before anything has been shown to arrive.
+/// Rate at which a flow may start, before feedback has shown any arrival.
 pub const FIRST_RATE: BitsPerSec = BitsPerSec::from_mbps(10);
-/// The rate is at most so many times what has arrived of late: above one, so that a path can be overloaded.
+/// Maximum ratio of the send rate to the recent rate of arrivals: above one, so that a path can be overloaded.
 const ABOVE_SHOWN: u64 = 2;
-/// Feedback is looked at over this long.
+/// Time window of the feedback.
 const WINDOW_NS: i64 = 1_000_000_000;
 const SHORTEST_NS: i64 = 80_000_000;
 
-/// What has come for one flow.
+/// Arrivals of one flow.
 pub struct Inbox {
     client: IpAddr,
     token: u64,
@@ -34,14 +35,14 @@ pub struct Inbox {
     address: Option<SocketAddr>,
     heard_ns: i64,
     feedback: VecDeque<(i64, u64)>,
-    /// The highest rate that feedback of the last window has shown.
+    /// Highest rate that feedback of the last window has shown.
     shown: Option<BitsPerSec>,
     pub count: DatagramCount,
     pub bytes: u64,
 }
 
 impl Inbox {
-    /// `client` is the address that TCP has proven; `secret` makes cookies and is told to nobody.
+    /// Creates the inbox. `client` is the address that TCP has proven; `secret` makes the cookies and stays private.
     pub fn new(client: IpAddr, token: u64, secret: [u8; 16]) -> Inbox {
         Inbox {
             client: client.to_canonical(),
@@ -56,7 +57,7 @@ impl Inbox {
         }
     }
 
-    /// The client's address and port, once it has proven that it receives there.
+    /// Client's address and port, once it has proven that it receives there.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -70,7 +71,7 @@ impl Inbox {
             .tag(&[b"datagrams", &ip.octets(), &of.port().to_be_bytes()])
     }
 
-    /// Takes a datagram; gives the answer to its source, which is never longer than it.
+    /// Handles a datagram; returns the answer to its source, which is never longer than it.
     pub fn datagram(&mut self, now_ns: i64, from: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
         if from.ip().to_canonical() != self.client {
             return None;
@@ -110,7 +111,7 @@ impl Inbox {
         {
             self.feedback.pop_front();
         }
-        // Over the shortest span that is long enough, so that a rate that grows is seen soon.
+        // The shortest span that is long enough shows a growing rate soonest.
         let recent = |&&(t, _): &&(i64, u64)| now_ns - t >= SHORTEST_NS;
         if let Some(&(then, before)) = self.feedback.iter().rev().find(recent) {
             let bits = u128::from(received.saturating_sub(before)) * 8_000_000_000;
@@ -119,8 +120,8 @@ impl Inbox {
         }
     }
 
-    /// The rate at which the server may send now; zero where nobody has been heard for a second. `sent_rate` is what it
-    /// sent of late: who claims to have received more has received that.
+    /// Rate at which the server may send now; zero after a second without feedback. `sent_rate` is the server's recent
+    /// rate: a client cannot have received more than that.
     pub fn allowance(&self, now_ns: i64, sent_rate: BitsPerSec) -> BitsPerSec {
         if self.address.is_none() || now_ns - self.heard_ns > WATCHDOG_NS {
             return BitsPerSec::ZERO;
@@ -132,7 +133,7 @@ impl Inbox {
         BitsPerSec::new(shown.get().saturating_mul(ABOVE_SHOWN)).max(FIRST_RATE)
     }
 
-    /// True if nobody has been heard for so long that the flow is over.
+    /// True if the silence is so long that the flow is over.
     pub fn is_silent(&self, now_ns: i64) -> bool {
         self.address.is_some() && now_ns - self.heard_ns > SILENT_NS
     }
@@ -151,7 +152,7 @@ mod tests {
         Inbox::new(CLIENT.into(), 7, [3; 16])
     }
 
-    /// Goes through the handshake from this port; gives the cookie.
+    /// Completes the handshake from this port; returns the cookie.
     fn prove(inbox: &mut Inbox, now: i64, port: u16) -> [u8; COOKIE_LEN] {
         let from = (CLIENT, port).into();
         let hello = Message::Hello.encode(7);
@@ -187,7 +188,7 @@ mod tests {
             }
         }
 
-        /// A client that claims anything makes the rate at most double.
+        /// False claims of a client raise the rate to at most double.
         #[test]
         fn what_a_client_claims_never_lifts_the_rate_above_twice_what_was_sent(
             claims in prop::collection::vec((0i64..500, any::<u64>()), 1..40), sent in 0u64..1_000_000_000,

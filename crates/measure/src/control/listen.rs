@@ -1,8 +1,9 @@
-//! Ports that the server opens for a while at a client's request, to say what arrives there and from where.
+//! Ports that the server opens temporarily for a client, to report arrivals and their sources.
 //!
-//! The connection on which they were asked for stays open; on it the client asks what has arrived, or has datagrams
-//! sent to where its own have come from. The ports close with it. The server answers only what carries the token, which
-//! nobody but the client knows, with one of a few fixed messages ([`Answer`]). [`super::post`] decides.
+//! The connection that requested the ports stays open. On it the client asks for the arrivals, or orders datagrams to
+//! addresses from which its own have come. The ports close with the connection. The server answers only packets with
+//! the token, which nobody but the client knows, and only with one of a few fixed messages ([`Answer`]).
+//! [`super::post`] decides.
 
 use super::codec::{Reader, Writer};
 use super::{ControlError, FlowSpec};
@@ -10,22 +11,22 @@ use base::Duration;
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Ports that may be asked for at once.
+/// Maximum number of ports per request.
 pub const MOST_LISTENERS: usize = 64;
-/// Arrivals that the far end keeps.
+/// Maximum number of arrivals that the server keeps.
 pub const MOST_ARRIVALS: usize = 512;
-/// Bytes that it keeps of each.
+/// Maximum number of bytes that the server keeps of each.
 pub const MOST_BYTES: usize = 512;
-/// Range of the length of a datagram that it sends when told to.
+/// Shortest datagram that the server sends to order; the longest follows.
 pub const LEAST_DATAGRAM: usize = MARK_LEN;
 pub const MOST_DATAGRAM: usize = 3000;
-/// Orders on one connection: each makes the far end send one datagram or one report.
+/// Maximum number of orders on one connection: each makes the server send one datagram or one report.
 pub const MOST_ORDERS: u32 = 1024;
-/// The longest time that ports stay open: to see how long a translator remembers (`nat:lifetime=`). What is sent
-/// meanwhile counts towards the client's budget.
+/// Longest time that ports stay open, to measure how long a NAT keeps its mappings (`nat:lifetime=`). Bytes sent
+/// meanwhile count towards the client's budget.
 pub const LONGEST: Duration = Duration::from_secs(1200);
 pub const TOKEN_LEN: usize = 8;
-/// Length of what proves that the server wrote a message.
+/// Length of the mark that proves that the server wrote a message.
 pub const MARK_LEN: usize = 16;
 pub const COOKIE_LEN: usize = 16;
 /// Length of the answer to a knock (UDP), and so of the shortest knock that is answered.
@@ -50,49 +51,49 @@ impl Transport {
     }
 }
 
-/// At which of the far end's addresses.
+/// Server address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The one that this connection came to.
+    /// The address that this connection came to.
     Here,
-    /// Another one of the same family and reach.
+    /// Another address of the same family and scope.
     Elsewhere,
-    /// Any one that reaches as far, of this family.
+    /// Any IPv4 address of the same scope; the next is the same for IPv6.
     V4,
     V6,
 }
 
 const PLACES: [Place; 4] = [Place::Here, Place::Elsewhere, Place::V4, Place::V6];
 
-/// A port to be opened.
+/// A port to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub transport: Transport,
     pub place: Place,
-    /// 0 for any that is free.
+    /// Port number; 0 for any free port.
     pub port: u16,
-    /// A connection is answered once so many bytes have come, or none for a second; a datagram at once.
+    /// Bytes after which a connection is answered, or after a second without any. A datagram is answered at once.
     pub expect: u32,
-    /// What is said to whoever shows the token.
+    /// Answer to whoever shows the token.
     pub answer: Answer,
 }
 
-/// What the server says to whoever shows the token. The client chooses among these and never writes the bytes, so that
-/// the server cannot be made to send a message of somebody's choice.
+/// Answer of the server to whoever shows the token. The client chooses among these and never supplies the bytes, so
+/// that the server cannot be made to send an arbitrary message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Nothing,
     /// A number that only this client and this server can know; over UDP with the cookie of the source.
     Mark,
-    /// A page of HTTP.
+    /// An HTTP page.
     Page,
-    /// The test string of antivirus programs, as a page of HTTP.
+    /// The EICAR test string for antivirus programs, as an HTTP page.
     Eicar,
-    /// Lines that are no HTTP.
+    /// Lines that are not HTTP.
     NotPage,
-    /// The answer of a name server.
+    /// A DNS answer.
     Names,
-    /// Text that is no answer of a name server.
+    /// Text that is no DNS answer.
     NotNames,
 }
 
@@ -118,55 +119,55 @@ impl Wanted {
     }
 }
 
-/// What became of a port that was asked for.
+/// Result for a requested port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened {
     At(SocketAddr),
-    /// In use there, forbidden there, or there is no such address.
+    /// Port in use or forbidden, or no such address.
     Not(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
     pub token: [u8; TOKEN_LEN],
-    /// Where the request came from, as the far end sees it.
+    /// Source of the request as the server sees it.
     pub from: SocketAddr,
-    /// For so long.
+    /// Time for which the ports stay open.
     pub duration: Duration,
-    /// Its addresses that reach as far as the one that was asked, of both families.
+    /// Server addresses of the same scope as the one that was asked, of both families.
     pub addresses: Vec<IpAddr>,
-    /// In the order of the request.
+    /// Results in the order of the request.
     pub opened: Vec<Opened>,
 }
 
-/// Something that came to one of the ports.
+/// An arrival at one of the ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// Which of the ports, in the order of the request.
+    /// Index of the port, in the order of the request.
     pub listener: u32,
     pub from: Option<SocketAddr>,
-    /// Length of what has come.
+    /// Number of bytes that arrived.
     pub len: u32,
-    /// Its first bytes where it shows the token, otherwise empty: the rest may be somebody else's.
+    /// First bytes if they show the token, otherwise empty: they may belong to somebody else.
     pub bytes: Vec<u8>,
-    /// The IP and TCP headers of the first packet of a connection, where the kernel keeps them.
+    /// IP and TCP headers of the first packet of a connection, if the kernel keeps them.
     pub syn: Vec<u8>,
-    /// It carried the token and was answered.
+    /// True if it carried the token and was answered.
     pub answered: bool,
 }
 
-/// What a client asks for on the connection that keeps the ports open.
+/// Client's order on the connection that keeps the ports open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Say what has arrived.
+    /// Reports the arrivals.
     Report,
-    /// Send a datagram of this length from a port to an address whose cookie the client has received there. Its
+    /// Sends a datagram of this length from a port to an address whose cookie the client has received there. Its
     /// contents follow from the token and the number: see [`datagram`].
     Send {
         listener: u32,
         to: SocketAddr,
         cookie: [u8; COOKIE_LEN],
-        /// Below [`MOST_ORDERS`].
+        /// Number of the order, below [`MOST_ORDERS`].
         number: u32,
         len: u32,
     },
@@ -372,10 +373,10 @@ impl Order {
         w.0
     }
 
-    /// The order in the body of a frame.
+    /// Reads the order in the body of a frame.
     ///
     /// # Errors
-    /// What is wrong with it: the connection is then of no further use.
+    /// The body is malformed; the connection is then unusable.
     pub fn decode(body: &[u8]) -> Result<Order, ControlError> {
         let mut r = Reader(body);
         let order = match r.byte()? {
@@ -394,7 +395,7 @@ impl Order {
     }
 }
 
-/// The mark of a number: 0 is that of an answer, the others are those of datagrams that were ordered.
+/// Mark for a number: 0 is that of an answer, the others are those of ordered datagrams.
 fn numbered(token: &[u8; TOKEN_LEN], number: u32) -> [u8; MARK_LEN] {
     let hash = Sha256::new()
         .chain_update(b"tailback listen")
@@ -404,28 +405,28 @@ fn numbered(token: &[u8; TOKEN_LEN], number: u32) -> [u8; MARK_LEN] {
     std::array::from_fn(|i| hash[i])
 }
 
-/// The mark with which the server answers.
+/// Mark with which the server answers.
 pub fn mark(token: &[u8; TOKEN_LEN]) -> [u8; MARK_LEN] {
     numbered(token, 0)
 }
 
-/// The contents of a datagram that was ordered: its mark, then dots.
+/// Contents of an ordered datagram: its mark, then dots.
 pub fn datagram(token: &[u8; TOKEN_LEN], number: u32, len: usize) -> Vec<u8> {
     let mut out = numbered(token, number.saturating_add(1)).to_vec();
     out.resize(len.max(MARK_LEN), b'.');
     out
 }
 
-/// The answer to a knock over UDP.
+/// Answer to a knock over UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knocked {
-    /// The source of the knock, as the server sees it.
+    /// Source of the knock as the server sees it.
     pub from: SocketAddr,
-    /// Proves towards the server that whoever has it receives there.
+    /// Cookie, which proves to the server that its holder receives at this address.
     pub cookie: [u8; COOKIE_LEN],
 }
 
-/// Bytes that hide an address from translators that rewrite what looks like one (RFC 8489 section 5 tells why).
+/// Mask that hides an address from NATs that rewrite bytes which look like one (RFC 8489 section 5).
 fn mask(token: &[u8; TOKEN_LEN]) -> [u8; MARK_LEN] {
     numbered(token, u32::MAX)
 }
@@ -448,7 +449,7 @@ impl Knocked {
         out
     }
 
-    /// None where it is not the server's answer to whoever has this token.
+    /// Reads the answer; `None` if it is not the server's answer to the holder of this token.
     pub fn decode(bytes: &[u8], token: &[u8; TOKEN_LEN]) -> Option<Knocked> {
         let bytes: &[u8; KNOCK_LEN] = bytes.try_into().ok()?;
         if bytes[..16] != mark(token) {
@@ -465,7 +466,7 @@ impl Knocked {
     }
 }
 
-/// A datagram that asks for an answer: the token, and as much more as makes it `len` bytes.
+/// Datagram that asks for an answer: the token, padded to `len` bytes.
 pub fn knock(token: &[u8; TOKEN_LEN], len: usize) -> Vec<u8> {
     let mut out = token.to_vec();
     out.resize(len.max(KNOCK_LEN), b'.');

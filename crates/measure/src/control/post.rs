@@ -1,9 +1,9 @@
-//! The server's decisions about its open ports, without sockets: what is answered, kept and reported.
+//! Server's decisions about its open ports, without sockets: what is answered, kept and reported.
 //!
-//! Two bounds hold whatever the client asks for. A source that has not proven that it receives gets no more bytes than
-//! it sent: an answer over UDP is never longer than the datagram before it, and a longer one goes only to an address
-//! whose cookie came back. And nobody reads what others sent: without the token, only the client's own address is
-//! reported, with lengths and no contents; everything else is counted.
+//! Two bounds hold for any request. First, a source that has not proven that it receives gets no more bytes than it
+//! sent. An answer over UDP is never longer than the datagram before it; a longer one goes only to an address whose
+//! cookie came back. Second, nobody reads what others sent. Without the token, only the client's own address is
+//! reported, with lengths and no contents; everything else is only counted.
 
 use super::listen::{
     Answer, Arrival, COOKIE_LEN, Knocked, LEAST_DATAGRAM, MARK_LEN, MOST_ARRIVALS, MOST_BYTES,
@@ -12,7 +12,7 @@ use super::listen::{
 use crate::wire::Key;
 use std::net::{IpAddr, SocketAddr};
 
-/// Writes an answer that is neither nothing nor a mark; it may depend on the token alone.
+/// Writer of an answer that is neither nothing nor a mark; it may depend on the token alone.
 pub type Author = fn(Answer, &[u8; TOKEN_LEN]) -> Vec<u8>;
 
 /// A datagram to send from one of the ports.
@@ -23,10 +23,10 @@ pub struct Sending {
     pub bytes: Vec<u8>,
 }
 
-/// The ports of one client.
+/// Ports of one client.
 pub struct Post {
     token: [u8; TOKEN_LEN],
-    /// The token as text, where what carries it is text.
+    /// Token as text, for messages that are text.
     written: Vec<u8>,
     secret: Key,
     client: IpAddr,
@@ -37,7 +37,8 @@ pub struct Post {
 }
 
 impl Post {
-    /// `secret` makes cookies and is told to nobody; `client` is the address of the connection that asked.
+    /// Opens the ports' state. `secret` makes cookies and stays private; `client` is the address of the connection that
+    /// asked.
     pub fn new(
         token: [u8; TOKEN_LEN],
         secret: [u8; 16],
@@ -62,12 +63,12 @@ impl Post {
         &self.wanted
     }
 
-    /// What has arrived for this client.
+    /// Arrivals for this client.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
 
-    /// Datagrams and connections of others, of which nothing is kept.
+    /// Number of datagrams and connections of others, of which nothing is kept.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
@@ -98,7 +99,7 @@ impl Post {
         from.ip().to_canonical() == self.client
     }
 
-    /// Takes a datagram; gives the answer to its source, which is never longer than it.
+    /// Handles a datagram; returns the answer to its source, which is never longer than it.
     pub fn datagram(&mut self, listener: usize, from: SocketAddr, bytes: &[u8]) -> Option<Vec<u8>> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         let shown = self.shows_token(bytes);
@@ -133,11 +134,11 @@ impl Post {
         answer
     }
 
-    /// A connection has come to a port: its number among the arrivals, where it has a place there.
+    /// Handles a connection to a port; returns its index among the arrivals, if there is room.
     pub fn call(&mut self, listener: usize, from: SocketAddr, syn: Vec<u8>) -> Option<usize> {
         let from = SocketAddr::new(from.ip().to_canonical(), from.port());
         if !self.is_own(from) {
-            // It may still show the token: over another family, or through a proxy.
+            // The connection may still show the token: over another address family, or through a proxy.
             self.foreign += 1;
             return None;
         }
@@ -149,7 +150,7 @@ impl Post {
         })
     }
 
-    /// The answer to what a connection has said so far; none where it shows no token.
+    /// Answer to a connection's bytes so far; `None` if they do not show the token.
     pub fn answer_call(
         &mut self,
         (listener, arrival): (usize, &mut Option<usize>),
@@ -182,10 +183,10 @@ impl Post {
         answer
     }
 
-    /// What an order makes the server send.
+    /// Datagram that the server sends for an order.
     ///
     /// # Errors
-    /// Why it may not.
+    /// The reason why it may not.
     pub fn send(
         &self,
         listener: u32,
@@ -208,7 +209,7 @@ impl Post {
             ));
         }
         let expected = self.cookie(to);
-        // In constant time: whoever measures refusals learns nothing of it.
+        // Compares in constant time, so that the timing of refusals reveals nothing.
         let differs = expected.iter().zip(cookie).fold(0, |d, (a, b)| d | (a ^ b));
         if differs != 0 {
             return Err(format!("{to} has not proven that it receives there"));
@@ -289,7 +290,7 @@ mod tests {
             }
         }
 
-        /// A secret that another host sends to an open port comes back in no report.
+        /// A secret that another host sends to an open port appears in no report.
         #[test]
         fn what_others_send_is_counted_and_not_returned(
             datagrams in prop::collection::vec((any::<[u8; 4]>(), any::<u16>(), 0usize..600), 1..40),

@@ -1,4 +1,4 @@
-//! Both ends of a control connection: which bytes make a message, and who signed it.
+//! Framing and signatures of a control connection, for both ends.
 //!
 //! **Source.** HMAC-SHA-256 (RFC 2104, HMAC: Keyed-Hashing for Message Authentication), under keys derived from the
 //! user's by HKDF (RFC 5869). **Deviations.** None. **Units.** Lengths in bytes.
@@ -11,10 +11,10 @@
 //! | response (server) | kind, top bit: signed, length 4, body; signed: tag 32. A pong has neither length nor body |
 //! | frame (client) | length 2, body; signed: tag 32 |
 //!
-//! The keys of a connection are derived from the user's key and the hash of hello and greeting, one for each direction. A
-//! tag is made over the number of the message in its direction and all bytes before it. So no message can be changed,
-//! replayed, reordered, sent back to its author or moved to another connection. The bytes of a load are not signed: they
-//! are counted, and not believed.
+//! The keys of a connection are derived from the user's key and the hash of hello and greeting, one for each direction.
+//! A tag covers the number of the message in its direction and all bytes before it. So no message can be changed,
+//! replayed, reordered, reflected to its author or moved to another connection. The bytes of a load are not signed:
+//! they are only counted.
 
 use super::{
     ControlError, GREETING_LEN, Greeting, HELLO_LEN, MAGIC, MAX_REPORT_BODY, MAX_REQUEST_BODY,
@@ -26,12 +26,12 @@ use crate::wire::Key;
 use sha2::{Digest, Sha256};
 
 pub const TAG_LEN: usize = 32;
-/// The longest body of a frame.
+/// Longest body of a frame.
 pub const MOST_FRAME: usize = 128;
 const SIGNED: u8 = 0x80;
 const PONG: u8 = 0;
 
-/// Hash of what both ends said before the request.
+/// Hash of everything that both ends said before the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transcript([u8; 32]);
 
@@ -46,7 +46,7 @@ impl Transcript {
     }
 }
 
-/// One direction of a connection: the key, where there is one, and the number of the next message.
+/// Direction of a connection: the key, if any, and the number of the next message.
 #[derive(Clone, Debug)]
 struct Seal {
     key: Option<Key>,
@@ -70,7 +70,7 @@ impl Seal {
         self.next += 1;
     }
 
-    /// The message without its tag.
+    /// Checks the tag; returns the message without it.
     fn verify<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ControlError> {
         let Some(key) = &self.key else {
             return Ok(bytes);
@@ -85,8 +85,7 @@ impl Seal {
     }
 }
 
-/// The client's end: signs what it says, and puts answers together from bytes as they come. Stores no more than have
-/// come.
+/// Client end: signs its messages, and assembles responses from the bytes received. Stores no more than has arrived.
 #[derive(Debug)]
 pub struct ClientEnd {
     user: Option<UserId>,
@@ -96,7 +95,7 @@ pub struct ClientEnd {
 }
 
 impl ClientEnd {
-    /// Begins once the greeting has come.
+    /// Starts once the greeting has arrived.
     ///
     /// # Errors
     /// One of the two ends has a key, and the other has none.
@@ -166,19 +165,19 @@ impl ClientEnd {
         Ok(RESPONSE_HEADER_LEN + bytes + tag)
     }
 
-    /// How many bytes to read next: never more than belong to the response. Zero after an error.
+    /// Number of bytes to read next: never more than belong to the response. Zero after an error.
     pub fn wants(&self) -> usize {
         self.whole().unwrap_or(0).saturating_sub(self.buf.len())
     }
 
-    /// Takes bytes; gives the response once it is whole. The next bytes belong to the next one.
+    /// Adds bytes; returns the response once it is complete. Further bytes belong to the next one.
     ///
     /// # Errors
-    /// What is wrong with it: the connection is then of no further use.
+    /// The response is malformed or its tag is wrong; the connection is then unusable.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Response>, ControlError> {
         let wanted = bytes.len().min(self.wants());
         self.buf.extend_from_slice(&bytes[..wanted]);
-        // A whole header may announce more.
+        // A complete header may announce more bytes.
         if self.buf.is_empty() || self.buf.len() < self.whole()? {
             return Ok(None);
         }
@@ -187,7 +186,7 @@ impl ClientEnd {
         let message = match (signed, self.down.key.is_some()) {
             (true, false) => return Err(ControlError::Unsigned),
             (false, true) => {
-                // A server that does not know our key can sign nothing. It can only turn us away.
+                // A server that does not know our key cannot sign. It can only refuse.
                 let response = parse_response(&bytes)?;
                 return match response {
                     Response::Refused { why, .. } if is_for_strangers(why) => Ok(Some(response)),
@@ -200,7 +199,7 @@ impl ClientEnd {
     }
 }
 
-/// True if a server refuses with this before it knows who asks.
+/// True if a server sends this refusal before it knows who asks.
 fn is_for_strangers(why: Refusal) -> bool {
     matches!(
         why,
@@ -222,7 +221,7 @@ fn parse_response(message: &[u8]) -> Result<Response, ControlError> {
     }
 }
 
-/// Puts a request together from bytes as they come. Holds a few thousand bytes at most.
+/// Assembles a request from the bytes received. Holds a few thousand bytes at most.
 #[derive(Debug, Default)]
 pub struct RequestReader {
     buf: Vec<u8>,
@@ -245,15 +244,15 @@ impl RequestReader {
         Ok(REQUEST_HEADER_LEN + body + if signed { ID_LEN + TAG_LEN } else { 0 })
     }
 
-    /// How many bytes to read next: never more than belong to the request. Zero after an error.
+    /// Number of bytes to read next: never more than belong to the request. Zero after an error.
     pub fn wants(&self) -> usize {
         self.whole().unwrap_or(0).saturating_sub(self.buf.len())
     }
 
-    /// Takes bytes; gives the request once it is whole.
+    /// Adds bytes; returns the request once it is complete.
     ///
     /// # Errors
-    /// What is wrong with it: the connection is then of no further use.
+    /// The request is malformed; the connection is then unusable.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Asked>, ControlError> {
         let wanted = bytes.len().min(self.wants());
         self.buf.extend_from_slice(&bytes[..wanted]);
@@ -265,21 +264,21 @@ impl RequestReader {
     }
 }
 
-/// A whole request whose signature is yet to be checked.
+/// A complete request whose signature is not checked yet.
 #[derive(Debug)]
 pub struct Asked(Vec<u8>);
 
-/// A request of somebody who may make it.
+/// Request of a client that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
     pub request: Request,
-    /// Null where everybody is served.
+    /// User of the key; null if everybody is served.
     pub user: Option<Identity>,
     pub end: ServerEnd,
 }
 
 impl Asked {
-    /// Checks the signature, and reads the request. `now_s` is UNIX time.
+    /// Checks the signature, and reads the request. `now_s` is UNIX time, s.
     ///
     /// # Errors
     /// A wrong key, no key, or a malformed request.
@@ -326,7 +325,7 @@ impl Asked {
     }
 }
 
-/// The server's end: signs what it says, and puts the client's frames together.
+/// Server end: signs its messages, and assembles the client's frames.
 #[derive(Debug)]
 pub struct ServerEnd {
     up: Seal,
@@ -335,7 +334,7 @@ pub struct ServerEnd {
 }
 
 impl ServerEnd {
-    /// The end towards somebody who has proven nothing: nothing is signed.
+    /// Server end towards a client that has proven nothing: nothing is signed.
     pub fn stranger() -> ServerEnd {
         ServerEnd {
             up: Seal::new(None),
@@ -349,7 +348,7 @@ impl ServerEnd {
         self.encoded(response.encode())
     }
 
-    /// The same for one that is [encoded](Response::encode) already.
+    /// Signed bytes of a response that is [encoded](Response::encode) already.
     pub fn encoded(&mut self, mut message: Vec<u8>) -> Vec<u8> {
         if self.down.key.is_some() {
             message[0] |= SIGNED;
@@ -372,15 +371,15 @@ impl ServerEnd {
         Ok(2 + bytes + self.up.tag_len())
     }
 
-    /// How many bytes to read next: never more than belong to the frame. Zero after an error.
+    /// Number of bytes to read next: never more than belong to the frame. Zero after an error.
     pub fn wants(&self) -> usize {
         self.whole().unwrap_or(0).saturating_sub(self.buf.len())
     }
 
-    /// Takes bytes; gives the body of a frame once it is whole. The next bytes belong to the next one.
+    /// Adds bytes; returns the body of a frame once it is complete. Further bytes belong to the next one.
     ///
     /// # Errors
-    /// What is wrong with it: the connection is then of no further use.
+    /// The frame is malformed or its tag is wrong; the connection is then unusable.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, ControlError> {
         let wanted = bytes.len().min(self.wants());
         self.buf.extend_from_slice(&bytes[..wanted]);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const SALT: Salt = [5; SALT_LEN];
 
-/// The user anna, whose key has this byte all over.
+/// Credential of the user anna; every byte of the key has this value.
 fn anna(key: u8) -> Credential {
     Credential::new("anna", Secret::Key(UserKey([key; 32])))
 }
@@ -32,7 +32,7 @@ fn client(n: u8, key: Option<u8>) -> ClientEnd {
     ClientEnd::new(&hello, &greeting, key.map(anna).as_ref()).expect("both or none have a key")
 }
 
-/// Feeds as a socket would: never more than is wanted.
+/// Feeds bytes as a socket would: never more than are wanted.
 fn admit(n: u8, mut bytes: &[u8], key: Option<u8>) -> Result<Option<Admitted>, ControlError> {
     let (hello, greeting) = greeted(n, key.is_some());
     let mut reader = RequestReader::default();
@@ -118,6 +118,7 @@ fn request() -> impl Strategy<Value = Request> {
     prop_oneof![
         Just(Request::Info),
         Just(Request::Ping),
+        Just(Request::Ticket),
         (0..=LONGEST.as_nanos()).prop_map(|ns| Request::Turn {
             duration: Duration::from_nanos(ns),
         }),
@@ -291,6 +292,10 @@ fn response() -> impl Strategy<Value = Response> {
         });
     prop_oneof![
         Just(Response::Pong),
+        any::<([u8; 16], [u8; 32])>().prop_map(|(id, key)| Response::Ticket(Ticket {
+            id,
+            key: UserKey(key),
+        })),
         (any::<u32>(), 0..=LONGEST.as_nanos()).prop_map(|(place, ns)| Response::Turn {
             place,
             after: Duration::from_nanos(ns),
@@ -344,7 +349,7 @@ proptest! {
         let (mut client, mut server) = talking(7, Some(1));
         let mut bytes = server.response(&answer);
         flip(&mut bytes);
-        // Whoever turns a signed refusal into an unsigned one refuses as well: nothing else comes of it.
+        // An attacker who strips the signature from a refusal only refuses as well.
         let taken = hear(&mut client, &bytes);
         prop_assert!(matches!(taken, Err(_) | Ok(None | Some(Response::Refused { .. }))), "{taken:?}");
 
@@ -353,7 +358,7 @@ proptest! {
         prop_assert!(!matches!(heard(&mut server, &bytes), Ok(Some(_))));
     }
 
-    /// Every message of a connection, sent again, out of turn, back to its author, or to another connection.
+    /// Every message of a connection, sent again, out of order, back to its author, or to another connection.
     #[test]
     fn no_message_is_taken_twice_out_of_turn_by_its_author_or_elsewhere(
         answers in prop::collection::vec(response(), 2..6), pick in any::<prop::sample::Index>(), other in 9u8..200,
@@ -383,7 +388,7 @@ proptest! {
         prop_assert_eq!(heard(&mut server, &frames[1]), Err(ControlError::Unsigned), "out of turn");
         let (_, mut server) = talking(other, Some(1));
         prop_assert_eq!(heard(&mut server, &frames[0]), Err(ControlError::Unsigned), "elsewhere");
-        // A reflection: what the client has said, as if the server said it.
+        // A reflection: the client's message, as if the server had sent it.
         let mut echo = frames[0].clone();
         echo[0] |= 0x80;
         let (mut client, _) = talking(7, Some(1));
@@ -643,8 +648,8 @@ fn ports_that_are_asked_for_and_what_came_to_them_read_as_written() {
     assert!(Order::decode(&[0xff, 0xff, 1]).is_err());
 }
 
-/// A server or a client that lies: every number of every message is put to its extremes. Each is an error or a value that
-/// arithmetic of a week's nanoseconds does not overflow.
+/// A server or a client that lies: every number of every message is set to its extremes. Each is an error or a value
+/// that arithmetic on a week of nanoseconds does not overflow.
 #[test]
 fn numbers_out_of_their_range_are_refused_where_they_are_read() {
     let lie = |kind: u8, numbers: &[u64], rest: &[u8]| {

@@ -1,9 +1,9 @@
-//! Segments that were cut or joined between the two captures, matched by the bytes they hold.
+//! Segments that were split or merged between the two captures, matched by the bytes they hold.
 
 use super::capture::Packet;
 use std::collections::BTreeMap;
 
-/// Sequence numbers of one direction on a line without wraps, by distance from the largest so far.
+/// Sequence numbers of one direction, unwrapped by their distance from the largest so far.
 pub(super) struct Line {
     base: u32,
     at: i64,
@@ -35,16 +35,16 @@ struct Sent {
     first_piece: Option<usize>,
 }
 
-/// What became of the upstream segments without a twin.
+/// Fate of the upstream segments without a twin.
 pub(super) struct Covered {
-    /// Upstream index, downstream index of the first piece, and whether every byte came.
+    /// Upstream index, downstream index of the first piece, and true if every byte arrived.
     pub arrived: Vec<(usize, usize, bool)>,
     /// Downstream segments all of whose bytes were explained.
     pub explained: Vec<usize>,
 }
 
-/// Both lists hold (index, place, packet) in the order of time; `lag` is the typical downstream time minus the
-/// upstream one, so that a repair's bytes are not taken for those of the copy that was lost.
+/// Matches bytes. Both lists hold (index, place, packet) in the order of time. `lag` is the typical downstream time
+/// minus the upstream one, so that the bytes of a retransmission are not taken for those of the lost copy.
 pub(super) fn cover(
     up: &[(usize, i64, &Packet)],
     down: &[(usize, i64, &Packet)],
@@ -66,7 +66,7 @@ pub(super) fn cover(
     for (i, s) in sent.iter().enumerate() {
         by_start.entry(s.from).or_default().push(i);
     }
-    // No segment of an offload is longer.
+    // Longest segment of an offload, bytes.
     const LONGEST: i64 = 1 << 20;
     let mut explained = Vec::new();
     for (index, from, p) in down {

@@ -1,22 +1,22 @@
-//! What one end saw, short enough to be held.
+//! Packets captured at one end, in a compact form that fits in memory.
 
 use crate::capture::frame::{Address, Frame, Tcp, Transport, flag};
 use crate::track::Endpoint;
 use crate::track::copies::{Copies, Found, Sight, Twice, soonest};
 use std::collections::HashMap;
 
-/// Pieces of datagrams have no ports; they are a flow of their own between two addresses.
+/// Bit that marks fragments: they have no ports, and form a flow of their own between two addresses.
 pub(super) const PIECES: u16 = 0x100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key {
     pub low: Endpoint,
     pub high: Endpoint,
-    /// IP's protocol; [`PIECES`] is added for fragments.
+    /// IP protocol; [`PIECES`] is added for fragments.
     pub protocol: u16,
 }
 
-/// The options of a SYN.
+/// Options of a SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Syn {
     pub seq: u32,
@@ -24,14 +24,14 @@ pub struct Syn {
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
     pub timestamps: bool,
-    /// The capture does not hold all of them.
+    /// True if the capture does not hold all of them.
     pub cut: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub key: Key,
-    /// By direction: from the lower end, from the higher end. Numbers of packets in the order of time.
+    /// Indices of packets in the order of time, by direction: from the lower end, from the higher end.
     pub packets: [Vec<u32>; 2],
     /// Packets of each direction that the capture holds twice.
     twice: [Twice; 2],
@@ -41,26 +41,26 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     pub t_ns: i64,
-    /// Of a fragment: its offset.
+    /// Offset, if the packet is a fragment.
     pub seq: u32,
     pub ack: u32,
     pub payload: u32,
     pub timestamp: u32,
     pub id: u32,
-    /// Of the payload's first bytes, or of the options where there is none.
+    /// Hash of the payload's first bytes, or of the options if there is no payload.
     pub hash: u32,
     pub ip_len: u32,
-    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    /// Number in the capture, from 1; 0 beyond what 32 bits count.
     pub frame: u32,
     pub flags: u8,
     pub ttl: u8,
     pub traffic_class: u8,
 }
 
-/// So many bytes of a payload tell it from others; a capture with a snaplen of 64 has them.
+/// Bytes of a payload that distinguish it from others; a capture with a snaplen of 64 has them.
 const HASHED: usize = 8;
 
-/// What one end of a path saw.
+/// Packets captured at one end of a path.
 #[derive(Clone, Debug, Default)]
 pub struct Capture {
     pub(super) packets: Vec<Packet>,
@@ -73,7 +73,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// A packet that is not IP or has no time: it counts, and nothing else.
+    /// Counts a packet that is not IP or has no time, without storing it.
     pub fn pass(&mut self) {
         self.frames = self.frames.wrapping_add(1);
     }
@@ -129,7 +129,7 @@ impl Capture {
             }
             (Transport::Other { protocol }, None) => {
                 p.payload = frame.ip_len;
-                // Behind a checksum that changes with the addresses.
+                // Starts behind a checksum that changes with the addresses.
                 p.hash = hash(frame.body.get(4..).unwrap_or(&[]));
                 (u16::from(*protocol), (0, 0))
             }
@@ -166,7 +166,7 @@ impl Capture {
             || soonest(p.id, stamped, None),
             twice,
         );
-        // What the network delivers twice is there twice.
+        // A packet that the network duplicates is in the capture twice.
         if found == Some(Found::Elsewhere) || found == Some(Found::Here) && twice.mirrored() {
             self.copies += 1;
             return;
@@ -216,7 +216,7 @@ impl Packet {
         })
     }
 
-    /// All of it but place and time.
+    /// Hash of all fields but capture point and time.
     fn content(&self, flow: u32, way: usize) -> u64 {
         let small = u32::from(self.flags) << 24 | way as u32;
         let numbers = [self.seq, self.ack, self.payload, self.timestamp, self.id];
@@ -224,7 +224,7 @@ impl Packet {
         super::pairing::mixed(&[a, b, c, d, e, self.hash, self.ip_len, small, flow])
     }
 
-    /// How much of the sequence space it takes.
+    /// Number of sequence numbers that it takes.
     pub fn space(&self) -> u32 {
         let ends = u32::from(self.flags & flag::SYN != 0) + u32::from(self.flags & flag::FIN != 0);
         self.payload + ends
@@ -235,7 +235,7 @@ fn end(address: Address, port: u16) -> Endpoint {
     Endpoint { address, port }
 }
 
-/// FNV-1a; 0 where too few bytes were kept to tell anything.
+/// FNV-1a hash; 0 if too few bytes were captured to distinguish payloads.
 fn hash(bytes: &[u8]) -> u32 {
     let Some(bytes) = bytes.get(..HASHED) else {
         return 0;

@@ -1,4 +1,4 @@
-//! Which flow of the one capture is which of the other.
+//! Pairs the flows of one capture with those of the other.
 
 use super::capture::{Capture, Flow, Packet};
 use crate::track::Endpoint;
@@ -10,19 +10,19 @@ use std::net::IpAddr;
 pub(super) struct Both {
     pub near: usize,
     pub far: usize,
-    /// The far end's directions are the other way round: changed addresses changed their order.
+    /// True if the far end's directions are reversed: translated addresses changed their order.
     pub turned: bool,
-    /// Addresses or ports differ; what the packets hold is the same.
+    /// True if addresses or ports differ while the contents of the packets are the same.
     pub translated: bool,
 }
 
-/// Packets of a flow that are looked at to recognise it.
+/// Packets of a flow that are examined to recognise it.
 const LOOKED_AT: usize = 200;
 
-/// Distinct packets that are enough where neither end has the same address and port.
+/// Number of distinct packets that suffices if neither end has the same address and port.
 const ENOUGH: usize = 3;
 
-/// By addresses and ports; then, of what is left, by what the packets hold.
+/// Pairs flows by addresses and ports; then the rest by the contents of their packets.
 pub(super) fn pair(near: &Capture, far: &Capture) -> Vec<Both> {
     let crosses = |f: &&Flow| !stays(f);
     let far_flows = far.flows.iter().enumerate();
@@ -48,7 +48,7 @@ pub(super) fn pair(near: &Capture, far: &Capture) -> Vec<Both> {
             None => left.push(i),
         }
     }
-    // What a packet holds, and which flows hold it, in which direction.
+    // Flows and directions that hold each packet content.
     let mut holders: HashMap<u64, BTreeSet<(usize, usize)>> = HashMap::new();
     for (j, f) in far.flows.iter().enumerate() {
         if taken[j] || stays(f) || group(f) {
@@ -70,7 +70,7 @@ pub(super) fn pair(near: &Capture, far: &Capture) -> Vec<Both> {
     both
 }
 
-/// The far flow that holds what near flow `i` holds, if there is one and only one.
+/// Far flow with the contents of near flow `i`, if there is exactly one.
 fn translated(
     near: &Capture,
     far: &Capture,
@@ -82,7 +82,7 @@ fn translated(
     let mut votes: HashMap<(usize, bool), usize> = HashMap::new();
     let mut cast = 0;
     for way in 0..2 {
-        // Equal packets, such as a question that is asked again and again, are one.
+        // Equal packets, such as a repeated query, count once.
         let distinct: BTreeSet<u64> = telling(f, way, &near.packets)
             .map(|p| content(p, f))
             .collect();
@@ -95,15 +95,15 @@ fn translated(
     ranked.sort_by_key(|((j, turned), n)| (std::cmp::Reverse(*n), *j, *turned));
     ranked.retain(|((j, _), _)| !taken[*j]);
     let ((j, turned), n) = *ranked.first()?;
-    // Two flows that hold the same are neither.
+    // A match that two flows share is ambiguous and rejected.
     let alone = ranked
         .get(1)
         .is_none_or(|((other, _), m)| *other == j || *m < n);
     let g = &far.flows[j];
     let [a, b, c, d] = [f.key.low, f.key.high, g.key.low, g.key.high];
     let shared = a == c || a == d || b == c || b == d;
-    // Half of the packets, or a SYN's own number and one more.
-    // A sequence number tells one packet from all others, the begin of a datagram hardly.
+    // Half of the packets, or a SYN's own number and one more. A sequence number identifies a packet almost uniquely,
+    // the start of a datagram hardly.
     let least = match (shared, f.key.protocol) {
         (true, 6) => 1,
         (true, _) => 2,
@@ -118,7 +118,7 @@ fn translated(
     })
 }
 
-/// True for a flow that no router forwards: equal ones at both ends are two.
+/// True for a flow that no router forwards: equal ones at both ends are different flows.
 fn stays(f: &Flow) -> bool {
     let local = |end: &Endpoint| match end.ip() {
         IpAddr::V4(four) => {
@@ -141,14 +141,14 @@ fn stays(f: &Flow) -> bool {
     local(&f.key.low) || local(&f.key.high)
 }
 
-/// True for a flow to a group, which nothing translates.
+/// True for a flow to a multicast group, which no NAT translates.
 fn group(f: &Flow) -> bool {
     [f.key.low, f.key.high]
         .iter()
         .any(|end| end.ip().is_multicast())
 }
 
-/// Packets that are hardly like any other: with data, or a SYN.
+/// Packets that are almost unique: with data, or a SYN.
 fn telling<'a>(
     f: &'a Flow,
     way: usize,

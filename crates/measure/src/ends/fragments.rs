@@ -1,21 +1,22 @@
-//! Datagrams in pieces: which of the pieces got through.
+//! Fragmented datagrams: which of the fragments arrived.
 //!
-//! **Source.** Document 004, sections 3.3 and 4.5 (first and second fragments counted at both ends); RFC 791, RFC 8200.
+//! **Source.** Gao Peng, *Campus-Wide Smart Grid Communication Network Project Report*, EPFL 2012 (document 004),
+//! sections 3.3 and 4.5 (first and second fragments counted at both ends); RFC 791, RFC 8200.
 
 use super::capture::Packet;
 use std::collections::HashMap;
 
-/// One direction.
+/// Fragment counters of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragments {
-    /// First, second and later pieces that the upstream end saw.
+    /// First, second and later fragments that the upstream end saw.
     pub sent: [u64; 3],
-    /// How many of them the downstream end saw.
+    /// Fragments of each of these kinds that the downstream end saw.
     pub arrived: [u64; 3],
     pub datagrams: u64,
-    /// All pieces arrived.
+    /// Datagrams all of whose fragments arrived.
     pub whole: u64,
-    /// The first piece was lost, and the second was not; and so on.
+    /// Datagrams whose first fragment was lost and whose second was not; and so on.
     pub lost_first_only: u64,
     pub lost_second_only: u64,
     pub lost_both: u64,
@@ -23,15 +24,16 @@ pub struct Fragments {
 
 #[derive(Default)]
 struct Datagram {
-    /// (offset, arrived)
+    /// Fragments as (offset, arrived).
     pieces: Vec<(u32, bool)>,
     t_ns: i64,
 }
 
-/// A piece belongs to the datagram of its identification no longer than this (RFC 8200 section 4.5: 60 s).
+/// Longest time between fragments with the same identification that belong to one datagram (RFC 8200 section 4.5: 60
+/// s).
 const TOGETHER_NS: i64 = 60_000_000_000;
 
-/// Takes the upstream pieces of one direction in the order of time, with whether each arrived.
+/// Counts the upstream fragments of one direction, given in the order of time with true if it arrived.
 pub(super) fn count<'a>(pieces: impl Iterator<Item = (&'a Packet, bool)>, out: &mut Fragments) {
     let mut open: HashMap<u32, usize> = HashMap::new();
     let mut all: Vec<Datagram> = Vec::new();
@@ -50,7 +52,7 @@ pub(super) fn count<'a>(pieces: impl Iterator<Item = (&'a Packet, bool)>, out: &
     }
     for d in &mut all {
         d.pieces.sort_unstable();
-        // Begun before the capture did: which piece is the first cannot be known.
+        // Datagram older than the capture: which fragment is the first cannot be known.
         if d.pieces[0].0 != 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What the differences between the ends of one direction mean.
+//! Judges the differences between the ends of one direction.
 
 use super::bytes::{Line, cover};
 use super::capture::{Capture, Flow, Packet, Syn};
@@ -7,21 +7,21 @@ use super::{Fragments, Matched, fragments};
 use crate::capture::frame::flag;
 use std::collections::{BTreeMap, HashMap};
 
-/// One direction of one flow, and where its packets are to be found.
+/// A direction of a flow, and access to its packets.
 pub(super) struct Judge<'a> {
     near: &'a Capture,
     far: &'a Capture,
     flow: u32,
     pub way: Way,
     tcp: bool,
-    /// The SYN at the upstream end and downstream.
+    /// SYN at the upstream end and at the downstream end.
     syn: (Option<Syn>, Option<Syn>),
     /// All packets of the direction, in the order of time.
     up_list: &'a [u32],
     down_list: &'a [u32],
 }
 
-/// What was matched, upstream and downstream.
+/// Matched packets, upstream and downstream.
 pub(super) struct Seen<'a> {
     pairs: Vec<(u32, u32)>,
     up_only: Vec<u32>,
@@ -29,7 +29,7 @@ pub(super) struct Seen<'a> {
     copies: u64,
     ambiguous: u64,
     cut_or_joined: u64,
-    /// Sequence numbers are this much larger downstream.
+    /// Difference by which sequence numbers are larger downstream.
     shift: u32,
     up_list: &'a [u32],
     down_list: &'a [u32],
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
         &capture.packets[i as usize]
     }
 
-    /// Near and far turned into upstream and downstream; segments that were cut or joined find their pieces.
+    /// Converts near and far into upstream and downstream; split or merged segments are matched with their pieces.
     pub fn seen(&self, raw: &Raw) -> Seen<'a> {
         let join = |a: &[u32], b: &[u32]| {
             let mut all = [a, b].concat();
@@ -126,7 +126,7 @@ impl<'a> Judge<'a> {
         seen
     }
 
-    /// Takes the time of this direction's packets into the span in which both ends saw it.
+    /// Extends the time span in which both ends saw packets by this direction's packets.
     pub fn widen(&self, seen: &Seen<'_>, span: &mut Span) {
         for (u, v) in &seen.pairs {
             span.widen(self.up(*u).t_ns, self.down(*v).t_ns);
@@ -208,7 +208,7 @@ impl<'a> Judge<'a> {
         d
     }
 
-    /// Places of all segments on one line: upstream numbers, downstream ones less the shift.
+    /// Unwrapped sequence numbers of all segments: upstream numbers, and downstream ones minus the shift.
     fn places(&self, t: &Seen<'_>, shift: u32) -> (HashMap<u32, i64>, HashMap<u32, i64>) {
         let first = t
             .up_list
@@ -229,7 +229,7 @@ impl<'a> Judge<'a> {
         (up, down.collect())
     }
 
-    /// What an offload cut or joined becomes pairs too: the first piece stands for the whole.
+    /// Pairs segments that an offload split or merged: the first piece stands for the whole.
     fn pieces_of_segments(&self, t: &mut Seen<'_>) {
         let with_data = |p: &Packet| p.space() > 0;
         if !t.up_only.iter().any(|i| with_data(self.up(*i)))
@@ -265,7 +265,7 @@ impl<'a> Judge<'a> {
         let mut whole: Vec<u32> = Vec::new();
         for (u, v, all) in covered.arrived {
             t.cut_or_joined += 1;
-            // A segment of which a piece is missing counts as lost: it is what will be sent again.
+            // A segment with a missing piece counts as lost: it will be retransmitted.
             if all {
                 t.pairs.push((u as u32, v as u32));
                 whole.push(u as u32);
@@ -367,12 +367,12 @@ fn within((from, to): (i64, i64), p: &Packet) -> bool {
     (from..=to).contains(&p.t_ns)
 }
 
-/// What is known of the bytes of a TCP direction.
+/// Known facts about the bytes of a TCP direction.
 struct Known {
     places: HashMap<u32, i64>,
     /// Bytes of which some copy was seen downstream.
     merged: Vec<(i64, i64)>,
-    /// The receiver has everything below.
+    /// Sequence number below which the receiver has acknowledged everything.
     acked: i64,
     /// Upstream packets that arrived.
     arrived: Vec<u32>,
@@ -389,7 +389,7 @@ impl Known {
             return false;
         }
         let at = self.merged.partition_point(|r| r.1 <= from);
-        // Not all of its bytes came by in another copy.
+        // Not all of its bytes passed in another copy.
         self.merged.get(at).is_none_or(|r| r.0 > from || r.1 < to)
     }
 }
@@ -409,13 +409,13 @@ impl Changes {
         }
         self.identification_changed += u64::from(up.id != down.id);
         self.timestamp_changed += u64::from(
-            // 0 where it was not captured.
+            // 0 if it was not captured.
             up.timestamp != down.timestamp && up.timestamp != 0 && down.timestamp != 0,
         );
     }
 }
 
-/// RFC 4737 section 3.3: a packet is reordered when one that was sent later is there before it.
+/// Reordering. RFC 4737 section 3.3: a packet is reordered if one that was sent later arrives before it.
 fn reordering(pairs: &[(u32, u32)], d: &mut Direction) {
     // Pairs are in the order of sending.
     let mut by_arrival: Vec<(u32, usize)> =

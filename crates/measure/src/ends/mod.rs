@@ -1,24 +1,24 @@
-//! Two captures of one path, matched packet by packet: what was lost between them, overtaken, doubled or changed.
+//! Two captures of one path, matched packet by packet: packets lost, reordered, duplicated or changed between them.
 //!
-//! **Method.** Each end's packets are kept as short records by flow ([`Capture`]). Flows are paired by their
-//! addresses and ports, and where those were changed on the way by what their packets hold. Within a direction of a
-//! flow, packets are the same when sequence number, acknowledgement, length, timestamp, identification and the
-//! first bytes of the payload are; fields that something on the way rewrites are left out, and that is told. Where a
-//! key comes more than once, order is kept and the delay of the neighbours decides. Segments that a host's offload
-//! cut or joined are matched by the bytes they hold.
+//! **Method.** Each end's packets are kept as short records by flow ([`Capture`]). Flows are paired by their addresses
+//! and ports; if a NAT changed those, by the contents of their packets. Within a direction of a flow, packets are the
+//! same if these fields agree: sequence number, acknowledgement, length, timestamp, identification and the first bytes
+//! of the payload. Fields that a middlebox rewrites are left out, and the report says so. If a key occurs more than
+//! once, order is kept and the delay of the neighbours decides. Segments that a host's offload split or merged are
+//! matched by the bytes they hold.
 //!
-//! Which way a flow's direction goes needs no clock: the far clock minus the near one is larger by the round trip
-//! for packets from near to far than for those from far to near.
+//! The direction of a flow needs no clock: the far clock minus the near one is larger by the RTT for packets from near
+//! to far than for those from far to near.
 //!
-//! **Lost or not captured.** What the downstream end never saw is lost, unless the receiver acknowledged it and no
-//! other copy came: then that capture has a gap. What only the downstream end saw, the upstream one missed.
-//! Nothing is judged outside of the time in which both ends saw packets of the other.
+//! **Lost or not captured.** A packet that the downstream end never saw is lost, unless the receiver acknowledged it
+//! and no other copy came: then that capture has a gap. A packet that only the downstream end saw was missed by the
+//! upstream capture. Nothing is judged outside of the time in which both ends saw packets of the other.
 //!
 //! **Source.** RFC 4737 section 3 (reordering), RFC 5560 (duplication), RFC 7680 (loss); V. Paxson, "End-to-end
-//! Internet packet dynamics", ACM SIGCOMM 1997 (what a capture itself gets wrong).
+//! Internet packet dynamics", ACM SIGCOMM 1997 (errors of captures).
 //!
-//! **Limits.** About 60 bytes of memory a packet of both captures. Sequence numbers that were rewritten are
-//! recognised only where both ends saw the SYN. Beyond 2 GB within a flow, ranges of bytes are told apart by distance.
+//! **Limits.** About 60 bytes of memory per packet of both captures. Rewritten sequence numbers are recognised only if
+//! both ends saw the SYN. Beyond 2 GB within a flow, ranges of bytes are told apart by distance.
 
 mod bytes;
 mod capture;
@@ -31,11 +31,11 @@ pub use capture::{Capture, Syn};
 pub use fragments::Fragments;
 pub use pairing::{Changes, Direction, FlowPair, Lost, LostWhy, Pair, Way, match_ends};
 
-/// What both captures say together.
+/// Result of matching two captures.
 #[derive(Clone, Debug, Default)]
 pub struct Matched {
     pub flows: Vec<FlowPair>,
-    /// In the order of the near end's clock.
+    /// Pairs in the order of the near end's clock.
     pub pairs: Vec<Pair>,
     pub lost: Vec<Lost>,
     /// Flows that only one of the ends saw.
@@ -44,8 +44,8 @@ pub struct Matched {
     /// Packets captured twice at one end, and counted once.
     pub near_copies: u64,
     pub far_copies: u64,
-    /// Packets sent before the other capture began or after it ended.
+    /// Packets sent before the other capture started or after it ended.
     pub outside: u64,
-    /// Datagrams in pieces, from near to far and back.
+    /// Fragmented datagrams, from near to far and back.
     pub fragments: [Fragments; 2],
 }

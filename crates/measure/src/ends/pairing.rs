@@ -1,4 +1,4 @@
-//! Packets of paired flows, one by one, and what the difference between the ends means.
+//! Pairs the packets of paired flows, and reports the differences between the ends.
 
 use super::capture::{Capture, Flow, PIECES, Packet, Syn};
 use super::judge::{Judge, Seen};
@@ -9,36 +9,36 @@ use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// From the near end to the far one.
+    /// Direction from the near end to the far one.
     Up,
     Down,
 }
 
-/// One packet at both ends, each on its own clock.
+/// A packet at both ends, each time on that end's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     pub near_ns: i64,
     pub far_ns: i64,
     pub way: Way,
     pub flow: u32,
-    /// Of the IP packet at its sender's end.
+    /// Length of the IP packet at its sender's end.
     pub bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostWhy {
-    /// Between the two captures.
+    /// Lost between the two captures.
     Here,
-    /// The receiver acknowledged it and no other copy came by: the downstream capture has a gap.
+    /// The receiver acknowledged it and no other copy passed: the downstream capture has a gap.
     NotCaptured,
 }
 
 /// A packet that the downstream end did not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// On the clock of the end that saw it.
+    /// Time on the clock of the end that saw it, ns.
     pub t_ns: i64,
-    /// Its number in the capture that saw it, from 1.
+    /// Number in the capture that saw it, from 1.
     pub frame: u32,
     pub way: Way,
     pub flow: u32,
@@ -48,49 +48,50 @@ pub struct Lost {
     pub why: LostWhy,
 }
 
-/// What happened to the headers of one direction between the ends.
+/// Changes to the headers of one direction between the ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// How much smaller TTL or hop limit is downstream, and of how many packets.
+    /// Number of packets by the decrease of TTL or hop limit between upstream and downstream.
     pub hops: BTreeMap<i16, u64>,
     pub dscp_changed: u64,
-    /// Packets whose ECN-capable mark was gone.
+    /// Packets whose ECN-capable codepoint was cleared.
     pub ecn_cleared: u64,
-    /// Packets that were marked with congestion experienced.
+    /// Packets that were marked CE.
     pub ecn_marked: u64,
     pub identification_changed: u64,
     pub timestamp_changed: u64,
-    /// Sequence numbers are this much larger downstream.
+    /// Difference by which sequence numbers are larger downstream.
     pub sequence_shift: u32,
-    /// The SYN's options at the sender's end and at the other, where they differ.
+    /// Options of the SYN at the sender's end and at the other, if they differ.
     pub syn: Option<(Syn, Syn)>,
-    /// Segments that were cut or joined by an offload or a middlebox.
+    /// Segments that an offload or a middlebox split or merged.
     pub cut_or_joined: u64,
 }
 
-/// One direction of a flow.
+/// A direction of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Direction {
-    /// What the upstream end saw while both captures ran.
+    /// Packets that the upstream end saw while both captures ran.
     pub sent: u64,
-    /// How many of those the downstream end saw.
+    /// Packets of these that the downstream end saw.
     pub arrived: u64,
     /// Lost between the ends.
     pub lost: u64,
     /// Seen by the upstream end and the receiver, not by the downstream capture.
     pub not_captured: u64,
-    /// Seen by the downstream end only: the upstream capture missed them, or they came another way.
+    /// Seen by the downstream end only: the upstream capture missed them, or they took another path.
     pub downstream_only: u64,
     pub duplicated: u64,
-    /// Arrived after a packet that was sent later (RFC 4737).
+    /// Packets that arrived after one that was sent later (RFC 4737).
     pub reordered: u64,
-    /// The most packets that overtook one.
+    /// Largest number of packets that overtook one.
     pub reordering_extent: u64,
     /// Matched to one of several equal packets, by order and delay.
     pub ambiguous: u64,
-    /// TCP segments sent again after a copy had been lost between the ends.
+    /// TCP segments retransmitted after a copy had been lost between the ends.
     pub repeated_after_loss: u64,
-    /// Sent again though a copy had arrived at the downstream end: lost beyond it, its ACK lost, or needless.
+    /// Segments retransmitted although a copy had arrived at the downstream end: lost beyond it, its ACK lost, or
+    /// spurious.
     pub repeated_after_arrival: u64,
     pub changes: Changes,
 }
@@ -99,9 +100,9 @@ pub struct Direction {
 #[derive(Clone, Debug)]
 pub struct FlowPair {
     pub protocol: u8,
-    /// Datagrams in pieces between two addresses.
+    /// True for fragmented datagrams between two addresses.
     pub pieces: bool,
-    /// Who sends from near to far, and to whom; as the near end saw it and as the far end did.
+    /// Sender and receiver of the direction from near to far, as the near end saw it and as the far end did.
     pub near: (Endpoint, Endpoint),
     pub far: (Endpoint, Endpoint),
     pub up: Direction,
@@ -121,7 +122,7 @@ impl FlowPair {
     }
 }
 
-/// Multiplies and folds.
+/// Hash that multiplies and folds.
 pub(super) fn mixed(words: &[u32]) -> u64 {
     words.iter().fold(0x243f_6a88_85a3_08d3, |h, w| {
         let product = u128::from(h ^ u64::from(*w)) * 0x9e37_79b9_7f4a_7c15_u128;
@@ -129,7 +130,7 @@ pub(super) fn mixed(words: &[u32]) -> u64 {
     })
 }
 
-/// Which fields are compared; something on the way may rewrite the others.
+/// Fields that are compared; a middlebox may rewrite the others.
 #[derive(Clone, Copy, Debug)]
 struct Fields {
     id: bool,
@@ -157,7 +158,7 @@ const fn fields(id: bool, timestamp: bool, hash: bool) -> Fields {
     }
 }
 
-/// Changes of flags by congestion control and by offloads do not make another packet.
+/// TCP flags that are compared. Congestion control and offloads may change the others without making another packet.
 const KEPT_FLAGS: u8 = flag::SYN | flag::FIN | flag::RST | flag::ACK;
 
 fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
@@ -178,7 +179,7 @@ fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
     ])
 }
 
-/// One direction of one flow, matched but not yet judged. Indices are those of the captures' packets.
+/// A direction of a flow, matched but not yet judged. Indices are those of the captures' packets.
 #[derive(Default)]
 pub(super) struct Raw {
     pub pairs: Vec<(u32, u32)>,
@@ -192,7 +193,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Far clock minus near clock of the middle packet.
+    /// Median packet's far clock minus near clock.
     fn middle(&self, near: &Capture, far: &Capture) -> Option<i64> {
         let mut all: Vec<i64> = self
             .pairs
@@ -207,7 +208,7 @@ impl Raw {
     }
 }
 
-/// Matches what two captures saw.
+/// Matches the packets of two captures.
 pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
     let mut both = flows::pair(near, far);
     let mut raws: Vec<[Raw; 2]> = both
@@ -294,7 +295,7 @@ pub fn match_ends(near: &Capture, far: &Capture) -> Matched {
     out
 }
 
-/// The packets of one direction with their twins.
+/// Packets of one direction with their twins.
 fn one_by_one(
     near: &Capture,
     far: &Capture,
@@ -314,7 +315,7 @@ fn one_by_one(
     let (ours, theirs) = (&n.packets[near_way], &f.packets[far_way]);
     let tcp = n.key.protocol == 6;
     let options: &[Fields] = if tcp { &TCP_FIELDS } else { &OTHER_FIELDS };
-    // Every set of fields that finds nine tenths of what the best finds will do; the first is the strictest.
+    // Any set of fields that finds nine tenths of the best set's matches is enough; the first is the strictest.
     let found: Vec<usize> = options
         .iter()
         .map(|o| {
@@ -403,7 +404,7 @@ fn one_by_one(
     raw
 }
 
-/// Pairs in order, each of the shorter list with the one of the longer that errs least; and what is left over.
+/// Pairs in order, each of the shorter list with the one of the longer that has the least error; and the unpaired rest.
 fn in_order(a: &[u32], b: &[u32], error: impl Fn(u32, u32) -> i64) -> (Vec<(u32, u32)>, Vec<u32>) {
     let near_is_short = a.len() <= b.len();
     let (short, long) = if near_is_short { (a, b) } else { (b, a) };
@@ -435,11 +436,11 @@ fn in_order(a: &[u32], b: &[u32], error: impl Fn(u32, u32) -> i64) -> (Vec<(u32,
     (pairs, left)
 }
 
-/// Packets stay on their way no longer than this.
+/// Maximum time in flight of a packet, ns.
 const ON_THE_WAY_NS: i64 = 2_000_000_000;
 
-/// For each flow, true unless it was matched by what its packets hold and its clocks are further apart than those of the
-/// flows whose addresses are the same; without such, than those of the flow with the most packets.
+/// False for each flow that was matched by contents and whose clocks differ by more than those of the reference flows.
+/// Reference flows are those with the same addresses; if there are none, the flow with the most packets.
 fn on_one_clock(
     near: &Capture,
     far: &Capture,
@@ -466,13 +467,13 @@ fn on_one_clock(
         .collect()
 }
 
-/// Which way each direction of each flow goes.
+/// Up or down for both directions of each flow.
 fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
     let middles: Vec<[Option<i64>; 2]> = raws
         .iter()
         .map(|r| [r[0].middle(near, far), r[1].middle(near, far)])
         .collect();
-    // Between the largest of the ones down and the smallest of the ones up lies the clocks' offset.
+    // The clock offset lies between the largest downward value and the smallest upward one.
     let sides: Vec<(i64, i64)> = middles
         .iter()
         .filter_map(|m| m[0].zip(m[1]))
@@ -509,8 +510,8 @@ fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
         .collect()
 }
 
-/// When packets of one way were seen at both ends: what was sent later was still under way when a capture ended, or
-/// the other one had ended.
+/// Time span in which packets of one direction were seen at both ends. Packets sent later were still in flight when a
+/// capture ended, or the other one had ended.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     pub upstream: (i64, i64),

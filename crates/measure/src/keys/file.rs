@@ -1,4 +1,4 @@
-//! The file of keys, the same at both ends. A server's has a line for each key, a client's has one line.
+//! File of keys, the same at both ends. A server's has a line for each key, a client's has one line.
 //!
 //! ```text
 //! # comment
@@ -13,15 +13,15 @@ use super::{
     Credential, KEY_LEN, Pin, SHORTEST_PASSPHRASE, Salt, Secret, UserKey, from_hex, hex, stretch,
 };
 
-/// Keys that a file may hold.
+/// Maximum number of keys in a file.
 const MOST_KEYS: usize = 10_000;
-/// Keys that one user may have at once: the old one and the new one, and some to spare.
+/// Maximum number of keys of one user: the old one, the new one, and some to spare.
 pub(super) const MOST_OF_ONE: usize = 4;
 const LONGEST_NAME: usize = 32;
 const NAME_RULE: &str = "a name has 1 to 32 letters, digits, dots, dashes or underscores";
 const LONGEST_PASSPHRASE: usize = 1024;
 
-/// One key of one user.
+/// A key of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Line {
     pub pin: Option<Pin>,
 }
 
-/// A file of keys, read.
+/// A parsed file of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFile {
     pub salt: Option<Salt>,
@@ -43,7 +43,7 @@ pub struct KeyFile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct KeyFileError {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
     pub what: String,
 }
@@ -52,50 +52,63 @@ impl KeyFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// The first line that cannot be read, and why. The secret is never part of the message.
+    /// The first line that cannot be read, and the reason. The secret is never part of the message.
     pub fn parse(text: &str) -> Result<KeyFile, KeyFileError> {
-        let mut file = KeyFile::default();
-        for (i, text) in text.lines().enumerate() {
-            let wrong = |what: String| KeyFileError { line: i + 1, what };
-            let text = text.trim();
-            if text.is_empty() || text.starts_with('#') {
-                continue;
-            }
-            if let Some(salt) = text.strip_prefix("@salt") {
-                let salt = from_hex(salt.trim())
-                    .ok_or_else(|| wrong("a salt is 32 hexadecimal digits".into()))?;
-                if file.salt.replace(salt).is_some() {
-                    return Err(wrong("there is a salt already".into()));
-                }
-                continue;
-            }
-            let line = parse_line(text).map_err(wrong)?;
-            let same = file.lines.iter().filter(|l| l.name == line.name).count();
-            if same >= MOST_OF_ONE {
-                let name = &line.name;
-                return Err(wrong(format!(
-                    "{name} has {MOST_OF_ONE} keys already: remove an old one"
-                )));
-            }
-            if file.lines.len() >= MOST_KEYS {
-                return Err(wrong(format!("more than {MOST_KEYS} keys")));
-            }
-            file.lines.push(line);
-        }
-        if file.salt.is_none()
-            && let Some(i) = text.lines().position(|l| l.contains("stretched:"))
-        {
-            let what =
-                "a stretched key needs the salt that it was stretched with: a line \"@salt …\"";
-            return Err(KeyFileError {
-                line: i + 1,
-                what: what.into(),
-            });
-        }
-        Ok(file)
+        let (file, fault) = KeyFile::parse_what_can_be_read(text);
+        fault.map_or(Ok(file), Err)
     }
 
-    /// The one credential of a client's file, and the pin of its server.
+    /// Reads the lines of a file that have no fault. Returns the first fault as well.
+    pub fn parse_what_can_be_read(text: &str) -> (KeyFile, Option<KeyFileError>) {
+        let (mut file, mut fault) = (KeyFile::default(), None);
+        let mut stretched = None;
+        for (i, text) in text.lines().enumerate() {
+            let text = text.trim();
+            if text.contains("stretched:") && !text.starts_with('#') {
+                stretched.get_or_insert(i + 1);
+            }
+            if let Err(what) = file.add(text) {
+                fault.get_or_insert(KeyFileError { line: i + 1, what });
+            }
+        }
+        if let (None, Some(line)) = (file.salt, stretched) {
+            let what =
+                "a stretched key needs the salt that it was stretched with: a line \"@salt …\""
+                    .into();
+            fault.get_or_insert(KeyFileError { line, what });
+        }
+        (file, fault)
+    }
+
+    /// Reads one line.
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(());
+        }
+        if let Some(salt) = text.strip_prefix("@salt") {
+            let salt = from_hex(salt.trim()).ok_or("a salt is 32 hexadecimal digits")?;
+            if self.salt.is_some() {
+                return Err("there is a salt already".into());
+            }
+            self.salt = Some(salt);
+            return Ok(());
+        }
+        let line = parse_line(text)?;
+        if self.lines.len() >= MOST_KEYS {
+            return Err(format!("more than {MOST_KEYS} keys"));
+        }
+        let same = self.lines.iter().filter(|l| l.name == line.name).count();
+        if same >= MOST_OF_ONE {
+            let name = &line.name;
+            return Err(format!(
+                "{name} has {MOST_OF_ONE} keys already: remove an old one"
+            ));
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    /// Single credential of a client's file, and the pin of its server.
     ///
     /// # Errors
     /// The file has no key, or several.
@@ -190,7 +203,7 @@ fn passphrase_of(text: &str) -> Result<Secret, String> {
     Ok(Secret::Passphrase(text.to_owned()))
 }
 
-/// The last second of a day of UTC, UNIX s.
+/// Last second of a UTC day, UNIX s.
 fn end_of_day(date: &str) -> Option<i64> {
     let mut parts = date.splitn(3, '-');
     let mut part = |digits: usize| {
@@ -209,7 +222,7 @@ fn end_of_day(date: &str) -> Option<i64> {
     if !(1..=days).contains(&day) || year < 1970 {
         return None;
     }
-    // Years begin in March, so that the leap day is their last.
+    // Years start in March, so that the leap day is their last.
     let year_from_march = year - i64::from(month <= 2);
     let month_from_march = (month + 9) % 12;
     let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
@@ -219,7 +232,7 @@ fn end_of_day(date: &str) -> Option<i64> {
     Some((day_number + 1) * 86_400 - 1)
 }
 
-/// A line of the file for a random key.
+/// Line of the file for a random key.
 ///
 /// # Errors
 /// The name cannot be used.
@@ -230,7 +243,7 @@ pub fn random_line(name: &str, key: &[u8; KEY_LEN]) -> Result<String, String> {
     Ok(format!("{name} {}", hex(key)))
 }
 
-/// A line of a server's file for a passphrase, which it does not hold.
+/// Line of a server's file for a passphrase, which the file does not contain.
 ///
 /// # Errors
 /// The name or the passphrase cannot be used.

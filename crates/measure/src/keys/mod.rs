@@ -1,16 +1,18 @@
-//! Keys of users: random ones, passphrases that are stretched, and the keys of a session derived from them.
+//! Keys of users: random ones, stretched passphrases, and the keys of a session derived from them.
 //!
 //! **Source.** RFC 5869 (HMAC-based Extract-and-Expand Key Derivation Function), RFC 9106 (Argon2 Memory-Hard Function
 //! for Password Hashing and Proof-of-Work Applications). **Deviations.** Argon2id runs with 19 MiB, 2 passes and 1 lane,
 //! below RFC 9106's first choices: a router has 64 MB. **Units.** Keys are 32 bytes. Expiry is UNIX time, s.
 //!
 //! A session's keys depend on the user's key and on random numbers of both ends, and differ by direction. So a message
-//! is worth nothing in another session, or in the other direction of the same one.
+//! is useless in another session, or in the other direction of the same one.
 
 mod file;
+mod reload;
 mod users;
 
 pub use file::{KeyFile, KeyFileError, Line, random_line, stretched_line};
+pub use reload::{GRACE, News, Reload};
 pub use users::{Identity, Users};
 
 use crate::wire::Key;
@@ -23,17 +25,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub const KEY_LEN: usize = 32;
 pub const SALT_LEN: usize = 16;
-/// Length of what names a user on the wire.
+/// Length of a user's identifier on the wire, bytes.
 pub const ID_LEN: usize = 16;
 /// Memory that stretching a passphrase takes, KiB, and its passes.
 const STRETCH_KIB: u32 = 19 * 1024;
 const STRETCH_PASSES: u32 = 2;
-/// The shortest passphrase, bytes.
+/// Length of the shortest passphrase, bytes.
 pub const SHORTEST_PASSPHRASE: usize = 12;
 
-/// Salt of a server's passphrases: told to every client, and the same for all its users.
+/// Salt of a server's passphrases: sent to every client, and the same for all its users.
 pub type Salt = [u8; SALT_LEN];
-/// Hash of a user's name. It spares the name itself from standing on the wire.
+/// Hash of a user's name, which keeps the name itself off the wire.
 pub type UserId = [u8; ID_LEN];
 
 /// Wire identifier of a user at the server with this salt.
@@ -54,7 +56,7 @@ pub fn stretch(salt: &Salt, name: &str, passphrase: &str) -> UserKey {
         Version::V0x13,
         params.expect("constant parameters within Argon2's bounds"),
     );
-    // Of fixed length, whatever the name.
+    // Fixed length for any name.
     let salt = user_id(salt, name);
     let mut key = [0; KEY_LEN];
     argon
@@ -84,14 +86,10 @@ pub struct SessionKeys {
 
 impl UserKey {
     fn derive(&self, context: &[u8], info: &[u8]) -> Key {
-        let mut okm = [0; KEY_LEN];
-        Hkdf::<Sha256>::new(Some(context), &self.0)
-            .expand(info, &mut okm)
-            .expect("32 bytes are within HKDF's bound");
-        Key::new(&okm)
+        Key::new(&expand(context, &self.0, info))
     }
 
-    /// Key that signs a client's request to open a session of probes.
+    /// Key that signs a client's request to open a probing session.
     pub fn opening(&self) -> Key {
         self.derive(b"tailback 3", b"probe open")
     }
@@ -106,7 +104,7 @@ impl UserKey {
         }
     }
 
-    /// Tells keys of one user apart, without telling them.
+    /// Fingerprint that distinguishes one user's keys without revealing them.
     pub fn fingerprint(&self) -> [u8; 4] {
         let hash = Sha256::new()
             .chain_update(b"tailback fingerprint")
@@ -116,10 +114,53 @@ impl UserKey {
     }
 }
 
-/// A secret as it stands in a file of keys.
+/// A key for a client that knows the server by its pin and is no user: sent inside TLS, to sign its probes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Random; names the key on the wire.
+    pub id: UserId,
+    pub key: UserKey,
+}
+
+/// Source of tickets. Keys are derived from one secret and the ticket's number, so the server remembers none of them.
+#[derive(Clone, Debug)]
+pub struct Tickets(UserKey);
+
+impl Tickets {
+    /// Tickets of the server with this secret, such as its private TLS key.
+    pub fn new(secret: &[u8]) -> Tickets {
+        Tickets(UserKey(expand(b"tailback 3 tickets", secret, b"")))
+    }
+
+    /// Key of the ticket with this number.
+    pub fn key(&self, id: &UserId) -> UserKey {
+        UserKey(expand(
+            b"tailback 3",
+            &self.0.0,
+            &[b"ticket", &id[..]].concat(),
+        ))
+    }
+
+    /// Ticket of a random number.
+    pub fn ticket(&self, id: UserId) -> Ticket {
+        let key = self.key(&id);
+        Ticket { id, key }
+    }
+}
+
+/// HKDF of RFC 5869.
+fn expand(salt: &[u8], secret: &[u8], info: &[u8]) -> [u8; KEY_LEN] {
+    let mut okm = [0; KEY_LEN];
+    Hkdf::<Sha256>::new(Some(salt), secret)
+        .expand(info, &mut okm)
+        .expect("32 bytes are within HKDF's bound");
+    okm
+}
+
+/// A secret as written in a file of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// Used as it is: random, or stretched already.
+    /// Key used as it is: random, or stretched already.
     Key(UserKey),
     Passphrase(String),
 }
@@ -135,12 +176,13 @@ impl fmt::Debug for Secret {
 
 type Stretched = Arc<Mutex<Option<(Salt, UserKey)>>>;
 
-/// A client's name and secret. Clones share the stretched key, so a passphrase is stretched once for each server.
+/// Client's name and secret. Clones share the stretched key, so a passphrase is stretched once for each server.
 #[derive(Clone, Debug)]
 pub struct Credential {
     name: Arc<str>,
     secret: Secret,
     stretched: Stretched,
+    ticket: Option<UserId>,
 }
 
 impl Credential {
@@ -149,7 +191,21 @@ impl Credential {
             name: name.into(),
             secret,
             stretched: Arc::default(),
+            ticket: None,
         }
+    }
+
+    /// Credential of a client that is no user.
+    pub fn of_ticket(ticket: Ticket) -> Credential {
+        Credential {
+            ticket: Some(ticket.id),
+            ..Credential::new("", Secret::Key(ticket.key))
+        }
+    }
+
+    /// True if it proves that the server is the right one, and not who the client is.
+    pub fn is_ticket(&self) -> bool {
+        self.ticket.is_some()
     }
 
     pub fn name(&self) -> &str {
@@ -157,7 +213,7 @@ impl Credential {
     }
 
     pub fn id(&self, salt: &Salt) -> UserId {
-        user_id(salt, &self.name)
+        self.ticket.unwrap_or_else(|| user_id(salt, &self.name))
     }
 
     /// Key to use with the server of this salt.
@@ -216,7 +272,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// None unless it has exactly as many hexadecimal digits as `N` bytes need.
+/// Bytes of hexadecimal text; `None` unless it has exactly as many digits as `N` bytes need.
 pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;

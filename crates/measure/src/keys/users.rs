@@ -1,10 +1,10 @@
-//! The users of a server: who may come in with which keys.
+//! Users of a server and their keys.
 
 use super::{KeyFile, Line, SALT_LEN, Salt, Secret, UserId, UserKey, stretch, user_id};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A user with the key that let it in.
+/// A user with the key that admitted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub name: Arc<str>,
@@ -24,19 +24,19 @@ impl Entry {
     }
 }
 
-/// Everybody who has a key, as the server looks them up.
+/// All users with a key, in the form in which the server looks them up.
 #[derive(Clone, Debug)]
 pub struct Users {
     salt: Salt,
     by_id: BTreeMap<UserId, Vec<Entry>>,
-    /// Key that is checked where a name is unknown, so that this takes as long.
+    /// Key that is checked for an unknown name, so that this takes equally long.
     nobody: UserKey,
     /// Passphrases that were stretched for this salt.
     stretched: Vec<(Line, UserKey)>,
 }
 
 impl Users {
-    /// Users of a file. `random` yields a salt where the file has none, and a key that nobody has. Passphrases are
+    /// Users of a file. `random` provides a salt if the file has none, and a key that nobody has. Passphrases are
     /// stretched here, unless `before` has them already.
     pub fn new(file: &KeyFile, random: [u8; 48], before: Option<&Users>) -> Users {
         let own = || std::array::from_fn(|i| random[i]);
@@ -80,14 +80,14 @@ impl Users {
         self.salt
     }
 
-    /// Names, in the order of the alphabet.
+    /// Names in alphabetical order.
     pub fn names(&self) -> Vec<Arc<str>> {
         let mut names: Vec<_> = self.by_id.values().map(|e| e[0].name.clone()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The user of this identifier and the key that passes `check`. An unknown user costs one check as well.
+    /// User of this identifier, and the key that passes `check`. An unknown user costs one check as well.
     pub fn find(
         &self,
         id: &UserId,

@@ -1,24 +1,25 @@
-//! Packets that a sender let go at once, and why it did.
+//! Bursts: packets that a sender releases at once, and the reason.
 //!
-//! **Method.** Packets are one burst while each follows the one before within a gap: a hundred microseconds, or one and
-//! a half times the least time between two full segments where the sender's own link is slower than that, up to 2 ms. A burst
-//! counts from more than two full segments on, for two are what every second ACK releases. Its kind:
+//! **Method.** Packets form a burst while each follows the previous one within a gap of 100 µs. If the sender's own
+//! link is slower than that, the gap is one and a half times the least time between two full segments, up to 2 ms. A
+//! burst counts if it exceeds two full segments, because every second ACK releases two. Its kind:
 //! - *offload*: a packet larger than a segment was captured at the sender;
-//! - *ACKs*: the one ACK just before it released that much, because the receiver acknowledged many segments at once
-//!   (or ACKs were lost or thinned out on the way);
-//! - *application*: more than all ACKs since the burst before released: a write after a pause, the initial window, a
+//! - *ACKs*: the ACK just before it released that much, because the receiver acknowledged many segments at once (or
+//!   ACKs were lost or thinned out on the path);
+//! - *application*: more than all ACKs since the previous burst released: a write after a pause, the initial window, a
 //!   window that opened;
-//! - *unknown*: several ACKs released it together. A sender that cuts its super-segments before the capture looks like
-//!   one that paces, or one whose ACKs came bunched.
+//! - *unknown*: several ACKs released it together. A sender that splits its super-segments before the capture looks
+//!   like a sender that paces, or like a sender whose ACKs arrived in bunches.
 //!
-//! **Source.** Seed document 002, sections 5.2.2 and 6.6, which blames every burst on offload and delayed ACKs
-//! together and asks for a better rule. RFC 5681 section 3.1: slow start sends twice what was acknowledged.
-//! **Limits.** Where the capture is far from the sender, which ACK released a burst cannot be told.
+//! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012 (document 002), sections
+//! 5.2.2 and 6.6, which attributes every burst to offload and delayed ACKs together and asks for a better rule.
+//! RFC 5681 section 3.1: slow start sends twice what was acknowledged. **Limits.** If the capture is far from the
+//! sender, the ACK that released a burst cannot be determined.
 
 use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
-/// What made a sender send a burst.
+/// Cause of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstKind {
     Offload,
@@ -45,15 +46,15 @@ impl BurstKind {
     }
 }
 
-/// Between packets of one burst, at least.
+/// Minimum of the gap within a burst, ns.
 pub(super) const GAP_NS: i64 = 100_000;
 /// Number of the first burst; 0 is none.
 pub(super) const FIRST: u32 = 1;
-/// And at most: a full segment on a link of 6 Mbit/s. Who writes one every 20 ms sends no bursts.
+/// Maximum of the gap, ns: a full segment on a link of 6 Mbit/s. Segments written every 20 ms form no burst.
 const GAP_MOST_NS: i64 = 2_000_000;
-/// How long before a burst the ACK came that released it, at most.
+/// Maximum time between a burst and the ACK that released it, ns.
 const RELEASE_NS: i64 = 1_000_000;
-/// Bursts remembered while their segments are not acknowledged.
+/// Maximum number of bursts remembered while their segments are not acknowledged.
 const KEPT: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,9 +63,9 @@ struct Burst {
     start: u64,
     first_t: i64,
     bytes: u64,
-    /// It holds a packet larger than a segment.
+    /// True if it holds a packet larger than a segment.
     joined: bool,
-    /// Acknowledged by the last ACK before it, and by all since the burst before.
+    /// Bytes acknowledged by the last ACK before it, and by all ACKs since the previous burst.
     released: u64,
     gathered: u64,
     acks: u32,
@@ -91,10 +92,10 @@ impl Burst {
     }
 }
 
-/// The bursts of one direction.
+/// Bursts of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
-    /// Of more than two segments, by kind in the order of [`BurstKind::ALL`]; and their bytes.
+    /// Bursts of more than two segments, by kind in the order of [`BurstKind::ALL`]; and their bytes.
     pub count: [u64; 4],
     pub bytes: [u64; 4],
     /// Sizes of all bursts, single packets included, in bytes.
@@ -110,13 +111,13 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Time between two packets up to which they are one burst.
+    /// Maximum time between two packets of a burst, ns.
     pub fn gap_ns(&self) -> i64 {
         (self.least_gap + self.least_gap / 2).clamp(GAP_NS, GAP_MOST_NS)
     }
 
-    /// A packet of `payload` bytes at `start`, `since` after the one before; says the number of its burst. `near`: the
-    /// capture is at the sender; `joined`: the packet is larger than a segment.
+    /// Adds a packet of `payload` bytes at `start`, `since` ns after the previous one; returns the number of its burst.
+    /// `near`: the capture is at the sender; `joined`: the packet is larger than a segment.
     #[inline]
     pub fn sent(
         &mut self,
@@ -153,7 +154,7 @@ impl Bursts {
         self.now.number
     }
 
-    /// The burst that was under way before there were details.
+    /// Sets the burst in progress when the details start.
     pub(super) fn begin(
         &mut self,
         start: u64,
@@ -172,7 +173,7 @@ impl Bursts {
         };
     }
 
-    /// An ACK of `newly` more bytes.
+    /// Handles an ACK of `newly` more bytes.
     #[inline]
     pub fn acknowledged(&mut self, t: i64, newly: u64) {
         self.released = newly;
@@ -181,7 +182,7 @@ impl Bursts {
         self.last_ack_t = t;
     }
 
-    /// Of the last packet.
+    /// Number of the last packet's burst.
     #[inline]
     pub fn number(&self) -> u32 {
         self.now.number
@@ -206,14 +207,14 @@ impl Bursts {
         }
     }
 
-    /// Bursts before this one have no segment outstanding any more.
+    /// Forgets bursts before this one: no segment of them is outstanding any more.
     pub fn forget_before(&mut self, number: u32) {
         while self.kept.front().is_some_and(|(b, _)| b.number < number) {
             self.kept.pop_front();
         }
     }
 
-    /// The kind of the burst of that number, where the segment at `start` was not its first.
+    /// Kind of the burst with that number, if the segment at `start` was not its first.
     pub fn of(&self, number: u32, start: u64, mss: u64) -> Option<BurstKind> {
         let later = |b: &Burst| start > b.start;
         if number == self.now.number {

@@ -1,59 +1,59 @@
-//! Packets that the capture holds twice: taken on two interfaces, on both sides of a router, by a mirror port; or
-//! delivered twice by the network.
+//! Packets that the capture holds twice: captured on two interfaces, on both sides of a router, or by a mirror port; or
+//! duplicated by the network.
 //!
-//! **Method.** The packets of the last second are remembered, each with all that stays the same on its way and with the
-//! place where it was captured: interface, direction, VLAN, hops left. A packet is a copy where an equal one was seen at
-//! another place more often than here: so two equal duplicate ACKs that pass two interfaces stay two. A second equal
-//! packet at the same place is the same one if its identification says so, or if it came sooner than a sender can
-//! repeat it. A mirror port shows nearly every packet twice, the network a few: which of the two it was is told by their
-//! share, at the end. Neither counts as sent again.
+//! **Method.** The packets of the last second are remembered, each with its invariant fields and its capture point:
+//! interface, direction, VLAN, hops left. A packet is a copy if an equal one was seen at another point more often than
+//! here; so two equal duplicate ACKs that pass two interfaces stay two. A second equal packet at the same point is a
+//! copy if its identification says so, or if it came sooner than a sender can repeat it. A mirror port shows nearly
+//! every packet twice, the network only a few: their share decides, at the end. Neither counts as a retransmission.
 //!
-//! **Limits.** Pure ACKs without identification may be equal and two; at one place they count as one only where the
-//! other packets of the direction come twice. Beyond [`MOST`] packets a second, those of a shorter time are remembered.
+//! **Limits.** Pure ACKs without identification may be equal and yet different packets. At one point they count as
+//! copies only if the other packets of the direction come twice. Beyond [`MOST`] packets a second, packets are
+//! remembered for a shorter time.
 
 use super::key::fold;
 use super::packet::Packet;
 
-/// The same packet at the same place is a few microseconds apart.
+/// Maximum time between copies at the same capture point, ns; usually it is a few microseconds.
 const SOON_NS: i64 = 2_000_000;
-/// At another place it may have waited in a queue.
+/// Maximum time between copies at two points, where one may have waited in a queue, ns.
 const FAR_NS: i64 = 1_000_000_000;
 /// Packets remembered at first: they stay in a core's own cache. Powers of two.
 const LEAST: usize = 1 << 12;
-/// And at most, where packets come from several places.
+/// Maximum number of packets remembered, if they come from several points.
 const MOST: usize = 1 << 18;
 
 /// Packets of one direction that the capture holds more than once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Twice {
-    /// Packets whose repetition at the same place could be told, and how often it was.
+    /// Packets for which a copy at the same point would be recognised, and the number of copies.
     originals: u32,
     again: u32,
-    /// The latest of the originals that was repeated.
+    /// Latest of these packets that has a copy.
     due: u32,
 }
 
-/// Packets between a packet and its copy at most.
+/// Maximum number of packets between a packet and its copy.
 const UNDER_WAY: u64 = 4096;
 
-/// A packet that was seen before.
+/// Capture point of an earlier copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// At another place.
+    /// Another capture point.
     Elsewhere,
-    /// At the same place.
+    /// The same capture point.
     Here,
 }
 
 impl Twice {
-    /// Nearly all packets so far are there twice: a mirror port, or two interfaces that the file does not tell apart.
-    /// Those after the last one that was repeated may still be.
+    /// True if nearly all packets so far are there twice: a mirror port, or two interfaces that the file does not
+    /// distinguish. Packets after the last one with a copy may still get theirs.
     pub fn mirrored(self) -> bool {
         2 * u64::from(self.again) > u64::from(self.due)
             && u64::from(self.originals) <= 2 * u64::from(self.due) + UNDER_WAY
     }
 
-    /// The same of a direction that is over.
+    /// True if nearly all packets were there twice, for a direction that is over.
     pub fn was_mirrored(self) -> bool {
         2 * u64::from(self.again) > u64::from(self.originals)
     }
@@ -62,14 +62,14 @@ impl Twice {
         self.originals
     }
 
-    /// How often each packet is there.
+    /// Number of times that each packet is in the capture.
     fn fold(self) -> u32 {
         1 + self.again.saturating_add(self.due / 2) / self.due.max(1)
     }
 }
 
-/// A packet as it comes: two words, which stay in registers. Kept apart from [`Print`], which is written once and as
-/// a whole: what is written in parts and then copied as a whole is waited for.
+/// A packet as it arrives: two words, which stay in registers. Kept apart from [`Print`], which is written once and as
+/// a whole, because copying a value written in parts causes a stall.
 #[derive(Clone, Copy, Debug)]
 pub struct Sight {
     content: u64,
@@ -77,33 +77,33 @@ pub struct Sight {
     place: u32,
 }
 
-/// A packet as it is remembered.
+/// A remembered packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Print {
-    /// All of it but place and time, in 64 bits: of a thousand million packets two that differ have the same once in
-    /// ten thousand captures.
+    /// Hash of all fields but capture point and time, in 64 bits. Among 10⁹ packets, two different ones collide in one
+    /// of ten thousand captures.
     content: u64,
-    /// As the capture has it, which may run backward; in units of [`TICK_NS`].
+    /// Time as captured, which may run backward; in units of [`TICK_NS`].
     tick: u32,
     place: u32,
-    /// Number of the one before it in the same place of the table; 0 for none, or while it is not there yet.
+    /// Number of the previous packet in the same slot of the table; 0 for none, or while it is not listed yet.
     before: u32,
-    /// Number of the packet that it is a copy of; of one that is none, its number in [`Twice::originals`].
+    /// Number of the packet that it is a copy of; for an original, its number in [`Twice::originals`].
     link: u32,
 }
 
-/// Bits of [`Print::place`] that tell the interface and the direction.
+/// Bits of [`Print::place`] with the interface and the direction.
 const INTERFACE: u32 = 0x7ff << 20;
-/// Bit of [`Print::place`] that a copy has.
+/// Bit of [`Print::place`] that marks a copy.
 const COPY: u32 = 1 << 31;
-/// Equal packets of one place whose copies are told apart.
+/// Maximum number of equal packets at one point whose copies are told apart.
 const ANSWERED: usize = 16;
 
 /// Unit of a print's time, which wraps after 73 minutes.
 const TICK_NS: i64 = 1 << TICK_BITS;
 const TICK_BITS: u32 = 10;
 
-/// Everything by which two packets of one connection differ, but place and time.
+/// Hash of everything by which two packets of one connection differ, except capture point and time.
 #[inline(always)]
 fn content(p: &Packet, connection: u32) -> u64 {
     let numbers = u64::from(p.seq) << 32 | u64::from(p.ack);
@@ -131,24 +131,24 @@ impl Sight {
         }
     }
 
-    /// Time between two packets, whichever was first.
+    /// Time between two packets in either order, ns.
     fn apart(&self, o: &Print) -> i64 {
         i64::from((self.tick.wrapping_sub(o.tick) as i32).unsigned_abs()) * TICK_NS
     }
 }
 
-/// The latest packets of a capture, found by what they hold.
+/// Latest packets of a capture, found by their contents.
 #[derive(Clone, Debug)]
 pub struct Copies {
     ring: Vec<Print>,
-    /// Number of the latest packet of each hash, of those ahead of `listed`.
+    /// Number of the latest packet of each hash, among those before `listed`.
     heads: Vec<u32>,
     /// Number of the next packet; from 1, and over again after 2^32.
     next: u32,
-    /// Number of the first packet that has no place in the table yet. Most packets are news, and most are forgotten
-    /// before anything asks for a place.
+    /// Number of the first packet that is not in the table yet. Most packets are new, and most are forgotten before
+    /// anything looks them up.
     listed: u32,
-    /// Packets come from several places.
+    /// True if packets come from several capture points.
     spread: bool,
 }
 
@@ -165,7 +165,7 @@ impl Default for Copies {
 }
 
 impl Copies {
-    /// Where the capture holds a packet already, which is captured at `t`; `news` says that it cannot, `round_trip` how
+    /// Looks for an earlier copy of a packet captured at `t`. `news` says that there cannot be one, `round_trip` how
     /// soon its sender can repeat it.
     #[inline(always)]
     pub(super) fn seen(
@@ -186,7 +186,7 @@ impl Copies {
         )
     }
 
-    /// `certain`: its sender would not send two that are equal sooner than `soonest` says.
+    /// Looks for an earlier copy. `certain`: its sender would not send two equal packets sooner than `soonest` says.
     #[inline(always)]
     pub fn look(
         &mut self,
@@ -196,7 +196,7 @@ impl Copies {
         soonest: impl FnOnce() -> i64,
         twice: &mut Twice,
     ) -> Option<Found> {
-        // What is news need not be looked up, and waiting for memory costs more than the question.
+        // New packets need no look-up, which would cost a memory access.
         let found = if news {
             None
         } else {
@@ -232,7 +232,7 @@ impl Copies {
         self.next = self.next.wrapping_add(1).max(1);
     }
 
-    /// Gives every packet that is remembered its place in the table.
+    /// Enters every remembered packet into the table.
     fn list(&mut self) {
         let size = self.ring.len();
         if self.next.wrapping_sub(self.listed) as usize > size {
@@ -246,7 +246,7 @@ impl Copies {
         }
     }
 
-    /// Makes room where the packet that is about to be forgotten may still come again.
+    /// Doubles the memory if the packet about to be forgotten may still have a copy.
     #[inline(never)]
     fn widen(&mut self, sight: Sight) {
         self.spread = true;
@@ -263,8 +263,8 @@ impl Copies {
         }
     }
 
-    /// Tells a copy, and the number of the packet that it is a copy of. `soonest` is `None` for a packet whose equal may
-    /// be another one at any time.
+    /// Finds a copy and the number of its original. `soonest` is `None` for a packet whose equal may be a different one
+    /// at any time.
     #[inline(never)]
     fn find(
         &mut self,
@@ -274,12 +274,12 @@ impl Copies {
     ) -> Option<(Found, u32)> {
         self.list();
         let mut number = self.heads[sight.content as usize & (self.heads.len() - 1)];
-        // The packet before it at this place and how many there are, the packets whose copies were here, and the oldest
-        // one from elsewhere that had none.
+        // State of the search: the previous equal packet at this point, the number of those here, originals with copies
+        // here, and the oldest one from elsewhere without a copy.
         let (mut latest, mut here) = (None, 0u32);
         let mut answered = [0; ANSWERED];
         let (mut n, mut oldest) = (0, 0);
-        // What was overwritten is older than all that is remembered, and ends the chain.
+        // An overwritten packet is older than all that are remembered, and ends the chain.
         while number != 0 && (self.next.wrapping_sub(number) as usize) < self.ring.len() {
             let other = self.ring[number as usize & (self.ring.len() - 1)];
             let this = number;
@@ -318,7 +318,7 @@ impl Copies {
         }
         let origin = self.ring[before.link as usize & (self.ring.len() - 1)];
         if before.place & COPY != 0 && origin.place & !COPY != sight.place {
-            // What came again where it was seen first, comes again here.
+            // A packet that was repeated at its first point is repeated here too.
             return Some((Found::Elsewhere, before.link));
         }
         if soonest.is_some() {
@@ -331,12 +331,12 @@ impl Copies {
     }
 }
 
-/// What comes again within this time was sent once.
+/// Minimum time between two equal packets that are different transmissions; sooner ones are copies.
 pub fn soonest(id: u32, stamped: bool, round_trip: Option<i64>) -> i64 {
     match (id, stamped) {
-        // Both count on with every packet that a host sends.
+        // Both fields advance with every packet that a host sends.
         (1.., true) => FAR_NS,
-        // Nothing is repeated before the loss of the first can be known.
+        // No retransmission can come before the sender knows of the loss.
         (0, _) => round_trip.map_or(SOON_NS, |rtt| SOON_NS.min(rtt / 2)),
         _ => SOON_NS,
     }

@@ -1,25 +1,24 @@
-//! What is kept of a direction that carried more than a handful of packets: distributions, course over time,
-//! bursts and bunches.
+//! Details of a direction with more than a few packets: distributions, course over time, bursts and bunches.
 //!
-//! **Source.** RFC 7323 section 4 (timestamps measure the round trip of what was sent twice as well); Paxson 1997,
-//! section 16.3 (ACK compression: ACKs closer together than the data they answer can have arrived).
+//! **Source.** RFC 7323 section 4 (timestamps also give the RTT of retransmitted data); Paxson 1997, section 16.3 (ACK
+//! compression: ACKs closer together than the data they answer can have arrived).
 
 use super::bursts::Bursts;
 use super::limits::{Limited, Limits};
 use super::tally::{Quantiles, count};
 use std::collections::VecDeque;
 
-/// A stretch of time.
+/// A time bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
-    /// Payload that was new, and payload that was sent again.
+    /// New payload bytes, and retransmitted payload bytes.
     pub fresh_bytes: u64,
     pub again_bytes: u64,
-    /// Payload acknowledged.
+    /// Payload bytes acknowledged.
     pub acked_bytes: u64,
     pub in_flight_max: u64,
     pub rtt_count: u32,
-    /// Round trips of ACKs that their receiver cannot have held back, of SACK blocks and of repairs.
+    /// RTTs without a delayed ACK: of ACKs that cannot have been held back, of SACK blocks and of retransmissions.
     pub prompt_count: u32,
     pub prompt_sum_ns: i64,
     pub rtt_min_ns: i64,
@@ -34,7 +33,7 @@ impl Bin {
         self.prompt_sum_ns = self.prompt_sum_ns.saturating_add(rtt);
     }
 
-    /// Mean of the round trips that hold no delay of the receiver's own.
+    /// Mean of the RTTs without a delay of the receiver's own, ns.
     pub fn prompt_ns(&self) -> Option<i64> {
         (self.prompt_count > 0).then(|| self.prompt_sum_ns / i64::from(self.prompt_count))
     }
@@ -57,8 +56,8 @@ impl Bin {
     }
 }
 
-/// The course of a direction in bins of equal width, which doubles when there are too many: memory follows what was
-/// sent, not how long it took.
+/// Course of a direction in bins of equal width, which doubles when there are too many: memory grows with the data
+/// sent, not with time.
 #[derive(Clone, Debug)]
 pub struct Course {
     pub begin_ns: i64,
@@ -115,8 +114,8 @@ impl Course {
     }
 }
 
-/// ACKs that came in bunches: rows of three and more that took less than a third of the time in which the data that
-/// they acknowledge was sent.
+/// ACK compression: rows of three or more ACKs that took less than a third of the sending time of the data that they
+/// acknowledge.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bunches {
     pub acks: u64,
@@ -129,7 +128,7 @@ pub struct Bunches {
 }
 
 impl Bunches {
-    /// An ACK at `t` of data that was sent last at `sent`.
+    /// Handles an ACK at `t` of data that was sent last at `sent`.
     #[inline]
     fn ack(&mut self, t: i64, sent: i64, gap: i64) {
         if self.row > 0 && t - self.last_t <= gap {
@@ -150,17 +149,17 @@ impl Bunches {
     }
 }
 
-/// A time that cannot be negative: clocks that step back give 0.
+/// Non-negative time: a clock that steps back gives 0.
 fn whole(ns: i64) -> u64 {
     ns.max(0) as u64
 }
 
 #[derive(Clone, Debug)]
 pub struct Detail {
-    /// Round trips as [`super::RoundTrips`] takes them, and those by timestamps, ns.
+    /// RTTs as in [`super::RoundTrips`], and those by timestamps, ns.
     pub rtt: Quantiles,
     pub rtt_by_timestamps: Quantiles,
-    /// The least round trip before the course begins.
+    /// Least RTT before the course starts.
     pub rtt_before_ns: Option<i64>,
     pub course: Course,
     pub bursts: Bursts,
@@ -168,15 +167,15 @@ pub struct Detail {
     /// Timestamps that wait for their echo.
     stamps: VecDeque<(u32, i64)>,
     echoed: Option<u32>,
-    /// Round trip of an ACK that its receiver did not hold back, if the next ACK tells of more.
+    /// RTT of an ACK without delay, if the next ACK confirms that by acknowledging more.
     pub(super) pending: Option<i64>,
     under_way: VecDeque<UnderWay>,
     pub(super) limits: Limits,
-    /// What the sender knew of the receiver when it sent last.
+    /// Sender's knowledge of the receiver when it last sent.
     known: (u64, Option<u64>),
 }
 
-/// An ACK between here and the sender of the data.
+/// An ACK in flight from the capture to the sender of the data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnderWay {
     pub t: i64,
@@ -185,13 +184,13 @@ pub(super) struct UnderWay {
     pub stamp: Option<u32>,
 }
 
-/// ACKs under way to a sender at most.
+/// Maximum number of ACKs in flight to a sender.
 const UNDER_WAY: usize = 65_536;
-/// Timestamps under way at most: a window of a second at the usual tick.
+/// Maximum number of timestamps in flight: a window of a second at the usual tick.
 const STAMPS: usize = 4096;
 
 impl Detail {
-    /// `before` are the round trips seen before there was a detail.
+    /// Creates the details. `before` holds the RTTs seen earlier.
     pub(super) fn new(t: i64, before: &[i64]) -> Detail {
         let mut rtt = Quantiles::default();
         before.iter().for_each(|ns| rtt.add(whole(*ns)));
@@ -235,7 +234,7 @@ impl Detail {
         }
     }
 
-    /// An ACK that echoes a timestamp; returns the round trip, where the timestamp is echoed for the first time.
+    /// Handles an ACK that echoes a timestamp; returns the RTT if the timestamp is echoed for the first time.
     #[inline]
     pub(super) fn echoed(&mut self, t: i64, value: u32) -> Option<i64> {
         if self.echoed == Some(value) {
@@ -266,12 +265,12 @@ impl Detail {
             .ack(t, sent, (srtt / 64).clamp(100_000, 5_000_000));
     }
 
-    /// A round trip that holds no delay of the receiver's own, and is no sample of its data.
+    /// Adds an RTT without a delay of the receiver's own that is no sample of its data.
     pub(super) fn prompt(&mut self, t: i64, rtt: i64) {
         self.course.at(t).prompt(rtt);
     }
 
-    /// `prompt`: it holds no delay of the receiver's own.
+    /// Adds an RTT. `prompt`: it contains no delay of the receiver's own.
     #[inline]
     pub(super) fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
         self.rtt.add(whole(rtt));
@@ -287,7 +286,7 @@ impl Detail {
         }
     }
 
-    /// The highest rate acknowledged over `window_ns` or more, bit/s; `None` for less than two such.
+    /// Highest acknowledged rate over `window_ns` or more, bit/s; `None` for less than two such windows.
     pub fn peak_bps(&self, window_ns: i64) -> Option<f64> {
         let n =
             (window_ns.max(100_000_000) as usize).div_ceil(self.course.width_ns.max(1) as usize);
@@ -303,15 +302,15 @@ impl Detail {
         Some(most as f64 * 8.0 / seconds)
     }
 
-    /// An ACK on its way to a sender that is not near.
+    /// Records an ACK in flight to a sender that is not near.
     pub(super) fn set_out(&mut self, ack: UnderWay) {
         if self.under_way.len() < UNDER_WAY {
             self.under_way.push_back(ack);
         }
     }
 
-    /// What a sender from which ACKs and what they release take `away` knew when it sent a packet that passes at `t`
-    /// and echoes a timestamp: acknowledged up to where, and which window.
+    /// Sender's knowledge when it sent a packet that passes at `t` and echoes a timestamp: highest byte acknowledged,
+    /// and window. ACKs and the data they release take `away` to the sender and back.
     pub(super) fn known_at(&mut self, t: i64, away: i64, echo: Option<u32>) -> (u64, Option<u64>) {
         while let Some(ack) = self.under_way.front() {
             let arrived = match (ack.stamp, echo) {
@@ -328,7 +327,7 @@ impl Detail {
         self.known
     }
 
-    /// What the sender waited for.
+    /// Time for which each limit held the sender back.
     pub fn limited(&self) -> Limited {
         self.limits.spent
     }

@@ -1,65 +1,66 @@
-//! What went wrong in a direction, and why: kept apart, because most directions have none of it.
+//! Losses and other trouble in a direction, with their causes: stored separately, because most directions have none.
 
 use super::bursts::BurstKind;
 use super::packet::Packet;
 
-/// What filled a hole, seen from behind the loss.
+/// Cause of a packet that filled a hole, seen behind the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reordering {
-    /// Sent again: it left the sender after what lies above it.
+    /// Retransmitted: it left the sender after the data above it.
     Repair,
-    /// Sent in order, arrived out of it.
+    /// Sent in order, received out of order.
     Reordered,
     Unknown,
 }
 
-/// Counts of what is rare, retransmissions one by one, breaks.
+/// Counters of rare events, single retransmissions, and breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Packets that filled a hole below the highest byte seen.
     pub out_of_order: u64,
-    /// Of those: sent again after a loss ahead of the capture, and overtaken on the way.
+    /// Hole-filling packets by cause: retransmitted after a loss before the capture, and reordered.
     pub upstream_repairs: u64,
     pub reordered: u64,
-    /// ACKs without data or news, of the window's size before, while data was outstanding; and the third of each row.
+    /// Duplicate ACKs: without data or news, with an unchanged window, while data was outstanding; and the third of
+    /// each row.
     pub duplicate_acks: u64,
     pub triple_duplicate_acks: u64,
-    /// ACKs that carried SACK blocks, and blocks that told of a duplicate (RFC 2883).
+    /// ACKs that carried SACK blocks, and blocks that reported a duplicate (RFC 2883).
     pub sack_acks: u64,
     pub dsacks: u64,
     pub zero_windows: u64,
-    /// Data into a closed window.
+    /// Data sent into a closed window.
     pub window_probes: u64,
-    /// One byte or none, just below the next one due: asks whether the other end lives.
+    /// Keep-alives: one byte or none, just below the next byte due.
     pub keep_alives: u64,
-    /// ACKs for bytes that the capture does not hold: it lost packets, not the network.
+    /// ACKs for bytes that the capture does not hold: the capture lost packets, not the network.
     pub acks_of_unseen: u64,
     /// Packets with CE, with ECE, with CWR.
     pub ce: u64,
     pub ece: u64,
     pub cwr: u64,
-    /// Segments acknowledged with doubt which copy was meant; after a loss below them.
+    /// Segments whose ACK may belong to either copy; segments acknowledged after a loss below them.
     pub acked_ambiguously: u64,
     pub acked_after_loss: u64,
-    /// Packets that were captured before at another place, and at the same place.
+    /// Packets that were captured before at another point, and at the same point.
     pub twice_elsewhere: u64,
     pub twice_here: u64,
-    /// Segments on the wire beyond one a packet: super-segments are cut on their way.
+    /// Segments on the wire beyond one per packet: super-segments are split on the path.
     pub joined_segments: u64,
-    /// All retransmissions by cause, in the order of [`Cause::ALL`], and those that were needless.
+    /// Retransmissions by cause, in the order of [`Cause::ALL`], and the spurious ones.
     pub by_cause: [u64; 6],
     pub needless: u64,
-    /// The first hundred thousand of them.
+    /// First hundred thousand retransmissions.
     pub retransmissions: Vec<Retransmission>,
     pub breaks: Vec<Break>,
-    /// Other packets that tell of trouble, in the order of the capture; the first hundred thousand.
+    /// Packets that indicate other trouble, in the order of the capture; the first hundred thousand.
     pub marks: Vec<Mark>,
 }
 
-/// Events of a direction that are kept one by one, of each kind of list.
+/// Maximum number of events kept in each list of a direction.
 pub(super) const KEPT: usize = 100_000;
 
-/// A packet that tells of trouble.
+/// A packet that indicates trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub t_ns: i64,
@@ -70,25 +71,25 @@ pub struct Mark {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
-    /// It filled a hole below the highest byte seen.
+    /// Packet that filled a hole below the highest byte seen.
     OutOfOrder(Reordering),
     /// Third duplicate ACK of a row.
     TripleDuplicate,
-    /// It offers no window.
+    /// Packet that offers a window of zero.
     ZeroWindow,
-    /// Asks whether a closed window has opened.
+    /// Probe that asks if a closed window has opened.
     WindowProbe,
-    /// Asks whether the other end lives.
+    /// Probe that asks if the other end is alive.
     KeepAlive,
-    /// Acknowledges bytes that the capture does not hold.
+    /// ACK of bytes that the capture does not hold.
     AckOfUnseen,
     /// Second answer to one SYN, with another sequence number.
     OtherSyn,
-    /// The network delivered the packet before it a second time.
+    /// Duplicate by the network of the packet before it.
     Doubled,
 }
 
-/// What nothing happened to.
+/// Events of a direction without any.
 pub static NOTHING: Events = Events {
     out_of_order: 0,
     upstream_repairs: 0,
@@ -116,20 +117,20 @@ pub static NOTHING: Events = Events {
     marks: Vec::new(),
 };
 
-/// Why something was sent again, as far as the capture shows.
+/// Cause of a retransmission, as far as the capture shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The retransmission timer ran out (RFC 6298).
+    /// Expired retransmission timer (RFC 6298).
     Timeout,
     /// Three duplicate ACKs (RFC 5681 section 3.2).
     Fast,
-    /// SACK told of data above it before the third duplicate ACK came (RFC 6675 section 4, RFC 8985 section 6).
+    /// SACK of data above it before the third duplicate ACK came (RFC 6675 section 4, RFC 8985 section 6).
     Sack,
-    /// Further segments of the same recovery, after fast retransmission or a time-out.
+    /// Further segments of the same recovery, after fast retransmission or a timeout.
     Recovery,
-    /// The last segment, sent again early so that its loss is noticed (RFC 8985 section 7).
+    /// Tail loss probe: the last segment, retransmitted early so that its loss is noticed (RFC 8985 section 7).
     TailProbe,
-    /// None of these can be shown.
+    /// Cause that the capture does not show.
     Unknown,
 }
 
@@ -159,21 +160,23 @@ pub struct Retransmission {
     pub t_ns: i64,
     /// Number of the packet in the capture, from 1.
     pub frame: u32,
-    /// When its first byte was sent before; `None` where the capture forgot.
+    /// Time of the previous transmission of its first byte, ns; `None` if the capture no longer holds it.
     pub before_ns: Option<i64>,
-    /// The packet that sent it then; 0 where that is not known.
+    /// Packet of that previous transmission; 0 if unknown.
     pub before_frame: u32,
-    /// From the direction's first byte.
+    /// Position from the direction's first byte.
     pub position: u64,
     pub bytes: u64,
     pub cause: Cause,
-    /// All of it was acknowledged before, or the receiver said that it had it already (RFC 2883).
+    /// True if it was spurious: all of it was acknowledged before, or the receiver reported that it had it already
+    /// (RFC 2883).
     pub needless: bool,
-    /// What was lost had left in the midst of a burst.
+    /// Kind of the burst, if the lost segment had left inside one.
     pub burst: Option<BurstKind>,
 }
 
-/// What a loss is put down to (seed document 002, table 6.6.1).
+/// Cause to which a loss is attributed (A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi
+/// 2012, document 002, table 6.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Sent while the path carried nothing.
@@ -182,19 +185,19 @@ pub enum Blame {
     Neither,
 }
 
-/// A silence in which one segment was sent again and again, each time after about twice the wait.
+/// Silence in which a segment was retransmitted repeatedly, each time after about twice the wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// Transmissions of the segment, the first one included.
+    /// Times of the segment's transmissions, the first one included, ns.
     pub sent_ns: Vec<i64>,
-    /// Their numbers in the capture, from 1.
+    /// Numbers of these packets in the capture, from 1.
     pub frames: Vec<u32>,
-    /// The ACK that ended it; `None` where none came.
+    /// Time of the ACK that ended it; `None` if none came.
     pub resumed_ns: Option<i64>,
 }
 
 impl Events {
-    /// Nothing is counted in it.
+    /// True if nothing is counted.
     pub fn is_quiet(&self) -> bool {
         *self == NOTHING
     }
@@ -210,7 +213,7 @@ impl Events {
         }
     }
 
-    /// What each loss is put down to, with its bytes; what was sent again needlessly was no loss.
+    /// Cause of each loss, with its bytes; spurious retransmissions are not losses.
     pub fn losses(&self) -> impl Iterator<Item = (Blame, u64)> + '_ {
         self.retransmissions
             .iter()
@@ -239,7 +242,7 @@ impl Events {
             .sum()
     }
 
-    /// The receiver had `from..to` already: the latest retransmission of it was needless.
+    /// Marks the latest retransmission of `from..to` as spurious: the receiver had it already.
     pub(super) fn had_already(&mut self, from: u64, to: u64) {
         let hit = |r: &&mut Retransmission| r.position < to && from < r.position + r.bytes;
         if let Some(r) = self.retransmissions.iter_mut().rev().take(4096).find(hit)

@@ -1,4 +1,4 @@
-//! One direction of a connection: what its sender sent, and what came back about it.
+//! Direction of a connection: the data that its sender sent, and its acknowledgements.
 
 mod acked;
 mod again;
@@ -18,16 +18,16 @@ use crate::capture::frame::{Options, flag};
 use base::sketch::quantile;
 use std::ops::Range;
 
-/// What is counted in every direction.
+/// Counters of every direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub packets: u64,
-    /// Packets with payload, and their payload, copies included.
+    /// Packets with payload, and their payload bytes, copies included.
     pub data_packets: u64,
     pub data_bytes: u64,
-    /// Payload counted once.
+    /// Payload bytes counted once.
     pub unique_bytes: u64,
-    /// Packets of which at least a byte was seen before (a repeated SYN or FIN among them), and how many bytes.
+    /// Packets with at least one byte seen before (including a repeated SYN or FIN), and the number of such bytes.
     pub retransmitted_packets: u64,
     pub retransmitted_bytes: u64,
     pub pure_acks: u64,
@@ -36,19 +36,19 @@ pub struct Counts {
     /// Most bytes outstanding: as tcptrace counts them, and without those that SACK reported.
     pub outstanding_max: u64,
     pub in_flight_max: u64,
-    /// Data sent before the first ACK of data.
+    /// Bytes sent before the first ACK of data.
     pub initial_window: u64,
-    /// Longest time between two packets of this direction.
+    /// Longest time between two packets of this direction, ns.
     pub longest_silence_ns: i64,
-    /// Payload of the largest packet.
+    /// Payload bytes of the largest packet.
     pub largest: u32,
     pub syns: u32,
     pub fins: u32,
     pub resets: u32,
 }
 
-/// Round trips from data to its ACK: of segments sent once, acknowledged to their last byte, and not held
-/// back by a loss below them.
+/// RTTs from data to its ACK: of segments sent once, acknowledged to their last byte, and not held back by a loss below
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrips {
     pub count: u64,
@@ -68,7 +68,7 @@ impl RoundTrips {
         count(&mut self.count, 1);
         self.sum_ns = self.sum_ns.saturating_add(rtt);
     }
-    /// The values, where there are at most three.
+    /// Values, if there are at most three.
     fn up_to_three(&self) -> Vec<i64> {
         let middle = self.sum_ns - self.min_ns - self.max_ns;
         match self.count {
@@ -84,7 +84,7 @@ impl RoundTrips {
     }
 }
 
-/// What is known of one direction at its end.
+/// Results of one direction at its end.
 #[derive(Clone, Debug, Default)]
 pub struct Half {
     pub counts: Counts,
@@ -97,36 +97,36 @@ pub struct Half {
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
     pub timestamps: bool,
-    /// Payload that the other end acknowledged or the sender numbered, but the capture does not hold.
+    /// Payload bytes that the other end acknowledged or the sender numbered, but the capture does not hold.
     pub missing_bytes: u64,
-    /// Payload of a full segment on the wire, as far as the capture shows it; 0 where it does not.
+    /// Payload bytes of a full segment on the wire, as far as the capture shows it; otherwise 0.
     pub segment_bytes: u32,
     scale: Scale,
-    /// All round trips from the fourth one on until there are details.
+    /// All RTTs from the fourth one on, until there are details.
     #[allow(
         clippy::box_collection,
         reason = "most directions have none, and eight bytes are enough for that"
     )]
     early: Option<Box<Vec<i64>>>,
-    /// Packets that the capture holds twice; `originals` are those of which that can be told.
+    /// Packets that the capture holds twice; `originals` are those for which that can be determined.
     pub(super) twice: Twice,
     events: Option<Box<Events>>,
     detail: Option<Box<Detail>>,
 }
 
-/// What a direction's SYN says of how its windows are scaled.
+/// Window scaling as announced in a direction's SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Scale {
-    /// No SYN was captured, or not all of its options.
+    /// Unknown: no SYN was captured, or not all of its options.
     #[default]
     Unknown,
-    /// They are not.
+    /// Windows are not scaled.
     Plain,
     Shift(u8),
 }
 
 impl Scale {
-    /// By how much this direction's windows are shifted. RFC 7323 section 2.2: by nothing unless both sides agreed.
+    /// Shift of this direction's windows. RFC 7323 section 2.2: zero unless both sides agreed.
     #[inline(always)]
     fn shift(self, other: Scale) -> Option<u8> {
         match (self, other) {
@@ -145,66 +145,66 @@ enum Recovery {
     Timeout,
 }
 
-/// What is needed of a direction while it lives.
+/// State of a live direction.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Extended sequence space: the first byte, the one after the highest sent, the one after the highest acknowledged.
     base: u64,
     next: u64,
     una: u64,
-    /// After the FIN; 0 before there is one.
+    /// Position after the FIN; 0 before there is one.
     fin: u64,
-    /// Highest ACK that this end has sent, to know its repetitions.
+    /// Highest ACK that this end has sent, to detect its repetitions.
     said: u32,
     segments: Segments,
     /// Latest transmission of anything that was acknowledged.
     last_acked_t: i64,
-    /// When data was last sent, when an ACK last came, and when one last acknowledged something new.
+    /// Times of the last data sent, of the last ACK, and of the last ACK of something new.
     data_t: i64,
     ack_t: i64,
     advance_t: i64,
     srtt: i64,
     rttvar: i64,
     repair: Option<Box<Repair>>,
-    /// What this end last offered to the other.
+    /// Window last offered by this end.
     window: u32,
-    /// Payload of a full segment: what the other end allowed, or the largest seen.
+    /// Payload of a full segment, bytes: the other end's limit, or the largest seen.
     mss: u32,
     duplicates: u32,
-    /// As it stood in the header of the packet before the latest ACK.
+    /// Window field of the packet before the latest ACK.
     previous_window: u16,
     recovery: Recovery,
-    /// Its scale is known.
+    /// True if the scale of the window is known.
     window_known: bool,
     started: bool,
     ack_of_data: bool,
-    /// The last data sent filled its segment.
+    /// True if the last data sent filled its segment.
     full: bool,
     mss_known: bool,
     /// Bytes that options take of a full segment.
     options: u8,
-    /// It has sent an ACK.
+    /// True if it has sent an ACK.
     spoken: bool,
 }
 
-/// What most directions never need: of losses and their repair.
+/// Loss recovery state, which most directions never need.
 #[derive(Debug, Default)]
 struct Repair {
-    /// The highest byte that SACK reported, and one.
+    /// Highest byte that SACK reported, plus one.
     sack_top: u64,
-    /// Where the loss was noticed.
+    /// Highest byte sent when the loss was noticed.
     recover: u64,
-    /// When that was, and when the latest time-out came.
+    /// Time at which the loss was noticed, and time of the latest timeout.
     noticed_t: i64,
     timeout_t: i64,
-    /// Behind the last byte that was sent into a closed window.
+    /// Position behind the last byte that was sent into a closed window.
     probed: u64,
-    /// Sequence number of another SYN-ACK, which the other end may take instead of the first.
+    /// Sequence number of another SYN-ACK, which the other end may accept instead of the first.
     other_isn: Option<u32>,
     chain: Option<Chain>,
 }
 
-/// Where nothing was lost.
+/// State without losses.
 static NO_REPAIR: Repair = Repair {
     sack_top: 0,
     recover: 0,
@@ -215,7 +215,7 @@ static NO_REPAIR: Repair = Repair {
     chain: None,
 };
 
-/// Transmissions of the segment that everything waits for.
+/// Transmissions of the segment that blocks the direction.
 #[derive(Debug, Default)]
 struct Chain {
     sent: Vec<(i64, u32)>,
@@ -223,18 +223,18 @@ struct Chain {
 }
 
 impl State {
-    /// Largest payload that no super-segment of offload has: what the other end allowed, whatever the options take.
+    /// Largest payload of a packet that is no super-segment of offload: the other end's limit, regardless of options.
     #[inline]
     fn allowed(&self) -> u32 {
         self.mss + u32::from(self.options)
     }
 
-    /// Whether packets take hardly any time from here to the sender and back, and far less than to the receiver.
+    /// True if the RTT from here to the sender is very small, and much smaller than that to the receiver.
     #[inline]
     fn is_near(&self, away: Option<i64>) -> bool {
         match away {
             Some(away) => away <= NEAR_NS && (self.srtt == 0 || away <= self.srtt >> 2),
-            // Nothing tells how far the sender is; the receiver is not beside the capture.
+            // The distance of the sender is unknown; the receiver is not beside the capture.
             None => self.srtt >= 4 * NEAR_NS,
         }
     }
@@ -246,8 +246,8 @@ impl State {
         newly >= 2 * u64::from(self.mss.min(largest).max(1))
     }
 
-    /// True for an ACK of one segment whose receiver did not wait for the next one, which left soon after it, unless
-    /// that one was lost.
+    /// True for an ACK of a single segment that its receiver did not hold back. The next segment left soon after it, so
+    /// the receiver did not wait for that one, unless it was lost.
     #[inline]
     fn is_alone(&self, last: &Segment, newly: u64, largest: u32) -> bool {
         let full = u64::from(self.mss.min(largest).max(1));
@@ -267,22 +267,22 @@ impl State {
     }
 }
 
-/// One direction while it lives.
+/// A live direction.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub half: Half,
     state: State,
 }
 
-/// Payload of the full segments that a packet too large for Ethernet was joined from: what was seen of this direction,
-/// or a usual one (1500 bytes less the headers of IPv4 or IPv6 and TCP, with timestamps and without).
+/// Payload of the full segments in a packet too large for Ethernet: the size seen in this direction, or a usual one
+/// (1500 bytes less the headers of IPv4 or IPv6 and TCP, with and without timestamps).
 fn usual_part(payload: u32, seen: u32) -> Option<u32> {
     let usual = [seen, 1448, 1460, 1428, 1440];
     let whole = |full: &u32| (1200..=ETHERNET_MSS).contains(full) && payload.is_multiple_of(*full);
     usual.into_iter().find(whole)
 }
 
-/// Half of the space lies before a number, half after it.
+/// Extends a sequence number to 64 bits: half of the space lies before `near`, half after it.
 #[inline]
 fn extend(near: u64, seq: u32) -> u64 {
     near.wrapping_add_signed(i64::from(seq.wrapping_sub(near as u32) as i32))
@@ -290,33 +290,33 @@ fn extend(near: u64, seq: u32) -> u64 {
 
 /// Room below the first byte, for data from before it.
 const ORIGIN: u64 = 1 << 40;
-/// From so many packets with data on, details are kept.
+/// Number of packets with data from which details are kept.
 const DETAIL_FROM: u64 = 4;
-/// Segments that leave within this time arrive together: far less than an ACK is held back.
+/// Time within which segments leave together and arrive together: far less than an ACK is held back, ns.
 const TOGETHER_NS: i64 = 5_000_000;
 /// Payload of a full segment on Ethernet without options, and on Ethernet with jumbo frames of 9000 bytes.
 const ETHERNET_MSS: u32 = 1460;
 const JUMBO_MSS: u32 = 8960;
-/// A capture is near the sender where its packets take no longer from there and back.
+/// Maximum RTT to the sender for which a capture counts as near it, ns.
 const NEAR_NS: i64 = 1_000_000;
 
 impl Half {
-    /// What went wrong in it.
+    /// Losses and other trouble of the direction.
     pub fn events(&self) -> &Events {
         self.events.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// Distributions and course over time; `None` where fewer than five packets carried data.
+    /// Distributions and course over time; `None` if fewer than five packets carried data.
     pub fn detail(&self) -> Option<&Detail> {
         self.detail.as_deref()
     }
 
-    /// Data sent before the first ACK of data; `None` where the connection's begin was not captured.
+    /// Bytes sent before the first ACK of data; `None` if the connection's start was not captured.
     pub fn initial_window(&self) -> Option<u64> {
         self.isn.map(|_| self.counts.initial_window)
     }
 
-    /// Whether the scale of the windows that it offers is known.
+    /// True if the scale of its offered windows is known.
     pub(super) fn windows_known(&self, other: &Half) -> bool {
         self.scale.shift(other.scale).is_some()
     }
@@ -325,7 +325,7 @@ impl Half {
         self.events.get_or_insert_default()
     }
 
-    /// A quantile of the round trips, ns: to 0.8 % where there are many.
+    /// Quantile of the RTTs, ns: to 0.8 % if there are many.
     pub fn rtt_at(&self, p: f64) -> Option<f64> {
         if let Some(d) = self.detail.as_ref().filter(|d| d.rtt.count() > 0) {
             return d.rtt.quantile(p);
@@ -334,7 +334,7 @@ impl Half {
         quantile(sorted.len() as u64, p, |k| sorted[k as usize].max(0) as f64)
     }
 
-    /// Every round trip while there are no details, in ascending order.
+    /// Every RTT while there are no details, in ascending order.
     fn few_round_trips(&self) -> Vec<i64> {
         let mut all = match &self.early {
             Some(early) => Vec::clone(early),
@@ -344,7 +344,7 @@ impl Half {
         all
     }
 
-    /// A round trip from data to its ACK.
+    /// Adds an RTT from data to its ACK.
     #[inline]
     fn round_trip(&mut self, t: i64, rtt: i64, prompt: bool) {
         match &mut self.detail {
@@ -358,7 +358,7 @@ impl Half {
         self.rtt.add(rtt);
     }
 
-    /// Segments on the wire that so many bytes of payload take.
+    /// Number of segments on the wire for this many bytes of payload.
     pub fn segments(&self, bytes: u64) -> u64 {
         match u64::from(self.segment_bytes) {
             0 => 1,
@@ -366,8 +366,8 @@ impl Half {
         }
     }
 
-    /// Packets that the capture holds twice because it was taken at two places, or of what a mirror port shows twice;
-    /// and packets that the network itself delivered twice.
+    /// Packets that the capture holds twice because it was taken at two points or by a mirror port; and packets that
+    /// the network itself duplicated.
     pub fn held_twice(&self) -> (u64, u64) {
         let e = self.events();
         if self.twice.was_mirrored() {
@@ -377,7 +377,8 @@ impl Half {
         }
     }
 
-    /// Packets with payload as they were on the wire: a super-segment of offload counts as those that it is cut into.
+    /// Packets with payload as they were on the wire: a super-segment of offload counts as the segments that it is
+    /// split into.
     pub fn wire_packets(&self) -> u64 {
         self.counts.data_packets + self.events().joined_segments
     }
@@ -402,18 +403,18 @@ impl Side {
         extend(self.state.next, seq) == self.state.next
     }
 
-    /// Its FIN was sent and acknowledged.
+    /// True if its FIN was sent and acknowledged.
     pub fn finished(&self) -> bool {
         self.state.fin > 0 && self.state.una >= self.state.fin
     }
 
-    /// What this end last offered, where it is known.
+    /// Window last offered by this end, if it is known.
     #[inline(always)]
     fn window(&self) -> Option<u32> {
         self.state.window_known.then_some(self.state.window)
     }
 
-    /// Whether this packet moves the connection on: such a one has not been seen before.
+    /// True if this packet advances the connection, so that it cannot have been seen before.
     #[inline]
     pub fn is_news(&self, p: &Packet) -> bool {
         let s = &self.state;
@@ -424,13 +425,13 @@ impl Side {
         !s.started || told.wrapping_sub(known) as i32 >= 0 && !p.has(flag::RST)
     }
 
-    /// The least round trip seen of its data: from here to the other end and back.
+    /// Least RTT of its data, from the capture to the other end and back, ns.
     #[inline(always)]
     pub fn least_round_trip(&self) -> Option<i64> {
         (self.half.rtt.count > 0).then_some(self.half.rtt.min_ns)
     }
 
-    /// A packet that is there already.
+    /// Handles a packet that the capture already holds.
     #[inline(never)]
     pub fn came_twice(&mut self, p: &Packet, found: Found) {
         let mirrored = self.half.twice.mirrored();
@@ -446,14 +447,14 @@ impl Side {
         }
     }
 
-    /// A packet of several segments.
+    /// Counts a packet of several segments.
     #[inline(never)]
     fn joined(&mut self, p: &Packet) {
         let segments = u64::from(p.payload.div_ceil(self.state.mss.max(1)));
         self.half.events_mut().joined_segments += segments - 1;
     }
 
-    /// What every packet says: options, window, flags.
+    /// Records the fields of every packet: options, window, flags.
     #[inline(always)]
     pub fn note(&mut self, p: &Packet, options: &Options, other: &Side) {
         let half = &mut self.half;
@@ -518,7 +519,7 @@ impl Side {
         c.fins = c.fins.saturating_add(u32::from(p.has(flag::FIN)));
     }
 
-    /// What this packet says of its own sender's data.
+    /// Handles the packet's own data.
     #[inline(always)]
     pub fn data<W: Watch>(&mut self, p: &Packet, other: &Side, watch: &mut W) {
         let s = &mut self.state;
@@ -549,7 +550,7 @@ impl Side {
             count(&mut c.data_packets, 1);
             count(&mut c.data_bytes, u64::from(p.payload));
             c.largest = c.largest.max(p.payload);
-            // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn whether it has opened.
+            // RFC 9293 section 3.8.6.1: a byte into a closed window, to learn if it has opened.
             if other.window() == Some(0) && !p.has(flag::SYN | flag::FIN) {
                 let repair = self.state.repair_mut();
                 repair.probed = repair.probed.max(end);
@@ -610,8 +611,8 @@ impl Side {
         });
     }
 
-    /// A segment without data just below the next byte: asks whether the window has opened, or whether the other end
-    /// lives.
+    /// Handles a segment without data just below the next byte: it asks if the window has opened, or if the other end
+    /// is alive.
     #[inline(never)]
     fn asks(&mut self, p: &Packet, other: &Side) {
         if self.state.una < self.state.next || p.has(flag::RST) {
@@ -628,7 +629,7 @@ impl Side {
     }
 
     /// True for a SYN of another sequence number than the first one's: a second answer to one SYN. Until either is
-    /// acknowledged both may be the one that counts.
+    /// acknowledged both may be valid.
     #[cold]
     fn answers_again(&mut self, p: &Packet) -> bool {
         let s = &mut self.state;
@@ -643,7 +644,7 @@ impl Side {
         true
     }
 
-    /// The other end took the second of two SYN-ACKs: all is counted from that one on.
+    /// Handles the choice of the second of two SYN-ACKs: all positions count from that one on.
     #[cold]
     fn rebase(&mut self, isn: u32) {
         let s = &mut self.state;
@@ -663,7 +664,7 @@ impl Side {
         s.repair_mut().other_isn = None;
     }
 
-    /// The payload of a full segment, and the most that a packet of one segment can have.
+    /// Updates the payload of a full segment, and the largest payload of a packet with a single segment.
     #[inline(never)]
     fn learn_mss(&mut self, p: &Packet, allowed: Option<u16>) {
         let s = &mut self.state;
@@ -677,7 +678,7 @@ impl Side {
         } else if p.payload <= ETHERNET_MSS {
             s.mss = s.mss.max(p.payload);
         } else if let Some(full) = usual_part(p.payload, s.mss) {
-            // Without the SYN: so many whole segments in one packet were joined by offload.
+            // Without the SYN: several whole segments in one packet were joined by offload.
             s.mss = s.mss.max(full);
         } else if p.payload <= JUMBO_MSS && !p.has(flag::PSH) {
             s.mss = s.mss.max(p.payload);
@@ -687,11 +688,11 @@ impl Side {
         self.half.segment_bytes = s.mss;
     }
 
-    /// The bursts and timestamps of a packet with data, before it counts.
+    /// Updates bursts and timestamps for a packet with data, before it counts.
     #[inline(always)]
     fn detail_before(&mut self, p: &Packet, start: u64, near: bool) {
         let s = &mut self.state;
-        // What is not a multiple of the segment and was pushed was all that there was to send.
+        // A pushed packet that is not a multiple of the segment size held all the data there was to send.
         let full = s.mss.min(self.half.counts.largest);
         let joined = p.payload > s.allowed();
         s.full = p.payload >= full && (!p.has(flag::PSH) || p.payload.is_multiple_of(full.max(1)));
@@ -760,7 +761,7 @@ impl Side {
         in_flight
     }
 
-    /// Closes what is open.
+    /// Closes the open states.
     pub fn finish(mut self) -> Half {
         self.end_chain(None);
         if self.half.twice.was_mirrored()

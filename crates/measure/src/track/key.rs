@@ -1,9 +1,9 @@
-//! Two ends of a connection as a key, whichever comes first.
+//! Key of a connection: its two ends, in either order.
 
 use crate::capture::frame::Address;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// One end of a connection.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     pub address: Address,
@@ -20,13 +20,13 @@ impl std::fmt::Display for Endpoint {
 }
 
 impl Endpoint {
-    /// Its address as a person writes it: IPv4 unmapped.
+    /// Address as a user writes it: IPv4 unmapped.
     pub fn ip(&self) -> IpAddr {
         Ipv6Addr::from(self.address).to_canonical()
     }
 }
 
-/// Both ends in an order of their own: as numbers, which compare faster than bytes.
+/// Both ends in a fixed order: as numbers, which compare faster than bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     low: [u64; 2],
@@ -35,7 +35,7 @@ pub struct Key {
 }
 
 impl PartialEq for Key {
-    /// In registers: a key just made is not yet in memory to be loaded as a whole.
+    /// Compares in registers: a key just made is not yet in memory as a whole.
     #[inline(always)]
     fn eq(&self, o: &Key) -> bool {
         let far = (self.low[0] ^ o.low[0]) | (self.high[0] ^ o.high[0]);
@@ -44,13 +44,13 @@ impl PartialEq for Key {
     }
 }
 
-/// Drawn anew for each run, so that nobody can choose addresses that all fall into one place.
+/// Hash seeds, drawn anew for each run, so that nobody can choose addresses that all collide.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds([u64; 5]);
 
 impl Seeds {
     pub fn new(seed: u64) -> Seeds {
-        // The fractional part of pi, where the seed is 0.
+        // The fractional part of pi, for a seed of 0.
         let mut state = seed ^ 0x243f_6a88_85a3_08d3;
         // SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
         Seeds(std::array::from_fn(|_| {
@@ -62,7 +62,7 @@ impl Seeds {
     }
 }
 
-/// Both halves of the whole product: each bit of it depends on all of both factors.
+/// Folds both halves of the full product: each of its bits depends on all bits of both factors.
 #[inline(always)]
 pub(super) fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
@@ -70,17 +70,17 @@ pub(super) fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Key {
-    /// Of no packet: its lower end is the higher one.
+    /// Key that no packet has: its lower end is the higher one.
     pub const IMPOSSIBLE: Key = Key {
         low: [u64::MAX; 2],
         high: [0; 2],
         ports: 0,
     };
 
-    /// And whether `a` is the higher one.
+    /// Makes a key; returns true as well if `a` is the higher end.
     #[inline(always)]
     pub fn new(a: &Address, a_port: u16, b: &Address, b_port: u16) -> (Key, bool) {
-        // Eight bytes at once: what was just written in halves cannot be loaded as a whole without a wait.
+        // Eight bytes at once: bytes just written in halves cannot be loaded as a whole without a stall.
         let words = |a: &Address| {
             let half = |i: usize| {
                 let bytes = [
@@ -108,7 +108,7 @@ impl Key {
         (Key { low, high, ports }, swapped)
     }
 
-    /// The same of two ends over IPv4, the lower first: each an address and behind it a port.
+    /// Key of two ends over IPv4, the lower first: each an address followed by a port.
     pub fn of_ipv4([low, high]: [u64; 2]) -> Key {
         Key {
             low: [0, 0xffff_0000_0000 | low >> 16],
@@ -117,7 +117,7 @@ impl Key {
         }
     }
 
-    /// The lower end and the higher.
+    /// Ends of the key: the lower, then the higher.
     pub fn ends(&self) -> [Endpoint; 2] {
         let end = |[far, near]: [u64; 2], port| Endpoint {
             address: (u128::from(far) << 64 | u128::from(near)).to_be_bytes(),

@@ -1,23 +1,22 @@
-//! What a sender waited for: the receiver's window, its own application, or the network.
+//! Limits of a sender: the receiver's window, its own application, or the network.
 //!
-//! **Source.** The three states are those of TCP's own bookkeeping in Linux (busy, window-limited, idle)
-//! and of T-RAT (Zhang, Breslau, Paxson, Shenker 2002), told from packets.
-//! **Limits.** A sender whose application writes whole segments slower than the path could carry them looks
-//! like one that the network limits.
+//! **Source.** The three states are those of TCP's own bookkeeping in Linux (busy, window-limited, idle) and of T-RAT
+//! (Zhang, Breslau, Paxson, Shenker 2002), inferred from packets. **Limits.** A sender whose application writes whole
+//! segments slower than the path could carry them looks like a sender that the network limits.
 
-/// What a sender waits for.
+/// Limit of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
-    /// Nothing: it has sent all it has. The last segment was short, or all is acknowledged.
+    /// Application: the sender has sent all it has. The last segment was short, or all is acknowledged.
     #[default]
     Sender,
-    /// No further full segment fits into the window that the receiver offers.
+    /// Receiver: no further full segment fits into the offered window.
     Receiver,
-    /// Neither: its congestion window, a loss being repaired, its pacing.
+    /// Network: the congestion window, a loss being repaired, or pacing.
     Network,
 }
 
-/// Time spent in each, from the first data sent to the last acknowledged, ns.
+/// Time spent in each state, from the first data sent to the last acknowledged, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limited {
     pub sender_ns: i64,
@@ -25,29 +24,29 @@ pub struct Limited {
     pub network_ns: i64,
 }
 
-/// The state, and since when.
+/// Current state, and its start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     since: i64,
     state: Limit,
     begun: bool,
-    /// Nothing is counted after the FIN is acknowledged.
+    /// True once the FIN is acknowledged: nothing more is counted.
     over: bool,
     pub spent: Limited,
 }
 
-/// What the sender knows at a moment.
+/// Sender's knowledge at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub outstanding: u64,
-    /// Offered by the receiver; `None` where it is not known.
+    /// Window offered by the receiver; `None` if it is not known.
     pub window: Option<u64>,
     pub mss: u64,
-    /// The last segment sent was a full one: more was ready.
+    /// True if the last segment sent was a full one: more data was ready.
     pub more: bool,
-    /// A loss is being repaired.
+    /// True while a loss is being repaired.
     pub repairing: bool,
-    /// Its FIN is acknowledged.
+    /// True once its FIN is acknowledged.
     pub over: bool,
 }
 

@@ -1,9 +1,9 @@
-//! Connections in a capture: which packets belong together, and what each direction did.
+//! Connections in a capture: groups packets into connections and follows each direction.
 //!
-//! **Source.** RFC 9293 (TCP), RFC 6298 (Karn's rule), RFC 2018 and RFC 2883 (SACK, D-SACK),
-//! RFC 7323 (timestamps, window scale). Counts follow tcptrace's meaning where it is right, so that
-//! both can be laid side by side; **Deviations** stand in the book's page on traces.
-//! **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended to 64 bits.
+//! **Source.** RFC 9293 (TCP), RFC 6298 (Karn's rule), RFC 2018 and RFC 2883 (SACK, D-SACK), RFC 7323 (timestamps,
+//! window scale). Counters have tcptrace's meaning where it is right, so that both can be compared; **Deviations** are
+//! listed in the book's page on traces. **Units.** Times in nanoseconds since 1970, sequence space in bytes, extended
+//! to 64 bits.
 
 mod bursts;
 mod connection;
@@ -40,17 +40,17 @@ use std::collections::VecDeque;
 use table::{Table, Touch};
 use tally::count;
 
-/// How packets are put together.
+/// Settings of the tracker.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Leave out a packet that was captured twice (on two interfaces, or by a mirror port).
     pub deduplicate: bool,
-    /// Connections held at most; beyond it those that were silent for longest are closed early.
+    /// Maximum number of live connections; beyond it the longest silent ones are closed early.
     pub most_live: usize,
-    /// Finished connections listed at most; beyond it the smaller ones are forgotten.
+    /// Maximum number of finished connections listed; beyond it the smaller ones are forgotten.
     pub most_done: usize,
-    /// Any number that nobody who sends packets can know: where connections lie in memory depends on it, and nothing
-    /// that is said of them.
+    /// Secret number unknown to anyone who sends packets. It determines the places of connections in memory, and has no
+    /// effect on results.
     pub seed: u64,
 }
 
@@ -65,14 +65,14 @@ impl Default for Settings {
     }
 }
 
-/// A connection while it lives.
+/// A live connection.
 #[derive(Debug)]
 struct Live {
     number: u32,
     reset: bool,
-    /// It waits for its last packets to pass.
+    /// True while it waits for its last packets.
     closing: bool,
-    /// `a` is the higher end of its key.
+    /// True if `a` is the higher end of its key.
     swapped: bool,
     first_ns: i64,
     last_ns: i64,
@@ -107,7 +107,7 @@ impl Live {
         self.sides.iter().map(|s| s.half.counts.packets).sum()
     }
 
-    /// Both ends have said their last byte, and heard the other's.
+    /// True if both ends have sent their last byte and received the other's.
     #[inline]
     fn closed(&self) -> bool {
         self.reset || self.sides.iter().all(Side::finished)
@@ -137,8 +137,8 @@ impl Live {
         }
     }
 
-    /// True for a SYN that begins another connection between the same ports: after the end of this one, or while
-    /// nothing but SYNs of another sequence number were sent. A further answer to the SYN of this connection does not.
+    /// True for a SYN that starts another connection between the same ports. It comes after the end of this one, or
+    /// while only SYNs of another sequence number were sent. A repeated answer to this connection's SYN does not count.
     #[inline(never)]
     fn superseded_by(&self, p: &Packet) -> bool {
         if p.has(flag::RST) {
@@ -152,7 +152,7 @@ impl Live {
         let side = &self.sides[direction];
         match side.initial_seq() {
             Some(initial) => initial != p.seq,
-            // Data was seen before any SYN: this one belongs to what comes.
+            // Data was seen before any SYN: this SYN belongs to the following data.
             None => side.half.counts.packets > 0 && !side.expects(p.seq),
         }
     }
@@ -206,7 +206,7 @@ impl Live {
     }
 }
 
-/// UDP between two ends; nothing but sizes can be known of one capture.
+/// UDP between two ends; a single capture shows nothing but sizes.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     pub a: Endpoint,
@@ -214,11 +214,11 @@ pub struct Conversation {
     pub first_ns: i64,
     pub last_ns: i64,
     pub packets: [u64; 2],
-    /// Payload.
+    /// Payload bytes by direction.
     pub bytes: [u64; 2],
 }
 
-/// What a whole capture held.
+/// Totals of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub packets: u64,
@@ -227,20 +227,20 @@ pub struct Totals {
     pub tcp_bytes: u64,
     pub udp_packets: u64,
     pub udp_bytes: u64,
-    /// Neither TCP nor UDP, or not IP.
+    /// Packets that are neither TCP nor UDP, or not IP.
     pub other_packets: u64,
-    /// Of those, not IP, or of a link layer that is not read.
+    /// Packets that are not IP, or whose link layer cannot be read; part of `other_packets`.
     pub unread_packets: u64,
     /// Packets of tunnels, whose contents are not read, in the order of [`TUNNELS`].
     pub tunnelled_packets: [u64; TUNNELS.len()],
-    /// Packets whose time is before that of the packet ahead of them, and by how much at most.
+    /// Packets with an earlier time than the packet before them, and the largest such difference.
     pub backward_packets: u64,
     pub backward_most_ns: i64,
-    /// Kept too short to hold the transport header.
+    /// Packets captured too short to hold the transport header.
     pub cut_packets: u64,
-    /// Kept too short to hold all of TCP's options.
+    /// Packets captured too short to hold all TCP options.
     pub cut_options_packets: u64,
-    /// First fragments, and those after them.
+    /// First fragments, and later fragments.
     pub first_fragments: u64,
     pub later_fragments: u64,
     /// Packets without a time, which no connection can use.
@@ -267,7 +267,7 @@ pub const TUNNELS: [(&str, u16); 11] = [
     ("ESP in UDP", 4500),
     ("WireGuard", 51820),
 ];
-/// Those of them that are protocols of IP.
+/// Number of tunnels that are IP protocols.
 const PROTOCOLS: usize = 5;
 
 impl Totals {
@@ -285,7 +285,7 @@ impl Totals {
         }
     }
 
-    /// The first packet's time, or one before the latest.
+    /// Extends the time range backward: the first packet's time, or a time before the latest.
     #[cold]
     fn earlier(&mut self, t: i64) {
         if let Some(last) = self.last_ns {
@@ -297,30 +297,30 @@ impl Totals {
     }
 }
 
-/// Puts the packets of a capture together.
+/// Groups the packets of a capture into connections.
 #[derive(Debug)]
 pub struct Tracker {
     settings: Settings,
     live: Table<Live>,
     udp: Table<Conversation>,
     done: Vec<Connection>,
-    /// Connections that are over, with the time from which on nothing more is expected of them.
+    /// Finished connections, each with the time from which no more packets of it are expected.
     closing: VecDeque<(i64, u32, u32)>,
-    /// The first of these times, or an earlier one.
+    /// Lower bound of these times.
     closing_next: i64,
     copies: Copies,
     begun: u32,
-    /// `None` only while it is followed.
+    /// Current batch; `None` only while it is followed.
     batch: Option<Box<Batch>>,
     pub totals: Totals,
 }
 
 const BATCH_IS_THERE: &str = "packets are taken in while none are followed";
-/// The year 2116: a damaged file may claim any time, and differences must have room.
+/// Latest accepted time: the year 2116. A damaged file may claim any time, and differences must not overflow.
 const LATEST_NS: i64 = 1 << 62;
-/// Of fewer connections a core's own cache holds everything.
+/// Number of connections below which a core's own cache holds everything.
 const FEW: usize = 1024;
-/// After its last packet a connection waits so long for late ones.
+/// Time that a connection waits for late packets after its last one, ns.
 const LINGER_NS: i64 = 10_000_000_000;
 
 impl Default for Tracker {
@@ -346,12 +346,12 @@ impl Tracker {
         }
     }
 
-    /// One packet as it was captured. What it did is known a batch of packets later, or at the end.
+    /// Adds a packet as it was captured. Its effect is known one batch later, or at the end.
     #[inline(always)]
     pub fn record(&mut self, record: &Record<'_>) {
         let batch = self.batch.as_mut().expect(BATCH_IS_THERE);
         let t = record.t_ns.unwrap_or(-1);
-        // In order, and at no time that only a damaged file can claim.
+        // Packets in order, at a plausible time.
         let plain = self
             .totals
             .last_ns
@@ -379,7 +379,7 @@ impl Tracker {
         self.packet(record.t_ns, record.original_len, frame.as_ref());
     }
 
-    /// The same of one whose headers were read already; `wire_len` is the frame's length on the wire.
+    /// Adds a packet whose headers were parsed already; `wire_len` is the frame's length on the wire.
     #[inline]
     pub fn packet(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
         self.take(t_ns, wire_len, frame);
@@ -388,7 +388,7 @@ impl Tracker {
         }
     }
 
-    /// One packet, of which `watch` is told what it did, at once.
+    /// Adds a packet and reports its effect to `watch` at once.
     #[inline]
     pub fn packet_watched<W: Watch>(
         &mut self,
@@ -402,7 +402,7 @@ impl Tracker {
         self.follow(watch);
     }
 
-    /// Counts a packet; one of TCP waits in the batch.
+    /// Counts a packet; a TCP packet waits in the batch.
     #[inline(always)]
     fn take(&mut self, t_ns: Option<i64>, wire_len: u32, frame: Option<&Frame<'_>>) {
         let totals = &mut self.totals;
@@ -452,7 +452,7 @@ impl Tracker {
         }
     }
 
-    /// Follows what waits in the batch.
+    /// Follows the packets of the batch.
     #[inline(never)]
     fn settle(&mut self) {
         self.follow(&mut ());
@@ -475,7 +475,7 @@ impl Tracker {
 
     #[inline(always)]
     fn tcp<W: Watch>(&mut self, p: &mut Packet, flow: &mut Flow, options: &Options, watch: &mut W) {
-        // No other connection had that number: where it still lies there, its ends are these.
+        // No other connection had that number: if it is still there, its ends are the same.
         let same = |l: &Live| l.number == flow.number;
         let there = self.live.get(flow.place as usize).is_some_and(same);
         if !there || p.has(flag::SYN) {
@@ -496,7 +496,7 @@ impl Tracker {
         }
     }
 
-    /// Says in `flow` where the connection of a packet lies, which may be its first.
+    /// Stores in `flow` the place of a packet's connection; the packet may be its first.
     #[inline(never)]
     fn locate<W: Watch>(&mut self, p: &Packet, flow: &mut Flow, watch: &mut W) {
         let mut at = self.live.find(&flow.key, flow.hash);
@@ -524,7 +524,7 @@ impl Tracker {
         self.live.insert(flow.key, flow.hash, Live::new(number, p))
     }
 
-    /// Lets go of connections that were over and stayed silent since.
+    /// Removes connections that were over and stayed silent since.
     #[cold]
     fn retire<W: Watch>(&mut self, t: i64, watch: &mut W) {
         while let Some((until, i, number)) = self.closing.front().copied() {
@@ -553,7 +553,7 @@ impl Tracker {
         self.keep(connection);
     }
 
-    /// Puts a finished connection away; of too many only the larger ones stay.
+    /// Stores a finished connection; of too many only the larger ones stay.
     fn keep(&mut self, connection: Connection) {
         self.done.push(connection);
         if self.done.len() > self.settings.most_done {
@@ -595,7 +595,7 @@ impl Tracker {
         c.bytes[direction] += u64::from(payload);
     }
 
-    /// Closes what is over, and of the rest the half that was silent for longest, half-open ones first.
+    /// Closes finished connections, and half of the others: the longest silent ones, half-open ones first.
     #[cold]
     fn make_room<W: Watch>(&mut self, watch: &mut W) {
         let mut by_age: Vec<(u8, i64, u32)> = self
@@ -619,7 +619,7 @@ impl Tracker {
         }
         for (_, _, i) in by_age {
             self.totals.evicted += 1;
-            // A connection of a single packet said nothing that the totals do not hold.
+            // A connection of a single packet adds nothing to the totals.
             if self.live[i as usize].packets() > 1 {
                 self.end(i as usize, watch);
             } else {
@@ -628,17 +628,17 @@ impl Tracker {
         }
     }
 
-    /// Connections that live now, and those that are over.
+    /// Number of live connections, and of finished ones.
     pub fn connections(&self) -> (usize, usize) {
         (self.live.len(), self.done.len())
     }
 
-    /// Everything seen, connections in the order in which they began.
+    /// Result of the whole capture, connections in the order of their start.
     pub fn finish(self) -> Traffic {
         self.finish_watched(&mut ())
     }
 
-    /// The same, of which `watch` is told the connections that are over only now.
+    /// Result of the whole capture; `watch` gets the connections that end only now.
     pub fn finish_watched<W: Watch>(mut self, watch: &mut W) -> Traffic {
         self.follow(watch);
         let mut connections = std::mem::take(&mut self.done);
@@ -660,7 +660,7 @@ impl Tracker {
     }
 }
 
-/// What a capture held, put together.
+/// Contents of a capture, grouped.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     pub totals: Totals,

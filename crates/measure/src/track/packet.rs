@@ -1,9 +1,9 @@
-//! One TCP packet as the tracker needs it, apart from the buffer it was read from.
+//! A TCP packet as the tracker needs it, independent of the buffer it was read from.
 //!
-//! **Method.** Packets are taken in by the batch and then followed: taking in is a short loop that does not wait for
-//! what the packet before does to its connection, and where there are many connections the memory of all that a batch
-//! belongs to is fetched at once instead of one after the other. Packets between the same two ends share one [`Flow`] of
-//! the batch, so that their ends are hashed and their connection is looked up once, not once a packet.
+//! **Method.** Packets are collected in a batch and then followed. Collecting is a short loop that does not wait for
+//! the effect of the previous packet on its connection. With many connections, the memory of the whole batch is fetched
+//! at once instead of one after the other. Packets between the same two ends share one [`Flow`] of the batch, so their
+//! ends are hashed and their connection is looked up once per batch.
 
 use super::key::{Key, Seeds};
 use crate::capture::frame::{Frame, Options, Tcp, flag, interface_place};
@@ -14,30 +14,31 @@ pub(super) struct Packet {
     pub t: i64,
     pub seq: u32,
     pub ack: u32,
-    /// Its number in the capture, from 1; 0 beyond what 32 bits count.
+    /// Number in the capture, from 1; 0 beyond what 32 bits count.
     pub frame: u32,
-    /// Where it was captured: equal packets at two places are one that went from the one to the other.
+    /// Capture point: equal packets at two points are a single packet that passed both.
     pub place: u32,
     /// Bytes of data on the wire.
     pub payload: u32,
     /// Sequence numbers that it takes: those of its data, SYN and FIN.
     pub occupied: u32,
-    /// IP's identification; 0 where there is none.
+    /// IP identification; 0 if there is none.
     pub id: u32,
-    /// TSval and TSecr, where there are any, else 0: apart, for what is written in parts is slow to read as a whole.
+    /// TSval, and TSecr in `echo`; 0 if absent. They are kept apart, because a value written in parts is slow to read
+    /// as a whole.
     pub stamp: u32,
     echo: u32,
     stamped: bool,
     pub window: u16,
     pub checksum: u16,
-    /// One more than the place of its other options in the batch; 0 where it has none.
+    /// Index of its other options in the batch, plus one; 0 if it has none.
     options: u16,
-    /// Place of its ends in the batch.
+    /// Index of its flow in the batch.
     pub flow: u16,
     pub flags: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// It came from the higher end of the key.
+    /// True if it came from the higher end of the key.
     pub swapped: bool,
 }
 
@@ -53,7 +54,7 @@ impl Packet {
         self.stamped.then_some((self.stamp, self.echo))
     }
 
-    /// Its options: all of them, or none where it has timestamps alone.
+    /// Options of the packet: all of them, or none if it has timestamps alone.
     #[inline(always)]
     pub fn rest<'a>(&self, options: &'a [Options]) -> &'a Options {
         match usize::from(self.options).checked_sub(1) {
@@ -62,7 +63,7 @@ impl Packet {
         }
     }
 
-    /// Congestion was experienced on the way (RFC 3168).
+    /// True if the packet is marked CE (RFC 3168).
     #[inline(always)]
     pub fn is_marked(&self) -> bool {
         self.traffic_class & 3 == 3
@@ -74,7 +75,7 @@ fn numbered(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(0)
 }
 
-/// Hops left, VLAN (12 bits) and interface (11 bits) in one number.
+/// Capture point as one number: hops left, VLAN (12 bits) and interface (11 bits).
 #[inline(always)]
 fn place(ttl: u8, vlan: u16, interface: u16) -> u32 {
     u32::from(interface & 0x7ff) << 20 | u32::from(vlan & 0xfff) << 8 | u32::from(ttl)
@@ -86,42 +87,42 @@ fn control(flags: u8) -> u32 {
     u32::from(flags & flag::FIN) + u32::from(flags >> 1 & 1)
 }
 
-/// What most packets carry besides timestamps.
+/// Options of most packets, apart from timestamps.
 static NO_OPTIONS: Options = Options::NONE;
 
-/// The two ends of packets of a batch.
+/// Two ends of packets in a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub key: Key,
-    /// Of the key.
+    /// Hash of the key.
     pub hash: u64,
-    /// Where their connection lay when it was last asked for, and which one that was.
+    /// Last known place of the connection in the table, and the connection's number.
     pub place: u32,
     pub number: u32,
-    /// Where it is remembered.
+    /// Index among the remembered flows.
     known: u16,
 }
 
-/// No connection lies there.
+/// Place of no connection.
 const NOWHERE: u32 = u32::MAX;
 
-/// A flow of this batch or one before, and where it stands in the batch that it was last part of.
+/// Flow of this batch or an earlier one, and its index in the latest batch that held it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     flow: Flow,
-    /// Its ends over IPv4, as [`Key::of_ipv4`] takes them; of others such as no packet has.
+    /// Ends over IPv4, as [`Key::of_ipv4`] takes them; for other flows a value that no packet has.
     ends: [u64; 2],
     batch: u64,
     at: u16,
 }
 
-/// Lower than the lower end of anything.
+/// Value lower than any end.
 const NO_ENDS: [u64; 2] = [u64::MAX, 0];
 
-/// Flows remembered from batch to batch: of more than so many connections, memory is what is waited for.
+/// Flows remembered from batch to batch. With more connections than this, memory access takes most of the time.
 const KNOWN: usize = 64;
 
-/// Packets that were taken in and not yet followed.
+/// Packets that were collected and not yet followed.
 #[derive(Debug)]
 pub(super) struct Batch {
     packets: [Packet; BATCH],
@@ -129,7 +130,7 @@ pub(super) struct Batch {
     pub flows: Vec<Flow>,
     options: Vec<Options>,
     known: [Known; KNOWN],
-    /// Counts batches.
+    /// Number of the batch.
     number: u64,
 }
 
@@ -163,10 +164,10 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// The place in the batch of the flow between two ends over IPv4.
+    /// Index in the batch of the flow between two ends over IPv4.
     #[inline(always)]
     fn flow_ipv4(&mut self, ends: [u64; 2], seeds: &Seeds) -> u16 {
-        // Anybody can choose ends that fall into one place: they are hashed then.
+        // An attacker can choose ends that collide here: they are hashed then.
         let mixed = ends[0] ^ ends[1] ^ (ends[0] ^ ends[1]) >> 6;
         let place = mixed as usize % KNOWN;
         let known = &self.known[place];
@@ -248,8 +249,8 @@ impl Batch {
         self.len += 1;
     }
 
-    /// Takes in what most records are: TCP over IPv4 over Ethernet, whole, and without options or with timestamps
-    /// alone. `false` where it is anything else.
+    /// Collects the most common record: complete TCP over IPv4 over Ethernet, without options or with timestamps alone.
+    /// `false` for anything else.
     #[inline(always)]
     pub fn push_plain(
         &mut self,
@@ -316,7 +317,7 @@ impl Batch {
         self.options.last().expect("it was just put there")
     }
 
-    /// The packets, their flows, and what [`Packet::rest`] asks for.
+    /// Packets, their flows, and the options for [`Packet::rest`].
     pub fn parts(&mut self) -> (&mut [Packet], &mut [Flow], &[Options]) {
         (
             &mut self.packets[..self.len],
@@ -330,7 +331,7 @@ impl Batch {
         self.len >= BATCH
     }
 
-    /// Begins the next; where connections lie is remembered.
+    /// Starts the next batch; the places of connections are remembered.
     pub fn clear(&mut self) {
         for (at, flow) in self.flows.iter().enumerate() {
             let known = &mut self.known[usize::from(flow.known) % KNOWN];

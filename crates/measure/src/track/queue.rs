@@ -1,14 +1,16 @@
-//! How long data waited in queues beyond the point of capture, from nothing but its round trips: passive bufferbloat.
+//! Passive bufferbloat: queueing delay beyond the capture point, estimated from the RTTs of data.
 //!
-//! **Method.** Of each direction that carried data, the round trips from the point of capture to the receiver and back,
-//! in bins; what exceeds the base is waiting. The base is the least round trip between the same two hosts within five
-//! minutes, of all their connections, handshakes included: a connection that fills its queue from the first
-//! second to the last has no empty one to show. Only round trips count that hold no delay of the receiver's own (up
-//! to 40 ms in Linux, 500 ms by RFC 9293): of ACKs without data for two full segments, or for one whose successor was
-//! acknowledged apart from it; of blocks that SACK reports for the first time; of timestamps that a repair echoes.
+//! **Method.** For each direction that carried data, the RTTs from the capture point to the receiver and back are
+//! binned; the excess over the base is queueing delay. The base is the least RTT between the same two hosts within five
+//! minutes. It covers all their connections and handshakes, because a connection that fills its queue throughout never
+//! shows an empty one. Only RTTs without a delay of the receiver's own count (up to 40 ms in Linux, 500 ms by
+//! RFC 9293). These are:
+//! - ACKs without data for two full segments, or for a segment whose successor was acknowledged separately;
+//! - blocks that SACK reports for the first time;
+//! - timestamps that a retransmission echoes.
 //!
-//! **Limits.** A round trip says that something waits beyond the capture, on the way there or on the way back;
-//! a direction that carries data at full rate fills its own queue, ACKs alone seldom do.
+//! **Limits.** An RTT includes queues in both directions beyond the capture. A direction that carries data at full rate
+//! fills its own queue; ACKs alone rarely do.
 
 use super::connection::Connection;
 use super::detail::Bin;
@@ -17,24 +19,24 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Route changes are rarer than queues that stand for a minute.
+/// Time window of the base, ns. Route changes are rarer than queues that last a minute.
 const WINDOW_NS: i64 = 300_000_000_000;
 
-/// The round trips of one direction of a connection, as it was tracked or as a recording holds it.
+/// RTTs of one direction of a connection, as tracked or as read from a recording.
 #[derive(Clone, Debug)]
 pub struct Trail<'a> {
-    /// Whose data it is, and where it went.
+    /// Sender and receiver of the data.
     pub hosts: (IpAddr, IpAddr),
     pub first_ns: i64,
-    /// Round trips that were measured.
+    /// Number of RTT samples.
     pub samples: u64,
-    /// The least one that is not in the course: of a direction that has none, or from before it begins.
+    /// Least RTT outside the course: of a direction without a course, or from before the course starts.
     pub outside_ns: Option<i64>,
-    /// `None` where hardly anything was sent.
+    /// Course of the RTT; `None` if almost nothing was sent.
     pub course: Option<Steps<'a>>,
 }
 
-/// A course over time: bins of equal width.
+/// Course over time: bins of equal width.
 #[derive(Clone, Debug)]
 pub struct Steps<'a> {
     pub begin_ns: i64,
@@ -51,7 +53,7 @@ impl Steps<'_> {
 }
 
 impl Trail<'_> {
-    /// Of what `direction` 0 (from `a`) or 1 sent.
+    /// Trail of the data sent in `direction` 0 (from `a`) or 1.
     pub fn of(c: &Connection, direction: usize) -> Trail<'_> {
         let half = &c.halves[direction];
         let (a, b) = (c.a.ip(), c.b.ip());
@@ -72,38 +74,38 @@ impl Trail<'_> {
         }
     }
 
-    /// Enough of them to show their course.
+    /// Course, if there are enough samples to show it.
     fn told(&self) -> Option<&Steps<'_>> {
         self.course.as_ref().filter(|_| self.samples >= 8)
     }
 }
 
-/// Waiting of one direction.
+/// Queueing delay of one direction.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// Which of the trails, counted from 0.
+    /// Index of the trail, from 0.
     pub trail: usize,
     pub base_ns: i64,
-    /// Time and wait of each bin that tells one, ns.
+    /// Time and queueing delay of each bin that has a sample, ns.
     pub course: Vec<(i64, i64)>,
-    /// Of the bins, so that each stretch of time counts alike.
+    /// Distribution over bins, so that equal times have equal weight.
     pub waits: Quantiles,
 }
 
-/// The waiting of every direction with enough data to show its course.
+/// Queueing delay of every direction with enough data to show its course.
 pub fn waits<'a>(trails: impl Iterator<Item = Trail<'a>> + Clone) -> Vec<Waits> {
     let wanted: BTreeSet<_> = trails
         .clone()
         .filter(|t| t.told().is_some())
         .map(|t| t.hosts)
         .collect();
-    // Least round trip between two hosts in each direction, in stretches of the window's length.
+    // Least RTT between two hosts in each direction, by stretches of the window's length.
     let mut least: BTreeMap<_, i64> = BTreeMap::new();
     for trail in trails.clone().filter(|t| wanted.contains(&t.hosts)) {
         let course = trail.course.iter().flat_map(Steps::times);
         let timed = course.filter(|(_, bin)| bin.rtt_count > 0);
         let course = timed.map(|(t, bin)| (t, bin.rtt_min_ns));
-        // Outside of it is what came before the details, such as the handshake.
+        // The least RTT from before the details, such as that of the handshake.
         let outside = trail.outside_ns.map(|rtt| (trail.first_ns, rtt));
         for (t, rtt) in course.chain(outside) {
             let slot = least

@@ -1,21 +1,22 @@
-//! What one direction has sent and the other has not yet acknowledged, and what is missing between.
+//! Segments of one direction that are sent and not yet acknowledged, and the holes between them.
 
 use super::table::Touch;
 
-/// A stretch of sequence space as it was last sent.
+/// Range of sequence space as it was last sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     pub start: u64,
-    /// Last transmission.
+    /// Time of the last transmission, ns.
     pub t: i64,
     bytes: u32,
-    /// Number of the captured packet that sent it last; 0 where it has no number.
+    /// Number of the captured packet that sent it last; 0 if it has no number.
     pub frame: u32,
-    /// The burst in which it was sent first.
+    /// Burst in which it was first sent.
     pub burst: u32,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub again: u8,
-    /// Its last byte is not that of what was sent, or a part of that was sent again: an ACK of it is no round trip.
+    /// True if its last byte is not that of the packet sent, or if part of that was retransmitted: an ACK of it gives
+    /// no RTT.
     pub cut: bool,
     pub sacked: bool,
     pub joined: Joined,
@@ -24,17 +25,17 @@ pub struct Segment {
 /// Place within a super-segment of more than two segments that left the sender at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Joined {
-    /// There was none.
+    /// Outside of a super-segment.
     #[default]
     No,
-    /// From its first byte on.
+    /// Start of the super-segment, from its first byte on.
     First,
-    /// In its midst.
+    /// Inside the super-segment.
     Inner,
 }
 
 impl Segment {
-    /// No segment is longer than what a window's 32 bits can span.
+    /// Creates a segment. It is never longer than the 32 bits of a window can span.
     #[inline]
     pub fn new(start: u64, end: u64, (t, frame): (i64, u32), burst: u32) -> Segment {
         Segment {
@@ -50,7 +51,7 @@ impl Segment {
         }
     }
 
-    /// A packet that is cut into segments of `mss` on its way.
+    /// Marks a packet that is split into segments of `mss` on the path.
     #[cold]
     pub fn in_super_segment(self, mss: u32) -> Segment {
         let joined = if self.bytes > 2 * mss {
@@ -72,27 +73,27 @@ impl Segment {
 pub struct Hole {
     pub start: u64,
     pub end: u64,
-    /// When what lies above it arrived, with that packet's identification and timestamp.
+    /// Arrival time of the data above it, with that packet's identification and timestamp.
     pub t: i64,
     pub id: u32,
     pub tsval: Option<u32>,
 }
 
-/// Beyond it the oldest are forgotten: no window holds more full segments.
+/// Maximum number of segments; beyond it the oldest are forgotten. No window holds more full segments.
 const MOST: usize = 65_536;
 
-/// In order of sequence, without overlap.
+/// Outstanding segments in the order of sequence, without overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
-    /// Most connections never have more than one outstanding: until one has, it lies here.
+    /// Single segment, for the many connections that never have more than one outstanding.
     one: Option<Segment>,
-    /// Those before `head` are acknowledged and will be overwritten. Once anything lay here, all do.
+    /// All segments once there was more than one. Those before `head` are acknowledged and will be overwritten.
     store: Vec<Segment>,
     head: u32,
     rare: Option<Box<Rare>>,
 }
 
-/// What most connections never have.
+/// Fields that most connections never need.
 #[derive(Clone, Debug, Default)]
 struct Rare {
     holes: Vec<Hole>,
@@ -115,8 +116,9 @@ impl Segments {
         self.store.push(segment);
     }
 
-    /// `false` where the segment is the only one. It does not get the segment: what is handed over lies in memory,
-    /// and to read it from there as a whole right after it was written in parts takes longer than all the rest.
+    /// Moves the single segment to the store if there is a second one; `false` if the segment is the only one. It does
+    /// not receive the segment: passing it through memory, written in parts and read as a whole, takes longer than
+    /// everything else.
     #[inline(never)]
     fn make_room(&mut self) -> bool {
         if self.store.capacity() == 0 {
@@ -180,7 +182,7 @@ impl Segments {
         }
     }
 
-    /// The front begins at `start` from now on: what was before it is acknowledged.
+    /// Removes everything before `start`: it is acknowledged.
     pub fn trim_front(&mut self, start: u64) {
         let Some(front) = self.waiting_mut().first_mut() else {
             return;
@@ -217,8 +219,8 @@ impl Segments {
         holes.insert(at, hole);
     }
 
-    /// Cuts `start..end` out of the holes: hands each range that was missing until now to `found`, in order, and
-    /// returns the hole that the first of them lay in.
+    /// Cuts `start..end` out of the holes. Calls `found` for each range that was missing until now, in order, and
+    /// returns the hole of the first of them.
     pub fn fill(&mut self, start: u64, end: u64, mut found: impl FnMut(u64, u64)) -> Option<Hole> {
         let mut first = None;
         let holes = &mut self.rare_mut().holes;
@@ -252,7 +254,7 @@ impl Segments {
         self.waiting().partition_point(|s| s.end() <= position)
     }
 
-    /// Puts what filled a hole in its place, where nothing lies there.
+    /// Inserts the data that filled a hole, if nothing lies there.
     pub fn insert(&mut self, segment: Segment) {
         let at = self.index_at(segment.start);
         let free = |s: &Segment| s.start >= segment.end();
@@ -262,8 +264,9 @@ impl Segments {
         }
     }
 
-    /// Makes a border at `position`: repairs and SACK blocks need not have the borders of what was sent first, which
-    /// may have been a super-segment of offload. `both` pieces are cut, or the one ahead of the border.
+    /// Splits a segment at `position`: retransmissions and SACK blocks need not have the borders of the first
+    /// transmission, which may have been a super-segment of offload. Both pieces are marked as cut if `both`, otherwise
+    /// the one before the border.
     #[cold]
     fn split(&mut self, position: u64, both: bool) {
         let at = self.index_at(position);
@@ -289,7 +292,8 @@ impl Segments {
         self.store.insert(self.head as usize + at + 1, tail);
     }
 
-    /// Marks the bytes `start..end` as sent again at `t` by packet `frame`; returns what the first of them was before.
+    /// Marks the bytes `start..end` as retransmitted at `t` by packet `frame`; returns the earlier state of the first
+    /// of them.
     pub fn resent(&mut self, start: u64, end: u64, (t, frame): (i64, u32)) -> Option<Segment> {
         self.split(start, true);
         self.split(end, true);
@@ -306,11 +310,11 @@ impl Segments {
         before
     }
 
-    /// Marks the bytes `start..end` as received out of order; returns the one of them that was sent last, if it was
+    /// Marks the bytes `start..end` as received out of order. Returns the segment of them that was sent last, if it was
     /// sent once and none of the others later.
     pub fn sack(&mut self, start: u64, end: u64) -> Option<Segment> {
         let from = self.index_at(start);
-        // Most blocks repeat what is known.
+        // Most blocks repeat known data.
         let news = |s: &Segment| s.start >= end || !s.sacked;
         let at = from + self.waiting()[from..].iter().position(news)?;
         if self.waiting()[at].start >= end {
@@ -338,8 +342,8 @@ impl Segments {
         latest.filter(|l| l.again == 0)
     }
 
-    /// Gives the latest segments, each at most `gap` after the one before and the last of them at `t`, the number of one
-    /// burst; returns the first of them and their bytes.
+    /// Assigns the number of a burst to the latest segments, each at most `gap` after the previous one and the last of
+    /// them at `t`. Returns the first of them and their bytes.
     pub fn gather(&mut self, t: i64, gap: i64, burst: u32) -> Option<(Segment, u64)> {
         let (mut later, mut bytes, mut first) = (t, 0, None);
         for segment in self.waiting_mut().iter_mut().rev() {

@@ -1,14 +1,14 @@
-//! Things found by two ends, whichever of them comes first.
+//! Hash table of values by two ends, in either order.
 
 use super::key::{Key, Seeds};
 use super::packet::{BATCH, Flow};
 use std::ops::{Index, IndexMut};
 
-/// Where things lie, by their hashes: half a hash beside the place, so that growing and most misses touch no entry.
+/// Places of entries, by hash. Half a hash is stored beside each place, so that growing and most misses touch no entry.
 /// Open addressing with steps of one: a search reads one line of memory.
 #[derive(Debug)]
 struct Places {
-    /// Half a hash, then the place and one; 0 is free. A power of two of them, of which at most half are in use.
+    /// Half a hash, then the place plus one; 0 is free. The length is a power of two, of which at most half is in use.
     store: Vec<u64>,
     len: usize,
 }
@@ -28,7 +28,7 @@ impl Places {
         (entry >> 32) as usize & (self.store.len() - 1)
     }
 
-    /// The first place of that hash of which `is` says that it is the one.
+    /// First place of that hash for which `is` returns true.
     #[inline(always)]
     fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.store.len() - 1;
@@ -79,7 +79,7 @@ impl Places {
             hole = (hole + 1) & mask;
         }
         self.len -= 1;
-        // What comes behind moves up, unless it would come to lie before its home.
+        // Later entries move up, unless that would put them before their home.
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
@@ -97,9 +97,9 @@ impl Places {
     }
 }
 
-/// Has a word in each line of its memory.
+/// A value with a word in each cache line of its memory.
 pub trait Touch {
-    /// Reads them all.
+    /// Reads one word of each cache line.
     fn touch(&self) -> u64;
 }
 
@@ -109,7 +109,7 @@ pub struct Table<T> {
     slots: Vec<Option<(Key, T)>>,
     free: Vec<u32>,
     pub seeds: Seeds,
-    /// Found last: most packets come in trains.
+    /// Place found last: most packets come in trains.
     recent: u32,
 }
 
@@ -145,7 +145,7 @@ impl<T> Table<T> {
         self.slots.get(place)?.as_ref().map(|(_, v)| v)
     }
 
-    /// The place of a new entry; there is none yet between these ends.
+    /// Inserts a new entry and returns its place; none may exist between these ends.
     pub fn insert(&mut self, key: Key, hash: u64, value: T) -> usize {
         let place = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -170,7 +170,7 @@ impl<T> Table<T> {
             .filter_map(|(i, s)| s.as_ref().map(|(_, v)| (i, v)))
     }
 
-    /// Takes the last one out, for good: memory is given back on the way.
+    /// Removes the last entry for good: memory is freed on the way.
     pub fn pop(&mut self) -> Option<(Key, T)> {
         if self.places.len > 0 {
             self.places = Places::new();
@@ -189,8 +189,8 @@ impl<T> Table<T> {
 }
 
 impl<T: Touch> Table<T> {
-    /// Fetches what the packets of these flows will ask for: first all places, then all entries, so that the waits run
-    /// beside each other.
+    /// Prefetches memory for the packets of these flows: first all places, then all entries, so that the memory
+    /// accesses overlap.
     pub fn fetch(&self, flows: &[Flow]) {
         let mut read = 0u64;
         let places: [u32; BATCH] = std::array::from_fn(|i| {
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn the_table_holds_what_a_map_holds_through_any_mixture_of_coming_and_going() {
         for seed in 0..20u64 {
-            // Of some seeds only 5 bits of the hash count, so that nearly all collide.
+            // Some seeds keep only 5 bits of the hash, so that nearly all collide.
             let mut table = Table::<u64>::new(Seeds::new(seed));
             let hash = |k: &Key| {
                 k.hash(&Seeds::new(seed)) & if seed % 2 == 0 { u64::MAX } else { 31 << 40 }

@@ -1,9 +1,9 @@
 //! Counts and distributions.
 
-/// A distribution of times or sizes: 64 steps an octave, so a quantile is right to 0.8 %.
+/// Distribution of times or sizes: 64 steps per octave, so a quantile is right to 0.8 %.
 pub type Quantiles = base::sketch::Sketch<6>;
 
-/// Counts without asking whether 64 bits suffice: at a thousand million a second they do for five hundred years.
+/// Adds to a counter without an overflow check: at 10⁹ per second 64 bits last for five hundred years.
 #[inline(always)]
 pub(super) fn count(counter: &mut u64, more: u64) {
     *counter = counter.wrapping_add(more);

@@ -1,11 +1,11 @@
-//! Someone who wants to be told of packets one by one, and of connections as they end: a plot, a recording.
+//! Observer of single packets and of connections as they end: a plot, a recording.
 
 use super::connection::Connection;
 
-/// What happened in one direction. Positions are bytes from its first one.
+/// Event in one direction. Positions are bytes from its first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Its sender sent so many bytes, of which `fresh` were new; in flight afterwards.
+    /// Data sent: its bytes, `fresh` of them new, and the bytes in flight afterwards.
     Sent {
         t: i64,
         position: u64,
@@ -13,23 +13,23 @@ pub enum Act {
         fresh: u64,
         in_flight: u64,
     },
-    /// Everything up to a position is acknowledged, and a window offered beyond it, where its scale is known.
+    /// ACK of everything up to a position; with the window offered beyond it, if its scale is known.
     Acknowledged {
         t: i64,
         position: u64,
         window: Option<u32>,
     },
-    /// Data sent at `sent` was answered after `rtt`; `prompt`: the receiver cannot have held the ACK back.
+    /// RTT `rtt` of data sent at `sent`; `prompt`: the receiver cannot have held the ACK back.
     RoundTrip { sent: i64, rtt: i64, prompt: bool },
 }
 
-/// Told in the order of the capture.
+/// Callbacks in the order of the capture.
 pub trait Watch {
-    /// Whose acts follow: first what the packet's sender sent, also of a RST, which has no act; then what it acknowledges.
-    /// `direction` 0 is from the connection's `a` to its `b`.
+    /// Announces the direction of the next events: first the data that the packet's sender sent (also for an RST, which
+    /// has no event); then its acknowledgements. `direction` 0 is from the connection's `a` to its `b`.
     fn turn(&mut self, _connection: u32, _direction: usize) {}
     fn act(&mut self, act: Act);
-    /// A connection is over, or has been silent for too long to be kept open.
+    /// Announces a connection that is over, or was silent for too long to be kept open.
     fn over(&mut self, _connection: &Connection) {}
 }
 

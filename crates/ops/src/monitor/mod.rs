@@ -146,8 +146,7 @@ pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow:
     };
     let writer = MonitorWriter::start(writer, guard)?;
     let rows = writer.rows.clone();
-    let key = access.key.clone();
-    let monitor = match Monitor::new(plan.monitor.clone(), key, clock, rows, &first_seq) {
+    let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
         Ok(monitor) => monitor,
         Err(e) => {
             let writer = writer.finish(observer);

@@ -1,5 +1,5 @@
-//! Packets for the page's script, as few bytes as it takes: columns of differences as numbers of variable length, deflated,
-//! in base64. `web/src/packets.ts` reads them.
+//! Packets for the page's script in few bytes: columns of differences as variable-length numbers, deflated, in base64.
+//! `web/src/packets.ts` reads them.
 
 use super::{Mark, Packets};
 use base64::Engine;
@@ -9,7 +9,7 @@ use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// One direction as the script wants it, thinned to about `most` packets.
+/// Encodes one direction for the script, thinned to about `most` packets.
 pub(super) fn way(p: &Packets, most: usize) -> Value {
     let each = p.len().div_ceil(most.max(1)).max(1);
     let thin = if each > 1 {
@@ -58,7 +58,8 @@ pub(super) fn way(p: &Packets, most: usize) -> Value {
 struct Columns(Vec<u8>);
 
 impl Columns {
-    /// Its length, then each value's difference to the one before: LEB128, the sign in the lowest bit.
+    /// Appends a column: its length, then each value's difference to the preceding one as LEB128, the sign in the
+    /// lowest bit.
     fn put(&mut self, values: impl ExactSizeIterator<Item = i64>) {
         self.number(values.len() as u64);
         let mut before = 0i64;
@@ -85,8 +86,8 @@ impl Columns {
 }
 
 impl Packets {
-    /// Each so many neighbours as one that has their extremes; what was sent again, SACK blocks of it and marks stay as they
-    /// are.
+    /// Merges each `each` neighbours into one with their extremes. Retransmissions and marks are kept; of the SACK
+    /// blocks, one of `each` is kept.
     fn thinned(&self, each: usize) -> Packets {
         let sent = self.sent.chunks(each).map(|part| {
             let first = part[0];
@@ -99,7 +100,7 @@ impl Packets {
             })
         });
         let acked = self.acked.chunks(each).map(|part| part[part.len() - 1]);
-        // The least and the largest of twice as many.
+        // Smallest and largest RTT of twice as many neighbours.
         let rtt = self.rtt.chunks(2 * each).flat_map(|part| {
             let by = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
             let least = part.iter().min_by(by).copied();

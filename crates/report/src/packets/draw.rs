@@ -1,5 +1,5 @@
-//! The plots as SVG. What falls on one pixel is drawn once, as its extremes: a million packets make a small picture, and
-//! nothing that stands out is left away.
+//! Plots as SVG. Everything on one pixel is drawn once, as its extremes: a million packets make a small picture, and no
+//! outlier is lost.
 
 use super::seen::{Again, Mark, Packets, Plot, told};
 use crate::svg::{INNER, LEFT, document, even_marks, nice_top, path, short};
@@ -8,7 +8,7 @@ use base::record::Cause;
 use maud::{Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Colours of the causes stand beside those that all plots share.
+/// Style of this plot: colours of the causes, in addition to the common ones.
 const STYLE: &str = "
 .tb-plot .seg{stroke:var(--down);stroke-width:1}.tb-plot .seg.wide{stroke-width:2.2}.tb-plot .ack{stroke:var(--flow);stroke-width:1.3}.tb-plot .room{stroke:var(--muted);stroke-width:1;stroke-dasharray:5 3}
 .tb-plot .sackd{stroke:var(--both);stroke-width:1.6;opacity:.45}.tb-plot .sample{stroke:var(--ink);stroke-width:1.4}.tb-plot .base{stroke:var(--flow);stroke-width:1.2;stroke-dasharray:5 3}
@@ -17,14 +17,14 @@ const STYLE: &str = "
 ";
 
 const TOP: f64 = 66.0;
-/// Columns in which lines are put together: half a pixel.
+/// Width of the columns in which lines are merged: half a pixel.
 const COLUMN: f64 = 0.5;
-/// From so many segments on in a picture they are lines without ends.
+/// Number of segments in a picture above which they have no end marks.
 const FEW: usize = 400;
 /// Steps of throughput in a picture.
 const STEPS: usize = 200;
 
-/// Where things are drawn.
+/// Drawing area with its axes' ranges.
 struct Frame {
     from_s: f64,
     to_s: f64,
@@ -48,7 +48,7 @@ impl Frame {
         (self.from_s..=self.to_s).contains(&t_s)
     }
 
-    /// The picture around `inside`.
+    /// Draws the frame of a picture around `inside`.
     fn around(
         &self,
         p: &Packets,
@@ -85,12 +85,12 @@ impl Frame {
     }
 }
 
-/// A name for what cuts a picture off at its edges: several stand in one page.
+/// Returns the name of a picture's clip path, which must be unique because a page has several.
 fn clip(what: &str) -> String {
     format!("tb-{}", what.replace([' ', '.'], "-"))
 }
 
-/// With as many digits as tell the marks of an axis of this length apart.
+/// Formats a number with enough digits to distinguish the marks of an axis of this length.
 fn exact(v: f64, length: f64) -> String {
     let digits = (2.0 - length.max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
     let text = format!("{v:.digits$}");
@@ -133,7 +133,7 @@ fn frame(p: &Packets, height: f64, low: f64, high: f64) -> Frame {
     }
 }
 
-/// Line samples, and above them a mark for each cause that occurs with how often; right-aligned.
+/// Draws the legend: line samples, and above them a mark for each cause with its count; right-aligned.
 fn keys(lines: &[(&str, &str)], p: &Packets) -> Markup {
     let causes: Vec<(Cause, String)> = by_cause(p)
         .into_iter()
@@ -153,7 +153,7 @@ fn keys(lines: &[(&str, &str)], p: &Packets) -> Markup {
     }
 }
 
-/// Where samples stand whose names take about 7 px a letter, with so much room before each name.
+/// Returns the positions of samples whose names take about 7 px per letter, with `room` px before each name.
 fn placed<'a>(names: impl Iterator<Item = &'a str>, room: f64) -> Vec<f64> {
     let width = |name: &str| room + 14.0 + 7.0 * name.chars().count() as f64;
     let widths: Vec<f64> = names.map(width).collect();
@@ -173,7 +173,7 @@ fn by_cause(p: &Packets) -> BTreeMap<Cause, usize> {
     causes
 }
 
-/// Each cause has its shape, so that colour is not all that tells them apart.
+/// Returns the shape of a cause: shapes distinguish causes even without colour.
 fn shape(cause: Cause, x: f64, y: f64) -> String {
     let at = format!("M{} {}", short(x), short(y));
     match cause {
@@ -186,7 +186,7 @@ fn shape(cause: Cause, x: f64, y: f64) -> String {
     }
 }
 
-/// Upright bars from one value to another, those of a column that touch put together: (x, low y, high y) in pixels.
+/// Merges touching vertical bars of a column: (x, low y, high y) in pixels.
 fn bars(places: impl Iterator<Item = (f64, f64, f64)>) -> String {
     let mut columns: BTreeMap<i64, Vec<(f64, f64)>> = BTreeMap::new();
     for (x, a, b) in places {
@@ -227,7 +227,7 @@ fn sequence(p: &Packets) -> Markup {
         (low, high) = (low.min(a.to), high.max(a.to));
     }
     let (low, high) = (low.min(high) as f64, high as f64);
-    // Where the receiver's room is far above, its line is not worth the rest of the picture.
+    // If the receive window is far above, its line is left out of the range.
     let room = p.acked.iter().filter(|a| shown(a.t_s)).map(|a| a.room);
     let room = room.min().map_or(high, |r| r as f64);
     let head = (high - low).max(1.0);
@@ -242,7 +242,7 @@ fn sequence(p: &Packets) -> Markup {
     let sent: Vec<_> = p.sent.iter().filter(|s| f.shows(s.t_s)).collect();
     let few = sent.len() <= FEW;
     let segments = bars(sent.iter().map(|s| bar(s.t_s, s.from, s.to)));
-    // A bar of few has ends, as in xplot, so that segments next to each other are told apart.
+    // With few segments each bar has ends, as in xplot, so that neighbouring segments can be told apart.
     let ends: String = match few {
         true => sent
             .iter()
@@ -279,7 +279,7 @@ fn sequence(p: &Packets) -> Markup {
     f.around(p, "bytes over time", &axis, size, keys(&lines, p), inside)
 }
 
-/// What was sent again: a bar over its bytes, and a mark that is seen from any distance.
+/// Draws the retransmissions: a bar over the bytes, and a mark that is visible at any scale.
 fn repeated(p: &Packets, f: &Frame) -> Markup {
     let mut by_class: BTreeMap<(Cause, bool), Vec<&Again>> = BTreeMap::new();
     for a in p.again.iter().filter(|a| f.shows(a.t_s)) {
@@ -294,7 +294,7 @@ fn repeated(p: &Packets, f: &Frame) -> Markup {
     }
 }
 
-/// Marks of a cause; of those within two pixels of each other, one.
+/// Draws the marks of a cause; of those within two pixels of each other, one.
 fn marks(cause: Cause, places: impl Iterator<Item = (f64, f64)>) -> String {
     let mut seen = BTreeSet::new();
     places
@@ -303,7 +303,7 @@ fn marks(cause: Cause, places: impl Iterator<Item = (f64, f64)>) -> String {
         .collect()
 }
 
-/// A line that keeps its value until the next one.
+/// Draws a step line, which keeps its value until the next one.
 fn stairs(points: impl Iterator<Item = (f64, u64)>, f: &Frame) -> String {
     let mut before: Option<u64> = None;
     let mut places = Vec::new();
@@ -360,7 +360,7 @@ fn round_trips(p: &Packets) -> Markup {
     )
 }
 
-/// When something was sent again, at the top of a plot of something else.
+/// Draws the times of retransmissions at the top of another plot.
 fn ticks(p: &Packets, f: &Frame) -> Markup {
     let mut by_class: BTreeMap<Cause, BTreeSet<i64>> = BTreeMap::new();
     for a in p.again.iter().filter(|a| f.shows(a.t_s)) {
@@ -459,7 +459,7 @@ mod tests {
     use super::super::{Acked, Sent};
     use super::*;
 
-    /// A million segments of which one is sent again, and one round trip is long.
+    /// Makes a million segments with one retransmission and one long RTT.
     fn million() -> Packets {
         let n = 1_000_000u64;
         let sent = (0..n).map(|i| Sent {
@@ -503,7 +503,7 @@ mod tests {
         }
         let sequence = Plot::Sequence.svg(&p).unwrap();
         assert!(sequence.contains("1 time-out"));
-        // The mark stands in the middle of the picture: its diamond, where the legend has another.
+        // The mark is in the middle of the picture: its diamond, and the legend's.
         assert_eq!(sequence.matches("l5 5l-5 5l-5-5Z").count(), 2);
         // 90 ms on an axis to 100: the only bar in the upper third.
         let rtt = Plot::Rtt.svg(&p).unwrap();

@@ -1,9 +1,9 @@
-//! The packets of one direction of a TCP connection, drawn: what was sent and acknowledged over time, round trips, bytes
-//! in flight, throughput.
+//! Plots of one direction of a TCP connection, packet by packet: data sent and acknowledged over time, RTT, bytes in
+//! flight, throughput.
 //!
-//! **Source.** The time–sequence plot is that of tcptrace and xplot (Shepard, *TCP packet trace analysis*, 1991): segments
-//! as upright bars over the bytes that they carry, below them the line of what is acknowledged, above them the line of
-//! what the receiver has room for.
+//! **Source.** The time–sequence plot is that of tcptrace and xplot (Shepard, *TCP packet trace analysis*, 1991):
+//! segments as vertical bars over their bytes, below them the line of acknowledged data, above them the line of the
+//! receive window.
 
 mod data;
 mod draw;
@@ -15,7 +15,7 @@ pub use seen::{Acked, Again, Mark, Packets, Plot, Sent};
 
 impl Plot {
     /// # Errors
-    /// What there is none of in these packets.
+    /// Fails if the packets contain no data for this plot; the error names it.
     pub fn svg(self, packets: &Packets) -> Result<String, String> {
         draw::plot(self, packets).map(|m| m.into_string())
     }

@@ -1,4 +1,4 @@
-//! `report.html` of a capture.
+//! Page `report.html` of a capture.
 
 use super::{Packets, Plot, data};
 use crate::html::{SCRIPT, grid, head, licence};
@@ -8,27 +8,27 @@ use analysis::answer::{Finding, Severity};
 use base::record::Meta;
 use maud::{DOCTYPE, PreEscaped, html};
 
-/// Packets whose places are in the page at most, of all directions together: what a browser unpacks and draws at ease.
+/// Largest number of packets in the page, of all directions together: the number that a browser handles well.
 const MOST: usize = 1_500_000;
 
-/// What the page says.
+/// Contents of the page.
 pub struct Page {
     pub meta: Meta,
     pub title: String,
     /// Figures of the capture as a whole: name and value.
     pub key: Vec<(String, String)>,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub notes: Vec<String>,
     pub findings: Vec<Finding>,
-    /// A heading, its columns, and rows of as many cells.
+    /// Tables: caption, column headings, and rows of cells.
     pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
-    /// Those with the most data, the largest first.
+    /// Directions with the most data, largest first.
     pub ways: Vec<Packets>,
-    /// All figures, for machines.
+    /// Figures for machines, as JSON.
     pub json: String,
 }
 
-/// One self-contained page.
+/// Renders one self-contained page.
 pub fn page(p: &Page) -> String {
     let verdict = match p.findings.first() {
         Some(f) => f.says.clone(),

@@ -1,9 +1,9 @@
-//! Packets of one direction as the plots take them.
+//! Packets of one direction, as the plots use them.
 
-/// What can be drawn of it.
+/// Kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
-    /// Bytes over time.
+    /// Sequence: bytes over time.
     Sequence,
     Rtt,
     InFlight,
@@ -13,7 +13,7 @@ pub enum Plot {
 impl Plot {
     pub const ALL: [Plot; 4] = [Plot::Sequence, Plot::Throughput, Plot::InFlight, Plot::Rtt];
 
-    /// As a file is named.
+    /// Returns the name used in file names.
     pub fn word(self) -> &'static str {
         match self {
             Plot::Sequence => "sequence",
@@ -24,18 +24,18 @@ impl Plot {
     }
 }
 
-/// A segment. Positions are bytes of the direction from its first one.
+/// Segment. Positions are bytes from the first byte of the direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent {
     pub t_s: f64,
     pub from: u64,
     pub to: u64,
-    /// Payload that was not seen before.
+    /// New payload: bytes not seen before.
     pub fresh: u64,
     pub in_flight: u64,
 }
 
-/// Everything up to a position is acknowledged, and there is room up to another.
+/// ACK: data is acknowledged up to `to`, and the receive window ends at `room`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Acked {
     pub t_s: f64,
@@ -43,7 +43,7 @@ pub struct Acked {
     pub room: u64,
 }
 
-/// A segment that was sent again.
+/// Retransmitted segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Again {
     pub t_s: f64,
@@ -53,7 +53,7 @@ pub struct Again {
     pub needless: bool,
 }
 
-/// A packet that begins or ends something.
+/// Packet that starts or ends a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     Syn,
@@ -71,27 +71,27 @@ impl Mark {
     }
 }
 
-/// Everything that is drawn of a direction, in the order of time. Times in seconds since the connection began.
+/// Data for all plots of one direction, in the order of time. Times are in seconds since the start of the connection.
 #[derive(Clone, Debug, Default)]
 pub struct Packets {
-    /// From whom to whom.
+    /// Sender and receiver.
     pub name: String,
-    /// What is drawn of it: begin and end.
+    /// Time range drawn: start and end.
     pub span_s: (f64, f64),
     pub sent: Vec<Sent>,
     pub acked: Vec<Acked>,
     pub again: Vec<Again>,
-    /// Blocks that the receiver reported: time, from, to.
+    /// SACK blocks reported by the receiver: time, start, end.
     pub sacked: Vec<(f64, u64, u64)>,
     pub marks: Vec<(f64, u64, Mark)>,
-    /// Time of the ACK, and the round trip in ms.
+    /// Time of the ACK, and the RTT in ms.
     pub rtt: Vec<(f64, f64)>,
-    /// The least round trip between the two hosts, ms.
+    /// Smallest RTT between the two hosts, ms.
     pub base_ms: Option<f64>,
 }
 
 impl Packets {
-    /// Segments, ACKs and the rest.
+    /// Returns the number of segments and ACKs.
     pub fn len(&self) -> usize {
         self.sent.len() + self.acked.len()
     }
@@ -101,7 +101,7 @@ impl Packets {
     }
 }
 
-/// A cause in words, and its colour's class.
+/// Returns a cause in words, and its colour's class.
 pub(crate) fn told(cause: base::record::Cause) -> (&'static str, &'static str) {
     use base::record::Cause;
     match cause {

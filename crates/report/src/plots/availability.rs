@@ -1,5 +1,5 @@
-//! Availability by day and hour, up to two months; longer spans by week and day. Where there are probes it is the share of the
-//! time in which probes were due that lies outside outages, as `analysis::holes` finds them. A recording without probes shows
+//! Availability by day and hour, up to two months; longer spans by week and day. With probes it is the share of the
+//! time with due probes that lies outside outages, as `analysis::holes` finds them. A recording without probes shows
 //! what its host noted of the interface.
 
 use super::calendar;
@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use std::collections::BTreeMap;
 
 const TOP: f64 = 66.0;
-/// Most days that have a row each.
+/// Largest number of days with a row each.
 const MOST_ROWS: i64 = 62;
 
 pub fn draw(m: &Material) -> Markup {
@@ -76,7 +76,7 @@ fn cell(x: f64, y: f64, width: f64, height: f64, part: Option<&Part>, name: &str
         @match part {
             None => { rect.unknown x=(x) y=(y) width=(w) height=(h) {} }
             Some(p) => {
-                // Even one minute of sixty must be seen: half of the colour is for that.
+                // Even one minute of sixty must be visible: the opacity starts at 0.4.
                 @let gone = 1.0 - p.share();
                 rect class=(if gone > 0.0 { "out" } else { "sound" }) x=(x) y=(y) width=(w) height=(h) opacity=(if gone > 0.0 { format!("{:.2}", 0.4 + 0.6 * gone) } else { "0.55".into() }) {
                     title { (name) ": " (nines(p.share())) " %" }

@@ -8,19 +8,19 @@ const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 
-/// Civil times of one zone; the zone is asked once an hour of them.
+/// Converter to the civil time of one zone; it looks the offset up once per hour.
 pub struct Clock {
     zone: TimeZone,
     hour: i64,
     offset_s: i64,
 }
 
-/// Where an instant falls in the calendar.
+/// Calendar position of an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {
     /// Days since 1970-01-01.
     pub day: i64,
-    /// 0 to 23.
+    /// Hour of the day, 0 to 23.
     pub hour: usize,
 }
 
@@ -57,13 +57,13 @@ pub fn date(day: i64) -> Date {
         .date()
 }
 
-/// 0 is Monday.
+/// Returns the weekday; 0 is Monday.
 pub fn weekday(day: i64) -> usize {
     // 1970-01-01 was a Thursday.
     (day + 3).rem_euclid(7) as usize
 }
 
-/// `4 May`
+/// Formats as `4 May`.
 pub fn day_name(day: i64) -> String {
     date(day).strftime("%-d %b").to_string()
 }
@@ -72,7 +72,7 @@ fn zoned(t_ns: i64, zone: &TimeZone) -> Zoned {
     stamp(t_ns).to_zoned(zone.clone())
 }
 
-/// `2014-05-04 15:55:07 to 2014-05-24 23:59:00 (UTC+02)`
+/// Formats as `2014-05-04 15:55:07 to 2014-05-24 23:59:00 (UTC+02)`.
 pub fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
     let (from, to) = (zoned(from_ns, zone), zoned(to_ns, zone));
     let whole = "%Y-%m-%d %H:%M:%S";
@@ -89,14 +89,14 @@ pub fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
     )
 }
 
-/// Round instants within a span, at most nine, with their names.
+/// Returns round instants within a span, at most nine, with their names.
 pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
     const STEPS_S: [i64; 17] = [
         1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
     ];
     let length_s = (to_ns - from_ns) as f64 / 1e9;
     if length_s < 5.0 {
-        // Parts of a second have no names of their own: seconds since the begin.
+        // Fractions of a second have no civil names: seconds since the start.
         return crate::svg::even_marks(0.0, length_s)
             .into_iter()
             .map(|s| {
@@ -108,7 +108,7 @@ pub fn marks(from_ns: i64, to_ns: i64, zone: &TimeZone) -> Vec<(i64, String)> {
             .collect();
     }
     if let Some(step) = STEPS_S.iter().find(|s| length_s / **s as f64 <= 8.0) {
-        // Round in local time: multiples since the midnight before.
+        // Round in local time: multiples since the preceding midnight.
         let midnight = zoned(from_ns, zone)
             .start_of_day()
             .map_or(from_ns, |z| z.timestamp().as_nanosecond() as i64);

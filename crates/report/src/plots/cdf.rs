@@ -1,4 +1,4 @@
-//! Share of all probes answered within a time (the thesis's figures 27, 30, 33, 42). What was lost is never answered:
+//! Share of all probes answered within a time (the thesis's figures 27, 30, 33, 42). Lost probes are never answered:
 //! the curve ends below 100 %.
 
 use super::frame::framed;

@@ -1,5 +1,5 @@
-//! What the page's script draws smoke from: the counts of each of some thousand cells of time, coarse enough for a page,
-//! so that zooming in adds cells anew and every percentile stays that of the probes themselves.
+//! Data from which the page's script draws smoke: the counts of some thousand cells of time, coarse enough for a page.
+//! Zooming sums cells again, so every percentile remains that of the probes themselves.
 
 use super::scope::Scope;
 use super::spread::Spread;
@@ -8,12 +8,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use serde_json::{Value, json};
 
-/// Cells that the span is divided into, while they fit into the page.
+/// Number of cells into which the span is divided, if they fit into the page.
 const CELLS: usize = 3_200;
-/// Delays in µs, 32 steps an octave: a value is shown within 1.6 % of itself.
+/// Delays in µs, 32 steps per octave: a value is shown within 1.6 % of its true value.
 type Delays = Sketch<5>;
 const STEPS_PER_OCTAVE: u32 = 32;
-/// What a page may spend on them, bytes before base64. Where that is not enough, neighbours are added.
+/// Space for cells in a page, bytes before base64. If that is too small, neighbours are merged.
 const MOST: usize = 600_000;
 
 /// Probes of one cell: answers and losses.
@@ -28,7 +28,7 @@ pub struct Cells {
     cells: Vec<Cell>,
     from_ns: i64,
     to_ns: i64,
-    /// Longest interval that was known by its distribution only: no column is drawn narrower.
+    /// Longest interval known only by its distribution: no column is drawn narrower.
     longest_ns: i64,
 }
 
@@ -38,8 +38,8 @@ impl Cell {
         self.delays.merge(&other.delays);
     }
 
-    /// Losses, number of steps with answers, then for each the steps passed over and its count: seven bits a byte, low ones
-    /// first, the eighth says that more follow.
+    /// Writes losses, number of steps with answers, then for each the steps skipped and its count: seven bits per byte,
+    /// low ones first; the eighth bit means that more follow.
     fn write(&self, out: &mut Vec<u8>) {
         varint(out, self.lost);
         varint(out, self.delays.steps().count() as u64);
@@ -85,7 +85,7 @@ impl Cells {
         }
     }
 
-    /// What is known of an interval as a whole stands in its middle.
+    /// Adds an interval known only as a whole, at its middle.
     pub fn interval(&mut self, begin_ns: i64, interval_ns: i64, delays: &Spread, lost: u64) {
         self.longest_ns = self.longest_ns.max(interval_ns);
         let cell = self.at(begin_ns + interval_ns / 2);
@@ -95,7 +95,7 @@ impl Cells {
         }
     }
 
-    /// For the page; `web/src/smoke.ts` reads it.
+    /// Returns the data for the page; `web/src/smoke.ts` reads it.
     pub fn json(&self) -> Value {
         let mut cells = self.cells.clone();
         let bytes = loop {
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// What the page reads: losses, and (step, count), of each cell.
+    /// Reads the data as the page does: losses, and (step, count), of each cell.
     fn read(v: &Value) -> Vec<(u64, Vec<(u64, u64)>)> {
         let bytes = BASE64_STANDARD_NO_PAD
             .decode(v["data"].as_str().unwrap())
@@ -184,7 +184,7 @@ mod tests {
         for (i, (_, counts)) in cells.iter().enumerate() {
             assert_eq!(counts.iter().map(|c| c.1).sum::<u64>(), 2);
             for ms in [20.0, i as f64 + 1.0] {
-                // As `smoke.ts` reads it.
+                // Decodes a step as `smoke.ts` does.
                 let shown = |step: u64| {
                     let octave = (step / 32).saturating_sub(1);
                     let low = (step - 32 * octave) << octave;
@@ -196,12 +196,12 @@ mod tests {
         }
     }
 
-    /// Delays all over the place: 200 a cell fill 150 steps of it, and the page stays a page.
+    /// Widely scattered delays: 200 per cell fill 150 of its steps, and the page keeps its size limit.
     #[test]
     fn where_they_would_not_fit_neighbours_are_added_and_none_is_lost() {
         let mut cells = Cells::new(&scope(3200));
         for i in 0..640_000_i64 {
-            // Over 18 octaves evenly.
+            // Evenly over 18 octaves.
             let us = ((i * 7919 % 18_000) as f64 / 1e3).exp2() as i64;
             cells.probe(i * 5_000_000, (i % 50 > 0).then_some(us * 1_000));
         }

@@ -1,4 +1,4 @@
-//! Bytes a day in both directions (the thesis's figures 28 and 43).
+//! Bytes per day in both directions (the thesis's figures 28 and 43).
 
 use super::calendar;
 use super::frame::framed;

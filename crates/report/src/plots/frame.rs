@@ -1,11 +1,12 @@
-//! What all plots share: heading, time axis, areas, and the top of an axis.
+//! Common parts of all plots: heading, time axis, areas, and the top of an axis.
 
 use super::calendar;
 use super::material::Material;
 use crate::svg::{INNER, LEFT, document, nice_top, short};
 use maud::{Markup, PreEscaped, html};
 
-/// Colours beside those that all plots share. Those of the smoke's median are SmokePing's, which its users can read.
+/// Style of these plots: colours in addition to the common ones. The colours of the smoke's median are SmokePing's,
+/// which its users know.
 const STYLE: &str = "
 .tb-plot .range{fill:var(--ink);stroke:none;opacity:.16}.tb-plot .puff{fill:var(--ink);stroke:none;opacity:.11}.tb-plot .middle{stroke:var(--ink);stroke-width:1.6}
 .tb-plot .swatch{stroke:var(--ink);stroke-width:10;opacity:.2}.tb-plot .swatch.dark{opacity:.35}.tb-plot .p99{stroke:var(--both);stroke-width:1}.tb-plot .gone{stroke:var(--loss);stroke-width:1.5;opacity:.35}
@@ -15,7 +16,7 @@ const STYLE: &str = "
 .tb-plot .small{font-size:12px}.tb-plot .onhot{fill:var(--ink);font-size:11px;pointer-events:none}.tb-plot .strong{fill:var(--paper)}
 ";
 
-/// A plot with its heading above and the span below.
+/// Draws a plot with its heading above and the span below.
 pub(super) fn framed(m: &Material, height: f64, what: &str, inside: Markup) -> Markup {
     let heading = if m.title.is_empty() {
         what.to_owned()
@@ -34,7 +35,7 @@ pub(super) fn framed(m: &Material, height: f64, what: &str, inside: Markup) -> M
     )
 }
 
-/// Marks of civil time under a panel.
+/// Draws marks of civil time under a panel.
 pub(super) fn time_axis(m: &Material, y: f64) -> Markup {
     let x = |t: i64| LEFT + INNER * (t - m.scope.from_ns) as f64 / m.length_ns() as f64;
     html! {
@@ -45,18 +46,18 @@ pub(super) fn time_axis(m: &Material, y: f64) -> Markup {
     }
 }
 
-/// Middle of the stretch at `index` of `count`.
+/// Returns the middle of the stretch at `index` of `count`, px.
 pub(super) fn middle_x(index: usize, count: usize) -> f64 {
     LEFT + INNER * (index as f64 + 0.5) / count as f64
 }
 
-/// An area between two lines, interrupted where there is no value: (x, low, high).
+/// Draws an area between two lines, interrupted at missing values: (x, low, high).
 pub(super) fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> String {
     let mut out = String::new();
     let mut part: Vec<(f64, f64, f64)> = Vec::new();
     let mut close = |part: &mut Vec<(f64, f64, f64)>| {
         if let [(x, low, high)] = part[..] {
-            // A single stretch still has a width.
+            // Single stretches need a width, too.
             *part = vec![(x - 0.5, low, high), (x + 0.5, low, high)];
         }
         let there = part.iter().map(|(x, _, high)| (*x, *high));
@@ -84,7 +85,7 @@ pub(super) fn band(points: impl Iterator<Item = Option<(f64, f64, f64)>>) -> Str
     out
 }
 
-/// Top of an axis that shows what most of the probes saw: tails beyond it are named, not drawn.
+/// Returns the top of an axis that shows `share` of the values; tails beyond it are named, not drawn.
 pub(super) fn most_of(values: impl Iterator<Item = f64>, share: f64) -> f64 {
     let values: Vec<f64> = values.collect();
     nice_top(stats::quantile(&values, share).unwrap_or_default() * 1.05)

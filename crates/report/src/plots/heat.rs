@@ -1,5 +1,5 @@
-//! When in the day and in the week the line is slow: 95th percentile of all probes of each weekday and hour, over all
-//! weeks, and of each hour over all days.
+//! Delay over the day and the week: 95th percentile of all probes of each weekday and hour, over all weeks, and of each
+//! hour over all days.
 
 use super::frame::framed;
 use super::material::{Material, Stretch, sum};

@@ -1,6 +1,6 @@
-//! What the plots of long recordings draw, gathered in one pass over the rows, in space that does not grow with their
-//! number: rows of `delay` and of `distribution` alike are added to the stretch of time they belong to. Nothing is
-//! picked: a stretch is drawn by the distribution of all of its probes.
+//! Data for the plots of long recordings, gathered in one pass over the rows, in constant space. Rows of `delay` and of
+//! `distribution` alike are added to their stretch of time. No row is selected: a stretch is drawn by the distribution
+//! of all of its probes.
 
 use super::calendar::{Clock, weekday};
 use super::cells::Cells;
@@ -11,11 +11,11 @@ use base::histogram::{Histogram, HistogramError};
 use base::record::{Distribution, Status};
 use std::collections::BTreeMap;
 
-/// Stretches that the span is divided into: about one a pixel.
+/// Number of stretches that divide the span: about one per pixel.
 pub const STRETCHES: usize = 800;
-/// Columns of the plot that can be zoomed into: the range of each is kept.
+/// Columns of the zoomable plot; the range of each is kept.
 const COLUMNS: usize = 6_000;
-/// Probes beyond which single ones are not drawn.
+/// Number of probes above which single ones are not drawn.
 const MOST_POINTS: usize = 12_000;
 const MINUTE_NS: i64 = 60_000_000_000;
 const QUARTER_NS: i64 = 15 * MINUTE_NS;
@@ -23,7 +23,7 @@ const QUARTER_NS: i64 = 15 * MINUTE_NS;
 /// Delays and losses of a stretch of time.
 #[derive(Clone, Debug, Default)]
 pub struct Stretch {
-    /// Answered, in time or late.
+    /// Delays of probes answered in time or late.
     pub delays: Spread,
     pub lost: u64,
 }
@@ -41,7 +41,7 @@ impl Stretch {
     }
 }
 
-/// Bytes, and how long they were counted for.
+/// Bytes, and the time in which they were counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Carried {
     pub bytes: f64,
@@ -54,24 +54,24 @@ impl Carried {
     }
 }
 
-/// What the host itself noted of an interface: each interval was up, with an address and answered, or was not (002, chapter
-/// 5: stability is the share of those that were).
+/// Host's own observations of an interface: an interval is successful if the interface was up, had an address and got
+/// an answer (002, chapter 5: stability is the share of successful intervals).
 #[derive(Clone, Debug)]
 pub struct Stability {
     pub interface: String,
     pub interval_ns: i64,
-    /// By day and hour of the zone.
+    /// Intervals by day and hour of the zone.
     pub hours: BTreeMap<(i64, usize), Intervals>,
 }
 
-/// Intervals of an interface, and how many were successful.
+/// Number of an interface's intervals, and of successful ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intervals {
     pub all: u32,
     pub successful: u32,
 }
 
-/// Time in which something was to be had, and the part of it in which it was.
+/// Time observed, and the part of it with availability.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Part {
     pub all: f64,
@@ -94,23 +94,23 @@ pub struct Material {
     pub title: String,
     clock: Clock,
     pub stretches: Vec<Stretch>,
-    /// Smallest and largest of each column in ms, and whether any was lost.
+    /// Smallest and largest RTT of each column in ms, and true if any probe was lost.
     fine: Vec<(f64, f64, bool)>,
-    /// What the page's smoke is made of.
+    /// Cells for the page's smoke plot.
     pub cells: Cells,
     pub down: Vec<Carried>,
     pub up: Vec<Carried>,
-    /// Seven days of 24 hours, from Monday.
+    /// Stretches of the week: seven days of 24 hours, from Monday.
     pub week: Vec<Stretch>,
-    /// Down and up by day.
+    /// Bytes down and up by day.
     pub days: BTreeMap<i64, [f64; 2]>,
     pub whole: Stretch,
-    /// Single probes, while they are few: when, and ms unless lost.
+    /// Single probes, while they are few: time, and ms unless lost.
     points: Option<Vec<(i64, Option<f64>)>>,
-    /// Seconds in which probes were due, and outside outages, by day and hour of the zone.
+    /// Seconds in which probes were due, and seconds outside outages, by day and hour of the zone.
     pub available: BTreeMap<(i64, usize), Part>,
     pub stability: Option<Stability>,
-    /// Whether part of it is known by the distributions of longer intervals than a minute only.
+    /// True if part of it is known only by distributions of intervals longer than one minute.
     pub thinned: bool,
 }
 
@@ -145,7 +145,7 @@ impl Material {
         inside.then(|| (since * STRETCHES as i128 / i128::from(self.length_ns())) as usize)
     }
 
-    /// A row of `delay`. Slots that were not sent, duplicates and times that cannot be right say nothing of the link.
+    /// Adds a row of `delay`. Unsent slots, duplicates and invalid times say nothing about the link.
     pub fn probe(&mut self, sent_ns: i64, rtt_ns: Option<i64>, status: Status) {
         let answered = match status {
             Status::Ok | Status::Late => true,
@@ -192,7 +192,7 @@ impl Material {
         column.2 |= lost;
     }
 
-    /// The same as curves that the page's script draws: ranges of columns, or single probes where they are few.
+    /// Returns curves for the page's script: ranges of columns, or single probes if they are few.
     pub fn curves(&self) -> Curves {
         let step_s = self.length_ns() as f64 / 1e9 / STRETCHES as f64;
         let since = |t: i64| (t - self.scope.from_ns) as f64 / 1e9;
@@ -220,7 +220,7 @@ impl Material {
                     lost_s.push(t_s);
                 }
                 if high < low {
-                    // A few empty columns may be the spacing of the rows; more of them are a gap.
+                    // A few empty columns may result from the spacing of the rows; more of them are a gap.
                     empty += 1;
                     if empty == COLUMNS / STRETCHES {
                         probes.push(Point { t_s, ms: None });
@@ -273,10 +273,10 @@ impl Material {
         }
     }
 
-    /// A row of `distribution`, drawn over the whole of its interval and counted once.
+    /// Adds a row of `distribution`, drawn over the whole of its interval and counted once.
     ///
     /// # Errors
-    /// Where its histogram cannot be read.
+    /// Fails if its histogram cannot be read.
     pub fn distribution(&mut self, row: &Distribution) -> Result<(), HistogramError> {
         let end_ns = row.t_ns.saturating_add(row.interval_ns.max(1));
         if end_ns <= self.scope.from_ns || row.t_ns >= self.scope.to_ns {
@@ -293,7 +293,8 @@ impl Material {
             return Ok(());
         }
         let begin = row.t_ns.max(self.scope.from_ns);
-        // Those stretches whose middle lies within it, so that each is drawn by one interval, or the one that it is in.
+        // Stretches whose middle lies within the interval, so that each is drawn by one interval, or the one that
+        // contains it.
         let middles = |t: i64| {
             let since = i128::from(t) - i128::from(self.scope.from_ns);
             let doubled = since * 2 * STRETCHES as i128 / i128::from(self.length_ns());
@@ -320,7 +321,7 @@ impl Material {
         Ok(())
     }
 
-    /// An interval of an interface that ends at `t_ns`; all of them are of one interface.
+    /// Adds an interval of an interface that ends at `t_ns`; all of them are of one interface.
     pub fn interval(&mut self, interface: &str, t_ns: i64, interval_ns: i64, successful: bool) {
         let begin = t_ns.saturating_sub(interval_ns);
         if begin < self.scope.from_ns || t_ns > self.scope.to_ns {
@@ -337,7 +338,7 @@ impl Material {
         hour.successful += u32::from(successful);
     }
 
-    /// Bytes that passed in an interval that ends at `t_ns`.
+    /// Adds the bytes that passed in an interval that ends at `t_ns`.
     pub fn traffic(&mut self, t_ns: i64, interval_ns: i64, down: Option<i64>, up: Option<i64>) {
         let begin = t_ns.saturating_sub(interval_ns);
         if interval_ns <= 0 || t_ns <= self.scope.from_ns || begin >= self.scope.to_ns {
@@ -373,19 +374,19 @@ impl Material {
         }
     }
 
-    /// Every single probe in order of time, or nothing where they are too many.
+    /// Returns all single probes in order of time, or `None` if they are too many.
     pub fn points(&self) -> Option<Vec<(i64, Option<f64>)>> {
         let mut points = self.points.clone().filter(|p| !p.is_empty())?;
         points.sort_by_key(|p| p.0);
         Some(points)
     }
 
-    /// Whether single probes can be drawn.
+    /// True if single probes can be drawn.
     pub fn is_few(&self) -> bool {
         self.points.as_ref().is_some_and(|p| !p.is_empty())
     }
 
-    /// Stretches of which most have at least `least` probes: neighbours are added until they do.
+    /// Merges neighbouring stretches until most have at least `least` probes.
     pub fn joined(&self, least: u64) -> Vec<Stretch> {
         let mut width = 1;
         loop {
@@ -411,8 +412,8 @@ impl Material {
         self.down.iter().chain(&self.up).any(|c| c.seconds > 0.0)
     }
 
-    /// Stretches in which probes were due, and those of them without an answer: availability as the analysis has it, of the
-    /// same span, so that the share is the same to the last digit.
+    /// Sets the stretches in which probes were due, and the outages among them: availability as in the analysis, of the
+    /// same span, so that the share agrees to the last digit.
     pub fn holes(&mut self, due: &[(i64, i64)], outages: &[(i64, i64)]) {
         for (from, to) in due {
             self.each_hour(*from, *to, |hour, s| {
@@ -425,7 +426,7 @@ impl Material {
         }
     }
 
-    /// Hands the seconds of a span to `each`, hour by hour of the zone.
+    /// Passes the seconds of a span to `each`, hour by hour of the zone.
     fn each_hour(&mut self, from_ns: i64, to_ns: i64, each: impl Fn(&mut Part, f64)) {
         let mut at = from_ns;
         while at < to_ns {
@@ -460,7 +461,7 @@ mod tests {
         }
     }
 
-    /// A row of thinned detail draws as the rows it was made of.
+    /// Rows of thinned detail are drawn like their original rows.
     #[test]
     fn distributions_and_probes_give_the_same_stretches() {
         let mut single = Material::new(scope(800), "");
@@ -509,7 +510,7 @@ mod tests {
         assert!(thinned.thinned && !single.thinned);
     }
 
-    /// As SmokePing's rounds are drawn on a day: several stretches a round, none of two.
+    /// SmokePing's rounds over one day: several stretches per round, none with two rounds.
     #[test]
     fn an_interval_longer_than_a_stretch_is_drawn_by_itself() {
         let mut m = Material::new(scope(24), "");
@@ -532,7 +533,7 @@ mod tests {
         }
         assert!(m.stretches.iter().all(|s| s.sent() == 1));
         assert_eq!(m.whole.sent(), 288);
-        // 108 s a stretch: its middle says whose it is.
+        // 108 s per stretch: its middle determines its round.
         let ms = m.stretches[4].delays.quantile_ms(0.5).unwrap();
         assert!((ms - 11.0).abs() < 0.1, "{ms}");
     }
@@ -561,7 +562,7 @@ mod tests {
     fn what_a_host_noted_of_its_interface_is_its_stability() {
         let mut m = Material::new(scope(3), "");
         for i in 0..720 {
-            // Gone for a minute: twelve intervals of 5 s.
+            // Absent for one minute: twelve intervals of 5 s.
             let gone = (100..112).contains(&i);
             m.interval("wan", (i + 1) * 5 * SECOND, 5 * SECOND, !gone);
         }
@@ -574,7 +575,7 @@ mod tests {
             picture.contains("98.33 % of 720 intervals of 5 s of wan"),
             "{picture}"
         );
-        // Where there are probes, they tell what was available; the interface stands beside it.
+        // Availability comes from the probes if there are any; the interface is shown beside it.
         m.holes(
             &[(0, HOUR), (HOUR + 1800 * SECOND, 3 * HOUR)],
             &[

@@ -1,4 +1,4 @@
-//! Plots of recordings of any length and origin, weeks and years of them: one file a plot.
+//! Plots of recordings of any length and origin, including weeks and years: one file per plot.
 
 mod availability;
 mod calendar;
@@ -20,29 +20,29 @@ pub use scope::Scope;
 
 use maud::Markup;
 
-/// What can be drawn.
+/// Kind of plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plot {
-    /// Round trips, download and upload over time; losses marked.
+    /// RTT, download and upload over time; losses marked.
     Rtt,
-    /// The mean over a sliding window.
+    /// Mean over a sliding window.
     Smoothed,
     /// Smallest, 5 %, median, 95 % and largest.
     Bounds,
-    /// The distribution of each stretch, coloured by its losses.
+    /// Distribution of each stretch, coloured by its losses.
     Smoke,
     Cdf,
-    /// Bytes a day.
+    /// Bytes per day.
     Daily,
-    /// By weekday and hour.
+    /// Delay by weekday and hour.
     Heat,
-    /// Share of the minutes with an answer, by day and hour.
+    /// Availability by day and hour.
     Availability,
 }
 
 impl Plot {
     /// # Errors
-    /// What is missing in the recording that this plot is about.
+    /// Fails if the recording lacks the data of this plot; the error names them.
     pub fn svg(self, material: &Material) -> Result<String, String> {
         self.markup(material).map(|m| m.into_string())
     }

@@ -1,4 +1,4 @@
-//! Round trips, download and upload, one above the other over the same time (the thesis's figures 26, 29, 31, 32, 34).
+//! RTT, download and upload, one above the other on the same time axis (the thesis's figures 26, 29, 31, 32, 34).
 
 use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Carried, Material, Stretch, sum};
@@ -6,13 +6,13 @@ use crate::svg::{INNER, LEFT, Panel, key, nice_top, path, short};
 use base::print::{DELAY, RATE, number};
 use maud::{Markup, html};
 
-/// The window of the smoothed line is this part of the span.
+/// Divisor of the span that gives the window of the smoothed line.
 const WINDOWS: usize = 80;
-/// Stretches that bounds are drawn of: wide ones, since extremes of parts of a day would show the time of day.
+/// Number of stretches for bounds: wide ones, because extremes of parts of a day would show the time of day.
 const BOUNDS: usize = 200;
-/// An answer that takes longer is late, as of a packet that an outage held back.
+/// Delay above which an answer is late, ms, as that of a packet held back by an outage.
 const LATE_MS: f64 = 10_000.0;
-/// Losses beyond which marks stand at the top instead of over the whole height.
+/// Number of losses above which marks are at the top instead of over the whole height.
 const MOST_BARS: usize = 300;
 
 pub fn rtt(m: &Material) -> Markup {
@@ -35,7 +35,7 @@ pub fn rtt(m: &Material) -> Markup {
         .filter(|p| p.1.is_none())
         .map(|p| x(p.0))
         .collect();
-    // Where nothing was sent for long, no line is drawn.
+    // No line is drawn over long gaps.
     let mut gaps: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
     gaps.sort_unstable();
     let usual = gaps.get(gaps.len() / 2).copied().unwrap_or_default();
@@ -62,8 +62,9 @@ pub fn rtt(m: &Material) -> Markup {
     })
 }
 
-/// An outage that holds packets back for minutes would leave nothing to see of all the rest: where the largest round trip is of a
-/// late answer and far above those of nearly all stretches, the axis ends at these, and the heading says so.
+/// Returns the top of the axis and an addition to the heading. Packets held back for minutes by an outage would hide
+/// all others. If the largest RTT is of a late answer and far above nearly all stretches, the axis ends at these, and
+/// the heading says so.
 fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
     let largest = m.whole.delays.quantile_ms(1.0).unwrap_or_default();
     let usual = most_of(
@@ -77,7 +78,7 @@ fn top_of(m: &Material, stretches: &[Stretch]) -> (f64, String) {
     }
 }
 
-/// All round trips of a stretch as an area, half of them as a darker one, the median as a line; losses at the top.
+/// Draws all RTTs of a stretch as an area, half of them as a darker one, the median as a line; losses at the top.
 fn bands(stretches: &[Stretch], panel: &Panel) -> Markup {
     let count = stretches.len();
     let area = |low: f64, high: f64| {
@@ -102,7 +103,7 @@ fn bands(stretches: &[Stretch], panel: &Panel) -> Markup {
     }
 }
 
-/// Faint where little was lost of a stretch that may hold thousands of probes.
+/// Draws the losses, faint if few of the stretch's probes, possibly thousands, were lost.
 fn lost_marks(stretches: &[Stretch], panel: &Panel) -> Markup {
     let marks = |from: f64, to: f64| -> String {
         let lost = stretches.iter().enumerate();
@@ -183,7 +184,7 @@ pub fn smoothed(m: &Material) -> Markup {
     )
 }
 
-/// The panel of delays that `draw` fills, and one for each direction of the traffic where there is any.
+/// Draws the panel of delays with `draw`, and one for each direction of the traffic if there is any.
 fn panels(
     m: &Material,
     what: &str,
@@ -273,7 +274,7 @@ mod tests {
     fn one_slow_probe_in_two_hundred_thousand_is_drawn() {
         for (seconds, hz) in [(100, 50), (20_000, 10)] {
             let svg = Plot::Rtt.svg(&material(seconds, hz)).unwrap();
-            // 900 ms on an axis that ends at 1000: a tenth of the height below its top.
+            // 900 ms on an axis that ends at 1000 ms: a tenth of the height below its top.
             assert!(
                 svg.contains(" 84") && svg.contains("Round-trip time, ms"),
                 "{seconds}"

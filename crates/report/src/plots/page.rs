@@ -1,6 +1,6 @@
-//! One page with all plots of a recording that is no test: it fetches nothing, and is complete without its script,
-//! which makes those over time and the distribution ones that can be zoomed and read point by point, and the calendars
-//! ones whose cells can be read.
+//! Page with all plots of a recording that is not a test. It fetches nothing and is complete without its script. The
+//! script makes the plots over time and the distribution zoomable and readable point by point, and the calendars
+//! readable cell by cell.
 
 use super::{Material, Plot, calendar, smoke};
 use crate::data;

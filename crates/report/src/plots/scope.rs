@@ -2,12 +2,12 @@
 
 use jiff::tz::TimeZone;
 
-/// The span to draw.
+/// Span to draw.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub from_ns: i64,
-    /// Exclusive.
+    /// End of the span, UNIX ns, exclusive.
     pub to_ns: i64,
-    /// Where days begin.
+    /// Time zone that determines the start of days.
     pub zone: TimeZone,
 }

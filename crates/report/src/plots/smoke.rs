@@ -1,6 +1,6 @@
 //! Smoke: the distribution of each stretch of time as nested grey areas, its median in the colour of its losses, as
-//! SmokePing's users read it, and its 99th percentile, which SmokePing cannot have: there, long spans are means of
-//! sorted pings. Here each stretch is the sum of its histograms.
+//! known from SmokePing, and its 99th percentile. SmokePing cannot show that percentile, because its long spans are
+//! means of sorted pings. Here each stretch is the sum of its histograms.
 
 use super::frame::{band, framed, middle_x, most_of, time_axis};
 use super::material::{Material, Stretch};
@@ -8,10 +8,10 @@ use crate::svg::{INNER, LEFT, Panel, path, short};
 use base::print::{number, percent};
 use maud::{Markup, html};
 
-/// Nested areas: from this share to one less it.
+/// Shares p of the nested areas; each area spans the quantiles p to 1 − p.
 const PUFFS: [f64; 8] = [0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.45];
-/// Losses up to which each colour goes, and their names: for a round of 20 pings as SmokePing has them. A stretch of
-/// thousands of probes is still of the first colour when one of them is lost, up to half a percent.
+/// Largest loss of each colour, with class and name, as in SmokePing for a round of 20 pings. A stretch of thousands of
+/// probes keeps the first colour up to 0.5 % loss.
 const LOSSES: [(f64, &str, &str); 8] = [
     (0.005, "l0", "<0.5"),
     (0.05, "l1", "5"),
@@ -22,7 +22,7 @@ const LOSSES: [(f64, &str, &str); 8] = [
     (0.999_999, "l6", "<100"),
     (1.0, "l7", "100"),
 ];
-/// Most stretches that are drawn: each is two pixels wide.
+/// Largest number of stretches drawn: each is two pixels wide.
 const COLUMNS: usize = 400;
 
 pub fn draw(m: &Material) -> Markup {
@@ -54,7 +54,7 @@ pub fn draw(m: &Material) -> Markup {
         )
     });
     let width = INNER / count as f64;
-    // A stretch of which nothing came back has no median: its mark stands at the bottom.
+    // A stretch without answers has no median: its mark is at the bottom.
     let median = |class: &str| -> String {
         let marked = stretches
             .iter()
@@ -101,7 +101,7 @@ fn colour(s: &Stretch) -> Option<&'static str> {
         .map(|(_, class, _)| *class)
 }
 
-/// Losses up to which each colour goes, for the page's script.
+/// Returns the largest loss of each colour, for the page's script.
 pub fn loss_limits() -> serde_json::Value {
     LOSSES.iter().map(|(up_to, ..)| *up_to).collect()
 }
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(with(0, 0), None);
     }
 
-    /// One probe of a hundred waits a second, all day: the mean of sorted pings would hide it.
+    /// Every fiftieth probe waits 1 s, all year: the mean of sorted pings would hide it.
     #[test]
     fn a_slow_hundredth_stays_visible_over_a_year() {
         use super::super::{Plot, Scope};
@@ -160,8 +160,9 @@ mod tests {
         }
         assert!(m.whole.delays.quantile_ms(0.99).unwrap() > 990.0);
         let svg = Plot::Smoke.svg(&m).unwrap();
+        // The middle of the step that holds 1 s: a value is drawn within 0.2 % of its true value.
         assert!(
-            svg.contains("p99 1000 ms"),
+            svg.contains("p99 999 ms"),
             "{}",
             &svg[svg.find("all of it").unwrap()..][..200]
         );

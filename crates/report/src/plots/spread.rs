@@ -1,10 +1,11 @@
-//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are true ones.
+//! Delays of one stretch of time as counts, so that stretches can be added: percentiles of the sum are those of all
+//! values.
 
 use base::histogram::Histogram;
 use base::sketch::Sketch;
 
-/// Round trips in nanoseconds: 256 steps an octave, so a value is drawn within 0.2 % of itself, half a pixel at most.
-/// A plot holds a thousand of these.
+/// RTTs in nanoseconds, 256 steps per octave: a value is drawn within 0.2 % of its true value, at most half a pixel. A
+/// plot holds a thousand of these.
 #[derive(Clone, Debug, Default)]
 pub struct Spread(Sketch<8>);
 
@@ -27,12 +28,12 @@ impl Spread {
         self.0.merge(&other.0);
     }
 
-    /// Delays in µs and the number of each, rising.
+    /// Iterates over the delays in µs, rising, each with its count.
     pub fn counts_us(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.counts().map(|(ns, n)| (ns / 1000, n))
     }
 
-    /// Number of round trips.
+    /// Returns the number of RTT samples.
     pub fn len(&self) -> u64 {
         self.0.count()
     }
@@ -45,12 +46,12 @@ impl Spread {
         ms(self.0.sum() as f64)
     }
 
-    /// The `p`-quantile by the rule of `base::sketch`. `None` without round trips.
+    /// Returns the `p`-quantile by the rule of `base::sketch`. `None` if there are no samples.
     pub fn quantile_ms(&self, p: f64) -> Option<f64> {
         self.0.quantile(p).map(ms)
     }
 
-    /// Delays, each with the share of all round trips up to it, rising.
+    /// Returns the delays, rising, each with the share of all samples up to it.
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let mut seen = 0;
         let counts = self.0.counts();

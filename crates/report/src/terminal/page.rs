@@ -1,21 +1,21 @@
-//! Laying text out in a terminal.
+//! Text layout in a terminal.
 
 use crate::tables::{Cell, Notes, Table};
 use crate::words;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
     pub colour: bool,
-    /// Without it the text is ASCII only.
+    /// True if the terminal shows Unicode; otherwise the text is ASCII only.
     pub unicode: bool,
 }
 
-/// Narrowest text that is still laid out; a smaller terminal wraps by itself.
+/// Narrowest layout, columns; a smaller terminal wraps by itself.
 const NARROWEST: usize = 40;
-/// Longer lines are hard to read, however wide the terminal is.
+/// Widest layout, columns: longer lines are hard to read, however wide the terminal is.
 const WIDEST: usize = 110;
 
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl Page {
         format!("{}\n", self.out.trim_end())
     }
 
-    /// Writes one line as it is; `text` has been laid out already.
+    /// Writes one line as it is; `text` is already laid out.
     pub(crate) fn put(&mut self, text: &str, paint: Option<Paint>) {
         let text = shown(text, self.style);
         let code = match paint.filter(|_| self.style.colour) {
@@ -93,8 +93,8 @@ impl Page {
         }
     }
 
-    /// As many columns beside each other as fit, the others below with the same rows; one that does not fit alone
-    /// is a list.
+    /// Writes as many columns side by side as fit, the others below with the same rows; a column that does not fit
+    /// alone becomes a list.
     pub(crate) fn table(&mut self, table: &Table, notes: &mut Notes) {
         let cells: Vec<Vec<String>> = table
             .rows
@@ -203,7 +203,7 @@ pub(crate) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Breaks at spaces; a word longer than the line stays whole.
+/// Wraps at spaces; a word longer than the line stays whole.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

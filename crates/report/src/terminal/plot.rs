@@ -1,4 +1,4 @@
-//! Round-trip time over time in characters: braille where there is Unicode, bars of ASCII where there is not.
+//! RTT over time in characters: braille with Unicode, bars in ASCII.
 
 use super::page::length;
 use crate::curves::Curves;
@@ -8,7 +8,7 @@ use base::print::number;
 
 const ROWS: usize = 8;
 
-/// The plot, its axes and the names of the phases under it.
+/// Returns the plot, its axes and the names of the phases under it.
 pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
     let top = quartered_top(
         curves
@@ -33,7 +33,7 @@ pub fn lines(curves: &Curves, width: usize, unicode: bool) -> Vec<String> {
         .unwrap_or(0)
         .max(1);
     let columns = width.saturating_sub(gutter + 3).max(10);
-    // Braille has two by four dots a character; the bars of ASCII one by one.
+    // Braille has two by four dots per character; ASCII bars have one.
     let (across, down) = if unicode { (2, 4) } else { (1, 1) };
     let (wide, tall) = (columns * across, ROWS * down);
     let mut dots = vec![false; wide * tall];
@@ -104,7 +104,8 @@ fn at(t_s: f64, span_s: f64, columns: usize) -> usize {
     ((t_s / span_s * columns as f64).max(0.0) as usize).min(columns - 1)
 }
 
-/// Unicode block "Braille Patterns", U+2800: bits 0 to 2 are the upper left dots, 3 to 5 the upper right, 6 and 7 the lowest.
+/// Returns the braille character of a dot pattern. Unicode block "Braille Patterns", U+2800: bits 0 to 2 are the upper
+/// left dots, 3 to 5 the upper right, 6 and 7 the lowest.
 pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
     let bit = |x, y, b: u32| u32::from(set(x, y)) << b;
     let left = bit(0, 0, 0) | bit(0, 1, 1) | bit(0, 2, 2) | bit(0, 3, 6);
@@ -116,7 +117,7 @@ pub(super) fn braille(set: &dyn Fn(usize, usize) -> bool) -> char {
     char::from_u32(0x2800 + (left | right)).expect("the block has 256 patterns")
 }
 
-/// Phase names under the time axis: each begins where the phase does, as far as the one before leaves room.
+/// Writes phase names under the time axis: each starts with its phase, or behind the preceding name.
 fn strip(curves: &Curves, columns: usize) -> String {
     let mut out = String::new();
     for p in &curves.phases {

@@ -1,4 +1,4 @@
-//! A probe's answer as text.
+//! Text of an experiment's answer.
 
 use super::page::{Page, Paint, Style};
 use super::plot::braille;
@@ -12,7 +12,7 @@ use experiment::{Draw, Plot, ProbeAnswer, Severity};
 
 const ROWS: usize = 8;
 
-/// The whole answer as text.
+/// Renders the whole answer as text.
 pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     let mut page = Page::new(style);
     let o = &answer.outcome;
@@ -91,7 +91,7 @@ pub fn probe(answer: &ProbeAnswer, meta: &Meta, style: Style) -> String {
     page.finish()
 }
 
-/// Pictures alone.
+/// Renders only the pictures.
 pub fn pictures(plots: &[Plot], style: Style) -> String {
     let mut page = Page::new(style);
     for plot in plots {

@@ -1,4 +1,4 @@
-//! The statistics of a recording, and several beside each other, as text.
+//! Statistics of one recording, and of several side by side, as text.
 
 use super::page::{Page, Paint, Style};
 use crate::statistics as tables;
@@ -10,10 +10,10 @@ use analysis::statistics::{Shift, ShiftCause, Statistics, TargetStatistics};
 use analysis::together::Together;
 use jiff::tz::TimeZone;
 
-/// Holes and shifts beyond so many are counted rather than listed.
+/// Number of gaps and shifts above which they are counted, not listed.
 const LISTED: usize = 40;
 
-/// Times are printed in `zone`.
+/// Renders statistics; times are printed in `zone`.
 pub fn statistics(s: &Statistics, style: Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     let mut notes = Notes::default();
@@ -65,7 +65,7 @@ fn befell(page: &mut Page, s: &Statistics, zone: &TimeZone) {
     page.gap();
 }
 
-/// A recording of which no probe was part.
+/// Renders a recording without probes.
 pub fn inside(i: &Inside, style: Style, zone: &TimeZone) -> String {
     let mut page = Page::new(style);
     let mut notes = Notes::default();
@@ -172,7 +172,7 @@ fn span(from_ns: i64, to_ns: i64, zone: &TimeZone) -> String {
     )
 }
 
-/// Gaps, outages and shifts of the base line.
+/// Writes gaps, outages and shifts of the base delay.
 fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     let span = |from, to| span(from, to, zone);
     page.heading(&format!(
@@ -270,7 +270,7 @@ fn wrong(page: &mut Page, t: &TargetStatistics, zone: &TimeZone) {
     page.gap();
 }
 
-/// Several recordings side by side, and as links of one place.
+/// Renders several recordings side by side, and as redundant links of one place.
 pub fn comparison(
     c: &Comparison,
     together: Option<&Together>,
@@ -325,7 +325,7 @@ pub fn comparison(
     finish(page, &notes)
 }
 
-/// Tables under their captions.
+/// Renders tables with their captions.
 pub fn captioned(all: &[(String, Table)], style: Style) -> String {
     let mut page = Page::new(style);
     let mut notes = Notes::default();

@@ -9,7 +9,7 @@ const FIRST_FLOW: u64 = 2_000_000;
 const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Steps of a connection, as its packets carry them.
+/// Steps of a connection, carried in its packets.
 mod step {
     pub const SYN: u8 = 0;
     pub const SYN_ACK: u8 = 1;
@@ -20,7 +20,7 @@ mod step {
 
 struct Connection {
     from: Time,
-    /// [`step::SYN`] or [`step::REQUEST`].
+    /// Current step: [`step::SYN`] or [`step::REQUEST`].
     stage: u8,
     rto: Duration,
 }
@@ -38,7 +38,7 @@ impl World {
         self.at(self.now + interval, Due::Fresh);
     }
 
-    /// What is open is not written: nobody knows what it would have found.
+    /// Stops the connections. Open ones get no row, because their result is unknown.
     pub fn stop_fresh(&mut self) {
         self.fresh.interval = None;
         self.fresh.open.clear();

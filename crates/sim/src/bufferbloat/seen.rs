@@ -1,34 +1,34 @@
-//! What the link itself saw: the truth that the recording does not have.
+//! Link's own view of a run: the truth that the recording does not contain.
 
 use base::record::Direction;
 use link::LinkStats;
 use link::qdisc::Reason;
 
-/// Whose packet waited.
+/// Owner of a packet that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     Probe,
     Load,
 }
 
-/// One packet that came out of the link.
+/// A packet that left the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When it entered the queue, ns since the start.
+    /// Time of entry into the queue, ns since the start.
     pub t_ns: u64,
     pub direction: Direction,
     pub who: Who,
-    /// Its time in the queue.
+    /// Sojourn time in the queue, ns.
     pub sojourn_ns: u64,
-    /// Its time from the queue's entry to the link's far end.
+    /// Time from entry into the queue to the link's far end, ns.
     pub passage_ns: u64,
 }
 
-/// One phase as the link saw it. Arrays are by direction: up, down.
+/// Link's view of a phase. Arrays are by direction: up, down.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseSeen {
     pub name: &'static str,
-    /// Begin, end of the warm-up and end; ns since the start.
+    /// Start, end of the warm-up and end; ns since the start of the run.
     pub from_ns: u64,
     pub warm_ns: u64,
     pub to_ns: u64,
@@ -36,18 +36,18 @@ pub struct PhaseSeen {
     pub dropped: [[u64; Reason::ALL.len()]; 2],
     /// Packets marked in the whole phase.
     pub marked: [u64; 2],
-    /// Bytes delivered in the whole phase, and cross traffic among what was offered.
+    /// Bytes delivered in the whole phase, and cross traffic among the bytes offered.
     pub delivered_bytes: [u64; 2],
     pub cross_bytes: [u64; 2],
     /// Share of the busy time in which the receiver's window held a flow back; largest over the flows.
     pub held_back: [f64; 2],
 }
 
-/// The whole test as the link saw it.
+/// Link's view of the whole test.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     pub phases: Vec<PhaseSeen>,
-    /// Every probe, and a packet of the load every millisecond at most.
+    /// Every probe, and at most one packet of the load per millisecond.
     pub waits: Vec<Wait>,
 }
 
@@ -56,7 +56,7 @@ impl Seen {
         self.phases.iter().find(|p| p.name == name)
     }
 
-    /// Packets of `who` that entered the queue of `direction` within a stretch of time.
+    /// Packets of `who` that entered the queue of `direction` within a time range.
     pub fn waits(
         &self,
         direction: Direction,
@@ -69,7 +69,7 @@ impl Seen {
     }
 }
 
-/// The counters of both directions at an instant.
+/// Counters of both directions at one time.
 #[derive(Clone, Copy)]
 pub(super) struct Counters {
     pub stats: [LinkStats; 2],
@@ -77,7 +77,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// A phase that lasted between these two readings.
+    /// Phase between these two readings.
     pub fn phase(before: &Counters, after: &Counters) -> PhaseSeen {
         let each = |f: fn(&LinkStats) -> u64| {
             [0, 1].map(|d: usize| f(&after.stats[d]) - f(&before.stats[d]))

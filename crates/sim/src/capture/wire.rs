@@ -1,14 +1,14 @@
-//! What the engine leaves out of its packets and a capture shows: addresses, ports, sequence numbers that begin
-//! anywhere and wrap, identifications, windows, timestamps, the handshake's options. All of it follows from what
-//! the packets of a flow do, so it is kept here, where a capture is asked for, and costs nothing elsewhere.
+//! Header fields that the engine omits and a capture shows: addresses, ports, wrapping sequence numbers,
+//! identifications, windows, timestamps, and the handshake's options. All of them follow from the packets of a flow. So
+//! they are kept here, only while a capture is written, and cost nothing otherwise.
 //!
 //! **Source**: RFC 7323, "TCP Extensions for High Performance" (2014), sections 2.3 and 4.3; RFC 3168, "The
 //! Addition of Explicit Congestion Notification (ECN) to IP" (2001), section 6.1; RFC 8257 section 3.2; RFC 9768,
 //! "More Accurate Explicit Congestion Notification (AccECN) Feedback in TCP", section 3.
 //!
-//! **Deviations**: headers whose size a scenario sets otherwise than 40 or 52 bytes: what is left of it stands
-//! behind the IP packet, as a trailer. A SYN carries its options even where the scenario's header has no room
-//! for them. A FIN takes a sequence number here that the engine does not count.
+//! **Deviations**: if a scenario sets a header size other than 40 or 52 bytes, the rest follows the IP packet as a
+//! trailer. A SYN carries its options even if the scenario's header has no room for them. A FIN takes a sequence number
+//! here that the engine does not count.
 
 use crate::network::Connection;
 use crate::plan::{End, Plan};
@@ -21,31 +21,31 @@ use measure::capture::frame::flag as tcp_flag;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// Ports that no dissector of Wireshark claims, and so many sources to each destination.
+/// First source port; there are `SOURCES` of them to each destination port. No dissector of Wireshark claims these ports.
 const SOURCE_PORT: u32 = 50_000;
 const DESTINATION_PORT: u32 = 38_000;
 const SOURCES: u32 = 4096;
 
-/// IP and TCP headers without options, and with timestamps.
+/// IP and TCP headers without options, and with timestamps, bytes.
 const PLAIN: u64 = 40;
 const STAMPED: u64 = 52;
 
-/// What the sender of the data, which receives none, offers as its own window: Linux's first.
+/// Window that the sender of the data offers; it receives none. Linux's initial value.
 const OWN_WINDOW: u16 = 64_240;
 const OWN_SCALE: u8 = 7;
 
-/// The private network 10.0.0.0/8 (RFC 1918 section 3) has room for every node.
+/// Address of a node: the private network 10.0.0.0/8 (RFC 1918 section 3) has room for every node.
 pub fn address(node: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + node)
 }
 
-/// Locally administered (IEEE 802, section 8.4): the second bit of the first byte is set.
+/// Locally administered MAC address (IEEE 802, section 8.4): the second bit of the first byte is set.
 fn mac(node: u32) -> [u8; 6] {
     let [a, b, c, d] = node.to_be_bytes();
     [2, 0, a, b, c, d]
 }
 
-/// One direction of a flow.
+/// A direction of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     src: u32,
@@ -59,24 +59,24 @@ struct Stream {
 
 #[derive(Clone, Copy, Debug)]
 enum What {
-    /// Of a connection: what its sender sends, and what its receiver sends.
+    /// Segments of a connection's sender, and those of its receiver.
     Data(u32),
     Acks(u32),
     Datagrams,
 }
 
-/// What the two ends of a connection have agreed on and remember.
+/// State that the two ends of a connection share.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
-    /// Of the sender and of the receiver: initial sequence number, and what their clocks show at the start.
+    /// Initial sequence numbers of sender and receiver, and their timestamp clocks at the start.
     isn: [u32; 2],
     clock: [u32; 2],
-    /// The timestamp to echo: at the receiver and at the sender.
+    /// Timestamps to echo, at the receiver and at the sender.
     recent: [u32; 2],
-    /// Highest that the receiver has acknowledged.
+    /// Highest sequence number that the receiver has acknowledged.
     acknowledged: u64,
     handshake: bool,
-    /// The sender's first packet after its SYN has left.
+    /// True once the sender's first packet after its SYN has left.
     opened: bool,
     stamped: bool,
     sack: bool,
@@ -84,18 +84,18 @@ struct Ends {
     receive_window: u64,
     scale: u8,
     ecn: Option<EcnUse>,
-    /// Packets with CE that have arrived, and whether the latest was one.
+    /// Count of packets that arrived with CE, and true if the latest was one.
     ce_packets: u32,
     last_ce: bool,
-    /// Payload after which the sender has said that it has nothing more to say.
+    /// Payload bytes after which the sender has sent its FIN.
     ends_at: Option<u64>,
 }
 
-/// What one packet under way says beside what the engine knows.
+/// Header fields of one packet in flight that the engine does not hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     id: u16,
-    /// The timestamp that it echoes.
+    /// Timestamp that it echoes.
     echo: u32,
     /// ECE, CWR and AE, as bits 0, 1 and 2: the ACE field of RFC 9768.
     ace: u8,
@@ -106,16 +106,16 @@ const ECE: u8 = 1;
 const CWR: u8 = 2;
 const AE: u8 = 4;
 
-/// All flows of a network, and the packets under way.
+/// Header state of all flows of a network, and of the packets in flight.
 pub struct Wires {
-    /// By number of the flow of packets.
+    /// Streams by the flow of packets.
     streams: Vec<Stream>,
     ends: Vec<Ends>,
-    /// By the name of the packet.
+    /// Notes by packet id.
     notes: Vec<Note>,
-    /// The nodes at the ends of each link.
+    /// Nodes at the ends of each link.
     links: Vec<(u32, u32)>,
-    /// By number of the application: between which nodes.
+    /// Hosts of each application, by its number.
     hosts: BTreeMap<usize, (u32, u32)>,
     /// Number of the next connection, for its ports.
     next: u32,
@@ -144,7 +144,7 @@ impl Stream {
     }
 }
 
-/// Scatters small numbers over all of them (Knuth's multiplicative hash).
+/// Spreads small numbers over the whole range (Knuth's multiplicative hash).
 fn scattered(number: u32) -> u32 {
     number.wrapping_add(1).wrapping_mul(2_654_435_761)
 }
@@ -191,7 +191,7 @@ impl Wires {
         wires
     }
 
-    /// An application has opened a connection.
+    /// Registers a connection that an application has opened.
     pub fn opened(&mut self, application: usize, connection: &Connection) {
         if let Some(hosts) = self.hosts.get(&application) {
             self.connect(connection, *hosts, None);
@@ -238,11 +238,11 @@ impl Wires {
         &mut self.notes[at]
     }
 
-    /// A packet leaves its host.
+    /// Assigns the fields of a packet that leaves its host.
     pub fn sent(&mut self, packet: &Packet, segment: &Segment) {
         let stream = &mut self.streams[packet.flow.0 as usize];
         let id = stream.id;
-        // Zero says to some readers that there is none.
+        // Skips 0, which some readers take for an absent identification.
         stream.id = id.wrapping_add(1).max(1);
         let (echo, ace) = match stream.what {
             What::Data(c) => self.ends[c as usize].sent_data(segment),
@@ -257,7 +257,7 @@ impl Wires {
         };
     }
 
-    /// A packet has arrived at its host.
+    /// Updates the receiving end with a packet that has arrived.
     pub fn received(&mut self, packet: &Packet, segment: &Segment) {
         match self.streams[packet.flow.0 as usize].what {
             What::Data(c) => self.ends[c as usize].received_data(packet, segment),
@@ -269,7 +269,7 @@ impl Wires {
         }
     }
 
-    /// A packet enters a link.
+    /// Counts a hop of a packet that enters a link; its TTL falls by one.
     pub fn hop(&mut self, packet: PacketId) {
         let note = self.note(packet);
         note.hops = note.hops.saturating_add(1);
@@ -279,7 +279,7 @@ impl Wires {
         *self.note(copy) = *self.note(packet);
     }
 
-    /// The packet as it is on that link.
+    /// Frame of the packet as it is on that link.
     pub fn frame(&self, link: usize, packet: &Packet, segment: &Segment) -> Composed {
         let stream = &self.streams[packet.flow.0 as usize];
         let note = &self.notes[packet.id.0 as usize];
@@ -340,7 +340,7 @@ fn ends(number: u32, connection: &Connection) -> Ends {
         opened: !settings.handshake,
         stamped,
         sack: settings.sack,
-        // Without the options of each segment (RFC 6691 section 3).
+        // MSS without the options of each segment (RFC 6691 section 3).
         mss: (settings.mss.get() + options).min(0xffff) as u16,
         receive_window: window,
         scale,
@@ -352,7 +352,7 @@ fn ends(number: u32, connection: &Connection) -> Ends {
 }
 
 impl Ends {
-    /// The echo and the flags of ECN that a data segment leaves with.
+    /// Timestamp echo and ECN flags of a data segment.
     fn sent_data(&mut self, segment: &Segment) -> (u32, u8) {
         if segment.is(flag::SYN) {
             let ace = match self.ecn {
@@ -368,8 +368,8 @@ impl Ends {
         }
         let first = !std::mem::replace(&mut self.opened, true);
         let ace = match self.ecn {
-            // RFC 9768 section 3.2.2.1: the first says how the SYN/ACK came, without ECT; no data has come
-            // with CE since (section 3.2.2).
+            // RFC 9768 section 3.2.2.1: the first ACK reports that the SYN/ACK came without ECT; no data has come with
+            // CE since (section 3.2.2).
             Some(EcnUse::L4s) if first => 0b010,
             Some(EcnUse::L4s) => 0b101,
             _ if segment.is(flag::CWR) => CWR,
@@ -378,7 +378,7 @@ impl Ends {
         (self.recent[1], ace)
     }
 
-    /// The same of an ACK.
+    /// Timestamp echo and ECN flags of an ACK.
     fn sent_ack(&mut self, segment: &Segment) -> (u32, u8) {
         self.acknowledged = self.acknowledged.max(segment.ack);
         let ace = match (self.ecn, segment.is(flag::SYN)) {
@@ -387,9 +387,9 @@ impl Ends {
             // RFC 9768 section 3.1.1: the SYN came without ECT.
             (Some(EcnUse::L4s), true) => 0b010,
             (Some(EcnUse::Classic), false) => u8::from(segment.is(flag::ECE)),
-            // RFC 8257 section 3.2: as the latest segment came.
+            // RFC 8257 section 3.2: ECE repeats the CE of the latest segment.
             (Some(EcnUse::Dctcp), false) => u8::from(self.last_ce),
-            // RFC 9768 section 3.2.1: a counter that begins with 5.
+            // RFC 9768 section 3.2.1: a counter that starts at 5.
             (Some(EcnUse::L4s), false) => ((5 + self.ce_packets) & 7) as u8,
         };
         (self.recent[0], ace)
@@ -400,7 +400,7 @@ impl Ends {
         self.ce_packets = self.ce_packets.wrapping_add(u32::from(self.last_ce));
         let value = self.clock[0].wrapping_add(ms(segment.sent));
         let newer = value.wrapping_sub(self.recent[0]) as i32 >= 0;
-        // RFC 7323 section 4.3: what is echoed is the earliest that is not acknowledged, not the latest.
+        // RFC 7323 section 4.3: the echo is the timestamp of the earliest segment not acknowledged yet.
         let first = self.acknowledged == 0 && segment.seq == 0;
         if first || (newer && segment.seq <= self.acknowledged) {
             self.recent[0] = value;
@@ -411,7 +411,7 @@ impl Ends {
         self.isn[end].wrapping_add(1).wrapping_add(position as u32)
     }
 
-    /// Whether a FIN follows the byte before that position.
+    /// True if a FIN follows the byte before that position.
     fn is_end(&self, position: u64) -> bool {
         self.ends_at == Some(position)
     }
@@ -457,7 +457,7 @@ impl Ends {
             };
         }
         let fin = segment.is(flag::FIN);
-        // What acknowledges the other end's FIN comes behind the own.
+        // The acknowledgement of the other end's FIN follows this end's own FIN.
         let last = segment.len == 0 && self.is_end(segment.seq);
         Tcp {
             seq: self.number(0, segment.seq + u64::from(last)),

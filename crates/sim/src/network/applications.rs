@@ -1,4 +1,4 @@
-//! Applications at work on the network: what they ask for is done, what happens to them is told.
+//! Applications on the network: carries out their requests and reports events to them.
 
 use super::{Connection, Network, Observer, Way, kind, tag};
 use crate::source::{Application, Ask, Channel, Opening, Seen, Told, Watched};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// An application and its connections.
 pub struct Host {
     application: Box<dyn Application>,
-    /// Its place in the agenda, where it has more than one connection; else its only sender acts for it.
+    /// Place in the agenda if it has more than one connection; otherwise its only sender acts for it.
     place: Option<u32>,
     settings: Arc<Settings>,
     streams: Streams,
@@ -19,9 +19,9 @@ pub struct Host {
     channels: Vec<usize>,
     there: Way,
     back: Way,
-    /// What its user has seen since the measurement began.
+    /// Completed requests of its user since the measurement started.
     pub seen: Seen,
-    /// A video's figures as that began.
+    /// Figures of a video at the start of the measurement.
     video: Option<Watched>,
 }
 
@@ -30,13 +30,13 @@ impl Host {
     pub fn channels(&self) -> &[usize] {
         &self.channels
     }
-    /// It will write no more.
+    /// True if it will write no more.
     pub fn is_over(&self) -> bool {
         self.application.is_over()
     }
 }
 
-/// What the connections that stood in a connection's place before it came to.
+/// Totals of the earlier connections in a connection's place.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     acknowledged: u64,
@@ -46,7 +46,7 @@ pub(super) struct Before {
 }
 
 impl Connection {
-    /// Payload that has arrived in order, with that of the connections that were in its place before it.
+    /// Payload that has arrived in order, including earlier connections in the same place.
     pub fn received(&self) -> u64 {
         self.before.received + self.receiver.received()
     }
@@ -59,14 +59,15 @@ impl Connection {
     pub fn stats(&self) -> SenderStats {
         self.before.stats + self.sender.stats()
     }
-    /// Whether its data goes from the far host to the near one.
+    /// True if its data goes from the far host to the near one.
     pub fn is_back(&self) -> bool {
         self.opening.back
     }
 }
 
 impl Network {
-    /// An application of which one end is where `there` begins, the other where `back` does. Its number.
+    /// Adds an application with one end at the start of `there` and the other at the start of `back`. Returns its
+    /// number.
     pub fn add_application(
         &mut self,
         settings: &Settings,
@@ -82,12 +83,12 @@ impl Network {
             self.actors.push(tag(kind::APPLICATION, number));
             self.agenda.set(place, due);
         }
-        // Both ways are laid once; connections walk copies of them.
+        // Both routes are laid once; connections use copies of them.
         let first = self.connections.len();
         let (sender, receiver) = (tag(kind::SENDER, first), tag(kind::RECEIVER, first));
         let (near, far) = match place {
             None => (sender, receiver),
-            // Several will send.
+            // Several connections will send.
             Some(_) => (
                 tag(kind::APPLICATION, number),
                 tag(kind::APPLICATION, number),
@@ -126,7 +127,7 @@ impl Network {
     pub fn host(&self, application: usize) -> &Host {
         &self.hosts[application]
     }
-    /// How a video has gone since the measurement began.
+    /// Figures of a video since the measurement started.
     pub fn video(&self, application: usize) -> Option<Watched> {
         let host = &self.hosts[application];
         let now = host.application.video(self.now)?;
@@ -140,7 +141,7 @@ impl Network {
         }
     }
 
-    /// A copy of a way with another end, for packets of a flow of their own.
+    /// Copies a route with another end, for packets of a flow of their own.
     fn way_like(&mut self, way: Way, end: u32) -> Way {
         let mut from = way.position as usize;
         let position = u32::try_from(self.routes.len()).expect("fewer than 2^32 hops");
@@ -157,7 +158,7 @@ impl Network {
         }
     }
 
-    /// The next connection of an application. The first walks the ways that were laid for all.
+    /// Adds an application's next connection. The first uses the routes that were laid for all.
     fn add_channel(&mut self, application: usize, opening: Opening, first: bool) {
         let number = self.connections.len();
         let host = &self.hosts[application];
@@ -208,8 +209,8 @@ impl Network {
         self.hosts[application].channels.push(number);
     }
 
-    /// A new connection stands where one was. What is still under way of the old one belongs to nobody: its
-    /// packets are of another flow. Says whether it had not been there before.
+    /// Opens a new connection, in the place of an old one if there is one. Packets of the old one still in flight
+    /// belong to another flow and are ignored. Returns true if the place is new.
     fn open(&mut self, application: usize, channel: Channel, opening: Opening) -> bool {
         let Some(number) = self.hosts[application].channels.get(channel).copied() else {
             self.add_channel(application, opening, false);
@@ -242,13 +243,13 @@ impl Network {
         true
     }
 
-    /// The time has come that an application asked for.
+    /// Handles a wake-up that an application asked for.
     pub(super) fn serve_application<O: Observer>(&mut self, number: usize, observer: &mut O) {
         self.events += 1;
         self.tell(number, Told::Due, self.now, observer);
     }
 
-    /// Data has arrived up to where a message ends.
+    /// Handles data that has arrived up to the end of a message.
     pub(super) fn message_arrived<O: Observer>(
         &mut self,
         number: usize,
@@ -268,7 +269,7 @@ impl Network {
         }
     }
 
-    /// All that was written has been acknowledged.
+    /// Handles the acknowledgement of everything written.
     pub(super) fn all_acknowledged<O: Observer>(
         &mut self,
         number: usize,
@@ -336,7 +337,7 @@ impl Network {
         connection.idle = false;
         connection.sender.write(bytes);
         if connection.alone {
-            // Its sender is asked what it has to send by whoever told it.
+            // The caller asks its sender for segments.
             return;
         }
         let end = connection.sender.written();

@@ -1,9 +1,9 @@
-//! What stands at the ends of routes: packets arrive, and new ones leave.
+//! Ends of routes: packets arrive, and new ones leave.
 
 use super::*;
 
 impl Network {
-    /// A packet has arrived at the end of its route.
+    /// Handles a packet that has reached the end of its route.
     #[inline]
     pub(super) fn arrive<O: Observer>(
         &mut self,
@@ -12,7 +12,7 @@ impl Network {
         now: Time,
         observer: &mut O,
     ) {
-        // Nothing is inserted before the last use of what it says.
+        // Safe: no packet is inserted before the last use of its contents.
         self.arena.free(number);
         let flying = self.arena.get(number);
         let segment = &flying.segment;
@@ -23,7 +23,7 @@ impl Network {
             kind::RECEIVER => {
                 let connection = &mut self.connections[number];
                 if flying.flow != connection.forward.flow {
-                    // Of a connection that stood here before.
+                    // The packet belongs to an earlier connection in this place.
                     return;
                 }
                 if segment.len > 0 {
@@ -74,7 +74,7 @@ impl Network {
         }
     }
 
-    /// A packet leaves its host.
+    /// Sends a packet from its host.
     #[inline]
     pub(super) fn launch<O: Observer>(
         &mut self,
@@ -85,7 +85,7 @@ impl Network {
         now: Time,
         observer: &mut O,
     ) {
-        // An answer keeps when its probe left.
+        // An answer keeps the send time of its probe.
         let sent = match segment.is(flag::ECHO) {
             true => segment.sent,
             false => now,
@@ -105,7 +105,7 @@ impl Network {
         self.enter(number, now, way.position, len, link, observer);
     }
 
-    /// When an end wants to act by itself, and the place in the agenda that it does so at.
+    /// Time of an end's next own action, and its place in the agenda.
     #[inline]
     pub(super) fn due(&self, end: u32) -> Option<(Time, u32)> {
         let number = (end & kind::MASK) as usize;
@@ -120,8 +120,8 @@ impl Network {
         due.map(|due| (due, connection.place))
     }
 
-    /// An end wants to be asked when it is due, or before. A timer is not moved when it is put off: it fires
-    /// early, and is then set to the right time.
+    /// Schedules an end at or before its due time. A timer that is postponed is not moved: it fires early and is then
+    /// set to the right time.
     #[inline]
     pub(super) fn expect(&mut self, end: u32) {
         if let Some((at, place)) = self.due(end)
@@ -139,7 +139,7 @@ impl Network {
                 break;
             };
             let header = connection.sender.settings().header.get() as u32;
-            // RFC 3168 sections 6.1.1 and 6.1.4: a SYN is not ECN-capable, nor is what has no data.
+            // RFC 3168 sections 6.1.1 and 6.1.4: a SYN is not ECN-capable, nor is a segment without data.
             let ecn = if outgoing.len == 0 {
                 Ecn::NotEct
             } else {
@@ -167,7 +167,7 @@ impl Network {
         if let Some(ack) = ack {
             let connection = &self.connections[number];
             let (way, header) = (connection.back, connection.sender.settings().header);
-            // RFC 2018 section 3: two bytes and eight a block, padded to four.
+            // RFC 2018 section 3: two bytes, and eight per block, padded to a multiple of four.
             let sack = match ack.sacks {
                 0 => 0,
                 n => 4 + 8 * u32::from(n),
@@ -177,7 +177,7 @@ impl Network {
         }
     }
 
-    /// A timer of a connection may have run out.
+    /// Handles a connection's timers that have expired.
     pub(super) fn serve_connection<O: Observer>(&mut self, number: usize, observer: &mut O) {
         let now = self.now;
         self.agenda.set(self.connections[number].place, None);
@@ -189,7 +189,7 @@ impl Network {
         }
     }
 
-    /// Something of an end is due.
+    /// Handles an event of an end that is due.
     pub(super) fn serve_end_timer<O: Observer>(&mut self, end: u32, now: Time, observer: &mut O) {
         self.events += 1;
         let number = (end & kind::MASK) as usize;

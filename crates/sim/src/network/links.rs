@@ -1,13 +1,13 @@
-//! What packets do on links: what is known of it ahead, where they gather, and what is lost.
+//! Packets on links: look-ahead, merging, and losses.
 
 use super::*;
 
 impl Network {
-    /// Finds out what is known ahead of which link.
+    /// Determines for each link how far its output is known ahead.
     pub(super) fn look_ahead(&mut self) {
         self.changed = false;
         let is_link = |stop: u32| stop >> kind::BITS == kind::LINK;
-        // Links that know what is on its way to them: nothing enters them but from links that take time.
+        // A link knows its arrivals ahead if only links with a delay feed it.
         let takes_time = |slot: &LinkSlot| matches!(&slot.line, Line::Express(e) if e.takes_time());
         let mut knows: Vec<bool> = (self.links.iter())
             .map(|slot| takes_time(slot) && !slot.tapped)
@@ -57,8 +57,8 @@ impl Network {
         }
     }
 
-    /// Whether an end sends into a plain link that nothing else feeds, or not at all. Where an application has
-    /// more than one connection its ends are never alone: it is told of all of them in order.
+    /// True if an end sends into a plain link that nothing else feeds, or does not send at all. The ends of an
+    /// application with several connections are never alone, because it needs their events in order.
     pub(super) fn sends_alone(&self, end: u32) -> bool {
         let number = (end & kind::MASK) as usize;
         let way = match end >> kind::BITS {
@@ -74,7 +74,7 @@ impl Network {
         })
     }
 
-    /// A packet comes out of a link, or may do so.
+    /// Handles packets that leave a link, if any are due.
     #[inline]
     pub(super) fn serve_link<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
         let slot = &mut self.links[number];
@@ -96,7 +96,7 @@ impl Network {
         }
     }
 
-    /// What a link delivers to its only end, each packet at its own time.
+    /// Handles packets that a link delivers to its only end, each at its own time.
     pub(super) fn serve_end<O: Observer>(&mut self, link: LinkIndex, observer: &mut O) {
         let limit = if O::BLIND { self.until } else { self.now };
         let place = self.links[link].place;
@@ -122,7 +122,7 @@ impl Network {
         self.expect(end);
     }
 
-    /// A link that knows ahead.
+    /// The link's look-ahead implementation.
     #[inline]
     pub(super) fn express(&mut self, link: LinkIndex) -> &mut Express<u32> {
         match &mut self.links[link].line {
@@ -131,7 +131,7 @@ impl Network {
         }
     }
 
-    /// Packets get to a link where ways meet.
+    /// Handles packets that reach a merge.
     pub(super) fn serve_merge<O: Observer>(&mut self, number: usize, observer: &mut O) {
         self.merges[number].merge.sort();
         let link = self.merges[number].link;
@@ -146,7 +146,7 @@ impl Network {
         self.agenda.set(self.merges[number].place, at);
     }
 
-    /// When what gathers, the first of it at `first`, is put into its link.
+    /// Time at which the gathered packets enter their link; the first of them arrives at `first`.
     #[inline]
     pub(super) fn gathered(&self, number: usize, first: Time, blind: bool) -> Time {
         if blind && first < self.until {
@@ -156,7 +156,7 @@ impl Network {
         }
     }
 
-    /// Takes what has come out of a link, and notes when to ask again.
+    /// Takes the packets that have left a link, and schedules the next check.
     pub(super) fn serve_any<O: Observer>(&mut self, number: LinkIndex, observer: &mut O) {
         loop {
             let slot = &mut self.links[number];
@@ -177,7 +177,7 @@ impl Network {
                 let packet = flying.packet(packet_number, self.now);
                 observer.left(self.now, number, &packet, &flying.segment);
                 if delivery.again {
-                    // Its second copy needs a place of its own.
+                    // The second copy needs a place of its own.
                     let copy = *flying;
                     packet_number = self.arena.insert(&copy);
                     let name = PacketId(u64::from(packet_number));
@@ -191,7 +191,7 @@ impl Network {
         }
     }
 
-    /// Frees what a discipline or a line has dropped.
+    /// Frees packets that a discipline or a link has dropped.
     #[inline]
     pub(super) fn bury<O: Observer>(&mut self, observer: &mut O) {
         if self.fates.list.is_empty() {
@@ -226,7 +226,7 @@ impl Network {
         self.arena.free(number);
     }
 
-    /// The time has come at which packets that were handed on ahead of it find no room.
+    /// Handles refusals that are due: packets handed on ahead of time that meet a full queue.
     pub(super) fn serve_refusals<O: Observer>(&mut self, observer: &mut O) {
         while let Some(&Reverse((at, link, number))) = self.refusals.peek() {
             if at > self.now {
@@ -242,7 +242,7 @@ impl Network {
         self.agenda.set(REFUSALS, next);
     }
 
-    /// A packet enters a link, and the next ones as far as its future is known.
+    /// Puts a packet into a link, and into the following ones as far as its future is known.
     #[inline]
     pub(super) fn enter<O: Observer>(
         &mut self,
@@ -317,7 +317,7 @@ impl Network {
         }
     }
 
-    /// A packet is on its way to where ways meet.
+    /// Adds a packet in flight to a merge.
     #[inline]
     pub(super) fn gather(&mut self, number: usize, arrival: Arrival, blind: bool) {
         let gathering = &mut self.merges[number];
@@ -348,7 +348,7 @@ impl Network {
         self.bury(observer);
     }
 
-    /// A packet has come out of a link: it enters the next or has arrived.
+    /// Moves a packet that has left a link into the next one, or to its end.
     #[inline]
     pub(super) fn go_on<O: Observer>(&mut self, number: u32, observer: &mut O) {
         self.events += 1;

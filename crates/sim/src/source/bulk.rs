@@ -1,13 +1,13 @@
-//! Data without requests: one transfer, or one after another on the same connection.
+//! Bulk data without requests: one transfer, or one after another on the same connection.
 //!
-//! At its end a bulk transfer offers nothing more: what is in the network is delivered and repaired, what
-//! was not yet sent is withdrawn, as when `iperf` closes its sockets.
+//! At its end a bulk transfer offers no more data: bytes in flight are delivered and repaired, unsent bytes are
+//! withdrawn, as when `iperf` closes its sockets.
 
 use super::{Application, Ask, Done, Law, Opening, Span, THERE, Told};
 use base::Time;
 use base::rng::{Rng, Streams};
 
-/// So many bytes at once; `u64::MAX` never ends.
+/// A single transfer; a size of `u64::MAX` never ends.
 #[derive(Clone, Debug)]
 pub struct Bulk {
     bytes: u64,
@@ -80,7 +80,7 @@ impl Application for Bulk {
     }
 }
 
-/// Transfers of random size, each a random time after the one before was acknowledged.
+/// Transfers of random size, each a random time after the previous one was acknowledged.
 #[derive(Clone, Debug)]
 pub struct Transfers {
     bytes: Law,

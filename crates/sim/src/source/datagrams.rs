@@ -11,27 +11,27 @@ use super::Law;
 use base::rng::{Rng, Streams};
 use base::{Bytes, Duration, Ecn, Time};
 
-/// What a source sends.
+/// Law of a source's packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pattern {
-    /// From one packet to the next, in seconds.
+    /// Gap from one packet to the next, seconds.
     pub gap_s: Law,
-    /// Of the whole IP packet, in bytes.
+    /// Size of the whole IP packet, bytes.
     pub size: Law,
-    /// Sends during the first span and is silent during the second, in seconds.
+    /// Lengths of the on and off spans, seconds; packets are sent in the first.
     pub on_off_s: Option<(Law, Law)>,
-    /// The far end sends each packet back.
+    /// True if the far end echoes each packet.
     pub echo: bool,
-    /// What the packets say of ECN, and what they ask for; answers ask for the same.
+    /// ECN bits and DSCP of the packets; echoes have the same DSCP.
     pub ecn: Ecn,
     pub dscp: u8,
 }
 
-/// The least and the largest packet that a law of sizes may give.
+/// Smallest and largest packet that a law of sizes may give, bytes.
 const SIZES: (f64, f64) = (28.0, 65_535.0);
 
 impl Pattern {
-    /// The same packet at the same distance.
+    /// Packets of constant size and gap.
     pub fn constant(size: Bytes, gap: Duration) -> Pattern {
         Pattern {
             gap_s: Law::Constant(gap.as_secs_f64()),
@@ -44,7 +44,7 @@ impl Pattern {
     }
 }
 
-/// A source at work.
+/// A running source.
 #[derive(Clone, Debug)]
 pub struct Source {
     pattern: Pattern,
@@ -58,7 +58,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
+    /// Creates a source. `name` identifies its owner, such as `flow/3`, and names its random streams.
     pub fn new(pattern: Pattern, start: Time, stop: Time, streams: &Streams, name: &str) -> Source {
         let mut source = Source {
             pattern,
@@ -73,7 +73,7 @@ impl Source {
             source.on_until = start + Duration::from_secs_f64(on.draw(&mut source.spans));
         }
         if matches!(pattern.gap_s, Law::Exponential(_)) {
-            // The first arrival of a Poisson process comes after a gap, too.
+            // The first arrival of a Poisson process also follows a gap.
             source.step();
         }
         source

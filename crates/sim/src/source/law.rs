@@ -1,9 +1,9 @@
-//! How long, how large: the laws that sources draw from.
+//! Random laws of durations and sizes that sources draw from.
 //!
-//! **Source**: S. Floyd, V. Paxson, "Difficulties in Simulating the Internet", IEEE/ACM Transactions on
-//! Networking 9(4), 2001: what does not change is log-normal bodies and Pareto tails.
+//! **Source**: S. Floyd, V. Paxson, "Difficulties in Simulating the Internet", IEEE/ACM Transactions on Networking
+//! 9(4), 2001: log-normal bodies and Pareto tails are invariants.
 //!
-//! **Units**: whatever the mean is in.
+//! **Units**: those of the mean.
 
 use base::rng::{Rng, uniform};
 
@@ -13,13 +13,13 @@ pub enum Law {
     Exponential(f64),
     /// Mean and shape; a shape of 2 or less has no variance, one of 1 or less no mean.
     Pareto(f64, f64),
-    /// Two Pareto laws, one behind the other.
+    /// Pareto law whose tail has another shape.
     TwoPareto(TwoPareto),
     /// Log-normal with a Pareto tail.
     Tailed(Tailed),
 }
 
-/// A Pareto law whose largest part `tail` has a shape of its own, and none of which is above `most`.
+/// Pareto law whose largest share `tail` has a shape of its own; no value exceeds `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoPareto {
     pub least: f64,
@@ -29,8 +29,7 @@ pub struct TwoPareto {
     pub most: f64,
 }
 
-/// A log-normal law below `from`, and with the probability `tail` a Pareto law from there on; none is above
-/// `most`.
+/// Log-normal law below `from`, and with the probability `tail` a Pareto law from there on; no value exceeds `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tailed {
     pub median: f64,
@@ -60,7 +59,7 @@ impl Law {
 }
 
 impl TwoPareto {
-    /// The value that a share `u` of all exceeds, were there no largest.
+    /// Value that a share `u` of all exceeds, if there were no upper limit.
     fn above(self, u: f64) -> f64 {
         if u > self.tail {
             return self.least * u.powf(-1.0 / self.shape);
@@ -82,7 +81,7 @@ impl TwoPareto {
 impl Tailed {
     fn draw(self, rng: &mut Rng) -> f64 {
         if uniform(rng) < self.tail {
-            // Cut off at `most`, as if what is above were drawn again.
+            // Truncated at `most`, as if larger values were drawn again.
             let beyond = (self.from / self.most).powf(self.shape);
             let u = 1.0 - uniform(rng) * (1.0 - beyond);
             return self.from * u.powf(-1.0 / self.shape);
@@ -101,8 +100,8 @@ impl Tailed {
     }
 }
 
-/// Mean 0, variance 1: G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates", Annals of
-/// Mathematical Statistics 29(2), 1958.
+/// Standard normal draw (mean 0, variance 1): G. Box, M. Muller, "A Note on the Generation of Random Normal Deviates",
+/// Annals of Mathematical Statistics 29(2), 1958.
 fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - uniform(rng)).ln()).sqrt();
     radius * (std::f64::consts::TAU * uniform(rng)).cos()
@@ -120,8 +119,8 @@ mod tests {
     fn mean(values: &[f64]) -> f64 {
         values.iter().sum::<f64>() / values.len() as f64
     }
-    /// B. Hill, "A Simple General Approach to Inference About the Tail of a Distribution", Annals of
-    /// Statistics 3(5), 1975: the index of the largest `k`, with a standard error of index/√k.
+    /// Tail index from the largest `k` values, with a standard error of index/√k: B. Hill, "A Simple General Approach
+    /// to Inference About the Tail of a Distribution", Annals of Statistics 3(5), 1975.
     fn hill(values: &[f64], k: usize) -> f64 {
         let mut sorted = values.to_vec();
         sorted.sort_by(|a, b| b.total_cmp(a));
@@ -157,7 +156,7 @@ mod tests {
         // Standard errors: 0.0042 of the mean, 0.003 of the deviation.
         assert!((m - 11_600f64.ln()).abs() < 0.02, "{m}");
         assert!((mean(&squares).sqrt() - 1.318).abs() < 0.015);
-        // A normal law of the logarithms: no skew, and 3 for the fourth moment.
+        // Logarithms follow a normal law: skewness 0, fourth moment 3.
         let third = mean(
             &logs
                 .iter()
@@ -188,7 +187,7 @@ mod tests {
         let all = draws(Law::TwoPareto(law), 200_000);
         assert!(all.iter().all(|x| (0.12..=120.0).contains(x)));
         let above = |x: f64| all.iter().filter(|y| **y > x).count() as f64 / 2e5;
-        // Shares above, less what is cut off: standard errors below 0.1 %.
+        // Shares above, minus the truncated part: standard errors below 0.1 %.
         for x in [0.12f64, 0.5, 1.0, 5.0, 20.0, 60.0] {
             let cut = law.share_above(120.0);
             let expected = (law.share_above(x) - cut) / (1.0 - cut);

@@ -1,10 +1,10 @@
-//! Sources: what hosts send, and why. Datagrams ([`Source`]) and applications over TCP ([`Application`]), all of
-//! them in one table ([`registry::SOURCES`]).
+//! Traffic sources: datagrams ([`Source`]) and applications over TCP ([`Application`]), all of them in one table
+//! ([`registry::SOURCES`]).
 //!
-//! An application is told what happens and asks for what it wants; it knows nothing of packets. Its
-//! connections each carry data one way. Where a client asks a server, there are two: the first from the
-//! client, with a handshake, carries requests, the second answers without one. Together they behave as one
-//! connection that the client opens, but for ACKs that real TCP would send along with data.
+//! An application receives events and returns requests; it knows nothing of packets. Each of its connections carries
+//! data in one direction. A client and a server need two: the first carries requests and has a handshake; the second
+//! carries answers and has none. Together they behave as one connection that the client opens, except that real TCP
+//! would send some ACKs along with data.
 //!
 //! **Source**: S. Floyd, V. Paxson, "Difficulties in Simulating the Internet", IEEE/ACM Transactions on
 //! Networking 9(4), 2001, section 4: diurnal patterns, Poisson sessions, log-normal sizes, heavy tails,
@@ -33,87 +33,86 @@ use base::{Duration, Time};
 /// Number of a connection of an application, from 0.
 pub type Channel = usize;
 
-/// One connection of an application.
+/// Parameters of a connection of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Its data goes from the far host to the near one.
+    /// True if its data goes from the far host to the near one.
     pub back: bool,
     pub handshake: bool,
 }
 
-/// What a flow's own direction is made of.
+/// Connection in the flow's own direction.
 pub const THERE: Opening = Opening {
     back: false,
     handshake: true,
 };
-/// What a client, who is at the far end, asks on.
+/// Connection for the requests of a client at the far end.
 pub const REQUEST: Opening = Opening {
     back: true,
     handshake: true,
 };
-/// What a server answers on.
+/// Connection for the answers of a server.
 pub const ANSWER: Opening = Opening {
     back: false,
     handshake: false,
 };
 
-/// What an application asks of the network.
+/// Request of an application to the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// A new connection in the place of an old one, or the next new one.
+    /// Opens a new connection, in the place of an old one or as the next channel.
     Open(Channel, Opening),
-    /// So many bytes more, as one message.
+    /// Writes this many more bytes, as one message.
     Write(Channel, u64),
-    /// Nothing more will be written on a connection: its last segment says so.
+    /// Closes a connection: its last segment carries a FIN.
     Close(Channel),
-    /// What has not been sent yet shall not be sent; what is under way is repaired.
+    /// Withdraws unsent data; data in flight is repaired.
     Stop(Channel),
 }
 
-/// What an application is told.
+/// Event reported to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The time has come that it asked for.
+    /// The wake-up time that it asked for has come.
     Due,
-    /// The oldest message on its way has arrived whole.
+    /// The oldest message in flight has arrived completely.
     Arrived(Channel),
-    /// All that was written has been acknowledged.
+    /// Acknowledgement of everything written.
     Acknowledged(Channel),
 }
 
-/// Something that a user waited for is complete.
+/// A completed request of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// `transfer`, `page`, `echo`, `segment`, `connection`; `stall` for a video that stood still.
+    /// Kind: `transfer`, `page`, `echo`, `segment`, `connection`; `stall` for a video that stopped.
     pub what: &'static str,
     pub began: Time,
     pub bytes: u64,
 }
 
-/// An application at work. Deterministic: chance is handed in as streams when it is made.
+/// A running application. Deterministic: its random streams are handed in when it is created.
 pub trait Application: Send {
-    /// The connections that it begins with.
+    /// Connections that it starts with.
     fn openings(&self) -> Vec<Opening>;
     fn told(&mut self, now: Time, what: Told, asks: &mut Vec<Ask>) -> Option<Done>;
-    /// Whether the one connection that it begins with is all that it ever has, and it does not care when a
-    /// message arrives.
+    /// True if it never has more than its first connection and does not need to know when a message arrives.
     fn is_alone(&self) -> bool {
         false
     }
-    /// When it wants to be told that time has passed.
+    /// Next time at which it wants to be woken.
     fn next_wakeup(&self) -> Option<Time>;
-    /// It will write no more.
+    /// True if it will write no more.
     fn is_over(&self) -> bool;
-    /// How a video has gone until now.
+    /// Figures of a video so far.
     fn video(&self, _now: Time) -> Option<Watched> {
         None
     }
 }
 
-/// How a video went.
+/// Figures of a video.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watched {
-    /// From asking for the first segment to the first picture, where that has come.
+    /// Start-up delay from the first request to the first picture; absent before that.
     pub start: Option<Duration>,
     pub played: Duration,
     pub stalled: Duration,
@@ -121,13 +120,13 @@ pub struct Watched {
     /// Changes of the bitrate from one segment to the next.
     pub switches: u64,
     pub segments: u64,
-    /// Bits of all segments that have arrived, and how long they play.
+    /// Bits of all segments that have arrived, and their playing time.
     pub bits: u64,
     pub fetched: Duration,
 }
 
 impl Watched {
-    /// What has come to pass since `before`.
+    /// Difference to the earlier figures `before`.
     pub fn since(&self, before: &Watched) -> Watched {
         Watched {
             start: self.start,
@@ -142,13 +141,13 @@ impl Watched {
     }
 }
 
-/// Upper bounds of the sizes by which times are told apart; above the last there is one class more.
+/// Upper bounds of the size classes, bytes; larger sizes form one more class.
 pub const SIZES: [u64; 3] = [10_000, 100_000, 1_000_000];
 
-/// What users of an application have waited for.
+/// Completed requests of an application's users.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// From the wish to its fulfilment, ns.
+    /// Time from request to completion, ns.
     pub took: Summary,
     pub by_size: [Summary; SIZES.len() + 1],
     pub bytes: u64,
@@ -171,7 +170,7 @@ impl Seen {
     }
 }
 
-/// When a source begins and ends; from `stop` on it begins nothing new.
+/// Start and end of a source; from `stop` on it starts nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: Time,

@@ -1,5 +1,5 @@
-//! The one table of sources. Scenarios, `tailback list sources`, the reference page and the tests read it: a
-//! source can be named from the moment it is listed.
+//! Table of all sources. Scenarios, `tailback list sources`, the reference page and the tests read it, so a new entry
+//! is available everywhere.
 
 use super::video::Player;
 use super::web::Pages;
@@ -13,11 +13,11 @@ use base::words::{Entry, Words};
 use base::{BitsPerSec, Bytes, Duration};
 use std::ops::Range;
 
-/// One source: what it is called, what it can be told, and how it is made.
+/// Entry for a source: its name, its parameters, and its constructor.
 pub struct Spec {
     pub entry: Entry,
     build: Build,
-    /// How parameters must agree with each other; all that are required are given.
+    /// Checks that parameters agree with each other; all required ones are present.
     check: fn(&Words) -> Result<(), String>,
 }
 
@@ -26,7 +26,7 @@ enum Build {
     Application(fn(&Words, Span, &Streams, &str) -> Box<dyn Application>),
 }
 
-/// What a scenario makes of a source.
+/// Product of a source in a scenario.
 pub enum Made {
     Datagrams(Box<Source>),
     Application(Box<dyn Application>),
@@ -36,13 +36,13 @@ impl Spec {
     pub fn named(name: &str) -> Option<&'static Spec> {
         SOURCES.iter().find(|s| s.entry.name == name)
     }
-    /// Whether it uses TCP.
+    /// True if it uses TCP.
     pub fn is_tcp(&self) -> bool {
         matches!(self.build, Build::Application(_))
     }
 
-    /// `name` is whose it is, such as `flow/3`: its random streams are named after it. `mark` says what the
-    /// packets of datagrams carry.
+    /// Builds the source. `name` identifies its owner, such as `flow/3`, and names its random streams. `mark` holds the
+    /// ECN bits and DSCP of datagrams.
     pub fn make(
         &self,
         words: &Words,
@@ -62,10 +62,10 @@ impl Spec {
     }
 }
 
-/// What single keys cannot say: how they must agree with each other. A key that is missing is the plan's to name.
+/// Checks that keys agree with each other. Missing keys are reported by the plan.
 ///
 /// # Errors
-/// What does not go together.
+/// The keys that contradict each other.
 pub fn check(words: &Words) -> Result<(), String> {
     if words.missing().is_some() {
         return Ok(());
@@ -78,13 +78,13 @@ const NO_USUAL: &str = "none: there is no usual one";
 const SURGE: &str = "Barford, Crovella 1998, table 1";
 const SPANS: Range<&str> = "0 s".."8760 h";
 const GAPS: Range<&str> = "1 us".."8760 h";
-// RFC 791 section 3.1, and headers of IPv4 and UDP.
+// RFC 791 section 3.1, and the headers of IPv4 and UDP.
 const PACKETS: Range<&str> = "28 B".."65535 B";
-// A datagram of 28 bytes in each nanosecond is the most that time can tell apart.
+// A datagram of 28 bytes per nanosecond is the highest rate that time can resolve.
 const RATES: Range<&str> = "1 bit/s".."224 Gbit/s";
 const SIZES: Range<&str> = "1 B".."1000 GB";
 const SHARES: Range<&str> = "0".."1";
-/// Shapes with a mean.
+/// Pareto shapes with a mean.
 const SHAPES: Range<&str> = "1.01".."100";
 
 const WILLINGER: &str = "Willinger, Taqqu, Sherman, Wilson, Self-Similarity Through High-Variability, IEEE/ACM Transactions on Networking 5(1), 1997";
@@ -94,14 +94,14 @@ const HUANG: &str = "Huang, Johari, McKeown, Trunnell, Watson, A Buffer-Based Ap
 const BBA: &str = "Huang et al. 2014, section 4";
 
 choices! {
-    /// Version of HTTP.
+    /// HTTP version.
     enum Http { One = "1.1", Two = "2" }
 }
 
 params! {
     #[derive(Clone, Debug)]
     struct BulkParams for "bulk": "TCP: one transfer, as fast as the path lets it; at its stop nothing more is offered, and what is under way is delivered", ["RFC 5681, TCP Congestion Control"] {
-        /// payload; without end where it is not given
+        /// payload; without end by default
         size: Option<Bytes> ["1 B".."1000000 GB"], NO_USUAL;
     }
 }
@@ -109,9 +109,9 @@ params! {
 params! {
     #[derive(Clone, Debug)]
     struct TransfersParams for "transfers": "TCP on one connection: transfers of exponential size, a pause of exponential length after each", [] {
-        /// payload of a transfer, mean
+        /// mean payload of a transfer
         size: Bytes = "100 kB" ["1 B".."1000000 GB"], NO_USUAL;
-        /// from the last acknowledgement to the next transfer, mean
+        /// mean time from the last acknowledgement to the next transfer
         think: Duration = "1 s" [SPANS], NO_USUAL;
     }
 }
@@ -121,27 +121,27 @@ params! {
     struct SessionsParams for "sessions": "many people, each of whom makes some connections: sessions arrive as a Poisson process that follows the hours of the day, sizes are log-normal with a Pareto tail", [PAXSON_FLOYD,
                 "Floyd, Paxson, Difficulties in Simulating the Internet, IEEE/ACM Transactions on Networking 9(4), 2001",
                 BARFORD,] {
-        /// from one session to the next, mean over the day
+        /// mean time between the starts of two sessions, over the day
         gap: Duration = "10 s" [GAPS], NO_USUAL;
-        /// how many come in each equal part of the day, compared with each other: 24 numbers for its hours
+        /// relative session rate in each equal part of the day: 24 numbers stand for its hours
         profile: Vec<f64> = "1" ["0".."1000000"], "Floyd, Paxson 2001, section 4: diurnal patterns";
-        /// length of the day that the profile divides; simulated time begins at its midnight
+        /// length of the day that the profile divides; simulated time starts at its midnight
         day: Duration = "24 h" ["1 s".."8760 h"], NO_USUAL;
-        /// connections of a session, mean of a geometric number
+        /// mean number of connections of a session, geometric
         connections: f64 = "1" ["1".."100000"], NO_USUAL;
-        /// from one connection of a session to its next, mean of an exponential time
+        /// mean pause between the connections of a session, exponential
         pause: Duration = "1 s" [SPANS], NO_USUAL;
-        /// median of the sizes' log-normal body
+        /// median of the log-normal body of the sizes
         median: Bytes = "11.6 kB" [SIZES], SURGE;
-        /// standard deviation of the logarithm of the body's sizes
+        /// standard deviation of the logarithm of the sizes in the body
         sigma: f64 = "1.318" ["0".."10"], SURGE;
-        /// share of the sizes that are in the Pareto tail
+        /// share of the sizes in the Pareto tail
         tail: f64 as Probability = "0.07" [SHARES], SURGE;
-        /// where the tail begins
+        /// size at which the tail starts
         tail_from: Bytes = "133 kB" [SIZES], SURGE;
-        /// shape of the tail; below 2 it is heavy
+        /// Pareto shape of the tail; below 2 it is heavy
         tail_shape: f64 = "1.1" ["0.1".."100"], SURGE;
-        /// no size is above this
+        /// largest size
         largest: Bytes = "1 GB" ["1 B".."1000000 GB"], NO_USUAL;
     }
 }
@@ -151,29 +151,30 @@ params! {
     struct WebParams for "web": "a person who reads web pages; from is the server, to is the reader; requests cross the way back", [BARFORD,
                 "RFC 9112, HTTP/1.1, section 9.3",
                 "RFC 9113, HTTP/2, section 5",] {
-        /// from the end of a page to the next, mean of a Pareto time
+        /// mean reading time from the end of a page to the next request, Pareto
         think: Duration = "3 s" [SPANS], SURGE;
-        /// shape of that time
+        /// Pareto shape of the reading time
         think_shape: f64 = "1.5" [SHAPES], SURGE;
-        /// objects of a page, itself included, mean of a Pareto number
+        /// mean number of objects of a page, itself included, Pareto
         objects: f64 = "1.7" ["1".."10000"], SURGE;
-        /// shape of that number
+        /// Pareto shape of the number of objects
         objects_shape: f64 = "2.43" [SHAPES], SURGE;
-        /// 1.1: up to six connections, each asks for one object at a time; 2: one connection, all are asked for at once
+        /// 1.1: up to six connections, each requests one object at a time; 2: one connection, all objects are requested
+        /// at once
         http: Http = "2", "RFC 9112, RFC 9113";
-        /// what a request takes on its way to the server, payload
+        /// payload of a request to the server
         request: Bytes = "400 B" ["1 B".."1 MB"], NO_USUAL;
-        /// median of the sizes' log-normal body
+        /// median of the log-normal body of the sizes
         median: Bytes = "11.6 kB" [SIZES], SURGE;
-        /// standard deviation of the logarithm of the body's sizes
+        /// standard deviation of the logarithm of the sizes in the body
         sigma: f64 = "1.318" ["0".."10"], SURGE;
-        /// share of the sizes that are in the Pareto tail
+        /// share of the sizes in the Pareto tail
         tail: f64 as Probability = "0.07" [SHARES], SURGE;
-        /// where the tail begins
+        /// size at which the tail starts
         tail_from: Bytes = "133 kB" [SIZES], SURGE;
-        /// shape of the tail; below 2 it is heavy
+        /// Pareto shape of the tail; below 2 it is heavy
         tail_shape: f64 = "1.1" ["0.1".."100"], SURGE;
-        /// no size is above this
+        /// largest size
         largest: Bytes = "1 GB" ["1 B".."1000000 GB"], NO_USUAL;
     }
 }
@@ -181,19 +182,19 @@ params! {
 params! {
     #[derive(Clone, Debug)]
     struct VideoParams for "video": "a person who watches a video whose bitrate follows the player's buffer; from is the server, to is the viewer", [HUANG] {
-        /// bitrates to choose from
+        /// available bitrates
         ladder: Vec<BitsPerSec> = "235 kbit/s; 375 kbit/s; 560 kbit/s; 750 kbit/s; 1050 kbit/s; 1750 kbit/s; 2350 kbit/s; 3 Mbit/s; 5 Mbit/s" ["1 bit/s".."10000 Gbit/s"], "Huang et al. 2014, section 1: from 235 kbit/s to 5 Mbit/s";
-        /// how long a segment plays
+        /// playing time of a segment
         segment: Duration = "4 s" ["1 ms".."1 h"], BBA;
-        /// most that is fetched ahead
+        /// most playing time fetched ahead
         buffer: Duration = "240 s" ["1 ms".."24 h"], BBA;
-        /// part of the buffer below which the lowest bitrate is taken: 90 s of 240 s
+        /// share of the buffer below which the lowest bitrate is chosen: 90 s of 240 s
         reservoir: f64 as Probability = "0.375" [SHARES], BBA;
-        /// part of the buffer over which the bitrate rises: 126 s of 240 s
+        /// share of the buffer over which the bitrate rises: 126 s of 240 s
         cushion: f64 as Probability = "0.525" [SHARES], BBA;
-        /// so much must be there before it plays, at first and after it stood still
+        /// playing time required before playback starts, initially and after a stall
         startup: Duration = "4 s" ["0 s".."1 h"], NO_USUAL;
-        /// what a request takes on its way to the server, payload
+        /// payload of a request to the server
         request: Bytes = "400 B" ["1 B".."1 MB"], NO_USUAL;
     }
 }
@@ -205,11 +206,11 @@ params! {
         least: Duration = "120 ms" ["1 us".."1 h"], "Paxson, Floyd 1995, section 4: 15 % are longer than 1 s";
         /// Pareto shape of the body
         shape: f64 = "0.9" ["0.1".."100"], "Paxson, Floyd 1995, section 4";
-        /// share of the times that are in the tail
+        /// share of the times in the tail
         tail: f64 as Probability = "0.03" [SHARES], "Paxson, Floyd 1995, section 4";
         /// Pareto shape of the tail
         tail_shape: f64 = "0.95" ["0.1".."100"], "Paxson, Floyd 1995, section 4";
-        /// no time is longer
+        /// longest time between two characters
         longest: Duration = "2 min" ["1 us".."24 h"], "Paxson, Floyd 1995, section 4: 1.1 s on average";
     }
 }
@@ -218,9 +219,9 @@ params! {
     required;
     #[derive(Clone, Debug)]
     struct CbrParams for "cbr": "datagrams at a constant rate", [] {
-        /// of whole IP packets
+        /// rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
     }
 }
@@ -229,9 +230,9 @@ params! {
     required;
     #[derive(Clone, Debug)]
     struct PoissonParams for "poisson": "datagrams with exponential gaps", [] {
-        /// of whole IP packets, mean
+        /// mean rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
     }
 }
@@ -240,15 +241,15 @@ params! {
     required;
     #[derive(Clone, Debug)]
     struct ParetoParams for "pareto": "datagrams at a constant rate in bursts with pauses, both of Pareto length; many together are self-similar with a Hurst parameter of (3 - shape)/2 over hundreds of bursts, and up to 0.1 more over a few", [WILLINGER] {
-        /// while it sends
+        /// rate of whole IP packets during a burst
         rate: BitsPerSec [RATES], NO_USUAL;
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
-        /// length of a burst, mean
+        /// mean length of a burst
         on: Duration = "500 ms" [GAPS], NO_USUAL;
-        /// length of a pause, mean
+        /// mean length of a pause
         off: Duration = "500 ms" [GAPS], NO_USUAL;
-        /// Pareto shape of both
+        /// Pareto shape of both lengths
         shape: f64 = "1.4" [SHAPES], "Willinger et al. 1997: between 1 and 2";
     }
 }
@@ -257,13 +258,13 @@ params! {
     #[derive(Clone, Debug)]
     struct VoiceParams for "voice": "one way of a telephone conversation with G.711: 50 packets a second while its side speaks", ["Brady, A Model for Generating On-Off Speech Patterns in Two-Way Conversation, Bell System Technical Journal 48, 1969",
                 "RFC 3551, RTP Profile for Audio and Video Conferences with Minimal Control, section 4.5.14",] {
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "200 B" [PACKETS], "RFC 3551: 20 ms of 64 kbit/s, and 40 B of headers";
-        /// from one packet to the next
+        /// time from one packet to the next
         gap: Duration = "20 ms" [GAPS], "RFC 3551 section 4.2";
-        /// length of a talk spurt, mean of an exponential time
+        /// mean length of a talk spurt, exponential
         spurt: Duration = "1.2 s" [GAPS], "Brady 1969";
-        /// length of a pause, mean of an exponential time; 0 s speaks without end
+        /// mean length of a pause, exponential; 0 s speaks without end
         pause: Duration = "1.8 s" [SPANS], "Brady 1969";
     }
 }
@@ -271,9 +272,9 @@ params! {
 params! {
     #[derive(Clone, Debug)]
     struct PmuParams for "pmu": "a phasor measurement unit: 50 frames a second", ["IEEE C37.118.2-2011, Synchrophasor Data Transfer for Power Systems"] {
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "110 B" [PACKETS], "a frame of a few phasors, IP and UDP headers";
-        /// from one packet to the next
+        /// time from one packet to the next
         gap: Duration = "20 ms" [GAPS], "IEEE C37.118.2: 50 frames a second where mains have 50 Hz";
     }
 }
@@ -281,14 +282,14 @@ params! {
 params! {
     #[derive(Clone, Debug)]
     struct ProbeParams for "probe": "the delay monitor: a small datagram, sent back by the far end; the recording has a row for each", ["RFC 2681, A Round-trip Delay Metric for IPPM"] {
-        /// the whole IP packet
+        /// size of the whole IP packet
         size: Bytes = "80 B" [PACKETS], "what tailback test sends over IPv4";
-        /// from one packet to the next
+        /// time from one packet to the next
         gap: Duration = "50 ms" [GAPS], NO_USUAL;
     }
 }
 
-/// Every source, in the order of help.
+/// Every source, in the order of the help.
 pub const SOURCES: &[Spec] = &[
     Spec {
         entry: BulkParams::ENTRY,
@@ -341,7 +342,7 @@ pub const SOURCES: &[Spec] = &[
                 objects: Law::Pareto(p.objects, p.objects_shape),
                 sizes: p.sizes(),
                 request_bytes: p.request.get(),
-                // As browsers do.
+                // Number of connections that browsers use.
                 connections: (p.http == Http::One).then_some(6),
             };
             Box::new(Web::new(pages, span, streams, name))
@@ -483,7 +484,7 @@ fn steady(size: Bytes, rate: BitsPerSec, law: fn(f64) -> Law) -> Pattern {
 macro_rules! sized {
     ($($params:ident),+) => {$(
         impl $params {
-            /// The law of sizes: log-normal with a Pareto tail.
+            /// Law of sizes: log-normal with a Pareto tail.
             fn sizes(&self) -> Law {
                 Law::Tailed(Tailed {
                     median: self.median.get() as f64,
@@ -513,7 +514,7 @@ fn check_sizes(median: Bytes, tail_from: Bytes, largest: Bytes) -> Result<(), St
     Ok(())
 }
 
-/// The size of a probe's packets.
+/// Size of a probe's packets.
 pub fn probe_size(words: &Words) -> Bytes {
     words.read::<ProbeParams>().size
 }

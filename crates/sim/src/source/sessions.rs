@@ -1,5 +1,5 @@
-//! Many people who come and go: sessions arrive as a Poisson process whose rate follows the hours of the
-//! day; each makes some connections, one after another, of log-normal size with a Pareto tail.
+//! Sessions of many users: they arrive as a Poisson process whose rate follows the hours of the day. Each makes some
+//! connections, one after another, of log-normal size with a Pareto tail.
 //!
 //! **Source**: V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", IEEE/ACM Transactions
 //! on Networking 3(3), 1995: sessions arrive as Poisson processes with fixed hourly rates, the connections
@@ -14,33 +14,33 @@ use base::{Duration, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What sessions are like.
+/// Parameters of the sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Crowd {
-    /// Mean time from one session to the next, over a whole day.
+    /// Mean time from one session to the next, over a whole day, seconds.
     pub gap_s: f64,
-    /// How much more or less comes in each equal part of the day.
+    /// Relative session rate in each equal part of the day.
     pub profile: Vec<f64>,
     pub day: Duration,
-    /// Connections of a session, on average; at least one.
+    /// Mean number of connections of a session; at least one.
     pub connections: f64,
-    /// From the end of one connection to the next.
+    /// Pause from the end of one connection to the next, seconds.
     pub pause_s: Law,
     pub sizes: Law,
 }
 
-/// One connection under way.
+/// An active connection.
 #[derive(Clone, Copy, Debug)]
 struct Busy {
     began: Time,
     bytes: u64,
-    /// Connections of the session that come after it.
+    /// Connections of the session that follow.
     left: u64,
 }
 
 pub struct Sessions {
     crowd: Crowd,
-    /// The highest of the profile over its mean.
+    /// Highest value of the profile over its mean.
     peak: f64,
     arrivals: Rng,
     thinning: Rng,
@@ -49,7 +49,7 @@ pub struct Sessions {
     sizes: Rng,
     stop: Time,
     next_session: Option<Time>,
-    /// Sessions between two connections: when, which came first, and how many connections are left.
+    /// Sessions between two connections: time, order of arrival, and connections left.
     resting: BinaryHeap<Reverse<(Time, u64, u64)>>,
     rests: u64,
     busy: Vec<Option<Busy>>,
@@ -58,7 +58,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// `name` is whose it is: its random streams are named after it.
+    /// Creates the source. `name` identifies its owner and names its random streams.
     pub fn new(crowd: Crowd, span: Span, streams: &Streams, name: &str) -> Sessions {
         let mean = crowd.profile.iter().sum::<f64>() / crowd.profile.len() as f64;
         let peak = crowd.profile.iter().copied().fold(0.0, f64::max) / mean;
@@ -82,7 +82,7 @@ impl Sessions {
         sessions
     }
 
-    /// Rate at an instant over the highest; simulated time zero is midnight.
+    /// Session rate at a time, relative to the highest; simulated time zero is midnight.
     fn relative_rate(&self, at: Time) -> f64 {
         let profile = &self.crowd.profile;
         let share = at.as_nanos() % self.crowd.day.as_nanos();
@@ -92,7 +92,8 @@ impl Sessions {
         profile[part as usize] / highest
     }
 
-    /// Lewis and Shedler's thinning: candidates at the highest rate, each kept with the rate's share of it.
+    /// Lewis and Shedler's thinning: candidates arrive at the highest rate; each is kept with the ratio of the current
+    /// rate to it.
     fn arrival_after(&mut self, from: Time) -> Option<Time> {
         let gap = Law::Exponential(self.crowd.gap_s / self.peak);
         let mut at = from;
@@ -127,7 +128,7 @@ impl Sessions {
         asks.push(Ask::Write(channel, bytes));
     }
 
-    /// Connections after the first: geometric, so that there are as many on average as there should be.
+    /// Number of connections after the first: geometric, with the mean that was asked for.
     fn others(&mut self) -> u64 {
         let mean = self.crowd.connections;
         if mean <= 1.0 {

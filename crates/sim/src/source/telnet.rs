@@ -1,19 +1,19 @@
-//! A person who types at a far machine, which sends each character back.
+//! Telnet: a user types at a remote machine, which echoes each character.
 //!
 //! **Source**: V. Paxson, S. Floyd, "Wide-Area Traffic: The Failure of Poisson Modeling", IEEE/ACM Transactions
 //! on Networking 3(3), 1995, section 4: the times between a typist's packets are the same everywhere, those
 //! of tcplib (P. Danzig, S. Jamin, 1991), with a Pareto body of shape 0.9 and a Pareto tail of shape 0.95 in
 //! the upper 3 %, and about 1.1 s on average.
 //!
-//! **Deviations**: with those shapes there would be no mean; the longest pause bounds it. The least gap is
-//! such that 15 % are longer than a second.
+//! **Deviations**: with those shapes there would be no mean; the longest gap bounds it. The least gap is chosen so that
+//! 15 % of the gaps are longer than a second.
 
 use super::{ANSWER, Application, Ask, Done, Law, Opening, Span, THERE, Told};
 use base::rng::{Rng, Streams};
 use base::{Duration, Time};
 use std::collections::VecDeque;
 
-/// The far machine is at the flow's `to`: what is typed is the flow's own direction.
+/// Connection of the echoes. The remote machine is the flow's `to`, so typed characters take the flow's own direction.
 const ECHO: Opening = Opening {
     back: true,
     ..ANSWER
@@ -24,12 +24,12 @@ pub struct Telnet {
     gaps: Rng,
     stop: Time,
     due: Option<Time>,
-    /// Characters whose echo has not come.
+    /// Characters whose echo has not arrived.
     typed: VecDeque<Time>,
 }
 
 impl Telnet {
-    /// `name` is whose it is: its random streams are named after it.
+    /// Creates the source. `name` identifies its owner and names its random streams.
     pub fn new(gap_s: Law, span: Span, streams: &Streams, name: &str) -> Telnet {
         Telnet {
             gap_s,

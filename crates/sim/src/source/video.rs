@@ -1,27 +1,26 @@
-//! A person who watches a video: segment after segment is fetched, each at the bitrate that the player's
-//! buffer suggests.
+//! Video streaming: a player fetches segment after segment, each at the bitrate that its buffer suggests.
 //!
 //! **Source**: T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M. Watson, "A Buffer-Based Approach to Rate
-//! Adaptation", SIGCOMM 2014, section 4, algorithm BBA-0: the lowest bitrate while the buffer holds less than
-//! the reservoir, the highest above reservoir and cushion, in between along a line; the bitrate stays until
-//! the line passes the next one.
+//! Adaptation", SIGCOMM 2014, section 4, algorithm BBA-0: the lowest bitrate while the buffer holds less than the
+//! reservoir, the highest above reservoir and cushion, and a straight line in between. The bitrate stays until the line
+//! passes the next one.
 //!
-//! **Deviations**: all segments of one bitrate have the same size; the player's screen never asks for less.
+//! **Deviations**: all segments of one bitrate have the same size; the player's screen size does not limit the bitrate.
 
 use super::{ANSWER, Application, Ask, Done, Opening, REQUEST, Span, Told, Watched};
 use base::{BitsPerSec, Duration, Time};
 
-/// What the video and its player are like.
+/// Parameters of the video and its player.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Player {
     pub segment: Duration,
-    /// From low to high.
+    /// Bitrates from low to high.
     pub ladder: Vec<BitsPerSec>,
-    /// Most that is fetched ahead.
+    /// Most playing time fetched ahead.
     pub buffer: Duration,
     pub reservoir: Duration,
     pub cushion: Duration,
-    /// So much must be there before it plays, at first and after it stood still.
+    /// Playing time required before playback starts, initially and after a stall.
     pub startup: Duration,
     pub request_bytes: u64,
 }
@@ -29,13 +28,13 @@ pub struct Player {
 pub struct Video {
     player: Player,
     stop: Time,
-    /// When the next segment is asked for.
+    /// Time of the next segment request.
     due: Option<Time>,
     began: Time,
-    /// Of the segment under way.
+    /// Rung of the ladder of the segment in flight.
     rung: usize,
     asked: Option<Time>,
-    /// What is there to play at `seen`.
+    /// Playing time in the buffer at `seen`.
     ahead: Duration,
     seen: Time,
     playing: bool,
@@ -67,7 +66,7 @@ impl Video {
             let played = span.min(self.ahead);
             self.ahead -= played;
             self.watched.played += played;
-            // After its last segment it is at its end, and does not wait for anything.
+            // After its last segment the video is over, so an empty buffer is no stall.
             if self.ahead.is_zero() && !self.is_over() {
                 self.playing = false;
                 self.watched.stalls += 1;
@@ -128,7 +127,7 @@ impl Video {
             self.stood_since = None;
             self.watched.start.get_or_insert(now - self.began);
         }
-        // As soon as there is room for one more.
+        // Request as soon as there is room for one more segment.
         let room = self.player.buffer.saturating_sub(self.player.segment);
         let wait = self.ahead.saturating_sub(room);
         self.due = Some(now + wait).filter(|t| *t < self.stop);

@@ -1,32 +1,32 @@
-//! A person who reads web pages: asks for a page, waits until all its objects have come, reads, asks for
-//! the next.
+//! Web browsing: a user requests a page, waits until all its objects have arrived, reads it, and requests the next.
 //!
 //! **Source**: P. Barford, M. Crovella, "Generating Representative Web Workloads for Network and Server
 //! Performance Evaluation", SIGMETRICS 1998: log-normal sizes with a Pareto tail, Pareto numbers of objects
 //! and times of reading; RFC 9112, "HTTP/1.1" (2022), section 9.3, persistent connections; RFC 9113, "HTTP/2"
 //! (2022), section 5, streams.
 //!
-//! **Deviations**: no names are looked up and nothing is encrypted; servers answer at once; each page comes
-//! from one server, over connections of its own.
+//! **Deviations**: no DNS and no encryption; servers answer at once; each page comes from one server, over connections
+//! of its own.
 
 use super::{ANSWER, Application, Ask, Channel, Done, Law, Opening, REQUEST, Span, Told};
 use base::rng::{Rng, Streams};
 use base::{Duration, Time};
 use std::collections::VecDeque;
 
-/// What pages are like.
+/// Parameters of the pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pages {
     pub think_s: Law,
-    /// Objects of a page, itself included.
+    /// Number of objects of a page, itself included.
     pub objects: Law,
     pub sizes: Law,
     pub request_bytes: u64,
-    /// Side by side, each asked for one object at a time; `None` is one on which all are asked for at once.
+    /// Number of parallel connections, each of which requests one object at a time. `None`: one connection that
+    /// requests all objects at once.
     pub connections: Option<u64>,
 }
 
-/// More objects than this no page has.
+/// Upper limit on the objects of a page.
 const MOST_OBJECTS: f64 = 10_000.0;
 
 pub struct Web {
@@ -37,11 +37,11 @@ pub struct Web {
     stop: Time,
     due: Option<Time>,
     began: Time,
-    /// Sizes of the objects that nobody has asked for.
+    /// Sizes of the objects not requested yet.
     wanted: Vec<u64>,
-    /// By connection: objects that were asked for and have not come.
+    /// Requested objects that have not arrived, by connection.
     asked: Vec<VecDeque<u64>>,
-    /// By connection: how many of these the server has begun to send.
+    /// Number of them that the server has started to send, by connection.
     answered: Vec<usize>,
     bytes: u64,
 }
@@ -54,7 +54,7 @@ fn answer(connection: usize) -> Channel {
 }
 
 impl Web {
-    /// `name` is whose it is: its random streams are named after it.
+    /// Creates the source. `name` identifies its owner and names its random streams.
     pub fn new(pages: Pages, span: Span, streams: &Streams, name: &str) -> Web {
         let connections = pages.connections.unwrap_or(1) as usize;
         Web {
@@ -81,7 +81,7 @@ impl Web {
             let size = self.pages.sizes.draw(&mut self.sizes).round().max(1.0) as u64;
             self.wanted.push(size);
         }
-        // The page itself is drawn first and asked for first: the others are named in it.
+        // The page itself is drawn first and requested first: it names the other objects.
         self.wanted.reverse();
         self.open(0, asks);
         self.ask(0, asks);
@@ -99,7 +99,7 @@ impl Web {
         }
     }
 
-    /// An object is there; the page goes on.
+    /// Handles an object that has arrived and requests the next.
     fn go_on(&mut self, connection: usize, asks: &mut Vec<Ask>) {
         let first = self.bytes == 0;
         self.answered[connection] -= 1;

@@ -1,5 +1,4 @@
-//! A TCP connection: one side sends, the other acknowledges. Sans-IO like everything here: told the time
-//! and what arrived, asked for segments.
+//! TCP connection: a sender and a receiver. Sans-IO: it is told the time and the arrivals, and asked for segments.
 
 mod receiver;
 mod reduction;
@@ -14,50 +13,52 @@ use congestion::ControllerSpec;
 use congestion::rtt;
 use std::sync::Arc;
 
-/// What one connection is set to.
+/// Settings of one connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub controller: Arc<ControllerSpec>,
-    /// Payload of a full segment.
+    /// Payload of a full segment, bytes.
     pub mss: Bytes,
     /// IP and TCP headers of a data segment; an ACK adds its SACK blocks.
     pub header: Bytes,
-    /// Data waits for the answer to a SYN; without, it leaves at once, as from ns-2's one-way TCP.
+    /// True if data waits for the SYN/ACK; otherwise it leaves at once, as in ns-2's one-way TCP.
     pub handshake: bool,
-    /// In segments; `None` is RFC 6928's.
+    /// Initial window in segments; `None` is RFC 6928's.
     pub initial_window: Option<u64>,
-    /// An ACK for every second segment (RFC 5681 section 4.2) rather than for each.
+    /// True for an ACK every second segment (RFC 5681 section 4.2), false for one per segment.
     pub delayed_ack: bool,
-    /// Longest that an ACK is held back. RFC 5681 section 4.2: below 500 ms; Linux begins with 40 ms.
+    /// Maximum delay of an ACK. RFC 5681 section 4.2: below 500 ms; Linux starts with 40 ms.
     pub ack_delay: Duration,
-    /// So many segments at the beginning are acknowledged at once. Linux: about 16.
+    /// Number of segments at the start that are acknowledged at once. Linux: about 16.
     pub quick_acks: u32,
-    /// RFC 2018; without it duplicate ACKs are counted (RFC 5681 section 3.2).
+    /// Selective acknowledgements, RFC 2018; without them duplicate ACKs are counted (RFC 5681 section 3.2).
     pub sack: bool,
-    /// RFC 3042; on in RFC 5681 section 3.2.
+    /// Limited transmit, RFC 3042; on in RFC 5681 section 3.2.
     pub limited_transmit: bool,
-    /// Duplicates, or segments reported beyond a hole, that mean a loss: `DupThresh` of RFC 6675 section 2.
+    /// Number of duplicates, or of segments reported beyond a hole, that means a loss: `DupThresh` of RFC 6675 section
+    /// 2.
     pub dup_thresh: u64,
-    /// Losses are found by time (RFC 8985). Without, a segment is lost once one sent `dup_thresh` places later
+    /// True for loss detection by time (RFC 8985). Otherwise a segment is lost once one sent `dup_thresh` places later
     /// has arrived, as in Linux before RACK (forward acknowledgement).
     pub rack: bool,
-    /// In recovery every second ACK takes a segment from the window, down to this part of ssthresh, and never
-    /// more than a segment is added to what is in flight, as in Linux before 3.2; without, RFC 9937.
+    /// Rate halving, as in Linux before 3.2: in recovery every second ACK takes a segment from the window, down to this
+    /// fraction of ssthresh. At most one segment is added to the bytes in flight. `None`: RFC 9937.
     pub rate_halving: Option<f64>,
     /// Tail loss probes, RFC 8985 section 7.
     pub tail_loss_probe: bool,
-    /// Whether ECN is negotiated.
+    /// True if ECN is negotiated.
     pub ecn: bool,
-    /// Spread segments over the round trip even where the controller names no rate.
+    /// Paces segments over the RTT even if the controller names no rate.
     pub pacing: bool,
-    /// Segments that leave together, as an adapter with segmentation offload sends them.
+    /// Number of segments that leave together, as an adapter with segmentation offload sends them.
     pub burst: u64,
-    /// Most that the receiver lets be outstanding.
+    /// Receive window: most bytes that the receiver allows in flight.
     pub receive_window: Bytes,
-    /// Begin anew after a silence longer than the time-out (RFC 5681 section 4.1).
+    /// Restarts from the initial window after an idle time longer than the retransmission timeout (RFC 5681 section
+    /// 4.1).
     pub idle_restart: bool,
     pub rto: rtt::Params,
-    /// What both ends' packets ask for.
+    /// DSCP of both ends' packets.
     pub dscp: u8,
 }
 

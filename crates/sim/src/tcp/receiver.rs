@@ -1,4 +1,4 @@
-//! The receiving side of a TCP connection: puts data in order and decides when to acknowledge.
+//! TCP receiver: puts data in order and decides when to acknowledge.
 //!
 //! **Source**: RFC 9293, "Transmission Control Protocol (TCP)" (Eddy, 2022), section 3.8; RFC 5681, "TCP
 //! Congestion Control" (2009), section 4.2, delayed ACKs; RFC 2018, "TCP Selective Acknowledgment
@@ -6,9 +6,8 @@
 //! TCP" (2000); RFC 8257, "Data Center TCP (DCTCP): TCP Congestion Control for Data Centers" (2017),
 //! section 3.2.
 //!
-//! **Deviations**: CE is counted in payload bytes and the count returned on every ACK, as RFC 9768 does
-//! in its option, also for DCTCP, whose echo then loses nothing. Data is read at once, so the window
-//! never shrinks.
+//! **Deviations**: CE is counted in payload bytes and the count returned on every ACK, as in the AccECN option of
+//! RFC 9768. DCTCP gets it too, so its echo loses nothing. Data is read at once, so the window never shrinks.
 //!
 //! **Units**: bytes of payload, ns.
 //!
@@ -24,9 +23,9 @@ pub struct Receiver {
     sack: bool,
     ack_every: u32,
     ack_delay: Duration,
-    /// Segments that are still acknowledged at once.
+    /// Segments left that are acknowledged at once.
     quick: u32,
-    /// Next byte expected; what has arrived in order.
+    /// Next byte expected: the number of bytes received in order.
     next: u64,
     early: Ranges,
     /// A byte in each of the blocks reported last, newest first.
@@ -35,17 +34,17 @@ pub struct Receiver {
     /// Segments in order that have not been acknowledged.
     waiting: u32,
     ack_due: Option<Time>,
-    /// ECE is set until CWR comes (RFC 3168 section 6.1.3).
+    /// True from a CE until CWR arrives: ECE is set (RFC 3168 section 6.1.3).
     echo: bool,
     ce_bytes: u64,
     last_ce: bool,
-    /// How long the latest segment took.
+    /// Delay of the latest segment, one way.
     delay: Duration,
-    /// Data that arrived though it had already.
+    /// Segments whose data had already arrived.
     duplicates: u64,
-    /// Where the data ends, once that is known.
+    /// End of the data, once it is known.
     ends_at: u64,
-    /// Set once all has come: this end closes too.
+    /// FIN flag, set once all data has arrived: this end closes too.
     fin: u8,
 }
 
@@ -72,11 +71,11 @@ impl Receiver {
         }
     }
 
-    /// Payload that has arrived in order.
+    /// Payload bytes that have arrived in order.
     pub fn received(&self) -> u64 {
         self.next
     }
-    /// Segments that arrived though their data had already.
+    /// Segments whose data had already arrived.
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -85,7 +84,7 @@ impl Receiver {
         self.ack_due
     }
 
-    /// A segment has arrived; the acknowledgement to send now, if one is due.
+    /// Handles a segment that has arrived; returns the acknowledgement to send now, if one is due.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment, ecn: Ecn) -> Option<Segment> {
         if segment.is(flag::SYN) {
             return Some(Segment {
@@ -95,7 +94,7 @@ impl Receiver {
             });
         }
         if segment.len == 0 {
-            // The last ACK of the handshake.
+            // Ignores the last ACK of the handshake.
             return None;
         }
         if segment.is(flag::CWR | flag::FIN) {
@@ -110,7 +109,7 @@ impl Receiver {
             self.echo = true;
             self.ce_bytes += u64::from(segment.len);
         }
-        // RFC 8257 section 3.2: a change of CE is told at once, so that the echo is not averaged.
+        // RFC 8257 section 3.2: a change of CE is acknowledged at once, so that the echo is not averaged.
         let changed = std::mem::replace(&mut self.last_ce, ce) != ce;
         let (from, to) = (segment.seq, segment.end());
         let mut duplicate = None;
@@ -144,7 +143,7 @@ impl Receiver {
         self.waiting += 1;
         let quick = self.quick > 0;
         self.quick = self.quick.saturating_sub(1);
-        // A FIN is answered at once with this end's own, as by an application that closes when its reader is done.
+        // A FIN is answered at once with this end's own, as by an application that closes once it has read everything.
         let over = self.next == self.ends_at;
         if over {
             self.fin = flag::FIN;
@@ -158,7 +157,7 @@ impl Receiver {
         None
     }
 
-    /// The delayed ACK, when it is due.
+    /// Returns the delayed ACK when it is due.
     pub fn handle_timeout(&mut self, now: Time) -> Option<Segment> {
         self.ack_due.filter(|due| *due <= now)?;
         Some(self.acknowledge(None))
@@ -188,7 +187,7 @@ impl Receiver {
         ack
     }
 
-    /// RFC 2018 section 4: the newest block first, then those reported most recently.
+    /// Updates the blocks to report. RFC 2018 section 4: the newest first, then those reported most recently.
     fn remember(&mut self, at: u64) {
         let Some(block) = self.early.around(at) else {
             return;

@@ -1,8 +1,8 @@
-//! How much a recovery lets out while the window falls to ssthresh.
+//! Reduction of the window to ssthresh during recovery.
 //!
-//! **Source**: RFC 9937, "Proportional Rate Reduction (PRR)" (2025), section 6; and Linux's way before 3.2, after
-//! M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control"
-//! (draft-mathis-tcp-ratehalving-00, 1999).
+//! **Source**: RFC 9937, "Proportional Rate Reduction (PRR)" (2025), section 6; and Linux before 3.2, after M. Mathis,
+//! J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control" (draft-mathis-tcp-ratehalving-00,
+//! 1999).
 //!
 //! **Deviations**: none.
 //!
@@ -10,18 +10,19 @@
 //!
 //! **Validated against**: `tests/tcp.rs`; ns-2's Linux agent in `docs/book/sim-vs-ns2.md` for rate halving.
 
-/// RFC 9937 section 6.
+/// Proportional rate reduction, RFC 9937 section 6.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Proportional {
     delivered: u64,
-    /// Sent since the recovery began.
+    /// Bytes sent since the recovery started.
     out: u64,
     /// `RecoverFS`.
     flight: u64,
 }
 
 impl Proportional {
-    /// Section 6.1: `flight` is what was outstanding at the beginning, without what had been delivered by then.
+    /// Starts a recovery. Section 6.1: `flight` is the bytes outstanding at the start, without those already delivered
+    /// by then.
     pub fn new(flight: u64) -> Proportional {
         Proportional {
             delivered: 0,
@@ -34,8 +35,8 @@ impl Proportional {
         self.out += bytes;
     }
 
-    /// Section 6.2: how much may be sent after an ACK that delivered so much with `pipe` in flight; `safe` when it
-    /// advanced and nothing more was lost.
+    /// Section 6.2: bytes that may be sent after an ACK that delivered `delivered` bytes with `pipe` in flight. `safe`
+    /// is true if the ACK advanced and nothing more was lost.
     pub fn allowance(
         &mut self,
         delivered: u64,
@@ -52,16 +53,16 @@ impl Proportional {
             let catch_up = self.delivered.saturating_sub(self.out).max(delivered);
             (catch_up + if safe { mss } else { 0 }).min(ssthresh - pipe)
         };
-        // The first retransmission goes out at once.
+        // The first retransmission leaves at once.
         if self.out == 0 { send.max(mss) } else { send }
     }
 }
 
-/// Every second ACK takes a segment.
+/// Rate halving: every second ACK takes a segment from the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Halving {
     window: u64,
-    /// The next ACK takes a segment.
+    /// True if the next ACK takes a segment.
     due: bool,
 }
 
@@ -74,7 +75,7 @@ impl Halving {
         self.window
     }
 
-    /// The window of this ACK: down to `floor` of ssthresh, and never more than a segment beyond what is in flight.
+    /// Window after this ACK: down to `floor` of ssthresh, and at most one segment more than is in flight.
     pub fn next(&mut self, ssthresh: u64, floor: f64, inflight: u64, mss: u64) -> u64 {
         if self.due && self.window as f64 > floor * ssthresh as f64 {
             self.window = self.window.saturating_sub(mss);

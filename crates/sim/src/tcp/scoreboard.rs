@@ -1,13 +1,13 @@
-//! What a sender knows about each segment that is outstanding: a ring in order of sequence numbers for
-//! what was acknowledged, and a queue in order of transmission for what is overdue. Work grows with the
-//! segments that an ACK tells something new about, not with the window.
+//! Sender's record of each outstanding segment: a ring in the order of sequence numbers for acknowledgements, and a
+//! queue in the order of transmission for overdue segments. The work of an ACK grows with the segments that it newly
+//! reports, not with the window.
 //!
 //! **Source**: RFC 6675, "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgment (SACK)
 //! for TCP" (2012), section 4, for the pipe; RFC 8985, "The RACK-TLP Loss Detection Algorithm for TCP"
 //! (Cheng, Cardwell, Dukkipati, Jha, 2021), section 6, for what is lost.
 //!
-//! **Deviations**: the pipe counts bytes of segments in flight one by one instead of estimating them. The
-//! reordering timer fires for the first segment that becomes overdue, not for the last of them.
+//! **Deviations**: the pipe counts the bytes in flight segment by segment instead of estimating them. The reordering
+//! timer fires for the first segment that becomes overdue, not for the last of them.
 //!
 //! **Units**: bytes of payload, ns.
 
@@ -21,11 +21,11 @@ pub struct Outstanding {
     pub seq: u64,
     pub len: u32,
     pub sacked: bool,
-    /// Deemed lost and not sent again since.
+    /// True if deemed lost and not retransmitted since.
     pub lost: bool,
-    /// Counts towards the pipe.
+    /// True if it counts towards the pipe.
     pub in_flight: bool,
-    /// Sent more than once.
+    /// True if sent more than once.
     pub again: bool,
     pub stamp: Stamp,
 }
@@ -36,11 +36,11 @@ impl Outstanding {
     }
 }
 
-/// What one ACK newly reported.
+/// Result of one ACK: newly reported data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
     pub bytes: u64,
-    /// When the segment sent last among them was sent, and whether for the first time.
+    /// Send time of the segment sent last among them, and true if that was its first transmission.
     pub newest: Option<(Time, bool)>,
 }
 
@@ -50,36 +50,36 @@ struct Rack {
     sent: Time,
     end: u64,
     rtt: Duration,
-    /// The highest byte delivered.
+    /// Highest byte delivered.
     forward: u64,
     reordering_seen: bool,
-    /// In quarters of the least round trip.
+    /// Reordering window in quarters of the minimum RTT.
     window: u64,
-    /// The window grows no more before this is acknowledged.
+    /// Sequence number until whose acknowledgement the window grows no further.
     window_until: u64,
-    /// Recoveries until the window falls back.
+    /// Recoveries left until the window is reset.
     persist: u32,
 }
 
 #[derive(Debug)]
 pub struct Scoreboard {
     ring: VecDeque<Outstanding>,
-    /// Number of the first of the ring, counted over the whole connection.
+    /// Number of the first segment of the ring, counted over the whole connection.
     first: u64,
     mss: u64,
     dup_thresh: u64,
-    /// In order of transmission: number and time. Entries that a later transmission or a delivery has
-    /// overtaken are skipped.
+    /// Segments in the order of transmission: number and time. Entries made obsolete by a later transmission or a
+    /// delivery are skipped.
     sent: VecDeque<(u64, Time)>,
-    /// What has been selectively acknowledged.
+    /// Ranges that have been selectively acknowledged.
     sacked: Ranges,
     sacked_segments: u64,
     sacked_bytes: u64,
     /// Bytes in flight.
     pipe: u64,
-    /// Segments deemed lost and not sent again.
+    /// Segments deemed lost and not retransmitted.
     lost: u64,
-    /// No segment before this number is lost.
+    /// First segment that may be lost; none before it is.
     search_from: u64,
     rack: Rack,
 }
@@ -115,7 +115,7 @@ impl Scoreboard {
     pub fn pipe(&self) -> u64 {
         self.pipe
     }
-    /// Segments waiting to be sent again.
+    /// Number of segments that wait for retransmission.
     #[inline]
     pub fn lost(&self) -> u64 {
         self.lost
@@ -138,7 +138,7 @@ impl Scoreboard {
         &self.ring[(number - self.first) as usize]
     }
 
-    /// A new segment has been sent.
+    /// Records a new segment that has been sent.
     #[inline]
     pub fn push(&mut self, seq: u64, len: u32, stamp: Stamp) {
         self.sent
@@ -155,7 +155,7 @@ impl Scoreboard {
         });
     }
 
-    /// A segment has been sent again.
+    /// Records a retransmission.
     pub fn push_again(&mut self, number: u64, stamp: Stamp) {
         let segment = &mut self.ring[(number - self.first) as usize];
         if segment.lost {
@@ -171,7 +171,7 @@ impl Scoreboard {
         self.sent.push_back((number, stamp.sent()));
     }
 
-    /// The first segment that is to be sent again.
+    /// First segment that is to be retransmitted.
     #[inline]
     pub fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
@@ -185,8 +185,8 @@ impl Scoreboard {
         Some(number)
     }
 
-    /// Everything before `ack` has arrived. What made the receiver say so had been sent at `echo` (RFC 7323 section 3):
-    /// what was sent again after that cannot be what arrived.
+    /// Acknowledges everything before `ack`. The segment that triggered the ACK was sent at `echo` (RFC 7323 section
+    /// 3), so a later retransmission cannot be the copy that arrived.
     pub fn acknowledge(
         &mut self,
         now: Time,
@@ -216,7 +216,7 @@ impl Scoreboard {
         }
     }
 
-    /// The bytes of a SACK block have arrived.
+    /// Acknowledges the bytes of a SACK block.
     pub fn selectively_acknowledge(
         &mut self,
         now: Time,
@@ -252,7 +252,7 @@ impl Scoreboard {
         let Some(first) = self.ring.front() else {
             return 0;
         };
-        // Most segments are full: the place follows from the distance.
+        // Most segments are full, so the distance gives the place.
         let guess = (seq.saturating_sub(first.seq) / self.mss) as usize;
         match self.ring.get(guess) {
             Some(s) if s.seq <= seq && seq < s.end() => guess,
@@ -283,7 +283,7 @@ impl Scoreboard {
         if told.newest.is_none_or(|(newest, _)| sent >= newest) {
             told.newest = Some((sent, !segment.again));
         }
-        // RFC 8985 section 6.2 step 2: an ACK of the first copy is not taken for the second's.
+        // RFC 8985 section 6.2 step 2: an ACK of the first copy must not be attributed to the second.
         let rtt = now - sent;
         let rack = &mut self.rack;
         let may_be_the_last = echo >= sent && min_rtt.is_none_or(|min| rtt >= min);
@@ -301,7 +301,7 @@ impl Scoreboard {
         }
     }
 
-    /// RFC 8985 section 6.2 step 4: a duplicate was reported, so something was sent again for nothing.
+    /// RFC 8985 section 6.2 step 4: handles a reported duplicate, the sign of a spurious retransmission.
     pub fn duplicate_reported(&mut self, una: u64, next: u64) {
         if una >= self.rack.window_until {
             self.rack.window_until = next;
@@ -310,7 +310,7 @@ impl Scoreboard {
         }
     }
 
-    /// A recovery is over: after 16 of them a wider reordering window falls back.
+    /// Handles the end of a recovery: after 16 of them a widened reordering window is reset.
     pub fn recovered(&mut self) {
         match self.rack.persist {
             0 => self.rack.window = 1,
@@ -318,8 +318,8 @@ impl Scoreboard {
         }
     }
 
-    /// Step 5: deems lost what was sent before the newest delivered segment and is overdue; tells each
-    /// of them. Returns when the next one becomes overdue.
+    /// Step 5: deems lost each overdue segment that was sent before the newest delivered one, and reports each. Returns
+    /// the time at which the next one becomes overdue.
     pub fn detect(
         &mut self,
         now: Time,
@@ -328,7 +328,7 @@ impl Scoreboard {
         srtt: Option<Duration>,
         mut lost: impl FnMut(&Outstanding),
     ) -> Option<Time> {
-        // Mostly nothing was sent before the newest delivered segment that is still in flight.
+        // Usually no segment sent before the newest delivered one is still in flight.
         if self.sent.front().is_none_or(|s| s.1 > self.rack.sent) {
             return None;
         }
@@ -363,7 +363,7 @@ impl Scoreboard {
         None
     }
 
-    /// Deems lost what was sent `dup_thresh` places or more before the newest delivered segment.
+    /// Deems lost each segment sent `dup_thresh` places or more before the newest delivered one.
     pub fn detect_by_count(&mut self, mut lost: impl FnMut(&Outstanding)) {
         let places = self.dup_thresh as usize;
         while let Some(&(number, sent)) = self.sent.front() {
@@ -407,7 +407,7 @@ impl Scoreboard {
         lost(&self.ring[at]);
     }
 
-    /// Deems everything lost that is outstanding.
+    /// Deems every outstanding segment lost.
     pub fn lose_all(&mut self, mut lost: impl FnMut(&Outstanding)) {
         for number in self.first..self.first + self.ring.len() as u64 {
             self.lose(number, &mut lost);
@@ -431,8 +431,8 @@ mod tests {
         Time::ZERO + Duration::from_millis(n)
     }
 
-    /// Five segments sent 1 ms apart, the first of them again at 1 s; 1.2 s after the beginning its ACK comes, of what was
-    /// sent at `echo`. Returns how many of the others are then deemed lost.
+    /// Sends five segments 1 ms apart, and the first of them again at 1 s. At 1.2 s its ACK arrives, for the copy sent
+    /// at `echo`. Returns the number of the others that are then deemed lost.
     fn lost_when_the_ack_of(echo: Time) -> usize {
         let mut rate = DeliveryRate::new();
         let mut board = Scoreboard::new(u64::from(MSS), 3);

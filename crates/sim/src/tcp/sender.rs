@@ -1,4 +1,4 @@
-//! The sending side of a TCP connection: handshake, windows, loss repair, timers.
+//! TCP sender: handshake, windows, loss recovery, timers.
 //!
 //! **Source**: RFC 9293, "Transmission Control Protocol (TCP)" (Eddy, 2022); RFC 5681, "TCP Congestion
 //! Control" (Allman, Paxson, Blanton, 2009); RFC 6298, "Computing TCP's Retransmission Timer" (2011),
@@ -6,9 +6,9 @@
 //! "Enhancing TCP's Loss Recovery Using Limited Transmit" (2001); RFC 8985, "The RACK-TLP Loss Detection
 //! Algorithm for TCP" (2021).
 //!
-//! **Deviations**: no payload; a FIN rides on the last segment of data, takes no sequence number and is never sent alone;
-//! Nagle's algorithm is off. A retransmission keeps the boundaries
-//! of its segment. Without SACK, each duplicate ACK counts as one full segment that has left the network.
+//! **Deviations**: no payload. A FIN rides on the last segment of data, takes no sequence number and is never sent
+//! alone. Nagle's algorithm is off. A retransmission keeps the boundaries of its segment. Without SACK, each duplicate
+//! ACK counts as one full segment that has left the network.
 //!
 //! **Units**: bytes of payload from 0, ns.
 //!
@@ -30,14 +30,14 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not opened yet.
+    /// State before the first write.
     Closed,
     SynToSend,
     SynSent,
     Established,
 }
 
-/// What loss repair is about.
+/// Current phase of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Episode {
     None,
@@ -46,17 +46,17 @@ enum Episode {
         point: u64,
         rule: Recovery,
     },
-    /// After a time-out, or Tahoe's restart: all was deemed lost.
+    /// Recovery after a retransmission timeout, or Tahoe's restart: every outstanding segment was deemed lost.
     Loss {
         point: u64,
     },
-    /// After a mark: no second one before `point`.
+    /// Reduction after a CE mark: no second one before `point` is acknowledged.
     Reduced {
         point: u64,
     },
 }
 
-/// What a sender puts into a segment.
+/// Contents of a segment, filled in by the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     pub seq: u64,
@@ -72,15 +72,15 @@ impl Outgoing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderStats {
-    /// Data segments sent, again or for the first time.
+    /// Data segments sent, retransmissions included.
     pub segments: u64,
     pub retransmits: u64,
     pub timeouts: u64,
     pub recoveries: u64,
     pub tail_probes: u64,
-    /// Recoveries that turned out to be for nothing.
+    /// Spurious recoveries.
     pub spurious: u64,
-    /// Windows reduced because of marks.
+    /// Window reductions because of CE marks.
     pub ecn_reductions: u64,
 }
 
@@ -100,7 +100,7 @@ impl std::ops::Add for SenderStats {
 }
 
 pub struct Sender {
-    /// Shared by those that are set alike.
+    /// Settings, shared by connections with the same ones.
     settings: Arc<Settings>,
     controller: AnyController,
     rtt: RttEstimator,
@@ -109,54 +109,54 @@ pub struct Sender {
     state: State,
     una: u64,
     next: u64,
-    /// Bytes that the application has handed over.
+    /// Bytes that the application has written.
     written: u64,
-    /// It hands over no more.
+    /// True if the application writes no more.
     closed: bool,
-    /// The other end's FIN is to be acknowledged.
+    /// True if the other end's FIN has to be acknowledged.
     fin_came: bool,
     episode: Episode,
     prr: Proportional,
     halving: Halving,
-    /// Most that may be in flight now.
+    /// Most bytes that may be in flight now.
     limit: u64,
-    /// Duplicate ACKs in a row, and what they say has left the network; counted without SACK.
+    /// Duplicate ACKs in a row, and the bytes that left the network according to them; counted without SACK.
     duplicates: u64,
     phantom: u64,
-    /// The window held the sender back until this is acknowledged.
+    /// Sequence number of the last byte sent while the window limited the sender.
     limited_until: Option<u64>,
-    /// Retransmissions of this episode that may yet turn out to be for nothing.
+    /// Retransmissions of this episode that may yet prove spurious.
     undo: Option<u64>,
     rto_due: Time,
-    /// A probe of the tail is due, instead of the time-out (RFC 8985 section 7).
+    /// Time of the next tail loss probe, which precedes the retransmission timeout (RFC 8985 section 7).
     probe_due: Time,
     probe_now: bool,
-    /// A probe is out: the end of what it sent, and whether that was sent before.
+    /// Tail loss probe in flight: the end of its data, and true if that was a retransmission.
     probe_out: Option<(u64, bool)>,
-    /// Something becomes overdue (RFC 8985 section 6.3).
+    /// Time at which a segment becomes overdue (RFC 8985 section 6.3).
     overdue: Time,
-    /// Pacing lets nothing leave before this.
+    /// Earliest time at which pacing lets a segment leave.
     paced_until: Time,
-    /// Something would have been sent but for pacing.
+    /// Time until which pacing holds back a segment that is ready.
     held_until: Time,
     pace: Option<BitsPerSec>,
     last_sent: Option<Time>,
     syn_sent: Option<Time>,
     cwr: bool,
-    /// What is left of a burst that has begun.
+    /// Bytes left of a burst that has started.
     burst_left: u64,
-    /// Most that the receiver lets be outstanding now.
+    /// Receive window now, bytes.
     window: u64,
     ecn_use: EcnUse,
     ce_bytes: u64,
     stats: SenderStats,
 }
 
-/// Of a timer that is not set.
+/// Time of a timer that is not set.
 const NEVER: Time = Time::MAX;
 
 impl Sender {
-    /// `name` is whose it is, such as `flow/3`: its random streams are named after it.
+    /// Creates a sender. `name` identifies its owner, such as `flow/3`, and names its random streams.
     pub fn new(settings: Arc<Settings>, streams: &Streams, name: &str) -> Sender {
         let setup = match settings.initial_window {
             Some(segments) => Setup::with_initial_segments(settings.mss, segments),
@@ -202,7 +202,7 @@ impl Sender {
         }
     }
 
-    /// The application hands over `bytes` more; the first call opens the connection.
+    /// Adds `bytes` from the application; the first call opens the connection.
     pub fn write(&mut self, bytes: u64) {
         if self.state == State::Closed {
             self.state = match self.settings.handshake {
@@ -213,20 +213,21 @@ impl Sender {
         self.written = self.written.saturating_add(bytes);
     }
 
-    /// The application has nothing more to write.
+    /// Marks the end of the application's data.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// The application takes back what has not been sent yet.
+    /// Withdraws data that has not been sent yet.
     pub fn withdraw(&mut self) {
         self.written = self.next;
     }
-    /// The receiver lets this much be outstanding from now on; [`Settings::receive_window`] until then.
+    /// Sets the receive window; until the first call it is [`Settings::receive_window`].
     pub fn set_window(&mut self, window: Bytes) {
         self.window = window.get();
     }
-    /// True if there is data to send and room for it in the congestion window, and the receiver's window alone forbids it.
+    /// True if there is data to send and room for it in the congestion window, and the receiver's window alone forbids
+    /// it.
     pub fn held_by_receiver(&self) -> bool {
         let len = self.settings.mss.get().min(self.written - self.next);
         self.state == State::Established
@@ -238,7 +239,7 @@ impl Sender {
     pub fn written(&self) -> u64 {
         self.written
     }
-    /// The application has never written.
+    /// True if the application has never written.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
@@ -248,7 +249,7 @@ impl Sender {
     pub fn delivered(&self) -> u64 {
         self.rate.delivered().get()
     }
-    /// All that the application wrote has been acknowledged.
+    /// True if everything written has been acknowledged.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.state == State::Closed || self.una == self.written
@@ -266,11 +267,11 @@ impl Sender {
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
-    /// What its controller makes of ECN; `None` where it is not negotiated.
+    /// Controller's use of ECN; `None` if ECN is not negotiated.
     pub fn ecn_use(&self) -> Option<EcnUse> {
         self.settings.ecn.then_some(self.ecn_use)
     }
-    /// What ECN bits its packets carry.
+    /// ECN bits of its packets.
     #[inline]
     pub fn ecn(&self) -> Ecn {
         match (self.settings.ecn, self.ecn_use) {
@@ -279,7 +280,7 @@ impl Sender {
             (true, _) => Ecn::Ect0,
         }
     }
-    /// Outstanding: neither acknowledged nor deemed lost.
+    /// Bytes in flight: neither acknowledged nor deemed lost.
     #[inline]
     pub fn inflight(&self) -> u64 {
         self.board.pipe().saturating_sub(self.phantom)
@@ -287,7 +288,7 @@ impl Sender {
 
     #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
-        // A probe comes before the time-out and never instead of it.
+        // A tail loss probe precedes the retransmission timeout and never replaces it.
         let tail = match self.rto_due {
             NEVER => NEVER,
             rto => rto.min(self.probe_due),
@@ -296,7 +297,7 @@ impl Sender {
         (first < NEVER).then_some(first)
     }
 
-    /// An acknowledgement has arrived.
+    /// Handles an acknowledgement.
     pub fn handle_segment(&mut self, now: Time, ack: &Segment) {
         if ack.is(flag::SYN) {
             self.handshake(now);
@@ -312,8 +313,8 @@ impl Sender {
         let min_rtt = self.rtt.min_rtt();
         let mut told = Told::default();
         let sacked_before = self.board.sacked_bytes();
-        // When that was sent which made the receiver say this, as the timestamp that RFC 7323 echoes. Of an ACK that was
-        // held back it is too late by as long: then the least round trip alone decides, as without timestamps.
+        // Send time of the segment that triggered this ACK, as the timestamp that RFC 7323 echoes. For a delayed ACK it
+        // is too late by the delay: then the minimum RTT alone decides, as without timestamps.
         let echo = ack.sent.saturating_sub(ack.delay);
         if ack.ack > self.una {
             self.board
@@ -381,7 +382,7 @@ impl Sender {
                     prior_delivered: delivery.map_or(Bytes::ZERO, |d| d.prior_delivered),
                     rate: delivery.and_then(|d| d.rate),
                     cwnd_limited: self.limited_until.is_some_and(|until| una_before <= until),
-                    // RFC 5681 section 3.2 step 1: duplicates let nothing grow.
+                    // RFC 5681 section 3.2 step 1: duplicates do not grow the window.
                     in_recovery: recovering || !advanced,
                 },
             );
@@ -397,7 +398,7 @@ impl Sender {
         }
         self.state = State::Established;
         self.rto_due = NEVER;
-        // RFC 6298 section 5.7: a SYN that was sent again gives no sample and a longer first time-out.
+        // RFC 6298 section 5.7: a retransmitted SYN gives no RTT sample and a longer first timeout.
         match self.syn_sent {
             Some(sent) => self.rtt.on_sample(now - sent),
             None => self.rtt.after_lost_syn(),
@@ -405,14 +406,14 @@ impl Sender {
         self.set_limit(0, 0, false);
     }
 
-    /// Without SACK, a duplicate ACK says that one segment has left the network.
+    /// Counts duplicate ACKs: without SACK, each means that one segment has left the network.
     fn count_duplicates(&mut self, advanced: bool, una_before: u64) {
         let mss = self.settings.mss.get();
         if !advanced {
             if !self.board.is_empty() {
                 self.duplicates += 1;
-                // Once all that was under way counts as lost, what still arrives of it leaves no room:
-                // only the window from the first unacknowledged byte on is sent again.
+                // Once everything in flight counts as lost, late arrivals of it make no room: only the window from the
+                // first unacknowledged byte on is retransmitted.
                 if !self.settings.sack && !matches!(self.episode, Episode::Loss { .. }) {
                     self.phantom = (self.phantom + mss).min(self.board.pipe());
                 }
@@ -420,7 +421,7 @@ impl Sender {
             return;
         }
         self.duplicates = 0;
-        // Of what is now acknowledged, all but the segment sent again had been counted.
+        // Everything now acknowledged had been counted, except the retransmitted segment.
         let acked = self.una - una_before;
         self.phantom = self
             .phantom
@@ -431,8 +432,8 @@ impl Sender {
         }
     }
 
-    /// Whether every retransmission of the latest episode has now been reported as a duplicate: nothing
-    /// had been lost (RFC 3708 section 2, as Linux counts).
+    /// True if every retransmission of the latest episode has now been reported as a duplicate: nothing had been lost
+    /// (RFC 3708 section 2, as Linux counts).
     fn was_for_nothing(&mut self) -> bool {
         match &mut self.undo {
             Some(left) if *left > 0 => {
@@ -447,7 +448,7 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 section 7.4: what the probe of the tail found.
+    /// RFC 8985 section 7.4: evaluates the result of the tail loss probe.
     fn end_probe(&mut self, now: Time, duplicate: bool) {
         let Some((end, again)) = self.probe_out else {
             return;
@@ -470,8 +471,8 @@ impl Sender {
         let over = match self.episode {
             Episode::None => return,
             Episode::Recovery { point, rule } => {
-                // With SACK what else is missing is known, and one window's losses are one signal (RFC 6675 section 5,
-                // RFC 5681 section 4.3).
+                // SACK reports the other losses, and losses of one window are one signal (RFC 6675 section 5, RFC 5681
+                // section 4.3).
                 let first_ack = rule == Recovery::FirstAck && !self.settings.sack;
                 self.una >= point || (first_ack && advanced)
             }
@@ -490,7 +491,7 @@ impl Sender {
         }
     }
 
-    /// Finds what is overdue, tells the controller of each.
+    /// Finds overdue segments and reports each to the controller.
     fn detect(&mut self, now: Time) {
         let rule = self.controller.recovery();
         self.overdue = NEVER;
@@ -513,8 +514,8 @@ impl Sender {
             self.overdue = due.unwrap_or(NEVER);
             return;
         }
-        // RFC 6582 section 3.2: enough duplicates, or a partial acknowledgement in recovery, mean that the
-        // first segment is lost.
+        // RFC 6582 section 3.2: the first segment is lost after enough duplicates, or after a partial acknowledgement
+        // in recovery.
         let first = self.board.first_number();
         let fresh = self.board.first().is_some_and(|s| !s.lost);
         let partial = matches!(self.episode, Episode::Recovery { .. }) && self.duplicates == 0;
@@ -528,12 +529,12 @@ impl Sender {
         }
     }
 
-    /// Whether a loss found now begins a recovery.
+    /// True if a loss found now starts a recovery.
     fn episode_allows(&self) -> bool {
         matches!(self.episode, Episode::None | Episode::Reduced { .. })
     }
 
-    /// Begins a recovery, because something is newly lost, unless one is on; says whether it did.
+    /// Starts a recovery for a new loss, unless one is in progress; returns true if it did.
     fn begin_recovery(&mut self, now: Time, una_before: u64, sacked_before: u64) -> bool {
         if !self.episode_allows() {
             return false;
@@ -572,7 +573,7 @@ impl Sender {
         self.episode = Episode::Reduced { point: self.next };
     }
 
-    /// How much may be in flight until the next ACK.
+    /// Sets the bytes that may be in flight until the next ACK.
     fn set_limit(&mut self, delivered: u64, lost: u64, advanced: bool) {
         let cwnd = self.controller.cwnd().get();
         self.limit = match self.episode {
@@ -589,9 +590,9 @@ impl Sender {
         };
         if self.episode_allows() && self.duplicates > 0 {
             let mss = self.settings.mss.get();
-            // RFC 3042: each of the first two duplicates lets one new segment out, beyond the window.
-            // What they report has left the pipe, so the window itself says that; without limited
-            // transmit the room is not used.
+            // RFC 3042: each of the first two duplicates lets one new segment out, beyond the window. The segments they
+            // report have left the pipe, so the window already allows it. Without limited transmit that room is not
+            // used.
             if !self.settings.limited_transmit {
                 self.limit = self.limit.saturating_sub(self.duplicates * mss);
             }
@@ -607,7 +608,7 @@ impl Sender {
         }
     }
 
-    /// What is in flight and what proportional rate reduction adds to it.
+    /// Bytes in flight, plus the allowance of proportional rate reduction.
     fn proportional(&mut self, ssthresh: u64, delivered: u64, lost: u64, advanced: bool) -> u64 {
         let mss = self.settings.mss.get();
         let pipe = self.inflight();
@@ -617,7 +618,7 @@ impl Sender {
         pipe + self.prr.allowance(delivered, pipe, ssthresh, safe, mss)
     }
 
-    /// RFC 6298 section 5.3 and RFC 8985 section 7.2: the timers begin anew.
+    /// RFC 6298 section 5.3 and RFC 8985 section 7.2: restarts the timers.
     fn set_timers(&mut self, now: Time) {
         self.probe_due = NEVER;
         if self.board.is_empty() {
@@ -644,7 +645,7 @@ impl Sender {
         }
     }
 
-    /// A timer may have run out.
+    /// Handles timers that have expired.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.overdue <= now {
             let lost_before = self.rate.lost();
@@ -693,14 +694,14 @@ impl Sender {
         self.rto_due = now + self.rtt.rto();
     }
 
-    /// The next segment to send now, if any. Ask until `None`.
+    /// Next segment to send now, if any. Call until it returns `None`.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         match self.state {
             State::Closed | State::SynSent => None,
             State::SynToSend => {
                 self.state = State::SynSent;
-                // Sent again, it gives no sample.
+                // A retransmitted SYN gives no RTT sample.
                 self.syn_sent = self.last_sent.is_none().then_some(now);
                 self.last_sent = Some(now);
                 self.rto_due = now + self.rtt.rto();
@@ -744,8 +745,7 @@ impl Sender {
             return None;
         }
         if self.burst_left == 0 {
-            // As an adapter that cuts up large segments does: wait until a whole burst may go, but not
-            // for more than half a window.
+            // Segmentation offload: wait until a whole burst may leave, but not for more than half a window.
             let burst = (self.settings.burst * mss).min(self.written - self.next);
             self.burst_left = burst.min(self.limit / 2).max(len);
         }
@@ -813,7 +813,7 @@ impl Sender {
         Outgoing { seq, len, flags }
     }
 
-    /// On the segment that ends there.
+    /// FIN flag of the segment that ends there.
     #[inline]
     fn fin_after(&self, end: u64) -> u8 {
         match self.closed && end == self.written {
@@ -822,7 +822,7 @@ impl Sender {
         }
     }
 
-    /// What every data segment does.
+    /// Records a data segment that is sent.
     fn sent(&mut self, now: Time, len: u64) -> congestion::Stamp {
         let inflight_before = Bytes::new(self.inflight());
         let idle = (inflight_before == Bytes::ZERO && self.una == self.next.saturating_sub(len))
@@ -850,7 +850,7 @@ impl Sender {
         }
         if let Some(rate) = self.pace {
             let gap = Bytes::new(len).serialization_delay_ceil(rate);
-            // A late host does not make up for more than a burst.
+            // A host that is late does not make up for more than a burst.
             let allowance = gap * self.settings.burst;
             self.paced_until = self.paced_until.max(now.saturating_sub(allowance)) + gap;
         }

@@ -1,7 +1,7 @@
-//! `dstat -c -n -t --output FILE`: the processor's load and an interface's bytes a second.
+//! `dstat -c -n -t --output FILE`: CPU load and an interface's bytes per second.
 //!
-//! **Source.** dstat 0.7: five lines of head, a line of groups, a line of columns, then a line a sample; the time has
-//! no year, which the head's date gives. The first sample is the mean since the host started.
+//! **Source.** dstat 0.7: five header lines, a line of groups, a line of columns, then one line per sample. The time
+//! has no year; the header's date gives it. The first sample is the mean since boot.
 
 use super::file::{Fault, Imported, Settings};
 use super::lines::{Lines, Local, billionths, shown};
@@ -46,7 +46,7 @@ pub fn read(
             .collect();
         if let Some(date) = fields.iter().position(|f| *f == "Date:") {
             year = fields.get(date + 1).and_then(|d| year_of(d));
-            // Another run in the same file begins with another mean since boot.
+            // Another run in the same file starts with another mean since boot.
             before = None;
             continue;
         }
@@ -136,7 +136,7 @@ struct Sample {
     sent: Option<i64>,
 }
 
-/// Only the first group of a kind counts: that of all processors, and that of the first interface.
+/// Finds the columns. The first group of a kind counts: that of all processors, and that of the first interface.
 fn columns_of(names: &[&str], groups: &[String]) -> Vec<Option<Column>> {
     let mut group = "";
     let mut seen: Vec<&str> = Vec::new();
@@ -160,14 +160,14 @@ fn columns_of(names: &[&str], groups: &[String]) -> Vec<Option<Column>> {
     columns.collect()
 }
 
-/// `04 May 2014 15:55:10 CEST`
+/// Parses the year of `04 May 2014 15:55:10 CEST`.
 fn year_of(date: &str) -> Option<i16> {
     let words: Vec<&str> = date.split_whitespace().collect();
     let month = words.iter().position(|w| MONTHS.contains(w))?;
     words.get(month + 1)?.parse().ok()
 }
 
-/// `04-05 15:55:11` as month, day and time of day.
+/// Parses `04-05 15:55:11` as month, day and time of day.
 fn day_time(text: &str) -> Option<(i8, i8, [i8; 3])> {
     let (date, time) = text.split_once(' ')?;
     let (day, month) = date.split_once('-')?;

@@ -1,4 +1,4 @@
-//! A file of another tool: its format, what it does not say itself, and what became of it.
+//! File of another tool: its format, facts that it does not contain, and the result of its import.
 
 use crate::StoreError;
 use jiff::tz::TimeZone;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-/// What kind of file it is.
+/// Format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The delay monitor's answered packets.
+    /// Answered packets of the delay monitor.
     Delay,
-    /// The delay monitor's packets without an answer.
+    /// Unanswered packets of the delay monitor.
     Dropped,
-    /// The traffic monitor's rates.
+    /// Rates of the traffic monitor.
     Traffic,
     /// `dstat --output`.
     Dstat,
@@ -25,7 +25,7 @@ pub enum Format {
     Fping,
     /// Standard output of `ping`.
     Ping,
-    /// A SmokePing `.rrd`, or what `rrdtool dump` makes of it.
+    /// SmokePing `.rrd`, or its `rrdtool dump`.
     Rrd,
 }
 
@@ -57,16 +57,16 @@ impl Format {
     }
 }
 
-/// What the files themselves do not say.
+/// Settings for facts that the files do not contain.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the host was whose files hold local times.
+    /// Time zone of the host whose files hold local times.
     pub zone: TimeZone,
-    /// When the first probe left, UNIX ns, for text without times.
+    /// Send time of the first probe, UNIX ns, for text without times.
     pub start_ns: i64,
-    /// Time between probes, for text without times. Where the text does not tell it either: a second.
+    /// Time between probes, for text without times. If the text does not give it either: 1 s.
     pub interval_ns: Option<i64>,
-    /// Bits a second in one unit of the traffic monitor's rates: its prefix was a flag that the file does not hold.
+    /// Traffic monitor's unit in bit/s: its prefix was a flag that the file does not contain.
     pub rate_unit: f64,
 }
 
@@ -90,18 +90,18 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
-/// What became of one file.
+/// Result of importing one file.
 #[derive(Clone, Debug)]
 pub struct Imported {
     pub path: PathBuf,
     pub format: Format,
     pub rows: u64,
-    /// Lines that were left out, and the first few of them with their numbers.
+    /// Number of skipped lines; the next field quotes the first few with their numbers.
     pub wrong: u64,
     pub examples: Vec<String>,
-    /// What was repaired, and how often.
+    /// Repairs, and how often each was made.
     pub repairs: BTreeMap<&'static str, u64>,
-    /// What a reader of the figures should know.
+    /// Notes for readers of the figures.
     pub notes: Vec<String>,
     /// First and last instant of its rows.
     pub span_ns: Option<(i64, i64)>,
@@ -122,7 +122,7 @@ impl Imported {
     }
 }
 
-/// Why a file cannot be read at all.
+/// Reason why a file cannot be read at all.
 pub(super) enum Fault {
     Io(io::Error),
     Unreadable(String),

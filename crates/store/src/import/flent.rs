@@ -1,7 +1,7 @@
-//! `.flent.gz`, data format version 4 and those before it that name their fields alike.
+//! `.flent.gz`, data format version 4 and earlier versions with the same field names.
 //!
-//! Series of delays become probes, series of rates become samples of a transfer: bytes so far. The raw values are
-//! used where there are any; `results` has them interpolated onto a common step.
+//! Series of delays become probes; series of rates become samples of a transfer (bytes so far). The raw values are used
+//! if present; `results` has them interpolated to a common step.
 
 use super::file::{Fault, Imported};
 use super::out::Out;
@@ -32,10 +32,10 @@ struct Metadata {
     series: BTreeMap<String, Value>,
 }
 
-/// Later than any time that an i64 of nanoseconds holds with room to spare.
+/// Latest time accepted, s; i64 nanoseconds hold it with a margin.
 const LATEST_S: f64 = 9e9;
 
-/// A raw value, or one of `results`.
+/// Raw value, or value of `results`.
 struct Point {
     t_ns: i64,
     value: Option<f64>,
@@ -43,7 +43,7 @@ struct Point {
     owd_up_ms: Option<f64>,
     owd_down_ms: Option<f64>,
     lost: Option<Status>,
-    /// `t` is when the answer came, not when the probe left.
+    /// True if `t` is the arrival time of the answer, not the send time of the probe.
     at_receipt: bool,
 }
 
@@ -158,7 +158,7 @@ fn points(raw: &[Value], irtt: bool, told: &mut Imported, name: &str) -> Vec<Poi
     points
 }
 
-/// Steps that `results` has no value for were not measured: nothing is known of a probe there.
+/// Converts a delay series to probes. Steps without a value in `results` were not measured and give no probe.
 fn probes(points: &[Point], name: &str, steps: bool, out: &mut Out) {
     let target: Text = name.into();
     let ns = |ms: f64| (ms * 1e6).round() as i64;
@@ -185,7 +185,7 @@ fn probes(points: &[Point], name: &str, steps: bool, out: &mut Out) {
     }
 }
 
-/// A rate holds for the time since the point before it.
+/// Converts a rate series to a transfer. A rate holds for the time since the preceding point.
 fn transfer(points: &[Point], flow: i64, direction: Direction, out: &mut Out) {
     let mut bytes = 0.0;
     let mut before: Option<i64> = None;
@@ -204,7 +204,7 @@ fn transfer(points: &[Point], flow: i64, direction: Direction, out: &mut Out) {
     }
 }
 
-/// `2026-01-01T00:00:00.000000Z`; without a zone it is UTC, as flent writes it.
+/// Parses `2026-01-01T00:00:00.000000Z`; without a zone it is UTC, as flent writes it.
 fn instant(text: &str) -> Option<i64> {
     let stamp: Option<jiff::Timestamp> = text.parse().ok();
     let stamp = stamp.or_else(|| format!("{text}Z").parse().ok())?;

@@ -1,4 +1,4 @@
-//! Lines of a text file with their numbers, and the few forms that numbers and times have in them.
+//! Numbered lines of a text file, and parsers for their numbers and times.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -7,7 +7,7 @@ use std::io::{self, BufRead};
 pub struct Lines {
     source: Box<dyn BufRead + Send>,
     line: Vec<u8>,
-    /// Of the line that `next` gave last, from 1.
+    /// Number of the line that `next` returned last, from 1.
     pub number: u64,
 }
 
@@ -20,10 +20,10 @@ impl Lines {
         }
     }
 
-    /// The next line without its end and without blanks around it.
+    /// Returns the next line without its end and without surrounding blanks.
     ///
     /// # Errors
-    /// What the operating system says; a compressed file that is cut short counts.
+    /// The errors of the operating system, including an incomplete compressed file.
     pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         if self.source.read_until(b'\n', &mut self.line)? == 0 {
@@ -34,7 +34,7 @@ impl Lines {
     }
 }
 
-/// A line as it can be shown: long ones and unprintable bytes shortened.
+/// Makes a line safe to show: long lines and unprintable bytes are shortened.
 pub fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let short: String = text.chars().take(80).collect();
@@ -60,7 +60,7 @@ pub fn int(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A decimal number such as `154.689190` in billionths: of seconds, ns.
+/// Parses a decimal number such as `154.689190` in billionths: s to ns.
 pub fn billionths(text: &[u8]) -> Option<i64> {
     let (negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -84,7 +84,7 @@ pub fn billionths(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// `1.5 ms` in ns: thousandths of `billionths`.
+/// Parses `1.5` ms to ns: thousandths of `billionths`.
 pub fn millis_ns(text: &[u8]) -> Option<i64> {
     let (whole, fraction) = match text.iter().position(|c| *c == b'.') {
         Some(dot) => (&text[..dot], &text[dot + 1..]),
@@ -101,7 +101,7 @@ pub fn millis_ns(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Local times of one place as UNIX times: the zone is asked once an hour of them.
+/// Converter of one zone's local times to UNIX times; it looks the offset up once per hour.
 pub struct Local<'z> {
     zone: &'z TimeZone,
     hour: Vec<u8>,
@@ -117,7 +117,7 @@ impl<'z> Local<'z> {
         }
     }
 
-    /// `yyyy-mm-dd HH:MM:SS`, the first 19 characters of a stamp.
+    /// Parses `yyyy-mm-dd HH:MM:SS`, the first 19 characters of a timestamp.
     pub fn seconds_ns(&mut self, text: &[u8]) -> Option<i64> {
         let (hour, rest) = text.split_at_checked(13)?;
         let &[b':', m1, m0, b':', s1, s0] = rest else {

@@ -1,11 +1,11 @@
-//! Other tools' files as rows of a recording: the files of the thesis this project began with, and those of irtt,
-//! flent, fping, ping and SmokePing.
+//! Import of other tools' files as rows of a recording: the files of the thesis on which this project is based, and
+//! those of irtt, flent, fping, ping and SmokePing.
 //!
-//! A file's format is told by its content. A line that makes no sense is left out, counted and quoted with its number;
-//! the rest is imported. What is known to be wrong with a tool's files is repaired, and each repair is counted. Both
-//! are kept in the recording as events (`import`, `repair`).
+//! The content determines a file's format. An invalid line is skipped, counted and quoted with its number; the rest is
+//! imported. Known defects of a tool's files are repaired, and each repair is counted. The recording keeps both as
+//! events (`import`, `repair`).
 //!
-//! Rows go to Parquet by the column, on a second thread.
+//! Rows go to Parquet by column, on a second thread.
 
 mod dstat;
 mod file;
@@ -32,7 +32,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 
-/// Tells the format by the file's first lines.
+/// Determines the format from the file's first lines.
 ///
 /// # Errors
 /// `Io`, `Unknown`.
@@ -70,13 +70,13 @@ fn guess(head: &[u8], text: &str) -> Option<Format> {
     if start.starts_with("\"Dstat") || start.starts_with("\"pcp-dstat") {
         return Some(Format::Dstat);
     }
-    // The first line may be a header, the second one a damaged one.
+    // The first line may be a header, the second one damaged.
     text.lines()
         .take(20)
         .find_map(|line| monitor::guess(line).or_else(|| ping::guess(line)))
 }
 
-/// Opens a file, and what is inside where it is compressed.
+/// Opens a file, decompressing it if necessary.
 fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     Ok(if file.fill_buf()?.starts_with(&[0x1f, 0x8b]) {
@@ -86,10 +86,10 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     })
 }
 
-/// Puts the rows of all files into the recording that `writer` has begun, which remains to be closed.
+/// Writes the rows of all files into the recording that `writer` has started; the caller closes it.
 ///
 /// # Errors
-/// `Io`, `Unreadable`, `Store`: the recording is then worth nothing.
+/// `Io`, `Unreadable`, `Store`: the recording is unusable then.
 pub fn import(
     files: &[(PathBuf, Format)],
     settings: &Settings,
@@ -107,7 +107,7 @@ pub fn import(
         let read = read_all(files, settings, &mut out);
         out.finish();
         drop(out);
-        // What the disk said comes first: it is why the reader stopped.
+        // The disk's error comes first: it is the reason why the reader stopped.
         let writer = saver.join().expect("the saver does not panic")?;
         Ok((writer, read?))
     })
@@ -180,7 +180,7 @@ fn read_all(
     Ok(all)
 }
 
-/// What the recording itself keeps of the import.
+/// Adds the events that the recording keeps about the import.
 fn events(told: &Imported, out: &mut Out) {
     let Some((t_ns, _)) = told.span_ns else {
         return;

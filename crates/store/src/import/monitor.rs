@@ -1,4 +1,4 @@
-//! The files of the delay monitor and the traffic monitor that ran on two home routers in 2014.
+//! Files of the delay monitor and the traffic monitor that ran on two home routers in 2014.
 //!
 //! **Source.** O.-H. Borlaug, *Real-Time Applications in Smart Grids Using Internet Communications: Latency Issues and
 //! Mitigations*, NTNU 2014: sections 4.5.1 and 4.5.2 (columns), appendix C.2 (known bugs), D.1 and D.2 (the lines that
@@ -10,12 +10,12 @@ use super::numbers::Numbers;
 use super::out::Out;
 use base::record::{Delay, Status, Text, Traffic};
 
-/// An answer that took longer is late; the monitor meant to give up then, but slept too long (bug 1).
+/// Delay above which an answer is late, 10 s; the monitor was meant to give up then, but slept too long (bug 1).
 const LATE_NS: i64 = 10_000_000_000;
-/// A round trip that much slower than the packet received before it, though sent in the same millisecond, was not
-/// sent then.
+/// Excess RTT, 10 ms, over the preceding packet that shows that a packet with the same send millisecond was not sent
+/// then.
 const STALE_NS: i64 = 10_000_000;
-/// Stamps are cut to milliseconds, so that their difference is within one of the round trip.
+/// Largest difference between timestamps and RTT, ns: timestamps are truncated to milliseconds.
 const STAMPS_AGREE_NS: u64 = 1_500_000;
 
 const UNPADDED: &str = "time stamp with milliseconds that lack leading zeros";
@@ -39,7 +39,7 @@ pub fn guess(line: &str) -> Option<Format> {
     }
 }
 
-/// Splits a line into exactly `N` fields without blanks around them; a comma at the end begins no field.
+/// Splits a line into exactly `N` fields without surrounding blanks; a comma at the end starts no field.
 fn fields<const N: usize>(line: &[u8]) -> Option<[&[u8]; N]> {
     let mut fields = [&b""[..]; N];
     let mut parts = line
@@ -52,7 +52,7 @@ fn fields<const N: usize>(line: &[u8]) -> Option<[&[u8]; N]> {
     parts.next().is_none().then_some(fields)
 }
 
-/// `yyyy-mm-dd HH:MM:SS:F` with one to three digits that are a number of milliseconds (bug 3): `:5` is 5 ms.
+/// Parses `yyyy-mm-dd HH:MM:SS:F` with one to three digits that are a number of milliseconds (bug 3): `:5` is 5 ms.
 fn stamp(text: &[u8], local: &mut Local, told: &mut Imported) -> Option<i64> {
     let (seconds, millis) = text.split_at_checked(19)?;
     let millis = millis.strip_prefix(b":")?;
@@ -64,7 +64,7 @@ fn stamp(text: &[u8], local: &mut Local, told: &mut Imported) -> Option<i64> {
     seconds.checked_add(value * 1_000_000)
 }
 
-/// The header that the first line may be.
+/// True if a line is the header, which only the first line may be.
 fn is_header(line: &[u8], number: u64) -> bool {
     number == 1
         && !line
@@ -72,7 +72,7 @@ fn is_header(line: &[u8], number: u64) -> bool {
             .is_some_and(|c| c.is_ascii_digit() || *c == b'-')
 }
 
-/// Answers with the send time of a packet before them, until the next sound one tells when they were sent.
+/// Answers with the send time of an earlier packet, until the next valid one shows when they were sent.
 struct Stale {
     seq: i64,
     received_ns: i64,
@@ -157,8 +157,8 @@ pub fn delay(
     Ok(())
 }
 
-/// Gives stale answers the send time that their number has between the sound packets around them, and not later than
-/// their answer.
+/// Releases stale answers with the send time interpolated by number between the valid packets around them, but not
+/// later than their answer.
 fn release(
     stale: &mut Vec<Stale>,
     before: Option<(i64, i64, i64)>,
@@ -240,8 +240,8 @@ pub fn traffic(
             );
             continue;
         };
-        // Where a counter went backwards the monitor printed the rate of the interval before once more. Two intervals
-        // of different length do not have equal rates to the fourth decimal.
+        // If a counter went backwards the monitor repeated the rate of the preceding interval. Two intervals of
+        // different length do not have equal rates to the fourth decimal.
         let mut bytes = |i: usize| {
             let repeated = rates[i] != 0
                 && before.is_some_and(|(length, b)| b[i] == rates[i] && length != interval_ns);

@@ -1,8 +1,8 @@
-//! Packet numbers that appear in no file: sent, but never recorded.
+//! Missing packet numbers: packets that were sent, but never recorded.
 
 use super::file::{Format, Imported};
 
-/// Follows the delay monitor's numbers over all of its files.
+/// Tracks the delay monitor's numbers over all of its files.
 #[derive(Default)]
 pub struct Numbers {
     run: Option<Run>,
@@ -23,9 +23,9 @@ impl Run {
 }
 
 impl Numbers {
-    /// A fall by more than this is a monitor that was started anew; less is packets that overtook each other.
+    /// Fall by more than this means a restarted monitor; a smaller one means reordering.
     const RESTART: i64 = 10_000;
-    /// A rise by more than this is one too, or a damaged number.
+    /// Rise by more than this means a restart, too, or a damaged number.
     const JUMP: i64 = 10_000_000;
 
     pub fn answered(&mut self, number: i64) {

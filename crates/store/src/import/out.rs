@@ -1,4 +1,4 @@
-//! Rows on their way from an importer to the thread that writes them.
+//! Queue of rows from an importer to the writing thread.
 
 use crate::batch::Rows;
 use crate::day::day_of;
@@ -37,7 +37,7 @@ impl Out {
         }
     }
 
-    /// A new file begins: `rows` and `span_ns` are its own.
+    /// Starts a new file: `rows` and `span_ns` are its own.
     pub fn begin(&mut self) {
         (self.count, self.span_ns) = (0, None);
     }
@@ -50,7 +50,7 @@ impl Out {
         self.span_ns
     }
 
-    /// Whether the writer has given up: nothing more needs to be read.
+    /// True if the writer has failed: no further reading is needed.
     pub fn broken(&self) -> bool {
         self.broken
     }

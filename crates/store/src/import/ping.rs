@@ -1,4 +1,4 @@
-//! What `ping` (iputils, BusyBox, BSD and macOS) and `fping` (-l, -c, -C; with or without -D) print.
+//! Output of `ping` (iputils, BusyBox, BSD and macOS) and `fping` (-l, -c, -C; with or without -D).
 
 use super::file::{Fault, Format, Imported, Settings};
 use super::lines::{Lines, billionths, int, millis_ns, shown};
@@ -17,7 +17,7 @@ pub fn guess(line: &str) -> Option<Format> {
     fping_line(rest).map(|_| Format::Fping)
 }
 
-/// `[1795234883.874717] …` (-D of both), and the ISO stamps of fping 5.2.
+/// Parses a timestamp: `[1795234883.874717] …` (-D of both), or ISO as in fping 5.2.
 fn stamped(line: &str) -> (Option<i64>, &str) {
     let cut = || {
         let (stamp, rest) = line.strip_prefix('[')?.split_once("] ")?;
@@ -31,7 +31,7 @@ fn stamped(line: &str) -> (Option<i64>, &str) {
     cut().unwrap_or((None, line))
 }
 
-/// The number after `key`, up to the next blank.
+/// Returns the number after `key`, up to the next blank.
 fn after<'l>(line: &'l str, key: &str) -> Option<&'l str> {
     let at = line.find(key)? + key.len();
     let rest = &line[at..];
@@ -95,7 +95,7 @@ pub fn ping(
                     || text.starts_with("round-trip ")
                     || text.starts_with("pipe ")
                     || text.starts_with("ping: ");
-                // BSD and macOS quote the packet that an error is about.
+                // BSD and macOS quote the packet that an error refers to.
                 noise |= text.contains("nreachable") || text.contains("Time to live exceeded");
                 if !known && !noise {
                     told.wrong(number, format_args!("{} is no line of ping's", shown(line)));
@@ -109,7 +109,7 @@ pub fn ping(
     Ok(())
 }
 
-/// `3 packets transmitted, 3 received, 0% packet loss, time 408ms`
+/// Parses `3 packets transmitted, 3 received, 0% packet loss, time 408ms`.
 fn summary(text: &str, train: &mut Train) {
     let count = |part: &str| int(part.split_whitespace().next()?.as_bytes());
     for part in text.split(", ") {
@@ -128,7 +128,7 @@ fn summary(text: &str, train: &mut Train) {
     }
 }
 
-/// ping numbers its probes in 16 bits.
+/// Unwraps ping's 16-bit probe numbers.
 #[derive(Default)]
 struct Wraps {
     latest: Option<i64>,
@@ -140,7 +140,7 @@ impl Wraps {
             self.latest = Some(index);
             return index;
         };
-        // The one of all numbers with these 16 bits that is nearest to the latest.
+        // Of all numbers with these 16 bits, the nearest to the latest.
         let ahead = (index - latest).rem_euclid(65_536);
         let whole = latest
             + if ahead < 32_768 {
@@ -163,9 +163,9 @@ enum Said<'l> {
         index: i64,
     },
     Error,
-    /// `host : 0.1 - 0.2` (-C -q)
+    /// `host : 0.1 - 0.2` (-C -q).
     All(Vec<Option<i64>>),
-    /// `host : xmt/rcv/%loss = 3/3/0%, …`
+    /// `host : xmt/rcv/%loss = 3/3/0%, …`.
     Counts {
         sent: i64,
         received: i64,
@@ -173,7 +173,7 @@ enum Said<'l> {
     Other(&'l str),
 }
 
-/// `HOST : [0], 64 bytes, 0.019 ms (0.019 avg, 0% loss)` and its kin.
+/// Parses `HOST : [0], 64 bytes, 0.019 ms (0.019 avg, 0% loss)` and similar lines.
 fn fping_line(text: &str) -> Option<(&str, Said<'_>)> {
     if text.starts_with("ICMP ") && text.contains("for ICMP Echo sent to ") {
         let (_, host) = text.split_once("sent to ")?;
@@ -236,7 +236,7 @@ pub fn fping(
         number += 1;
         let text = String::from_utf8_lossy(line);
         let (at, text) = stamped(&text);
-        // `-Q` stamps its summaries `[12:34:56]`.
+        // `-Q` puts a timestamp on its summaries: `[12:34:56]`.
         if text.is_empty() || text.starts_with('[') {
             continue;
         }
@@ -272,7 +272,7 @@ pub fn fping(
             Said::Counts { sent, received } => {
                 (train.transmitted, train.received) = (Some(sent), Some(received));
             }
-            // Behind the lines of -C stands their sum.
+            // The summary follows the lines of -C.
             Said::All(_) if train.last().is_some() => {}
             Said::All(all) => {
                 for (index, rtt) in (0..).zip(all) {

@@ -1,9 +1,8 @@
-//! SmokePing's round-robin databases, as they lie on the disk of a 64-bit little-endian host or as `rrdtool dump`
-//! prints them.
+//! SmokePing's round-robin databases: the files of a 64-bit little-endian host, or the output of `rrdtool dump`.
 //!
 //! Only the archive at full resolution is read: coarser ones hold means of sorted pings, from which no percentile can
-//! be had any more. A step of it becomes a row of `distribution`: the pings are sorted, so that nothing is known of
-//! their times within the step.
+//! be computed. Each step becomes a row of `distribution`: the pings are sorted, so their times within the step are
+//! unknown.
 //!
 //! **Source.** RRDtool 1.7, `rrd_format.h` (version 0003): header, data sources, archives, last update, preparation
 //! areas, row pointers, rows. SmokePing 2.7: data sources `loss`, `median` and `ping1` to `pingN`, in seconds.
@@ -17,7 +16,7 @@ struct Rrd {
     step_s: u64,
     last_update_s: i64,
     sources: Vec<String>,
-    /// Rows of the archive of single steps, oldest first.
+    /// Rows of the archive with single steps, oldest first.
     rows: Vec<Vec<f64>>,
 }
 
@@ -39,7 +38,7 @@ pub fn read(bytes: &[u8], name: &Text, out: &mut Out, told: &mut Imported) -> Re
         )));
     };
     let step = i64::try_from(rrd.step_s).unwrap_or(i64::MAX);
-    // Until 2262, which is as far as nanoseconds go.
+    // Nanoseconds in an i64 end in 2262.
     if !(0..9_000_000_000).contains(&rrd.last_update_s) || step > 31_536_000 {
         return Err(Fault::Unreadable(format!(
             "its head is damaged: last update at {} s, step {step} s",
@@ -134,7 +133,7 @@ fn binary(bytes: &[u8]) -> Result<Rrd, String> {
     }
     let counts = [c.u64()?, c.u64()?];
     let step_s = c.u64()?;
-    // Each is at least a hundred bytes, so that counts beyond the file's length are damage.
+    // Each is at least a hundred bytes, so counts beyond the file's length are damage.
     if counts
         .iter()
         .any(|n| *n == 0 || *n > bytes.len() as u64 / 100)
@@ -179,7 +178,7 @@ fn binary(bytes: &[u8]) -> Result<Rrd, String> {
                     .collect::<Result<Vec<f64>, _>>()?,
             );
         }
-        // The oldest row is the one behind the newest.
+        // The oldest row follows the newest.
         let oldest = (newest as usize + 1) % rows.max(1);
         ring.rotate_left(oldest);
         return Ok(Rrd {
@@ -192,7 +191,7 @@ fn binary(bytes: &[u8]) -> Result<Rrd, String> {
     Err("it has no archive of single steps (AVERAGE, 1 step a row)".into())
 }
 
-/// What stands between `<tag>` and `</tag>`, and what follows.
+/// Returns the text between `<tag>` and `</tag>`, and the rest.
 fn inside<'t>(text: &'t str, tag: &str) -> Option<(&'t str, &'t str)> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     rest.split_once(&format!("</{tag}>"))
@@ -213,7 +212,7 @@ fn dump(text: &str) -> Result<Rrd, String> {
         if let Some((name, _)) = inside(source, "name") {
             sources.push(name.trim().to_owned());
         }
-        // Below the archives <ds> is something else.
+        // Below the archives <ds> has another meaning.
         rest = after;
         if after.find("<rra>") < after.find("<ds>") {
             break;

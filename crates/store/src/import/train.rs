@@ -1,20 +1,19 @@
-//! Probes of one target as a text tool tells them: by their index, with or without a time, the lost ones often by
-//! their absence only.
+//! Probes of one target as printed by a text tool: by index, with or without a time; lost ones often are only missing.
 
 use super::file::{Imported, Settings};
 use super::out::Out;
 use base::record::{Delay, Status, Text};
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// An index further from the one before it is damage: nobody loses a million probes in a row and goes on counting.
+/// Largest gap between indexes; a larger one is damage, because nobody loses a million probes in a row.
 const LONGEST_GAP: i64 = 1_000_000;
 
 #[derive(Clone, Copy)]
 struct Seen {
     index: i64,
-    /// When it left, where the text says it.
+    /// Send time, if the text gives it.
     sent_ns: Option<i64>,
-    /// When it was given up, where the text says it: later than it left by a time-out that the text does not say.
+    /// Time at which the tool gave up, if the text gives it: the send time plus an unknown time-out.
     given_up_ns: Option<i64>,
     rtt_ns: Option<i64>,
     status: Status,
@@ -23,13 +22,13 @@ struct Seen {
 pub struct Train {
     target: Text,
     seen: Vec<Seen>,
-    /// How many the tool says it sent.
+    /// Number of probes sent, as the tool reports.
     pub transmitted: Option<i64>,
-    /// How many answers the tool counts, for comparison.
+    /// Number of answers, as the tool reports, for comparison.
     pub received: Option<i64>,
-    /// Time between probes, where the text tells it.
+    /// Time between probes, if the text gives it.
     pub interval_ns: Option<i64>,
-    /// Index of the first probe, where the tool fixes it.
+    /// Index of the first probe, if the tool fixes it.
     pub first: Option<i64>,
 }
 
@@ -49,17 +48,17 @@ impl Train {
         self.seen.is_empty() && self.transmitted.is_none()
     }
 
-    /// Index of the latest probe, for counters that wrap.
+    /// Returns the index of the latest probe, for counters that wrap.
     pub fn last(&self) -> Option<i64> {
         self.seen.last().map(|s| s.index)
     }
 
-    /// Whether a probe of this index can follow those seen so far.
+    /// True if a probe of this index can follow those seen so far.
     pub fn follows(&self, index: i64) -> bool {
         index >= 0 && (index - self.last().or(self.first).unwrap_or(index)).abs() <= LONGEST_GAP
     }
 
-    /// `received_ns`: when the answer came.
+    /// Adds an answer. `received_ns`: its arrival time.
     pub fn answer(&mut self, index: i64, received_ns: Option<i64>, rtt_ns: i64, duplicate: bool) {
         self.seen.push(Seen {
             index,
@@ -74,7 +73,7 @@ impl Train {
         });
     }
 
-    /// `at_ns`: when the tool said so.
+    /// Adds a lost probe. `at_ns`: time at which the tool reported it.
     pub fn lost(&mut self, index: i64, at_ns: Option<i64>) {
         self.seen.push(Seen {
             given_up_ns: at_ns,
@@ -82,10 +81,9 @@ impl Train {
         });
     }
 
-    /// One row a probe: those that the text passes over are lost, and have the time that their index has between
-    /// those around them.
+    /// Writes one row per probe. Probes missing from the text are lost; their time is interpolated by index.
     pub fn finish(mut self, settings: &Settings, out: &mut Out, told: &mut Imported) {
-        // An answer outweighs an earlier "no answer yet" for the same probe.
+        // An answer overrides an earlier "no answer yet" for the same probe.
         self.seen
             .sort_by_key(|s| (s.index, s.status == Status::Duplicate, s.rtt_ns.is_none()));
         let mut rows: Vec<Seen> = Vec::new();
@@ -156,7 +154,7 @@ impl Train {
                 interval_ns as f64 / 1e6
             ));
         }
-        // Damaged times may be as far apart as an i64 goes.
+        // Damaged times may be as far apart as the range of an i64.
         let later = |t: i64, step: i64, count: i64| t.saturating_add(step.saturating_mul(count));
         let mut around = 0;
         for row in whole {

@@ -1,9 +1,9 @@
-//! What an ACK says of the data of the other direction.
+//! Acknowledgements: the effect of an ACK on the data of the other direction.
 
 use super::*;
 
 impl Side {
-    /// What `from`'s packet says of the data of this direction.
+    /// Handles the acknowledgements in `from`'s packet for the data of this direction.
     #[inline(always)]
     pub fn acknowledged<W: Watch>(
         &mut self,
@@ -57,7 +57,7 @@ impl Side {
         if ack <= s.una {
             if ack == s.una && pure && s.next > s.una {
                 if let Some(d) = &mut self.half.detail {
-                    // The next one was lost, or overtaken.
+                    // The next segment was lost or reordered.
                     d.pending = None;
                 }
                 s.duplicates += 1;
@@ -71,7 +71,7 @@ impl Side {
                 }
             }
             from.state.previous_window = p.window;
-            // Such an ACK tells no round trip by timestamps.
+            // Such an ACK gives no RTT by timestamps.
             by_stamp = None;
         } else {
             from.state.previous_window = p.window;
@@ -90,7 +90,7 @@ impl Side {
                 self.repaired(t, ack);
             }
             self.take_acked(t, ack, newly, pure, watch);
-            // A gap that was filled is acknowledged at once (RFC 5681 section 4.2).
+            // A filled gap is acknowledged at once (RFC 5681 section 4.2).
             by_stamp = by_stamp.filter(|_| repairing && newly > u64::from(self.state.mss));
             self.state.advance_t = t;
             if let Some(d) = &mut self.half.detail {
@@ -128,8 +128,8 @@ impl Side {
         self.tell(t, from, watch);
     }
 
-    /// True for data with the ACK of the packet before it, to an end that has sent little or nothing: most packets of
-    /// a bulk transfer. Such an ACK says nothing.
+    /// True for data with the ACK of the packet before it, to an end that has sent little or nothing: most packets of a
+    /// bulk transfer. Such an ACK carries no news.
     #[inline(always)]
     fn is_repeated_with_data(&self, p: &Packet, options: &Options, from: &Side) -> bool {
         let s = &self.state;
@@ -153,7 +153,8 @@ impl Side {
         });
     }
 
-    /// What was open until an ACK came: which of two SYN-ACKs counts, and whether a byte into a closed window was taken.
+    /// Resolves questions that were open until an ACK: which of two SYN-ACKs counts, and if a byte into a closed window
+    /// was accepted.
     #[inline(never)]
     fn settled(&mut self, p: &Packet) {
         let s = &self.state;
@@ -171,7 +172,7 @@ impl Side {
         }
     }
 
-    /// An ACK of something new, after a loss.
+    /// Handles an ACK of something new, after a loss.
     #[inline(never)]
     fn repaired(&mut self, t: i64, ack: u64) {
         let s = &mut self.state;
@@ -228,8 +229,8 @@ impl Side {
         }
     }
 
-    /// Takes in the blocks of a SACK option; returns the round trip of the latest byte that they tell of for the first
-    /// time: what arrives out of order is acknowledged at once (RFC 5681 section 4.2).
+    /// Handles the blocks of a SACK option. Returns the RTT of the latest byte reported for the first time: data
+    /// received out of order is acknowledged at once (RFC 5681 section 4.2).
     #[inline(never)]
     fn sacked(&mut self, t: i64, ack: u64, options: &Options, from: &mut Side) -> Option<i64> {
         let s = &mut self.state;
@@ -256,7 +257,7 @@ impl Side {
             let repair = s.repair_mut();
             repair.sack_top = repair.sack_top.max(right);
             let found = s.segments.sack(left.max(s.una), right);
-            // RFC 2018 section 4: the first block holds the segment that made the receiver send this.
+            // RFC 2018 section 4: the first block holds the segment that triggered this ACK.
             latest = latest.or(found.filter(|_| i == 0));
         }
         latest.map(|l| t - l.t)

@@ -1,9 +1,9 @@
-//! Packets that begin below what was sent already: repairs, copies of what was acknowledged, what was overtaken.
+//! Packets that start below the highest byte sent: retransmissions, copies of acknowledged data, reordered packets.
 
 use super::*;
 
 impl Side {
-    /// A packet that begins below what was sent already; says how much of its payload is new.
+    /// Handles a packet that starts below the highest byte sent; returns how much of its payload is new.
     #[inline(never)]
     pub(super) fn again(&mut self, p: &Packet, span: Range<u64>, near: bool, sack: bool) -> u64 {
         let (t, start, end) = (p.t, span.start, span.end);
@@ -11,7 +11,7 @@ impl Side {
         let data_end = data_start + u64::from(p.payload);
         let s = &mut self.state;
         if start < s.base {
-            // From before the capture began.
+            // The hole is from before the capture started.
             s.segments.add_hole(Hole {
                 start,
                 end: s.base,
@@ -24,7 +24,7 @@ impl Side {
         let old_next = s.next;
         let burst = self.half.detail.as_ref().map_or(0, |d| d.bursts.number());
         let sent = (t, p.frame);
-        // What lies there was sent before; what fills a hole comes beside it.
+        // Data recorded there was sent before; data that fills a hole comes in addition.
         let before = s.segments.resent(start, end.min(old_next), sent);
         let (mut fresh, mut fresh_data) = (0, 0);
         let mut hole = None;
@@ -52,7 +52,7 @@ impl Side {
             counts.retransmitted_bytes += old;
         }
         if start < s.una {
-            // A copy of acknowledged data: what is acknowledged next may have been set off by it.
+            // A copy of acknowledged data: it may have triggered the next ACK.
             s.last_acked_t = s.last_acked_t.max(t);
         }
         if reordered {
@@ -125,7 +125,7 @@ impl Side {
     }
 }
 
-/// Whether what fills a hole was sent after what lies above it (a repair) or before it (overtaken).
+/// Cause of a packet that fills a hole: sent after the data above it (retransmission) or before it (reordered).
 fn origin(hole: &Hole, p: &Packet) -> Reordering {
     if let (Some(above), Some((this, _))) = (hole.tsval, p.timestamps()) {
         let ahead = this.wrapping_sub(above) as i32;
@@ -136,8 +136,8 @@ fn origin(hole: &Hole, p: &Packet) -> Reordering {
             return Reordering::Reordered;
         }
     }
-    // Hosts that count their packets leave the order in the identification (RFC 6864 allows it, and
-    // does not ask for it).
+    // Hosts that count their packets show the order in the identification (RFC 6864 allows it, and does not require
+    // it).
     if hole.id != 0 && p.id != 0 {
         let ahead = (p.id as u16).wrapping_sub(hole.id as u16) as i16;
         if (1..=4096).contains(&ahead) {

@@ -1,7 +1,7 @@
-//! Why a segment was sent again, and which silences are breaks of the path.
+//! Causes of retransmissions, and the silences that are breaks of the path.
 //!
-//! **Method.** A sender sends something again because an ACK made it, at once, or because a timer ran out, which comes
-//! out of a silence. Which of the two it was says more than how long it waited.
+//! **Method.** A sender retransmits either at once, because of an ACK, or after a silence, because a timer expired.
+//! This distinction says more than the length of the wait.
 //!
 //! **Source.** RFC 6298 (time-out), RFC 5681 section 3.2 (three duplicate ACKs), RFC 6675 (SACK), RFC 8985 (tail
 //! loss probe, loss by time).
@@ -11,15 +11,16 @@ use crate::track::events::{Break, Cause};
 use crate::track::segments::Segment;
 use std::ops::Range;
 
-/// Fewer retransmissions in a row are no break of the path but a loss.
+/// Least number of retransmissions in a row that is a break of the path; fewer are a loss.
 const BREAK_LEAST: usize = 3;
-/// A sender answers an ACK within this time.
+/// Time within which a sender answers an ACK, ns.
 const PROMPT_NS: i64 = 2_000_000;
-/// Nothing that an ACK set off comes so long after it.
+/// Time after an ACK from which nothing is attributed to it, ns.
 const PAUSE_NS: i64 = 20_000_000;
 
 impl Side {
-    /// RFC 6298 section 2, with Linux's least time-out of 200 ms; before any sample, the first time-out.
+    /// Retransmission timeout, ns. RFC 6298 section 2, with Linux's minimum of 200 ms; before any sample, the initial
+    /// timeout.
     fn timeout_ns(&self) -> i64 {
         if self.state.srtt == 0 {
             return 1_000_000_000;
@@ -29,10 +30,10 @@ impl Side {
             .saturating_add(self.state.rttvar.saturating_mul(4).max(200_000_000))
     }
 
-    /// The state of the sender that explains a retransmission of `start..end`.
+    /// Sender state that explains a retransmission of `start..end`.
     ///
-    /// What follows an ACK at once was set off by it; what comes out of a silence in both directions was set off by a
-    /// timer. Only between the two, or where the capture is not at the sender, does the wait alone decide.
+    /// A packet right after an ACK was triggered by it; a packet after a silence in both directions was triggered by a
+    /// timer. The wait alone decides between these cases, or if the capture is not at the sender.
     pub(super) fn cause(
         &mut self,
         t: i64,
@@ -47,13 +48,13 @@ impl Side {
         let quiet = t - s.ack_t.max(s.data_t);
         let at_front = start <= s.una;
         let prompted = near && t - s.ack_t <= PROMPT_NS;
-        // An ACK of something new starts the timer anew (RFC 6298 section 5.3): what follows it at once is no time-out.
+        // An ACK of something new restarts the timer (RFC 6298 section 5.3): a packet right after it is no timeout.
         let released = near && t - s.advance_t <= PROMPT_NS && s.advance_t >= s.repair().timeout_t;
         let timer = near && quiet >= PAUSE_NS.max(timeout / 4);
         let overdue = waited >= timeout / 4 * 3 || waited >= 200_000_000;
-        // RFC 8985 section 7.2: the last segment, sent once, when nothing was heard for two round trips (and as long
-        // as a receiver holds an ACK back, where it is alone), before the retransmission timer; not while SACK tells
-        // of a loss, and only where SACK can tell.
+        // RFC 8985 section 7.2: a tail loss probe is the last segment, sent once, after two RTTs without an ACK and
+        // before the retransmission timer. A single segment also waits as long as a receiver holds an ACK back. None is
+        // sent while SACK reports a loss, and none without SACK.
         let last_once = end == s.next && before.is_some_and(|b| b.again == 0);
         let pause =
             s.srtt > 0 && quiet >= 2 * s.srtt - s.srtt / 8 && quiet < timeout - timeout / 32;
@@ -66,8 +67,8 @@ impl Side {
         }
         if s.una < s.repair().recover {
             match s.recovery {
-                // The repair itself was lost: only the timer notices.
-                // Without SACK no ACK has the same segment sent a third time (RFC 6582 section 3.2).
+                // The retransmission itself was lost: only the timer notices. Without SACK no ACK triggers a third
+                // transmission of the same segment (RFC 6582 section 3.2).
                 Recovery::Fast
                     if !sack && !released && at_front && before.is_some_and(|b| b.again > 0) =>
                 {
@@ -97,7 +98,7 @@ impl Side {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
         }
-        // RFC 8985 section 7.2: after two round trips, the highest segment; the timer is later.
+        // RFC 8985 section 7.2: after two RTTs, the highest segment; the timer is later.
         if end == s.next && !at_front && s.srtt > 0 && waited < timeout {
             return Cause::TailProbe;
         }
@@ -105,7 +106,7 @@ impl Side {
             self.enter(Recovery::Timeout, t);
             return Cause::Timeout;
         }
-        // By time rather than by count (RFC 8985 section 6.2): what was sent later has arrived.
+        // Loss by time rather than by count (RFC 8985 section 6.2): later data has arrived.
         if s.repair().sack_top > end {
             self.enter(Recovery::Fast, t);
             return Cause::Sack;
@@ -129,7 +130,7 @@ impl Side {
         }
     }
 
-    /// Keeps the transmissions of the segment that everything waits for.
+    /// Records the transmissions of the segment that blocks the direction.
     pub(super) fn chain(
         &mut self,
         sent: (i64, u32),

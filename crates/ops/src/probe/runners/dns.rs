@@ -19,7 +19,7 @@ pub fn run(run: Run) -> anyhow::Result<()> {
     let probes = ProbePlan {
         interval: BASE_EVERY,
         shortest_interval: BASE_EVERY,
-        key: run.plan.peer.access.key.clone(),
+        access: run.plan.peer.access.clone(),
         tally: run.tally.clone(),
         ..ProbePlan::new(run.plan.peer.server)
     };

@@ -1,0 +1,93 @@
+//! Everything that this program writes to a terminal. Strings from elsewhere (file names, recordings, captures, servers)
+//! may hold commands of a terminal: they are written out here, once for all verbs.
+
+use base::text::{clean_json, clean_page};
+use std::io::{self, Write};
+
+/// Writes a line to standard error. A terminal that is gone is no failure.
+macro_rules! eprintln {
+    () => { $crate::say::error("\n") };
+    ($($arg:tt)*) => { $crate::say::error(&format!("{}\n", format_args!($($arg)*))) };
+}
+
+/// The same without a line break.
+macro_rules! eprint {
+    ($($arg:tt)*) => { $crate::say::error(&format!($($arg)*)) };
+}
+
+/// Writes to standard error, where narration goes. The colours of [`clean_page`] stay.
+pub fn error(text: &str) {
+    let _ = io::stderr().write_all(clean_page(text).as_bytes());
+}
+
+/// Writes to standard output, where data goes: a page, or a JSON value.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let clean = match text.starts_with(['{', '[']) {
+        true => clean_json(text),
+        false => clean_page(text),
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(clean.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Standard output for a JSON value that is written bit by bit.
+pub struct Json<W: Write> {
+    to: W,
+    /// Beginning of a character whose rest is still to come.
+    part: Vec<u8>,
+}
+
+impl<W: Write> Json<W> {
+    pub fn new(to: W) -> Json<W> {
+        Json {
+            to,
+            part: Vec::new(),
+        }
+    }
+}
+
+impl<W: Write> Write for Json<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.part.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.part) {
+            Ok(text) => text.len(),
+            Err(e) if e.error_len().is_none() => e.valid_up_to(),
+            Err(e) => return Err(io::Error::new(io::ErrorKind::InvalidData, e)),
+        };
+        let rest = self.part.split_off(whole);
+        let text = std::mem::replace(&mut self.part, rest);
+        let text = String::from_utf8_lossy(&text);
+        self.to.write_all(clean_json(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_that_comes_in_bits_is_cleaned_and_keeps_its_value() {
+        let value = serde_json::json!({"name": "a\u{9b}2Jb\u{202e}\u{e0041}é\n", "n": [1, 2]});
+        let text = serde_json::to_string_pretty(&value).expect("plain data");
+        for step in 1..7 {
+            let mut json = Json::new(Vec::new());
+            for bytes in text.as_bytes().chunks(step) {
+                json.write_all(bytes).expect("to memory");
+            }
+            let shown = String::from_utf8(json.to).expect("text");
+            assert!(
+                !shown.contains(['\u{9b}', '\u{202e}', '\u{e0041}']),
+                "{shown}"
+            );
+            let again: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+            assert_eq!(again, value);
+        }
+    }
+}
