@@ -204,6 +204,9 @@ impl Ready<'_> {
                 plan.budget
             ));
         }
+        if let Some(warning) = runners::warning(&plan.probe) {
+            observer.warn(warning);
+        }
         let result = self.measure(&session, observer);
         observer.tell(News::Finished);
         let mut closed = session.finish(&result);

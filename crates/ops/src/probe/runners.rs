@@ -62,6 +62,14 @@ fn of(kind: &str) -> Option<Runner> {
     RUNNERS.iter().find(|(name, _)| *name == kind).map(|r| r.1)
 }
 
+/// Warning that a person must read before a kind runs.
+pub fn warning(probe: &ProbeSpec) -> Option<&'static str> {
+    match probe.kind().entry.name {
+        "middlebox" => middlebox::warning(probe.words()),
+        _ => None,
+    }
+}
+
 /// Carries one kind out: by its steps, or by its runner once the line is quiet. `sent` is told each sending before it
 /// begins.
 ///

@@ -2,8 +2,16 @@
 
 use super::Run;
 use base::Duration;
+use base::words::Words;
 use experiment::middlebox::Params;
 use live::middlebox::{self, Plan};
+
+/// Warning about what the kind fetches.
+pub fn warning(words: &Words) -> Option<&'static str> {
+    words.read::<Params>().eicar.then_some(
+        "fetches the EICAR test string, as you asked: harmless, but antivirus programs here and on the way will raise an alarm",
+    )
+}
 
 pub fn run(run: Run) -> anyhow::Result<()> {
     let Params { eicar, http, dns } = run.words.read();
@@ -13,11 +21,6 @@ pub fn run(run: Run) -> anyhow::Result<()> {
         dns_port: dns,
     };
     run.afford("middlebox", plan.cost())?;
-    if plan.eicar {
-        eprintln!(
-            "Fetches the EICAR test string, as you asked: harmless, but antivirus programs here and on the way will raise an alarm."
-        );
-    }
     run.errand(Duration::from_secs(5), |errand| {
         middlebox::run(&plan, errand)
     })
