@@ -187,8 +187,11 @@ fn link(rng: &mut impl FnMut() -> f64) -> link::LinkSpec {
     let mut link = link::LinkSpec::named(preset).unwrap();
     let rate = format!("{} kbit/s", 100 + (rng() * 50_000.0) as u64);
     link.set("up.rate", &rate).unwrap();
-    link.set("up.queue", ["codel", "fifo", "pie"][(rng() * 3.0) as usize % 3])
-        .unwrap();
+    link.set(
+        "up.queue",
+        ["codel", "fifo", "pie"][(rng() * 3.0) as usize % 3],
+    )
+    .unwrap();
     link
 }
 
@@ -252,7 +255,11 @@ fn a_probe_keeps_its_kind_its_links_and_its_limits() {
         };
         let again = serde_json::to_value(Plan::of_recording(&meta).unwrap()).unwrap();
         let expected = Plan::Probe(Box::new(plan));
-        assert_eq!(again, serde_json::to_value(expected).unwrap(), "draw {draw}");
+        assert_eq!(
+            again,
+            serde_json::to_value(expected).unwrap(),
+            "draw {draw}"
+        );
     }
 }
 
