@@ -10,6 +10,7 @@ mod console;
 mod watch;
 
 use clap::{Parser, Subcommand};
+pub use cmd::Outcome;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -43,16 +44,6 @@ enum Verb {
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
     Run(cmd::run::Args),
-}
-
-/// How a verb ended, for scripts.
-pub enum Outcome {
-    Done,
-    /// A finding is above the threshold that the user stated.
-    Above,
-    CouldNotMeasure,
-    /// The exit status of the program that ran behind the link.
-    Child(u8),
 }
 
 fn main() -> ExitCode {

@@ -25,6 +25,16 @@ pub use ops::{Usage, counted, usage, write_file};
 
 pub use crate::say::print;
 
+/// End of a verb, for scripts.
+pub enum Outcome {
+    Done,
+    /// A finding is above the threshold that the user stated.
+    Above,
+    CouldNotMeasure,
+    /// The exit status of the program that ran behind the link.
+    Child(u8),
+}
+
 /// Hands standard output to `write`, for JSON that may be large.
 pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let out = crate::say::Json::new(std::io::stdout().lock());
@@ -40,7 +50,7 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
 }
 
 /// Says where a run's report and recording are, and how it ended.
-pub fn finish(end: ops::End) -> anyhow::Result<crate::Outcome> {
+pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
     if let Some(page) = &end.page {
         eprintln!("Report: {}", page.display());
         eprintln!("Recording: {}", end.recording.display());
@@ -53,9 +63,9 @@ pub fn finish(end: ops::End) -> anyhow::Result<crate::Outcome> {
             eprintln!(
                 "tailback: {why}; what was measured until then is above and in the recording"
             );
-            crate::Outcome::CouldNotMeasure
+            Outcome::CouldNotMeasure
         }
-        None => crate::Outcome::Done,
+        None => Outcome::Done,
     })
 }
 
