@@ -5,25 +5,12 @@
 #[macro_use]
 mod say;
 
-mod calculate;
 mod cmd;
-mod contents;
-mod crafted;
-mod diary;
-mod gallery;
-mod gather;
-mod hidden_queue;
-mod inside;
-mod layout;
-mod link_arg;
-mod recorder;
-mod runners;
-mod survey;
-mod thinning;
+mod console;
 mod watch;
-mod when;
 
 use clap::{Parser, Subcommand};
+pub use cmd::Outcome;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -56,16 +43,7 @@ enum Verb {
     Model(cmd::model::Args),
     Trace(cmd::trace::Args),
     List(cmd::list::Args),
-}
-
-/// How a verb ended, for scripts.
-pub enum Outcome {
-    Done,
-    /// A finding is above the threshold that the user stated.
-    Above,
-    CouldNotMeasure,
-    /// The exit status of the program that ran behind the link.
-    Child(u8),
+    Run(cmd::run::Args),
 }
 
 fn main() -> ExitCode {
@@ -87,6 +65,7 @@ fn main() -> ExitCode {
         Verb::Model(args) => cmd::model::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::List(args) => cmd::list::run(args),
+        Verb::Run(args) => cmd::run::run(args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

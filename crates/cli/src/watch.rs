@@ -1,14 +1,12 @@
-//! Live view of a run in the terminal.
+//! Live view of an experiment in the terminal.
 
-use crate::recorder::Shared;
+use base::Duration;
 use base::text::{clean, clean_lines};
-use experiment::bufferbloat::rtt_now;
+use experiment::Progress as Stage;
 use experiment::steps::Told;
-use experiment::{Progress, Watch};
 use indicatif::{ProgressBar, ProgressStyle};
-use live::clock::Clock;
+use ops::{Event, Progress};
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex};
 
 /// Kind of run that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +18,6 @@ pub enum Face {
 }
 
 pub struct Terminal {
-    shared: Shared,
-    clock: Clock,
-    disk: Arc<Mutex<Option<String>>>,
     bar: Option<ProgressBar>,
     quiet: bool,
     face: Face,
@@ -30,13 +25,8 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    pub fn new(
-        (shared, clock): (Shared, Clock),
-        disk: Arc<Mutex<Option<String>>>,
-        face: Face,
-        plain: bool,
-        quiet: bool,
-    ) -> Terminal {
+    /// `plain` leaves out the bar, `quiet` everything but warnings.
+    pub fn new(face: Face, plain: bool, quiet: bool) -> Terminal {
         let live = !plain && !quiet && std::io::stderr().is_terminal();
         let bar = live.then(|| {
             let bar = ProgressBar::new(1000);
@@ -46,19 +36,10 @@ impl Terminal {
             bar
         });
         Terminal {
-            shared,
-            clock,
-            disk,
             bar,
             quiet,
             face,
             stage: String::new(),
-        }
-    }
-
-    pub fn done(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
         }
     }
 
@@ -69,21 +50,8 @@ impl Terminal {
             None => {}
         }
     }
-}
 
-impl Watch for Terminal {
-    fn progress(&mut self, p: &Progress) {
-        match self.face {
-            Face::Probe => self.show_probe(p),
-            Face::Test => self.show_test(p),
-        }
-    }
-
-    fn interrupted(&mut self) -> bool {
-        live::signal::interrupted() || self.disk.lock().expect("no holder panicked").is_some()
-    }
-
-    fn told(&mut self, Told::Estimate { about, budget }: Told) {
+    fn told(&self, Told::Estimate { about, budget }: Told) {
         let limit = format!("at most {budget:.3} (--budget)");
         match about {
             Some(about) => self.say(&format!(
@@ -94,8 +62,35 @@ impl Watch for Terminal {
     }
 }
 
+impl Progress for Terminal {
+    fn tell(&mut self, event: Event<'_>) {
+        match event {
+            Event::Interruptible => live::signal::catch_interrupt(),
+            Event::Stage { progress, rtt } => match self.face {
+                Face::Probe => self.show_probe(progress),
+                Face::Test => self.show_test(progress, rtt),
+            },
+            Event::Told(told) => self.told(told),
+            Event::Finished => {
+                if let Some(bar) = self.bar.take() {
+                    bar.finish_and_clear();
+                }
+            }
+            Event::Said(text) => self.say(text),
+            Event::Warned(text) => eprintln!("tailback: {text}"),
+            Event::Wrote(path) => eprintln!("{}", path.display()),
+            // News of other verbs.
+            Event::Share(_) | Event::Recording { .. } | Event::Monitor(_) | Event::Capture(_) => {}
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        live::signal::interrupted()
+    }
+}
+
 impl Terminal {
-    fn show_probe(&mut self, p: &Progress) {
+    fn show_probe(&mut self, p: &Stage) {
         let stage = format!("{}: {}", p.number, p.stage);
         if self.stage != stage {
             self.stage.clone_from(&stage);
@@ -118,7 +113,7 @@ impl Terminal {
         }
     }
 
-    fn show_test(&mut self, p: &Progress) {
+    fn show_test(&mut self, p: &Stage, rtt: &dyn Fn() -> Option<Duration>) {
         if p.stage != self.stage {
             self.stage = p.stage.into();
             let what = match p.stage {
@@ -134,11 +129,7 @@ impl Terminal {
             }
         }
         let Some(bar) = &self.bar else { return };
-        let rtt = {
-            let rows = self.shared.lock().expect("no holder panicked");
-            rtt_now(&rows, self.clock.unix_ns())
-        };
-        let rtt = rtt.map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
+        let rtt = rtt().map_or("no answer yet".to_string(), |d| format!("RTT {d:.3}"));
         let whole = p.whole.as_secs_f64().max(1e-3);
         bar.set_prefix(p.stage.to_owned());
         bar.set_position((p.elapsed.as_secs_f64() / whole * 1000.0) as u64);

@@ -1,9 +1,8 @@
 //! `tailback emulate`: any program behind a link.
 
-use super::usage;
-use crate::{Outcome, link_arg};
-use live::clock::Clock;
-use live::emulate::{self, Options, Programs};
+use crate::Outcome;
+use crate::console::Console;
+use ops::emulate::Plan;
 use std::ffi::OsString;
 
 #[derive(clap::Args)]
@@ -42,32 +41,19 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let hops = link_arg::chain(&args.links, &args.set)?;
-    if hops.is_empty() {
-        return Err(usage("no link given"));
-    }
-    emulate::prepare()?;
-    let far = args
-        .far
-        .map(|command| ["sh", "-c", &command].map(OsString::from).to_vec());
-    let programs = Programs {
-        near: args.command,
-        far,
-    };
-    let options = Options {
-        seed: args.seed,
+    let plan = Plan {
+        links: ops::links::chain(&args.links, &args.set)?,
+        command: args.command,
+        far: args.far,
         routed: args.routed,
-        ..Options::new(Clock::start())
+        seed: args.seed,
     };
-    let outcome = emulate::run_command(&hops, &programs, options)?;
-    if let Some(status) = outcome.far_failed {
-        eprintln!("tailback: the program at the far end ended by itself: {status}");
-    }
+    let answer = ops::emulate::run(&plan, &mut Console::new(false))?;
     if !args.quiet {
-        eprintln!("{}", outcome.summary);
+        eprintln!("{}", answer.summary);
     }
-    if let Some(doubt) = outcome.summary.doubt() {
+    if let Some(doubt) = answer.summary.doubt() {
         eprintln!("tailback: {doubt}");
     }
-    Ok(Outcome::Child(outcome.code.clamp(0, 255) as u8))
+    Ok(Outcome::Child(answer.code))
 }

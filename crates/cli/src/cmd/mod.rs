@@ -9,6 +9,7 @@ pub mod monitor;
 pub mod probe;
 pub mod report;
 pub mod reproduce;
+pub mod run;
 pub mod serve;
 mod serve_keys;
 pub mod sim;
@@ -17,19 +18,56 @@ pub mod trace;
 
 use live::load::Access;
 use measure::keys::{KeyFile, Pin};
+use std::io::Write;
+use std::path::PathBuf;
 
-use std::path::{Path, PathBuf};
-
-/// The user asked for something that cannot be: exit code 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
-pub fn usage(text: impl Into<String>) -> anyhow::Error {
-    Usage(text.into()).into()
-}
+pub use ops::{Usage, counted, usage, write_file};
 
 pub use crate::say::print;
+
+/// End of a verb, for scripts.
+pub enum Outcome {
+    Done,
+    /// A finding is above the threshold that the user stated.
+    Above,
+    CouldNotMeasure,
+    /// The exit status of the program that ran behind the link.
+    Child(u8),
+}
+
+/// Hands standard output to `write`, for JSON that may be large.
+pub fn print_with(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let out = crate::say::Json::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::with_capacity(1 << 16, out);
+    write(&mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints a value as indented JSON.
+pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Says where a run's report and recording are, and how it ended.
+pub fn finish(end: ops::End) -> anyhow::Result<Outcome> {
+    if let Some(page) = &end.page {
+        eprintln!("Report: {}", page.display());
+        eprintln!("Recording: {}", end.recording.display());
+    }
+    if let Some(failed) = end.failed {
+        return Err(failed);
+    }
+    Ok(match end.interrupted {
+        Some(why) => {
+            eprintln!(
+                "tailback: {why}; what was measured until then is above and in the recording"
+            );
+            Outcome::CouldNotMeasure
+        }
+        None => Outcome::Done,
+    })
+}
 
 pub fn stdout_style() -> ::report::terminal::Style {
     use std::io::IsTerminal;
@@ -48,14 +86,6 @@ pub fn stdout_style() -> ::report::terminal::Style {
             Ok("C" | "POSIX")
         ),
     }
-}
-
-/// So many cores as are asked for, or all.
-pub fn threads(asked: Option<usize>) -> usize {
-    asked
-        .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
-        .unwrap_or(1)
-        .max(1)
 }
 
 /// Options that say how to be let in, and how to know the server.
@@ -96,15 +126,4 @@ impl AccessArgs {
             pin: self.pin.or(pin),
         })
     }
-}
-
-/// Writes a file whole or not at all.
-pub fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
-    store::disk::write_whole(path, text.as_bytes())
-        .map_err(|e| anyhow::anyhow!("cannot write {}: {e}", path.display()))
-}
-
-/// So many of it: "1 packet", "2 packets".
-pub(crate) fn counted(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -1,23 +1,14 @@
 //! `tailback probe`: one experiment, one question.
 
-use super::test::default_path;
-use super::{AccessArgs, print, stdout_style, usage, write_file};
-use crate::recorder::Recorder;
+use super::{AccessArgs, finish, print, print_json, stdout_style};
+use crate::Outcome;
 use crate::watch::{Face, Terminal};
-use crate::{Outcome, link_arg, runners};
-use anyhow::Context;
-use base::record::{Event, FORMAT_VERSION, Meta, Origin, Recording};
 use base::{BitsPerSec, Bytes, Duration};
-use experiment::{How, PROBES, ProbeAnswer, ProbeSpec, Stopped};
-use link::LinkSpec;
+use experiment::{PROBES, ProbeSpec};
 use live::clock::Clock;
-use live::craft::{self, CraftError, Others};
-use live::emulate::{self, Emulation, NetNs};
-use live::errand::Tally;
-use live::load::{Access, Peer};
-use live::serve::{PortSet, ServeConfig, Server};
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use ops::Access;
+use ops::probe::{Plan, Ready};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
@@ -107,57 +98,72 @@ fn kinds() -> String {
         tailback list probes                                   what each kind can be told"
 }
 
-fn plan_json(args: &Args, links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
-    Ok(serde_json::json!({
-        "probe": args.probe,
-        "server": args.server.as_deref().unwrap_or("embedded"),
-        "link": links_json(links)?,
-        "others": args.others,
-        "budget": args.budget,
-        "hold_off": args.hold_off,
-        "beside_others": args.beside_others,
-    }))
-}
-
-/// One as itself, a chain as a list; null where there is none.
-fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
-    let json = match links {
-        [] => Ok(serde_json::Value::Null),
-        [link] => serde_json::to_value(link),
-        chain => serde_json::to_value(chain),
-    };
-    json.context("the link's definition")
-}
-
 pub fn run(args: Args) -> anyhow::Result<Outcome> {
-    let links = link_arg::chain(&args.link, &args.set)?;
+    let plan = Plan {
+        links: ops::links::chain(&args.link, &args.set)?,
+        probe: args.probe,
+        server: args.server,
+        others: args.others,
+        budget: args.budget,
+        interface: args.interface,
+        hold_off: args.hold_off,
+        waits: !args.no_wait,
+        beside_others: args.beside_others,
+        ipv4: args.ipv4,
+        ipv6: args.ipv6,
+        title: args.title,
+        output: args.output,
+    };
     let access = args.access.read()?;
-    let plan = plan_json(&args, &links)?;
     if args.print_plan {
-        print(&format!("{}\n", serde_json::to_string_pretty(&plan)?))?;
+        print_json(&plan.recorded()?)?;
         return Ok(Outcome::Done);
     }
-    if !links.is_empty() {
-        // Namespaces must be entered while this process has a single thread.
-        emulate::prepare()?;
+    let shown = (args.plain, args.json);
+    match args.every {
+        None => carry_out(&plan, &access, shown),
+        Some(every) => repeat(&plan, &access, shown, every, args.times),
     }
-    let server = match &args.server {
-        Some(name) => Some(live::resolve::server(
-            name,
-            measure::control::DEFAULT_PORT,
-            args.ipv4,
-            args.ipv6,
-        )?),
-        None => None,
-    };
+}
+
+/// Asks a plan's question once.
+pub fn carry_out(plan: &Plan, access: &Access, shown: (bool, bool)) -> anyhow::Result<Outcome> {
+    once(&ops::probe::ready(plan, access)?, shown)
+}
+
+fn once(ready: &Ready, (plain, json): (bool, bool)) -> anyhow::Result<Outcome> {
+    let answer = ready.run(&mut Terminal::new(Face::Probe, plain, json))?;
+    match json {
+        true => print(&format!(
+            "{}\n",
+            serde_json::to_string_pretty(&answer.figures)?
+        ))?,
+        false => print(&report::terminal::probe(
+            &answer.figures,
+            &answer.meta,
+            stdout_style(),
+        ))?,
+    }
+    finish(answer.end)
+}
+
+/// How often the wait for the next run looks for an interruption.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Asks at an interval, start to start.
+fn repeat(
+    plan: &Plan,
+    access: &Access,
+    shown: (bool, bool),
+    every: Duration,
+    times: Option<u64>,
+) -> anyhow::Result<Outcome> {
+    let ready = ops::probe::ready(plan, access)?;
     live::signal::catch_interrupt();
-    let Some(every) = args.every else {
-        return run_once(&args, &links, plan, server, access);
-    };
     let began = Clock::start();
     let mut latest = Outcome::Done;
     for n in 1.. {
-        match run_once(&args, &links, plan.clone(), server, access.clone()) {
+        match once(&ready, shown) {
             Ok(outcome) => latest = outcome,
             // A line that is down for an hour is back in the next.
             Err(e) => {
@@ -165,7 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
                 latest = Outcome::CouldNotMeasure;
             }
         }
-        if args.times.is_some_and(|times| n >= times) {
+        if times.is_some_and(|times| n >= times) {
             break;
         }
         // A run that took longer than that is followed by the next at once.
@@ -187,345 +193,4 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
     }
     Ok(latest)
-}
-
-/// How often whoever waits for the next run is asked whether to go on.
-const LOOK: Duration = Duration::from_millis(200);
-
-fn run_once(
-    args: &Args,
-    links: &[LinkSpec],
-    plan: serde_json::Value,
-    server: Option<SocketAddr>,
-    access: Access,
-) -> anyhow::Result<Outcome> {
-    let clock = Clock::start();
-    let path = args.output.clone().unwrap_or_else(default_path);
-    let meta = meta(args, links, plan, clock)?;
-    let writer = store::Options {
-        name: if args.output.is_some() {
-            store::Name::Exact
-        } else {
-            store::Name::NextFree
-        },
-        utc_offset_s: jiff::Zoned::now().offset().seconds(),
-        ..store::Options::default()
-    }
-    .create(&path, meta.clone())?;
-    let path = writer.path().to_path_buf();
-    let recording = Recording {
-        meta,
-        ..Recording::default()
-    };
-    let recorder = Recorder::start(writer, recording, clock);
-    let mut terminal = Terminal::new(
-        (recorder.shared.clone(), clock),
-        recorder.failure(),
-        Face::Probe,
-        args.plain,
-        args.json,
-    );
-    let kind = args.probe.kind();
-    if !args.json {
-        eprintln!("{} Takes {}.", kind.entry.summary, kind.takes);
-        if matches!(kind.how, How::Trains(_))
-            || matches!(
-                kind.entry.name,
-                "path" | "tcp" | "page" | "collapse" | "check"
-            )
-        {
-            eprintln!("Sends at most {:.3} in all (--budget).", args.budget);
-        }
-    }
-    let result = match server {
-        Some(server) => {
-            let to = (server, None);
-            probe(args, to, access, clock, (&recorder, &path), &mut terminal)
-        }
-        None => embedded(args, links, clock, (&recorder, &path), &mut terminal),
-    };
-    terminal.done();
-    let (mut recording, writer, written) = recorder.finish();
-    recording.meta.complete = result.is_ok() && written.is_ok();
-    recording.meta.ended_ns = Some(clock.unix_ns());
-    let closed = writer.close(recording.meta.clone());
-    conclude(
-        args,
-        &recording,
-        &path,
-        result,
-        written.and(closed.map(|_| ())),
-    )
-}
-
-fn probe(
-    args: &Args,
-    (server, far): (SocketAddr, Option<&NetNs>),
-    access: Access,
-    clock: Clock,
-    (recorder, path): (&Recorder, &Path),
-    watch: &mut Terminal,
-) -> anyhow::Result<()> {
-    let plan = craft::Plan {
-        peer: Peer {
-            server,
-            access,
-            patience: Duration::from_secs(20),
-        },
-        first_train: 0,
-        budget: args.budget,
-        interface: args.interface.clone(),
-        hold_off: args.hold_off,
-        waits: !args.no_wait,
-        beside_others: args.beside_others || args.probe.kind().beside_others,
-    };
-    let tally = Tally::default();
-    let run = runners::Run {
-        words: args.probe.words(),
-        plan: &plan,
-        far,
-        clock,
-        rows: recorder.rows.clone(),
-        so_far: recorder.shared.clone(),
-        recording: path,
-        tally: tally.clone(),
-        watch,
-    };
-    let result = runners::carry_out(&args.probe, run, &mut |_| {});
-    if let Some(event) = tally.event(clock.unix_ns()) {
-        let _ = recorder.rows.send(event.into());
-    }
-    result
-}
-
-/// Both ends on this machine, in two network namespaces with the emulated links between them.
-fn embedded(
-    args: &Args,
-    links: &[LinkSpec],
-    clock: Clock,
-    (recorder, path): (&Recorder, &Path),
-    watch: &mut Terminal,
-) -> anyhow::Result<()> {
-    let options = emulate::Options {
-        rows: Some(recorder.rows.clone()),
-        routed: true,
-        ..emulate::Options::new(clock)
-    };
-    let emulation = Emulation::start(links, options)?;
-    let config = ServeConfig {
-        // Nobody but this run reaches it.
-        allow_listen: PortSet::any(),
-        ..ServeConfig::default()
-    };
-    let server = emulation.far().run(|| Server::start(config))??;
-    let port = server.local_addr().port();
-    let address: SocketAddr = if args.ipv6 {
-        (emulate::FAR_V6, port).into()
-    } else {
-        (emulate::FAR_V4, port).into()
-    };
-    let others = args
-        .others
-        .map(|rate| Others::start(&emulation, rate, 1))
-        .transpose()?;
-    let result = emulation.near().run(|| {
-        let to = (address, Some(emulation.far()));
-        probe(args, to, Access::default(), clock, (recorder, path), watch)
-    })?;
-    drop(others);
-    server.stop();
-    let summary = emulation.stop()?;
-    // A host that was too busy to emulate the line makes every figure doubtful, so the recording says so.
-    if let Some(doubt) = summary.doubt() {
-        let event = Event {
-            t_ns: clock.unix_ns(),
-            kind: "doubt".into(),
-            subject: "emulator".into(),
-            detail: doubt.as_str().into(),
-        };
-        let _ = recorder.rows.send(event.into());
-    }
-    result
-}
-
-/// Tells what was found, also when the run ended early.
-fn conclude(
-    args: &Args,
-    recording: &Recording,
-    path: &Path,
-    result: anyhow::Result<()>,
-    closed: Result<(), store::StoreError>,
-) -> anyhow::Result<Outcome> {
-    let nothing = recording.datagram.is_empty()
-        && recording.delay.is_empty()
-        && !recording
-            .event
-            .iter()
-            .any(|e| &*e.kind == args.probe.kind().entry.name);
-    if let (true, Err(_)) = (nothing, &result) {
-        closed?;
-        std::fs::remove_dir_all(path)
-            .with_context(|| format!("cannot remove the empty recording {}", path.display()))?;
-        return result.map(|()| Outcome::Done);
-    }
-    let answer = experiment::analyse(recording)?;
-    if args.json {
-        print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
-    } else {
-        print(&report::terminal::probe(
-            &answer,
-            &recording.meta,
-            stdout_style(),
-        ))?;
-    }
-    closed.context("the figures above are whole, but the recording is not")?;
-    let page = path.join("report.html");
-    write_file(&page, &report::probe::page(&answer, &recording.meta))?;
-    eprintln!("Report: {}", page.display());
-    eprintln!("Recording: {}", path.display());
-    match result {
-        Ok(()) => Ok(Outcome::Done),
-        Err(e)
-            if matches!(
-                e.downcast_ref(),
-                Some(CraftError::Stopped(Stopped::Interrupted))
-            ) =>
-        {
-            eprintln!("tailback: {e}; what was measured until then is above and in the recording");
-            Ok(Outcome::CouldNotMeasure)
-        }
-        Err(e) => Err(e.context(
-            "the probe ended early; what was measured until then is above and in the recording",
-        )),
-    }
-}
-
-fn meta(
-    args: &Args,
-    links: &[LinkSpec],
-    plan: serde_json::Value,
-    clock: Clock,
-) -> anyhow::Result<Meta> {
-    let names: Vec<&str> = links.iter().map(|l| l.name.as_str()).collect();
-    let title = args
-        .title
-        .clone()
-        .unwrap_or_else(|| match (&args.server, &names[..]) {
-            (Some(server), _) => format!("The line to {server}"),
-            (None, [name]) => format!("Emulated link {name}"),
-            (None, names) => format!("Emulated links {}", names.join(", ")),
-        });
-    let known_link = match links {
-        [] => None,
-        links => Some(serde_json::json!({ "link": links_json(links)? })),
-    };
-    Ok(Meta {
-        format: FORMAT_VERSION,
-        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
-        origin: match links {
-            [] => Origin::Measured,
-            _ => Origin::Emulated,
-        },
-        verb: "probe".into(),
-        title,
-        started_ns: clock.unix_ns(),
-        plan,
-        known_link,
-        host: live::host::facts(args.interface.as_deref()),
-        ..Meta::default()
-    })
-}
-
-/// The answer of a probe's recording as `tailback analyse` prints it.
-pub fn analyse(path: &Path, json: bool) -> anyhow::Result<Outcome> {
-    let (recording, notes) = store::read_noting(path)?;
-    for note in notes {
-        eprintln!("{}: {note}", path.display());
-    }
-    let answer = experiment::analyse(&recording)?;
-    print(&if json {
-        format!("{}\n", serde_json::to_string_pretty(&answer)?)
-    } else {
-        report::terminal::probe(&answer, &recording.meta, stdout_style())
-    })?;
-    Ok(Outcome::Done)
-}
-
-/// Answers of several recordings, which are of one kind.
-fn answers(paths: &[PathBuf]) -> anyhow::Result<Vec<(String, ProbeAnswer)>> {
-    let mut all = Vec::new();
-    for path in paths {
-        let (recording, notes) = store::read_noting(path)?;
-        for note in notes {
-            eprintln!("{}: {note}", path.display());
-        }
-        let spec = experiment::spec_of(&recording)?;
-        let answer = experiment::analyse(&recording)?;
-        all.push((path.display().to_string(), spec.kind().entry.name, answer));
-    }
-    if let [(first, kind, _), rest @ ..] = &all[..]
-        && let Some((other, its, _)) = rest.iter().find(|r| r.1 != *kind)
-    {
-        return Err(usage(format!(
-            "{first} is of `probe {kind}` and {other} of `probe {its}`: give recordings of one kind"
-        )));
-    }
-    Ok(all
-        .into_iter()
-        .map(|(name, _, answer)| (name, answer))
-        .collect())
-}
-
-/// Many recordings of one kind as one page, or their pictures over the day.
-pub fn draw_all(paths: &[PathBuf], page: bool) -> anyhow::Result<String> {
-    let all = answers(paths)?;
-    if page {
-        return Ok(report::again::page(&all));
-    }
-    let plots = report::again::over_the_day(&all);
-    if plots.is_empty() {
-        return Err(usage(
-            "a picture over the day takes more than five recordings, begun in different hours; write .html",
-        ));
-    }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked("over the day", &drawn))
-}
-
-/// Several recordings of one kind: few beside each other, many by their statistics and over the day.
-pub fn compare(paths: &[PathBuf], json: bool) -> anyhow::Result<Outcome> {
-    let named = answers(paths)?;
-    print(&if json {
-        let answers: Vec<_> = named.iter().map(|(_, answer)| answer).collect();
-        format!("{}\n", serde_json::to_string_pretty(&answers)?)
-    } else {
-        let tables = report::again::tables(&named);
-        let plots = report::again::over_the_day(&named);
-        report::terminal::captioned(&tables, stdout_style())
-            + &report::terminal::pictures(&plots, stdout_style())
-    })?;
-    Ok(Outcome::Done)
-}
-
-/// Its page, or all of its pictures, one below the other.
-pub fn draw(path: &Path, page: bool) -> anyhow::Result<String> {
-    let (recording, _) = store::read_noting(path)?;
-    let answer = experiment::analyse(&recording)?;
-    if page {
-        return Ok(report::probe::page(&answer, &recording.meta));
-    }
-    let plots = &answer.outcome.plots;
-    if plots.is_empty() {
-        return Err(usage(format!(
-            "{}: this probe's answer has no picture; write .html",
-            path.display()
-        )));
-    }
-    let drawn: Vec<String> = plots.iter().map(report::probe::svg).collect();
-    Ok(report::svg::stacked(&answer.probe, &drawn))
-}
-
-/// Whether a recording is of a probe.
-pub fn made(path: &Path) -> anyhow::Result<bool> {
-    Ok(crate::gather::meta(path)?.verb == "probe")
 }

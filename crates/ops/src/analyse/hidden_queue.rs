@@ -1,0 +1,256 @@
+//! The queue that a gateway cannot see: its estimate over a recording, and over a simulation whose queue is known.
+
+use crate::scan::{self, Source};
+use crate::statistics::Ask;
+use crate::usage;
+use analysis::hidden_queue::{
+    BASE_NS, ByLaw, Course, Errors, HIDDEN_QUEUE_VERSION, HiddenQueue, Law, Observed, follow,
+};
+use analysis::saturation::Carried;
+use base::record::{Direction, Row, Status, TableId, Text};
+use base::{BitsPerSec, Duration};
+use sim::Draft;
+use sim::ScenarioError;
+use std::collections::BTreeMap;
+use toml::Table;
+
+/// What `tailback analyse --hidden-queue` says.
+///
+/// # Errors
+/// A recording without probes or without counted bytes; a rate that cannot be found.
+pub(crate) fn analysed(
+    from: Source<'_>,
+    ask: &Ask,
+    every: Duration,
+) -> anyhow::Result<HiddenQueue> {
+    let meta = scan::meta(from)?;
+    let seen = observed(from, ask)?;
+    let lacks = |what: &str| {
+        usage(format!(
+            "{}: the estimate of a hidden queue needs {what}",
+            from.display()
+        ))
+    };
+    let (Some(first), Some(last)) = (seen.handed_over.first(), seen.handed_over.last()) else {
+        return Err(lacks(
+            "bytes that were counted as they were sent: a monitor watches interfaces, a scenario has [sample] traffic = \"100 ms\"",
+        ));
+    };
+    if seen.probes.is_empty() {
+        return Err(lacks("probes that were answered in the span"));
+    }
+    let (from_ns, to_ns) = (first.0, last.1);
+    let (capacity, capacity_from) = match ask.up_bps {
+        Some(bps) => (bps, "given".to_owned()),
+        None => {
+            let mut carried = Carried::default();
+            for (from, to, bytes) in &seen.handed_over {
+                carried.add(*to, to - from, None, Some(*bytes));
+            }
+            let rates = carried.rates(from_ns, to_ns, every.as_nanos() as i64);
+            let full = rates.full(Direction::Up, None);
+            let rate = full.as_ref().and_then(|f| f.rate_bps.value());
+            let Some(rate) = rate else {
+                return Err(usage(format!(
+                    "{}: what the line carries upwards does not show in the traffic: give it with --rate-up, such as --rate-up 700kbit/s",
+                    from.display()
+                )));
+            };
+            (rate, full.map(|f| f.rate_from).unwrap_or_default())
+        }
+    };
+    let rate = BitsPerSec::new(capacity.round() as u64);
+    let by_law = |law: Law| ByLaw::of(law, &follow(law, rate, every.as_nanos() as i64, &seen));
+    Ok(HiddenQueue {
+        version: HIDDEN_QUEUE_VERSION,
+        title: meta.title,
+        from_ns,
+        to_ns,
+        capacity_bps: capacity,
+        capacity_from,
+        every_s: every.as_secs_f64(),
+        laws: Law::ALL.map(by_law).to_vec(),
+    })
+}
+
+/// Begin, end and bytes.
+type Intervals = Vec<(i64, i64, i64)>;
+
+/// Of the target and the interface that the statistics are of.
+fn observed(from: Source<'_>, ask: &Ask) -> anyhow::Result<Observed> {
+    let within =
+        |t: i64| ask.from_ns.is_none_or(|from| t >= from) && ask.to_ns.is_none_or(|to| t < to);
+    let mut seen = Observed::default();
+    let mut targets: BTreeMap<Text, Vec<(i64, i64)>> = BTreeMap::new();
+    // The base of before is known when the stretch begins.
+    let known = |t: i64| ask.from_ns.is_none_or(|from| t >= from - BASE_NS);
+    scan::probes(from, |name, sent_ns, rtt_ns, status| {
+        let wanted = ask.target.as_ref().is_none_or(|t| **t == **name);
+        if let Some(rtt) = rtt_ns
+            && wanted
+            && known(sent_ns)
+            && ask.to_ns.is_none_or(|to| sent_ns < to)
+            && matches!(status, Status::Ok | Status::Late)
+        {
+            match targets.get_mut(name) {
+                Some(list) => list.push((sent_ns, rtt)),
+                None => drop(targets.insert(name.clone(), vec![(sent_ns, rtt)])),
+            }
+        }
+    })?;
+    let own = targets.remove("udp");
+    let most = || targets.into_values().max_by_key(Vec::len);
+    let mut probes = own.or_else(most).unwrap_or_default();
+    probes.sort_unstable();
+    let begin = probes.partition_point(|(sent, _)| !within(*sent));
+    seen.probes = probes.split_off(begin);
+    seen.probes_before = probes;
+    let mut interfaces: BTreeMap<Text, Intervals> = BTreeMap::new();
+    scan::interfaces(from, &mut |name, t, length, _, sent| {
+        if let Some(sent) = sent
+            && within(t - length)
+            && within(t - 1)
+        {
+            let list = match interfaces.get_mut(name) {
+                Some(list) => list,
+                None => interfaces.entry(name.clone()).or_default(),
+            };
+            list.push((t - length, t, sent));
+        }
+    })?;
+    let bytes = |list: &Intervals| list.iter().map(|i| i.2).sum::<i64>();
+    let busiest = interfaces.into_iter().max_by_key(|(_, list)| bytes(list));
+    let Some((interface, handed_over)) = busiest else {
+        return Ok(seen);
+    };
+    seen.handed_over = handed_over;
+    seen.handed_over.sort_unstable();
+    // A simulation names what it counts after the link behind it.
+    let mut words: Vec<Text> = Vec::new();
+    let columns = ["t_ns", "queue", "backlog_bytes"];
+    scan::scan(from, TableId::Queue, &columns, &mut |rows| {
+        let Some(names) = rows.words("queue", &mut words) else {
+            return;
+        };
+        let (t, waiting) = (rows.ints("t_ns"), rows.ints("backlog_bytes"));
+        for (i, name) in names.iter().enumerate() {
+            if words[*name as usize] == interface
+                && let (Some(t), Some(waiting)) = (t.get(i), waiting.get(i))
+                && within(t)
+            {
+                seen.truth.push((t, waiting));
+            }
+        }
+    })?;
+    seen.truth.sort_unstable();
+    Ok(seen)
+}
+
+/// The estimate over a simulation: `[calculate] what = "hidden-queue"`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulated {
+    law: Law,
+    /// What the estimator is told that the line carries.
+    capacity: BitsPerSec,
+    every: Duration,
+    /// The stretch that it is run over, since the begin.
+    from: Duration,
+    to: Duration,
+    /// Whose first link's queue it is, with a probe and with `[sample] traffic`.
+    scenario: Table,
+}
+
+impl Simulated {
+    fn course(&self, seed: u64) -> Result<(Course, Observed), ScenarioError> {
+        let invalid = |what: String| ScenarioError::Invalid(format!("[calculate] {what}"));
+        let scenario = Draft::new(&self.scenario.to_string())?.finish()?;
+        let begin = sim::run::began_ns(&scenario);
+        let [from, to] = [self.from, self.to].map(|d| begin + d.as_nanos() as i64);
+        let within = |t: i64| (from..to).contains(&t);
+        let mut seen = Observed::default();
+        let mut keep = |row: Row| match row {
+            Row::Delay(d) if d.sent_ns < to => {
+                let list = match within(d.sent_ns) {
+                    true => &mut seen.probes,
+                    false => &mut seen.probes_before,
+                };
+                list.extend(d.rtt_ns.map(|rtt| (d.sent_ns, rtt)));
+            }
+            Row::Traffic(t) if within(t.t_ns - t.interval_ns) && within(t.t_ns - 1) => {
+                let sent = t.tx_bytes.map(|b| (t.t_ns - t.interval_ns, t.t_ns, b));
+                seen.handed_over.extend(sent);
+            }
+            Row::Queue(q) if within(q.t_ns) => {
+                seen.truth.push((q.t_ns, q.backlog_bytes));
+            }
+            _ => {}
+        };
+        sim::run(&scenario, seed, Some(&mut keep), &mut |_| true)?;
+        if seen.handed_over.is_empty() || seen.probes.is_empty() {
+            return Err(invalid(
+                "the scenario needs [sample] traffic and a flow of kind \"probe\"".into(),
+            ));
+        }
+        seen.probes.sort_unstable();
+        let every = self.every.as_nanos() as i64;
+        Ok((follow(self.law, self.capacity, every, &seen), seen))
+    }
+
+    /// Errors of the predictions as table 21 has them, and under `truth.` those against the queue as it was.
+    pub fn figures(&self, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
+        let (course, _) = self.course(seed)?;
+        let mut all = BTreeMap::new();
+        let of = [
+            ("", Errors::of(&course.errors_ms())),
+            ("truth.", Errors::of(&course.beside_truth)),
+        ];
+        for (lead, errors) in of {
+            let Some(e) = errors else { continue };
+            let figures = [
+                ("max_ms", Some(e.max_ms)),
+                ("min_ms", Some(e.min_ms)),
+                ("mean_ms", e.mean_ms.value()),
+                ("median_ms", e.median_ms.value()),
+                ("sd_ms", Some(e.sd_ms)),
+                ("variance_ms2", Some(e.variance_ms2)),
+                ("count", Some(e.count as f64)),
+            ];
+            for (name, value) in figures {
+                all.extend(value.map(|v| (format!("{lead}{name}"), v)));
+            }
+        }
+        all.extend(course.base_ms.map(|ms| ("base_ms".to_string(), ms)));
+        Ok(all)
+    }
+
+    /// What is estimated, what is measured and what is true, each in ms, one value a second.
+    pub fn courses(&self, seed: u64) -> Result<Vec<(String, Vec<f64>)>, ScenarioError> {
+        let (course, seen) = self.course(seed)?;
+        let capacity = self.capacity.get() as f64;
+        let truth = seen.truth.iter();
+        let truth: Vec<(i64, f64)> = truth
+            .map(|(t, bytes)| (*t, *bytes as f64 * 8e3 / capacity))
+            .collect();
+        let measured = course.compared.iter();
+        let measured: Vec<(i64, f64)> = measured.map(|c| (c.at_ns, c.measured_ms)).collect();
+        let from = seen.handed_over[0].0;
+        let steps = (self.to.as_nanos() - self.from.as_nanos()) / STEP_NS as u64;
+        let sampled = |points: &[(i64, f64)]| -> Vec<f64> {
+            let at = |i: u64| {
+                let until = from + (i as i64 + 1) * STEP_NS;
+                let last = points.partition_point(|p| p.0 <= until).checked_sub(1);
+                last.map_or(0.0, |i| points[i].1)
+            };
+            (0..steps).map(at).collect()
+        };
+        Ok(vec![
+            ("true".into(), sampled(&truth)),
+            ("estimated".into(), sampled(&course.estimated)),
+            ("measured".into(), sampled(&measured)),
+        ])
+    }
+}
+
+/// A course has a value for each second.
+const STEP_NS: i64 = 1_000_000_000;

@@ -1,0 +1,14 @@
+//! Errors of the product's API.
+//!
+//! A verb fails with an [`anyhow::Error`]: its chain names the operation, the value and the cause. A request that the
+//! user must change is a [`Usage`] within it, so that every face can tell the two apart.
+
+/// Request that cannot be carried out as it stands; the command line ends with exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
+
+/// Makes a [`Usage`] of a sentence that says what to change.
+pub fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}

@@ -1,0 +1,38 @@
+//! Every verb of `tailback` as a library call: `Plan` → `run(&mut dyn Progress)` → `Answer`.
+//!
+//! A plan is data: it can be written down, kept in a recording's `meta.json` and run again. An answer is figures, with
+//! methods that give its text and its JSON. Nothing here parses arguments or prints.
+
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod analyse;
+pub mod emulate;
+mod error;
+mod files;
+pub mod import;
+pub mod links;
+pub mod list;
+pub mod model;
+pub mod monitor;
+pub mod plan;
+pub mod probe;
+mod progress;
+mod queue_samples;
+mod recorder;
+pub mod report;
+pub mod reproduce;
+pub mod scan;
+mod session;
+pub mod sim;
+mod statistics;
+pub mod test;
+pub mod times;
+pub mod trace;
+
+pub use error::{Usage, usage};
+pub use files::{counted, read_text, threads, write_file};
+pub use live::load::Access;
+pub use plan::Plan;
+pub use progress::{Event, Progress};
+pub use session::End;

@@ -1,0 +1,222 @@
+//! `tailback model`: the formulas of queues, buffers and transport as a calculator.
+
+mod curve;
+mod traffic;
+
+use crate::progress::{Observer, Shared};
+use crate::{Progress, usage, write_file};
+use base::print::{RATE, SIZE, SPAN};
+use base::units::significant;
+use base::words::Words;
+use report::terminal::{Style, wrapped};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::PathBuf;
+use theory::{MODELS, Measure, Model, parse};
+
+/// Formula to evaluate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// Name of the formula; a list of all where not given.
+    pub name: Option<String>,
+    /// Its parameters as KEY=VALUE, with their units.
+    pub parameters: Vec<String>,
+    /// Capture whose traffic gives further parameters.
+    pub traffic: Option<PathBuf>,
+    /// Curve to draw.
+    pub curve: Option<Curve>,
+    /// True to evaluate without any parameter, instead of explaining the formula.
+    pub evaluate: bool,
+}
+
+/// Curve of figures over one parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// Parameter and its range, KEY=LOW..HIGH.
+    pub over: String,
+    /// Figures to draw; the first but the load where none is named.
+    pub show: Vec<String>,
+    /// SVG file to write.
+    pub output: PathBuf,
+}
+
+/// Figures of a formula.
+pub enum Answer {
+    /// All formulas, one a line.
+    List,
+    /// Explanation of one formula.
+    Explained(&'static Model),
+    Figures {
+        model: &'static Model,
+        words: Words,
+        values: Vec<Option<f64>>,
+    },
+    /// A curve was drawn into the plan's output.
+    Drawn,
+}
+
+/// Evaluates, explains or draws a formula.
+///
+/// # Errors
+/// Names and values that are not known, or that the formula does not hold for.
+pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    let Some(name) = &plan.name else {
+        return Ok(Answer::List);
+    };
+    let (model, _) = parse(name).map_err(|e| usage(e.to_string()))?;
+    let bare = plan.parameters.is_empty() && plan.curve.is_none() && plan.traffic.is_none();
+    if bare && !plan.evaluate {
+        return Ok(Answer::Explained(model));
+    }
+    let mut parameters = plan.parameters.clone();
+    if let Some(path) = &plan.traffic {
+        parameters.extend(traffic::fitted(path, model, &plan.parameters)?);
+    }
+    if let Some(Curve { over, show, output }) = &plan.curve {
+        if output.extension().is_none_or(|e| e != "svg") {
+            return Err(usage(format!(
+                "{}: the drawing is an SVG, so end the name in .svg",
+                output.display()
+            )));
+        }
+        let svg = curve::drawing(model, &parameters, over, show)?;
+        write_file(output, &svg)?;
+        observer.say(&format!("{} written", output.display()));
+        return Ok(Answer::Drawn);
+    }
+    let given = format!("{name}:{}", parameters.join(","));
+    let (_, words) = parse(&given).map_err(|e| usage(e.to_string()))?;
+    let values = model.evaluate(&words).map_err(|e| usage(e.to_string()))?;
+    Ok(Answer::Figures {
+        model,
+        words,
+        values,
+    })
+}
+
+impl Answer {
+    /// The answer for a terminal.
+    ///
+    /// # Errors
+    /// None that a text in memory has.
+    pub fn text(&self, style: Style) -> Result<String, std::fmt::Error> {
+        match self {
+            Answer::List => {
+                let mut text = String::new();
+                for model in MODELS {
+                    writeln!(text, "{:13} {}", model.entry.name, model.entry.summary)?;
+                }
+                Ok(text)
+            }
+            Answer::Explained(model) => explained(model, style.width),
+            Answer::Figures { model, values, .. } => table(model, values),
+            Answer::Drawn => Ok(String::new()),
+        }
+    }
+
+    /// The figures in seconds, bytes and bits per second; `None` where there are none.
+    pub fn json(&self) -> Option<serde_json::Value> {
+        match self {
+            Answer::Figures {
+                model,
+                words,
+                values,
+            } => Some(document(model, words, values)),
+            _ => None,
+        }
+    }
+}
+
+fn explained(model: &Model, width: usize) -> Result<String, std::fmt::Error> {
+    let indented = |lead: &str, text: &str| {
+        let lines = wrapped(text, width.saturating_sub(lead.chars().count()).max(30));
+        lines.join(&format!("\n{:1$}", "", lead.chars().count()))
+    };
+    let e = &model.entry;
+    let mut text = format!("{}\n\n", indented("", e.summary));
+    for part in model.formula.split(";  ") {
+        writeln!(text, "  {part}")?;
+    }
+    let source = format!("Source: {}.", e.sources.join("; "));
+    writeln!(text, "\n{}", indented("", &source))?;
+    let limits = format!("Holds for: {}", model.limits);
+    writeln!(text, "{}\n\nParameters", indented("", &limits))?;
+    for p in e.parameters {
+        let default = match p.default {
+            Some(default) => format!("[{default}]"),
+            None if !p.required => String::new(),
+            None => "needed".into(),
+        };
+        let lead = format!("  {:12} {default:14} ", p.name);
+        writeln!(text, "{lead}{}", indented(&lead, p.doc))?;
+    }
+    writeln!(text, "Figures")?;
+    for o in model.outputs {
+        let lead = format!("  {:14} {:12} ", o.name, o.measure.word());
+        writeln!(text, "{lead}{}", indented(&lead, o.doc))?;
+    }
+    let given = model.example.given.replace(',', " ");
+    writeln!(
+        text,
+        "\nExample: tailback model {} {given}\n  {}",
+        e.name,
+        indented("  ", model.example.by_hand)
+    )?;
+    Ok(text)
+}
+
+fn table(model: &Model, values: &[Option<f64>]) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    for (output, value) in model.outputs.iter().zip(values) {
+        if let Some(value) = value {
+            let figure = figure(output.measure, *value);
+            writeln!(text, "{:14} {figure:>16}  {}", output.name, output.doc)?;
+        }
+    }
+    Ok(text)
+}
+
+fn figure(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::Time if value < 3600.0 => SPAN.print_to(value, 4),
+        Measure::Time => format!("{} h", significant(value / 3600.0, 4)),
+        Measure::Size => SIZE.print_to(value, 4),
+        Measure::Rate => RATE.print_to(value, 4),
+        // What is left of adding shares up.
+        Measure::Share if value > 0.0 && value < 1e-12 => "below 1e-10 %".into(),
+        // A reliability of many nines must show them.
+        Measure::Share if value > 0.99 && value < 1.0 => {
+            let nines = (-(1.0 - value).log10()).ceil().max(2.0) as usize;
+            format!("{:.*} %", nines, 100.0 * value)
+        }
+        Measure::Share => format!("{} %", significant(100.0 * value, 4)),
+        Measure::Number(unit) => format!("{} {unit}", significant(value, 4)),
+    }
+}
+
+fn unit(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Time => "s",
+        Measure::Size => "B",
+        Measure::Rate => "bit/s",
+        Measure::Share => "1",
+        Measure::Number(unit) => unit,
+    }
+}
+
+fn document(model: &Model, words: &Words, values: &[Option<f64>]) -> serde_json::Value {
+    let figures: Vec<_> = model
+        .outputs
+        .iter()
+        .zip(values)
+        .map(
+            |(o, v)| json!({"name": o.name, "value": v, "unit": unit(o.measure), "meaning": o.doc}),
+        )
+        .collect();
+    json!({"model": words.to_string(), "formula": model.formula, "figures": figures})
+}

@@ -1,0 +1,287 @@
+//! `tailback monitor`: delay and traffic for weeks.
+
+mod thinning;
+mod writer;
+
+use crate::progress::{Event as News, Observer, Shared};
+use crate::{Progress, usage};
+use base::record::{Event, FORMAT_VERSION, Meta, Origin, Row, TableId};
+use base::{Bytes, Duration};
+use live::clock::Clock;
+use live::load::Access;
+use live::monitor::{Monitor, MonitorPlan, MonitorStatus, Overseer, Target, TargetKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use store::{Name, Options, Writer};
+use thinning::Guard;
+use writer::MonitorWriter;
+
+/// Targets to watch, and the recording to keep.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Everything that decides what is recorded; `meta.json` keeps it.
+    pub monitor: MonitorPlan,
+    /// Targets as the user names them, for the recording's title.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Name of the recording in reports; made of the targets' names where not given.
+    pub title: Option<String>,
+    /// Recording, which is gone on with if it is of the same plan.
+    pub output: PathBuf,
+    /// Interval at which rows go to disk.
+    pub flush: Duration,
+    /// Least free space on the disk, below which old detail is thinned.
+    pub keep_free: Option<Bytes>,
+    /// Largest size of the recording, above which old detail is thinned.
+    pub max_size: Option<Bytes>,
+    /// End after this time; until interrupted where not given.
+    pub duration: Option<Duration>,
+}
+
+impl Plan {
+    /// Plan with the usual settings.
+    pub fn new(monitor: MonitorPlan) -> Plan {
+        Plan {
+            monitor,
+            names: Vec::new(),
+            title: None,
+            output: "monitor.rec".into(),
+            flush: Duration::from_millis(500),
+            keep_free: None,
+            max_size: None,
+            duration: None,
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self.names.is_empty() {
+            true => self.monitor.targets.iter().map(Target::name).collect(),
+            false => self.names.clone(),
+        }
+    }
+
+    /// # Errors
+    /// Two targets of one name, and intervals out of their ranges.
+    fn check(&self) -> anyhow::Result<()> {
+        let names: Vec<String> = self.monitor.targets.iter().map(Target::name).collect();
+        for (i, name) in names.iter().enumerate() {
+            if names[..i].contains(name) {
+                return Err(usage(match self.monitor.targets[i].kind {
+                    TargetKind::Server(_) => {
+                        "two servers: run one monitor for each, with its own --output".to_owned()
+                    }
+                    _ => format!("{name} is given twice"),
+                }));
+            }
+        }
+        if self.monitor.traffic_interval < Duration::from_millis(10) {
+            return Err(usage("--traffic-interval must be at least 10 ms"));
+        }
+        let lost_after = self.monitor.lost_after;
+        if lost_after < Duration::from_millis(100) || lost_after > Duration::from_secs(60) {
+            return Err(usage("--lost-after must be from 100 ms to 60 s"));
+        }
+        if self.flush < Duration::from_millis(500) || self.flush > Duration::from_secs(60) {
+            return Err(usage("--flush must be from 500 ms to 60 s"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads targets as the user names them, each probed at `interval` unless it says otherwise.
+///
+/// # Errors
+/// A target that makes no sense.
+pub fn targets(names: &[String], interval: Duration) -> anyhow::Result<Vec<Target>> {
+    let read = |t: &String| Target::parse(t, interval).map_err(|e| usage(e.to_string()));
+    names.iter().map(read).collect()
+}
+
+/// The recording of a monitor.
+pub struct Answer {
+    pub recording: PathBuf,
+}
+
+/// Checks a plan without running it.
+///
+/// # Errors
+/// As [`run`].
+pub fn check(plan: &Plan) -> anyhow::Result<()> {
+    plan.check()
+}
+
+/// Watches the targets until the plan's end or an interruption.
+///
+/// # Errors
+/// A plan that makes no sense, targets that cannot be probed, a recording that cannot be written.
+pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    plan.check()?;
+    observer.tell(News::Interruptible);
+    live::signal::ignore_hangup();
+    let clock = Clock::start();
+    let (meta, resumed) = meta(plan, clock)?;
+    let options = Options {
+        name: Name::NextFree,
+        utc_offset_s: jiff::Zoned::now().offset().seconds(),
+        flush_every: Some(plan.flush),
+        ..Options::default()
+    };
+    let writer = match &resumed {
+        Some(path) => options.resume(path, meta.clone())?,
+        None => options.create(&plan.output, meta.clone())?,
+    };
+    // Once nobody else writes there.
+    let first_seq = match &resumed {
+        Some(path) => next_numbers(path, observer),
+        None => BTreeMap::new(),
+    };
+    let recording = writer.path().to_owned();
+    let guard = Guard {
+        keep_free: plan.keep_free,
+        max_size: plan.max_size,
+    };
+    let writer = MonitorWriter::start(writer, guard)?;
+    let rows = writer.rows.clone();
+    let monitor = match Monitor::new(plan.monitor.clone(), access, clock, rows, &first_seq) {
+        Ok(monitor) => monitor,
+        Err(e) => {
+            let writer = writer.finish(observer);
+            let empty = resumed.is_none() && writer.rows_saved() == 0;
+            drop(writer);
+            if empty {
+                // Nothing was measured: there is nothing to keep.
+                let _ = std::fs::remove_dir_all(&recording);
+            }
+            return Err(e.into());
+        }
+    };
+    let _ = writer.rows.send(began(&meta, resumed.is_some(), clock));
+    observer.tell(News::Recording {
+        path: &recording,
+        resumed: resumed.is_some(),
+    });
+    monitor.run(&mut Watch {
+        observer,
+        writer: &writer,
+        duration: plan.duration,
+        over: false,
+    });
+    observer.tell(News::Finished);
+    close(writer.finish(observer), meta)?;
+    Ok(Answer { recording })
+}
+
+/// The event with which each run begins.
+fn began(meta: &Meta, resumed: bool, clock: Clock) -> Row {
+    let run = serde_json::json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "resumed": resumed,
+        "kernel": meta.host.kernel,
+    });
+    Row::Event(Event {
+        t_ns: clock.unix_ns(),
+        kind: "run".into(),
+        subject: "monitor".into(),
+        detail: run.to_string().into(),
+    })
+}
+
+fn close(writer: Writer, meta: Meta) -> anyhow::Result<()> {
+    let ended_ns = Some(live::clock::wall_ns());
+    writer.close(Meta {
+        ended_ns,
+        complete: true,
+        ..meta
+    })?;
+    Ok(())
+}
+
+/// The recording's facts, and its directory where there is one of the same plan to go on with. One of another plan is
+/// left alone: a sibling is begun.
+fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<(Meta, Option<PathBuf>)> {
+    let monitor = serde_json::to_value(&plan.monitor)?;
+    let interfaces = &plan.monitor.interfaces;
+    let fresh = Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: Origin::Measured,
+        verb: "monitor".into(),
+        title: plan
+            .title
+            .clone()
+            .unwrap_or_else(|| format!("Monitoring {}", plan.names().join(", "))),
+        started_ns: clock.unix_ns(),
+        plan: monitor.clone(),
+        host: live::host::facts(interfaces.first().map(String::as_str)),
+        ..Meta::default()
+    };
+    let mut path = plan.output.clone();
+    for number in 2.. {
+        match store::read_meta(&path) {
+            Ok(old) if old.verb == "monitor" && old.plan == monitor => {
+                let meta = Meta {
+                    started_ns: old.started_ns,
+                    title: plan.title.clone().unwrap_or(old.title),
+                    exclusions: old.exclusions,
+                    ..fresh
+                };
+                return Ok((meta, Some(path)));
+            }
+            _ if !path.exists() => break,
+            _ => path = sibling(&plan.output, number),
+        }
+    }
+    Ok((fresh, None))
+}
+
+fn sibling(path: &Path, number: u32) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path
+        .extension()
+        .map(|e| format!(".{}", e.to_string_lossy()));
+    path.with_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()))
+}
+
+/// Numbers with which the probes go on: those of the delays on disk, plus one. Rows that a crash tore off are told.
+fn next_numbers(path: &Path, observer: &dyn Observer) -> BTreeMap<String, u64> {
+    let mut next: Vec<u64> = Vec::new();
+    let mut words = Vec::new();
+    let scanned = store::scan(path, TableId::Delay, &["seq", "target"], &mut |columns| {
+        let seq = columns.ints("seq");
+        let targets = columns.words("target", &mut words).unwrap_or_default();
+        next.resize(words.len(), 0);
+        for (row, target) in targets.into_iter().enumerate() {
+            let after = seq.get(row).map_or(0, |s| s.unsigned_abs() + 1);
+            next[target as usize] = next[target as usize].max(after);
+        }
+    });
+    match scanned {
+        Ok(notes) => observer.recovered(notes),
+        Err(e) => observer.warn(&e.to_string()),
+    }
+    words.iter().map(ToString::to_string).zip(next).collect()
+}
+
+/// Passes the monitor's state on, and ends it in time.
+struct Watch<'w> {
+    observer: &'w dyn Observer,
+    writer: &'w MonitorWriter,
+    duration: Option<Duration>,
+    over: bool,
+}
+
+impl Overseer for Watch<'_> {
+    fn status(&mut self, status: &MonitorStatus) {
+        self.over = self.duration.is_some_and(|d| status.elapsed >= d);
+        self.observer.tell(News::Monitor(status));
+        self.writer.tell(self.observer);
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.over || self.observer.interrupted()
+    }
+}

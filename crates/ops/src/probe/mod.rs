@@ -1,0 +1,333 @@
+//! `tailback probe`: one experiment, one question.
+
+mod runners;
+
+use crate::progress::{Event as News, Observer, Shared};
+use crate::session::{Embedded, End, Session, Watched};
+use crate::{Progress, usage};
+use anyhow::Context;
+use base::record::{FORMAT_VERSION, Meta, Origin};
+use base::{BitsPerSec, Bytes, Duration};
+use experiment::{How, ProbeAnswer, ProbeSpec};
+use link::LinkSpec;
+use live::clock::Clock;
+use live::craft;
+use live::emulate::{self, NetNs};
+use live::errand::Tally;
+use live::load::{Access, Peer};
+use live::serve::{PortSet, ServeConfig};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Question to a link.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Kind with its parameters.
+    pub probe: ProbeSpec,
+    /// Far end as the user names it; none with emulated links.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// Emulated links, near end first, with a router between one and the next.
+    #[serde(default)]
+    pub links: Vec<LinkSpec>,
+    /// Rate of random cross traffic on the emulated uplink.
+    #[serde(default)]
+    pub others: Option<BitsPerSec>,
+    /// Upper limit on traffic, both directions combined.
+    pub budget: Bytes,
+    /// Interface whose counters show cross traffic; the one that leads to the server where not given.
+    #[serde(default)]
+    pub interface: Option<String>,
+    /// Longest wait for cross traffic to end; none gives up at once.
+    #[serde(default)]
+    pub hold_off: Option<Duration>,
+    /// True to wait while another client loads the server's uplink.
+    #[serde(default = "yes")]
+    pub waits: bool,
+    /// True to measure in spite of cross traffic.
+    #[serde(default)]
+    pub beside_others: bool,
+    /// True to use one version of IP only.
+    #[serde(default)]
+    pub ipv4: bool,
+    #[serde(default)]
+    pub ipv6: bool,
+    /// Name of the run in its report.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Recording to write; one whose name says when it was made where not given.
+    #[serde(default)]
+    pub output: Option<PathBuf>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Plan {
+    /// The plan as `meta.json` keeps it.
+    ///
+    /// # Errors
+    /// A link that is no JSON, which cannot be.
+    pub fn recorded(&self) -> anyhow::Result<serde_json::Value> {
+        Ok(serde_json::json!({
+            "probe": self.probe,
+            "server": self.server.as_deref().unwrap_or("embedded"),
+            "link": links_json(&self.links)?,
+            "others": self.others,
+            "budget": self.budget,
+            "hold_off": self.hold_off,
+            "beside_others": self.beside_others,
+        }))
+    }
+
+    /// The plan of a recording.
+    pub(crate) fn of_recorded(plan: &serde_json::Value) -> Result<Plan, serde_json::Error> {
+        let recorded: Recorded = serde_json::from_value(plan.clone())?;
+        let links = match recorded.link {
+            None => Vec::new(),
+            Some(OneOrMany::One(link)) => vec![*link],
+            Some(OneOrMany::Many(links)) => links,
+        };
+        Ok(Plan {
+            probe: recorded.probe,
+            server: links.is_empty().then_some(recorded.server),
+            links,
+            others: recorded.others,
+            budget: recorded.budget,
+            interface: None,
+            hold_off: recorded.hold_off,
+            waits: true,
+            beside_others: recorded.beside_others,
+            ipv4: false,
+            ipv6: false,
+            title: None,
+            output: None,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Recorded {
+    probe: ProbeSpec,
+    server: String,
+    link: Option<OneOrMany>,
+    others: Option<BitsPerSec>,
+    budget: Bytes,
+    hold_off: Option<Duration>,
+    beside_others: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(Box<LinkSpec>),
+    Many(Vec<LinkSpec>),
+}
+
+/// One as itself, a chain as a list; null where there is none.
+fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
+    let json = match links {
+        [] => Ok(serde_json::Value::Null),
+        [link] => serde_json::to_value(link),
+        chain => serde_json::to_value(chain),
+    };
+    json.context("the link's definition")
+}
+
+/// Figures of a probe.
+pub struct Answer {
+    pub figures: ProbeAnswer,
+    pub meta: Meta,
+    pub end: End,
+}
+
+/// A plan whose server is found and whose namespaces can be made; it may run more than once.
+pub struct Ready<'p> {
+    plan: &'p Plan,
+    access: &'p Access,
+    server: Option<SocketAddr>,
+}
+
+/// Finds the server, or prepares this process for emulated links: it must have a single thread then.
+///
+/// # Errors
+/// A server that is not found, links that this user may not emulate.
+pub fn ready<'p>(plan: &'p Plan, access: &'p Access) -> anyhow::Result<Ready<'p>> {
+    let server = match (&plan.server, &plan.links[..]) {
+        (Some(_), [_, ..]) => return Err(usage("give a server or links, not both")),
+        (None, []) => return Err(usage("give a server, or links to emulate")),
+        (None, _) => {
+            emulate::prepare()?;
+            None
+        }
+        (Some(name), []) => Some(live::resolve::server(
+            name,
+            measure::control::DEFAULT_PORT,
+            plan.ipv4,
+            plan.ipv6,
+        )?),
+    };
+    Ok(Ready {
+        plan,
+        access,
+        server,
+    })
+}
+
+/// Asks the question once.
+///
+/// # Errors
+/// As [`ready`] and [`Ready::run`].
+pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    ready(plan, access)?.run(progress)
+}
+
+impl Ready<'_> {
+    /// Asks the question, into a recording of its own.
+    ///
+    /// # Errors
+    /// A run that gave no figures.
+    pub fn run(&self, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+        let shared = Shared::new(progress);
+        let observer: &dyn Observer = &shared;
+        observer.tell(News::Interruptible);
+        let plan = self.plan;
+        let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
+        let kind = plan.probe.kind();
+        observer.say(&format!("{} Takes {}.", kind.entry.summary, kind.takes));
+        if sends_much(&plan.probe) {
+            observer.say(&format!(
+                "Sends at most {:.3} in all (--budget).",
+                plan.budget
+            ));
+        }
+        if let Some(warning) = runners::warning(&plan.probe) {
+            observer.warn(warning);
+        }
+        let result = self.measure(&session, observer);
+        observer.tell(News::Finished);
+        let mut closed = session.finish(&result);
+        let r = &closed.recording;
+        let name = kind.entry.name;
+        let nothing = r.datagram.is_empty()
+            && r.delay.is_empty()
+            && !r.event.iter().any(|e| &*e.kind == name);
+        let result = match (nothing, result) {
+            (true, Err(why)) => return Err(closed.abandon(why)),
+            (_, result) => result,
+        };
+        let figures = experiment::analyse(&closed.recording)?;
+        let meta = std::mem::take(&mut closed.recording).meta;
+        let page = report::probe::page(&figures, &meta);
+        Ok(Answer {
+            figures,
+            meta,
+            end: closed.end(result, "probe", &page),
+        })
+    }
+
+    fn measure(&self, session: &Session, observer: &dyn Observer) -> anyhow::Result<()> {
+        let mut watch = session.watch(observer);
+        if let Some(server) = self.server {
+            let access = self.access.clone();
+            return probe(self.plan, (server, None), access, session, &mut watch);
+        }
+        let here = Embedded {
+            links: &self.plan.links,
+            routed: true,
+            v6: self.plan.ipv6,
+            cross_traffic: self.plan.others,
+            server: ServeConfig {
+                // Nobody but this run reaches it.
+                allow_listen: PortSet::any(),
+                ..ServeConfig::default()
+            },
+        };
+        let (result, _) = here.run(session, |address, far| {
+            let to = (address, Some(far));
+            probe(self.plan, to, Access::default(), session, &mut watch)
+        })?;
+        result
+    }
+}
+
+/// True for kinds that come near their budget.
+fn sends_much(probe: &ProbeSpec) -> bool {
+    let kind = probe.kind();
+    let much = ["path", "tcp", "page", "collapse", "check"];
+    matches!(kind.how, How::Trains(_)) || much.contains(&kind.entry.name)
+}
+
+/// Carries the kind out from the calling thread's network namespace.
+fn probe(
+    plan: &Plan,
+    (server, far): (SocketAddr, Option<&NetNs>),
+    access: Access,
+    session: &Session,
+    watch: &mut Watched<'_>,
+) -> anyhow::Result<()> {
+    let limits = craft::Plan {
+        peer: Peer {
+            server,
+            access,
+            patience: Duration::from_secs(20),
+        },
+        first_train: 0,
+        budget: plan.budget,
+        interface: plan.interface.clone(),
+        hold_off: plan.hold_off,
+        waits: plan.waits,
+        beside_others: plan.beside_others || plan.probe.kind().beside_others,
+    };
+    let tally = Tally::default();
+    let run = runners::Run {
+        words: plan.probe.words(),
+        plan: &limits,
+        far,
+        clock: session.clock,
+        rows: session.recorder.rows.clone(),
+        so_far: session.recorder.shared.clone(),
+        recording: &session.path,
+        tally: tally.clone(),
+        watch,
+    };
+    let result = runners::carry_out(&plan.probe, run, &mut |_| {});
+    if let Some(event) = tally.event(session.clock.unix_ns()) {
+        let _ = session.recorder.rows.send(event.into());
+    }
+    result
+}
+
+fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
+    let names: Vec<&str> = plan.links.iter().map(|l| l.name.as_str()).collect();
+    let title = plan
+        .title
+        .clone()
+        .unwrap_or_else(|| match (&plan.server, &names[..]) {
+            (Some(server), _) => format!("The line to {server}"),
+            (None, [name]) => format!("Emulated link {name}"),
+            (None, names) => format!("Emulated links {}", names.join(", ")),
+        });
+    let known_link = match &plan.links[..] {
+        [] => None,
+        links => Some(serde_json::json!({ "link": links_json(links)? })),
+    };
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: match plan.links[..] {
+            [] => Origin::Measured,
+            _ => Origin::Emulated,
+        },
+        verb: "probe".into(),
+        title,
+        started_ns: clock.unix_ns(),
+        plan: plan.recorded()?,
+        known_link,
+        host: live::host::facts(plan.interface.as_deref()),
+        ..Meta::default()
+    })
+}

@@ -1,0 +1,119 @@
+//! Progress of a run: what a verb tells while it works, and the question whether to stop.
+
+use base::Duration;
+use experiment::steps::Told;
+use live::monitor::MonitorStatus;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use store::Recovered;
+
+/// News of a run.
+#[derive(Clone, Copy)]
+pub enum Event<'e> {
+    /// The work can be interrupted from here on: the run asks [`Progress::interrupted`].
+    Interruptible,
+    /// Share of the work done, from 0 to 1.
+    Share(f64),
+    /// End of the work whose shares were told.
+    Finished,
+    /// Recording that rows go to from here on; `resumed` if it had rows before.
+    Recording { path: &'e Path, resumed: bool },
+    /// File or directory that was written.
+    Wrote(&'e Path),
+    /// Sentence about how the run goes on.
+    Said(&'e str),
+    /// Doubt, damage or trouble that a reader of the figures must know.
+    Warned(&'e str),
+    /// State of an experiment; `rtt` computes the round trip of now.
+    Stage {
+        progress: &'e experiment::Progress<'e>,
+        rtt: &'e dyn Fn() -> Option<Duration>,
+    },
+    /// News of an experiment's steps.
+    Told(Told),
+    /// State of all targets of a monitor.
+    Monitor(&'e MonitorStatus),
+    /// State of a captured interface, once a second; its first line is the summary.
+    Capture(&'e str),
+}
+
+/// Receiver of the news of a run, such as a terminal or a Python callback.
+pub trait Progress: Send {
+    /// Takes one piece of news.
+    fn tell(&mut self, event: Event<'_>);
+
+    /// Returns true to end the run early; what was measured until then is kept.
+    fn interrupted(&mut self) -> bool {
+        false
+    }
+}
+
+/// Nobody looks on.
+impl Progress for () {
+    fn tell(&mut self, _event: Event<'_>) {}
+}
+
+/// The progress of a run as its threads share it.
+pub(crate) trait Observer: Sync {
+    fn tell(&self, event: Event<'_>);
+    fn interrupted(&self) -> bool;
+    /// Tells the damage of a recording's files, once for each file.
+    fn recovered(&self, notes: Vec<Recovered>);
+}
+
+impl dyn Observer + '_ {
+    pub(crate) fn say(&self, text: &str) {
+        self.tell(Event::Said(text));
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        self.tell(Event::Warned(text));
+    }
+
+    pub(crate) fn wrote(&self, path: &Path) {
+        self.tell(Event::Wrote(path));
+    }
+
+    pub(crate) fn share(&self, share: f64) {
+        self.tell(Event::Share(share));
+    }
+}
+
+/// One [`Progress`] behind a lock, and the files whose damage it was told.
+pub(crate) struct Shared<'p> {
+    progress: Mutex<&'p mut dyn Progress>,
+    damaged: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl<'p> Shared<'p> {
+    pub(crate) fn new(progress: &'p mut dyn Progress) -> Shared<'p> {
+        Shared {
+            progress: Mutex::new(progress),
+            damaged: Mutex::default(),
+        }
+    }
+}
+
+/// A thread that panicked ends the run elsewhere; the others may still tell.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer for Shared<'_> {
+    fn tell(&self, event: Event<'_>) {
+        locked(&self.progress).tell(event);
+    }
+
+    fn interrupted(&self) -> bool {
+        locked(&self.progress).interrupted()
+    }
+
+    fn recovered(&self, notes: Vec<Recovered>) {
+        for note in notes {
+            if locked(&self.damaged).insert(note.file.clone()) {
+                self.tell(Event::Warned(&note.to_string()));
+            }
+        }
+    }
+}

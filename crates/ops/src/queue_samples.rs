@@ -1,0 +1,99 @@
+//! The samples of queues and transfers in a recording: what there is to say where no probe was sent.
+
+use crate::scan::{self, Source};
+use analysis::inside::{
+    About, FlowSample, FlowSamples, Inside, QueueSample, QueueSamples, Samples, inside,
+};
+use base::record::{Direction, Row, TableId};
+use std::collections::BTreeMap;
+
+/// Whether probes were part of it, be their rows lost or beyond what is asked for.
+pub(crate) fn had_probes(from: Source<'_>) -> bool {
+    from.path.join(TableId::Delay.spec().name).exists()
+}
+
+/// Samples of queues and transfers between two instants; `None` of a recording without any.
+pub(crate) fn gathered(
+    from: Source<'_>,
+    from_ns: Option<i64>,
+    to_ns: Option<i64>,
+) -> anyhow::Result<Option<(Inside, Samples)>> {
+    let meta = scan::meta(from)?;
+    let within = |t: i64| from_ns.is_none_or(|from| t >= from) && to_ns.is_none_or(|to| t < to);
+    let samples = Samples {
+        queues: queues(from, &within)?,
+        flows: flows(from, &within)?,
+    };
+    let about = About {
+        title: meta.title,
+        origin: meta.origin,
+        complete: meta.complete,
+    };
+    Ok(inside(about, &samples).map(|i| (i, samples)))
+}
+
+/// Samples of each queue, in the order of time.
+fn queues(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<QueueSamples>> {
+    let mut queues: Vec<QueueSamples> = Vec::new();
+    scan::each_row(from, TableId::Queue, &mut |row| {
+        let Row::Queue(q) = row else { return };
+        if !within(q.t_ns) {
+            return;
+        }
+        let at = queues
+            .iter()
+            .position(|known| *known.name == *q.queue)
+            .unwrap_or_else(|| {
+                queues.push(QueueSamples {
+                    name: q.queue.to_string(),
+                    all: Vec::new(),
+                });
+                queues.len() - 1
+            });
+        queues[at].all.push(QueueSample {
+            t_ns: q.t_ns,
+            backlog_bytes: q.backlog_bytes,
+            backlog_packets: q.backlog_packets,
+            sojourn_ns: q.sojourn_ns,
+            drops: q.drops,
+            marks: q.marks,
+            delivered_bytes: q.delivered_bytes,
+        });
+    })?;
+    queues
+        .iter_mut()
+        .for_each(|q| q.all.sort_by_key(|s| s.t_ns));
+    Ok(queues)
+}
+
+/// Samples of each transfer, in the order of time.
+fn flows(from: Source<'_>, within: &dyn Fn(i64) -> bool) -> anyhow::Result<Vec<FlowSamples>> {
+    let mut flows: Vec<FlowSamples> = Vec::new();
+    // There can be thousands: each connection of a session is one.
+    let mut places: BTreeMap<(i64, bool), usize> = BTreeMap::new();
+    scan::each_row(from, TableId::Flow, &mut |row| {
+        let Row::Flow(f) = row else { return };
+        if !within(f.t_ns) {
+            return;
+        }
+        let key = (f.flow, f.direction == Direction::Up);
+        let at = *places.entry(key).or_insert_with(|| {
+            flows.push(FlowSamples {
+                number: f.flow,
+                direction: f.direction,
+                all: Vec::new(),
+            });
+            flows.len() - 1
+        });
+        flows[at].all.push(FlowSample {
+            t_ns: f.t_ns,
+            acked_bytes: f.bytes_acked,
+            received_bytes: f.bytes_received,
+            srtt_ns: f.srtt_ns,
+            min_rtt_ns: f.min_rtt_ns,
+            retransmits: f.retransmits,
+        });
+    })?;
+    flows.iter_mut().for_each(|f| f.all.sort_by_key(|s| s.t_ns));
+    Ok(flows)
+}

@@ -1,0 +1,412 @@
+//! `tailback report`: pictures of recordings.
+
+mod png;
+
+use crate::analyse::{self, probes};
+use crate::progress::{Observer, Shared};
+use crate::scan::{self, Contents, Source, fill};
+use crate::statistics::{self, Ask};
+use crate::{Progress, queue_samples, threads, times, trace, usage, write_file};
+use analysis::compare;
+use anyhow::Context;
+use base::record::Text;
+use jiff::tz::TimeZone;
+use report::packets;
+use report::plots::{self, Material, Scope};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Recordings to draw. The format follows the ending of `output`: .html is a page, .svg and .png are one plot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    pub recordings: Vec<PathBuf>,
+    /// Plot of an SVG or PNG.
+    pub plot: Plot,
+    /// Connection of a capture: its number, or both ends as they are listed.
+    pub connection: Option<String>,
+    /// Begin and end of the span to draw, such as 2026-05-16T09:17.
+    pub from: Option<String>,
+    pub to: Option<String>,
+    /// Time zone of days, hours and of times given without one; this host's where not given.
+    pub zone: Option<String>,
+    /// Target whose round trips are drawn; our own, or the one probed most, where not given.
+    pub target: Option<String>,
+    /// Interface whose traffic is drawn; the one that carried most where not given.
+    pub interface: Option<String>,
+    /// File to write; report.html in the recording, comparison.html here for several, where not given.
+    pub output: Option<PathBuf>,
+}
+
+/// The file that was written.
+pub struct Answer {
+    pub output: PathBuf,
+}
+
+/// Plot of one SVG or PNG.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Plot {
+    /// Round trips over time, download and upload below; losses marked
+    #[default]
+    Rtt,
+    /// Share of the probes answered within a time
+    Cdf,
+    /// Mean round trip over a sliding window, with traffic
+    Smoothed,
+    /// Smallest, 5 %, median, 95 % and largest, with traffic
+    Bounds,
+    /// Distribution of each stretch of time, coloured by loss, with its 99th percentile
+    Smoke,
+    /// Bytes a day
+    Daily,
+    /// 95th percentile by weekday and hour
+    Heat,
+    /// Share of the time with answers, by day and hour
+    Availability,
+    /// Of a simulation: how long packets waited in each queue
+    Queue,
+    /// Of a capture: bytes sent and acknowledged over time, what was sent again marked by its cause
+    Sequence,
+    /// Of a capture: bytes in flight over time
+    InFlight,
+    /// Of a capture: payload sent and acknowledged a second; of a simulation without probes: payload of its transfers
+    Throughput,
+}
+
+impl Plot {
+    /// Of the packets of a capture.
+    fn of_packets(self) -> Option<packets::Plot> {
+        match self {
+            Plot::Rtt => Some(packets::Plot::Rtt),
+            Plot::Sequence => Some(packets::Plot::Sequence),
+            Plot::InFlight => Some(packets::Plot::InFlight),
+            Plot::Throughput => Some(packets::Plot::Throughput),
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> Option<plots::Plot> {
+        Some(match self {
+            Plot::Rtt => plots::Plot::Rtt,
+            Plot::Cdf => plots::Plot::Cdf,
+            Plot::Smoothed => plots::Plot::Smoothed,
+            Plot::Bounds => plots::Plot::Bounds,
+            Plot::Smoke => plots::Plot::Smoke,
+            Plot::Daily => plots::Plot::Daily,
+            Plot::Heat => plots::Plot::Heat,
+            Plot::Availability => plots::Plot::Availability,
+            Plot::Queue | Plot::Sequence | Plot::InFlight | Plot::Throughput => return None,
+        })
+    }
+}
+
+/// Draws the recordings and writes the picture or page.
+///
+/// # Errors
+/// Recordings that cannot be read, and plots that they cannot fill.
+pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    let (text, output) = match &plan.recordings[..] {
+        [] => return Err(usage("give at least one recording")),
+        [path] => one(plan, Source { path, observer })?,
+        _ => several(plan, observer)?,
+    };
+    if ending(&output) == Some("png") {
+        png::write(&text, &output)?;
+    } else {
+        write_file(&output, &text)?;
+    }
+    observer.wrote(&output);
+    Ok(Answer { output })
+}
+
+/// Begin and end of the span that the plan names.
+fn span(plan: &Plan, zone: &TimeZone) -> anyhow::Result<(Option<i64>, Option<i64>)> {
+    let given = |name: &str, text: &Option<String>| {
+        text.as_deref()
+            .map(|t| times::instant(name, t, zone))
+            .transpose()
+    };
+    Ok((given("--from", &plan.from)?, given("--to", &plan.to)?))
+}
+
+fn ending(output: &Path) -> Option<&str> {
+    output.extension().and_then(|e| e.to_str())
+}
+
+/// Over each other and side by side.
+fn several(plan: &Plan, observer: &dyn Observer) -> anyhow::Result<(String, PathBuf)> {
+    let output = plan
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("comparison.html"));
+    let ending = ending(&output);
+    let source = |path| Source { path, observer };
+    let probes = plan.recordings.iter().map(|r| probes::made(source(r)));
+    let probes = probes.collect::<anyhow::Result<Vec<bool>>>()?;
+    if !probes.contains(&false)
+        && let (Some("html" | "svg" | "png"), Plot::Rtt) = (ending, plan.plot)
+    {
+        let text = probes::draw_all(&plan.recordings, ending == Some("html"), observer)?;
+        return Ok((text, output));
+    }
+    let picture = match (ending, plan.plot) {
+        (Some("html"), _) => false,
+        (Some("svg" | "png"), Plot::Cdf) => true,
+        _ => {
+            return Err(usage(format!(
+                "{}: several recordings make a page (.html), or with --plot cdf one plot (.svg, .png)",
+                output.display()
+            )));
+        }
+    };
+    let zone = times::zone(plan.zone.as_deref())?;
+    let mut ask = Ask::of(zone.clone(), threads(None));
+    for (text, at) in [(&plan.from, &mut ask.from_ns), (&plan.to, &mut ask.to_ns)] {
+        if let Some(text) = text {
+            *at = Some(times::instant("--from, --to", text, &zone)?);
+        }
+    }
+    ask.target = plan.target.clone();
+    let mut materials = Vec::new();
+    let mut all = Vec::new();
+    for path in &plan.recordings {
+        materials.push(material(plan, source(path), false)?);
+        all.push((
+            path.display().to_string(),
+            statistics::statistics(source(path), &ask)?,
+        ));
+    }
+    let named: Vec<_> = all
+        .iter()
+        .map(|(name, s)| (name.clone(), s, analyse::main_target(s)))
+        .collect();
+    let c = compare::compare(&named);
+    let text = match picture {
+        true => report::compared::distributions(&c, &materials),
+        false => report::compared::page(&c, &materials),
+    };
+    Ok((text, output))
+}
+
+fn one(plan: &Plan, from: Source<'_>) -> anyhow::Result<(String, PathBuf)> {
+    let recording = from.path;
+    let whole = plan.from.is_none() && plan.to.is_none();
+    let output = plan
+        .output
+        .clone()
+        .unwrap_or_else(|| recording.join("report.html"));
+    let ending = ending(&output);
+    // A test has phases: its page and its two plots show them.
+    let test = whole && analyse::has_phases(from)?;
+    let probe = whole && probes::made(from)?;
+    if trace::made(from)? {
+        let text = captured(plan, from, &output, ending)?;
+        return Ok((text, output));
+    }
+    if let Some(name) = &plan.connection {
+        return Err(usage(format!(
+            "--connection {name}: {} is not of a capture",
+            recording.display()
+        )));
+    }
+    // What a probe has found comes before what the emulator knows.
+    if let (true, Some("svg" | "png"), Plot::Rtt) | (true, Some("html"), _) =
+        (probe, ending, plan.plot)
+    {
+        let text = probes::draw(from, ending == Some("html"))?;
+        return Ok((text, output));
+    }
+    if let Some(text) = of_queue_samples(plan, from, ending)? {
+        return Ok((text, output));
+    }
+    let text = of_probes(plan, from, test, &output)?;
+    Ok((text, output))
+}
+
+/// Page or plot of a recording with probes; `test` says that its phases are shown.
+fn of_probes(plan: &Plan, from: Source<'_>, test: bool, output: &Path) -> anyhow::Result<String> {
+    Ok(match (ending(output), plan.plot) {
+        (Some("html"), _) if test => {
+            let (answer, recording) = analyse::test(from)?;
+            report::html::page(&answer, &recording)
+        }
+        (Some("html"), _) => plots::page(&material(plan, from, true)?),
+        (Some("svg" | "png"), plot @ (Plot::Rtt | Plot::Cdf)) if test => {
+            let (answer, recording) = analyse::test(from)?;
+            if plot == Plot::Rtt {
+                report::svg::rtt_over_time(&answer, &recording)
+            } else {
+                report::svg::cdf(&answer, &recording)
+            }
+        }
+        (Some("svg" | "png"), plot) => plot
+            .kind()
+            .ok_or_else(|| {
+                usage(format!(
+                    "{} is not of a capture: sequence, in-flight and throughput are drawn of packets",
+                    from.display()
+                ))
+            })?
+            .svg(&material(plan, from, false)?)
+            .map_err(|why| anyhow::anyhow!("{}: {why}", from.display()))?,
+        _ => {
+            return Err(usage(format!(
+                "{}: end the name in .html, .svg or .png",
+                output.display()
+            )));
+        }
+    })
+}
+
+/// The queues that a simulation knows, where they are asked for; and a page of a recording that has no probes, of queues and transfers.
+fn of_queue_samples(
+    plan: &Plan,
+    source: Source<'_>,
+    ending: Option<&str>,
+) -> anyhow::Result<Option<String>> {
+    let of_queues = plan.plot == Plot::Queue && ending != Some("html");
+    if !of_queues && queue_samples::had_probes(source) {
+        return Ok(None);
+    }
+    let zone = times::zone(plan.zone.as_deref())?;
+    let (from, to) = span(plan, &zone)?;
+    let found = queue_samples::gathered(source, from, to)?;
+    let Some((answer, samples)) = found else {
+        return match of_queues {
+            true => Err(anyhow::anyhow!(
+                "{}: no queue was sampled; those of a simulation are",
+                source.display()
+            )),
+            false => Ok(None),
+        };
+    };
+    let refused = |why: String| anyhow::anyhow!("{}: {why}", source.display());
+    Ok(match (ending, plan.plot) {
+        (Some("html"), _) => Some(report::inside::page(&answer, &samples, &zone)),
+        (Some("svg" | "png"), Plot::Queue) => {
+            Some(report::inside::waits(&answer, &samples).map_err(refused)?)
+        }
+        (Some("svg" | "png"), Plot::Rtt) => {
+            let drawn = report::inside::round_trips(&answer, &samples);
+            let waits = || report::inside::waits(&answer, &samples).ok();
+            drawn.or_else(waits)
+        }
+        (Some("svg" | "png"), Plot::Throughput) => {
+            let drawn = report::inside::throughput(&answer, &samples);
+            Some(drawn.ok_or_else(|| refused("no transfer was sampled".into()))?)
+        }
+        _ => None,
+    })
+}
+
+/// A recording of a capture: its packets.
+fn captured(
+    plan: &Plan,
+    source: Source<'_>,
+    output: &Path,
+    ending: Option<&str>,
+) -> anyhow::Result<String> {
+    let zone = times::zone(plan.zone.as_deref())?;
+    let (from_ns, to_ns) = span(plan, &zone)?;
+    let span = trace::Span { from_ns, to_ns };
+    let connection = plan.connection.as_deref();
+    Ok(match (ending, plan.plot.of_packets()) {
+        (Some("html"), _) => trace::page(source, connection, span)?,
+        (Some("svg" | "png"), Some(plot)) => trace::svg(source, plot, connection, span)?,
+        (Some("svg" | "png"), None) => {
+            return Err(usage(format!(
+                "{} is of a capture: draw --plot sequence, throughput, in-flight or rtt",
+                source.display()
+            )));
+        }
+        _ => {
+            return Err(usage(format!(
+                "{}: end the name in .html, .svg or .png",
+                output.display()
+            )));
+        }
+    })
+}
+
+/// Everything the plots need, in two passes over the columns: where it begins and ends, then what it holds. A `page` has
+/// all plots.
+fn material(plan: &Plan, source: Source<'_>, page: bool) -> anyhow::Result<Material> {
+    let meta = scan::meta(source)?;
+    let zone = times::zone(plan.zone.as_deref())?;
+    let (from, to) = span(plan, &zone)?;
+    let seen = Contents::of(source)?;
+    let (first, last) = seen.span.with_context(|| {
+        format!(
+            "{} has neither probes nor traffic to draw",
+            source.display()
+        )
+    })?;
+    let (from_ns, to_ns) = (from.unwrap_or(first), to.unwrap_or(last + 1));
+    if from_ns >= to_ns {
+        return Err(usage(format!(
+            "--from and --to leave nothing: the recording goes from {} to {}",
+            times::stamp(first),
+            times::stamp(last)
+        )));
+    }
+    let own = plan.target.is_none() && seen.targets.contains_key("udp");
+    let target = if own {
+        Some("udp".into())
+    } else {
+        chosen("target", &plan.target, &seen.targets)?
+    };
+    let interface = chosen("interface", &plan.interface, &seen.interfaces)?;
+    let title = match (&*meta.title, &target) {
+        ("", Some(t)) if seen.targets.len() > 1 => t.to_string(),
+        (title, Some(t)) if seen.targets.len() > 1 => format!("{title}, {t}"),
+        (title, _) => title.to_owned(),
+    };
+    let ask = Ask {
+        from_ns: from,
+        to_ns: to,
+        ..Ask::of(zone.clone(), 1)
+    };
+    let mut m = Material::new(
+        Scope {
+            from_ns,
+            to_ns,
+            zone,
+        },
+        &title,
+    );
+    fill(source, &mut m, target.as_deref(), interface.as_deref())?;
+    if let Some(target) = &target
+        && (page || plan.plot == Plot::Availability)
+        && let Some(found) = statistics::holes(source, target, &ask)?
+    {
+        let outages = found.outages.iter().map(|o| (o.from_ns, o.to_ns));
+        m.holes(&found.due, &outages.collect::<Vec<_>>());
+    }
+    Ok(m)
+}
+
+/// The name that was asked for, or the one with the most rows or bytes.
+fn chosen(
+    what: &str,
+    asked: &Option<String>,
+    known: &BTreeMap<Text, f64>,
+) -> anyhow::Result<Option<Text>> {
+    match asked {
+        Some(name) if !known.contains_key(&**name) => {
+            let names: Vec<&str> = known.keys().map(|k| &**k).collect();
+            Err(usage(format!(
+                "no {what} {name:?} in it. There are: {}",
+                names.join(", ")
+            )))
+        }
+        Some(name) => Ok(Some(Text::from(&**name))),
+        None => Ok(known
+            .iter()
+            .max_by(|a, b| a.1.total_cmp(b.1))
+            .map(|(k, _)| k.clone())),
+    }
+}

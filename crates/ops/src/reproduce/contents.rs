@@ -1,0 +1,164 @@
+//! Every figure and table of the documents, `scenarios/gallery.toml`: what makes it, or that there is nothing to compute.
+
+use serde::Deserialize;
+use sim::document::State;
+
+const TEXT: &str = include_str!("../../../../scenarios/gallery.toml");
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    document: Vec<Contents>,
+}
+
+/// Of one document, in its order.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contents {
+    /// Three digits.
+    pub number: String,
+    /// Drawings, photographs, screens, lists of equipment.
+    pub nothing: Vec<String>,
+    #[serde(rename = "entry")]
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+pub struct Entry {
+    /// As the document names them, such as "figure 6.13".
+    pub of: Vec<String>,
+    #[serde(flatten)]
+    pub made: Made,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Made {
+    /// `tailback reproduce` with this ID.
+    Here {
+        page: String,
+    },
+    Elsewhere(Elsewhere),
+}
+
+/// Made by another command, or by none.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    pub what: String,
+    /// Empty where nothing makes it.
+    #[serde(default)]
+    pub run: String,
+    /// The page of the book on which the result stands; empty where there is none.
+    #[serde(default)]
+    pub book: String,
+    pub state: State,
+    #[serde(default)]
+    pub because: String,
+}
+
+/// # Errors
+/// A file that cannot be read, which a test rules out.
+pub fn contents() -> anyhow::Result<Vec<Contents>> {
+    let file: File =
+        toml::from_str(TEXT).map_err(|e| anyhow::anyhow!("scenarios/gallery.toml: {e}"))?;
+    Ok(file.document)
+}
+
+/// What an ID such as `003/figure-6.13` is.
+pub enum Found<'a> {
+    /// This ID of `tailback reproduce` makes it.
+    Here(&'a str),
+    Elsewhere(&'a Elsewhere),
+    Nothing,
+}
+
+/// `None` where no document has it.
+pub fn find<'a>(contents: &'a [Contents], id: &str) -> Option<Found<'a>> {
+    let (number, name) = id.split_once('/')?;
+    let document = contents.iter().find(|c| c.number == number)?;
+    let is_it = |of: &String| of.replace(' ', "-") == name;
+    if document.nothing.iter().any(is_it) {
+        return Some(Found::Nothing);
+    }
+    let entry = document.entries.iter().find(|e| e.of.iter().any(is_it))?;
+    Some(match &entry.made {
+        Made::Here { page } => Found::Here(page),
+        Made::Elsewhere(elsewhere) => Found::Elsewhere(elsewhere),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// How many figures and tables there are, as the documents' own lists and captions have them.
+    const COUNTS: [(&str, usize, usize); 5] = [
+        ("000", 54, 26),
+        ("001", 17, 9),
+        ("002", 17, 14),
+        ("003", 34, 16),
+        ("004", 18, 1),
+    ];
+
+    #[test]
+    fn every_figure_and_table_of_a_document_is_listed_once() {
+        for (contents, (number, figures, tables)) in contents().unwrap().iter().zip(COUNTS) {
+            assert_eq!(contents.number, number);
+            let names = contents.entries.iter().flat_map(|e| &e.of);
+            let names: Vec<&String> = names.chain(&contents.nothing).collect();
+            let once: BTreeSet<&String> = names.iter().copied().collect();
+            assert_eq!(once.len(), names.len(), "{number}: one is listed twice");
+            for (kind, count) in [("figure ", figures), ("table ", tables)] {
+                let mut series: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+                for name in names.iter().filter_map(|n| n.strip_prefix(kind)) {
+                    // "6.3, 400 Mbit/s" and "6.7 (b)" are parts of one.
+                    let end = name.find([',', ' ']).unwrap_or(name.len());
+                    let (chapter, last) =
+                        name[..end].rsplit_once('.').unwrap_or(("", &name[..end]));
+                    series
+                        .entry(chapter)
+                        .or_default()
+                        .insert(last.parse().unwrap());
+                }
+                for (chapter, found) in &series {
+                    let whole = (1..=found.len() as u32).all(|n| found.contains(&n));
+                    assert!(whole, "{number}: {kind}{chapter}: {found:?}");
+                }
+                let found: usize = series.values().map(BTreeSet::len).sum();
+                assert_eq!(found, count, "{number}: {kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_entry_leads_to_a_page_or_says_why_there_is_none() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for document in contents().unwrap() {
+            for entry in &document.entries {
+                match &entry.made {
+                    Made::Here { page } => {
+                        let file = root.join(format!("scenarios/{page}.toml"));
+                        assert!(file.is_file(), "{page}");
+                    }
+                    Made::Elsewhere(e) => {
+                        let file = root.join("docs/book").join(&e.book);
+                        assert!(e.book.is_empty() || file.is_file(), "{}", e.book);
+                        let told = e.state == State::Reproduced || !e.because.is_empty();
+                        assert!(
+                            told && (!e.run.is_empty() || !e.because.is_empty()),
+                            "{}",
+                            e.what
+                        );
+                        assert!(
+                            e.state == State::NotReproducible || !e.book.is_empty(),
+                            "{}",
+                            e.what
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

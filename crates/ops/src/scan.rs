@@ -1,0 +1,394 @@
+//! What plots and statistics of a recording are made from, read by the column: never a row at a time, of which there are millions.
+
+use crate::progress::Observer;
+use base::histogram::HistogramError;
+use base::record::{Direction, Distribution, Meta, Recording, Status, TableId, Text};
+use report::plots::Material;
+use std::collections::BTreeMap;
+use std::path::Path;
+use store::{Columns, StoreError};
+
+/// A recording to read, and who is told of its damage.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) observer: &'a dyn Observer,
+}
+
+impl Source<'_> {
+    /// Path of the recording for a message.
+    pub(crate) fn display(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+}
+
+/// As `store::scan`; says once of each file what it lost.
+pub(crate) fn scan(
+    from: Source<'_>,
+    table: TableId,
+    columns: &[&str],
+    each: &mut dyn FnMut(&Columns<'_>),
+) -> Result<(), StoreError> {
+    store::scan(from.path, table, columns, each).map(|notes| from.observer.recovered(notes))
+}
+
+/// As `store::each_row`; says once of each file what it lost.
+pub(crate) fn each_row(
+    from: Source<'_>,
+    table: TableId,
+    each: &mut dyn FnMut(base::record::Row),
+) -> Result<(), StoreError> {
+    store::each_row(from.path, table, each).map(|notes| from.observer.recovered(notes))
+}
+
+/// As `store::read_meta`; a damaged one is told of, and gone on without.
+pub(crate) fn meta(from: Source<'_>) -> Result<Meta, StoreError> {
+    let mut notes = Vec::new();
+    let meta = store::read_meta_noting(from.path, &mut notes)?;
+    from.observer.recovered(notes);
+    Ok(meta)
+}
+
+/// As `store::read_noting`.
+pub(crate) fn whole(from: Source<'_>) -> Result<Recording, StoreError> {
+    let (recording, notes) = store::read_noting(from.path)?;
+    from.observer.recovered(notes);
+    Ok(recording)
+}
+
+/// What a recording is about.
+#[derive(Default)]
+pub(crate) struct Contents {
+    /// Of probes and traffic.
+    pub span: Option<(i64, i64)>,
+    /// Probes by target.
+    pub targets: BTreeMap<Text, f64>,
+    /// Bytes by interface.
+    pub interfaces: BTreeMap<Text, f64>,
+}
+
+impl Contents {
+    pub(crate) fn of(from: Source<'_>) -> anyhow::Result<Contents> {
+        let mut seen = Contents::default();
+        let mut words: Vec<Text> = Vec::new();
+        scan(from, TableId::Delay, &["sent_ns", "target"], &mut |rows| {
+            let Some(targets) = rows.words("target", &mut words) else {
+                return;
+            };
+            let sent = rows.ints("sent_ns");
+            let mut counts = vec![0u64; words.len()];
+            for (i, t) in targets.iter().enumerate() {
+                counts[*t as usize] += 1;
+                seen.widen(sent.get(i));
+            }
+            for (word, n) in words.iter().zip(counts).filter(|(_, n)| *n > 0) {
+                *seen.targets.entry(word.clone()).or_default() += n as f64;
+            }
+        })?;
+        let columns = ["t_ns", "interval_ns", "target", "sent_packets"];
+        scan(from, TableId::Distribution, &columns, &mut |rows| {
+            let Some(targets) = rows.words("target", &mut words) else {
+                return;
+            };
+            let (t, length, sent) = (
+                rows.ints("t_ns"),
+                rows.ints("interval_ns"),
+                rows.ints("sent_packets"),
+            );
+            for (i, target) in targets.iter().enumerate() {
+                let word = words[*target as usize].clone();
+                *seen.targets.entry(word).or_default() += sent.get(i).unwrap_or_default() as f64;
+                seen.widen(t.get(i));
+                seen.widen(
+                    t.get(i)
+                        .zip(length.get(i))
+                        .map(|(t, l)| t.saturating_add(l - 1)),
+                );
+            }
+        })?;
+        let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
+        scan(from, TableId::Traffic, &columns, &mut |rows| {
+            let Some(names) = rows.words("interface", &mut words) else {
+                return;
+            };
+            let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+            let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
+            for (i, name) in names.iter().enumerate() {
+                let bytes = rx.get(i).unwrap_or_default() + tx.get(i).unwrap_or_default();
+                *seen
+                    .interfaces
+                    .entry(words[*name as usize].clone())
+                    .or_default() += bytes as f64;
+                seen.widen(t.get(i));
+                seen.widen(
+                    t.get(i)
+                        .zip(length.get(i))
+                        .map(|(t, l)| t.saturating_sub(l)),
+                );
+            }
+        })?;
+        scan(from, TableId::Flow, &["t_ns"], &mut |rows| {
+            let t = rows.ints("t_ns");
+            (0..rows.len()).for_each(|i| seen.widen(t.get(i)));
+        })?;
+        Ok(seen)
+    }
+
+    fn widen(&mut self, t_ns: Option<i64>) {
+        if let Some(t) = t_ns {
+            let (first, last) = self.span.unwrap_or((t, t));
+            self.span = Some((first.min(t), last.max(t)));
+        }
+    }
+}
+
+/// Hands every row that the plots are about to `m`.
+pub(crate) fn fill(
+    from: Source<'_>,
+    m: &mut Material,
+    target: Option<&str>,
+    interface: Option<&str>,
+) -> anyhow::Result<()> {
+    probes(from, |name, sent_ns, rtt_ns, status| {
+        if Some(&**name) == target {
+            m.probe(sent_ns, rtt_ns, status);
+        }
+    })?;
+    let mut unread = None;
+    thinned(from, &mut |row| {
+        if Some(&*row.target) == target
+            && let Err(e) = m.distribution(&row)
+        {
+            unread = Some(unreadable(from, &row, &e));
+        }
+    })?;
+    if let Some(why) = unread {
+        anyhow::bail!(why);
+    }
+    traffic(from, interface, &mut |t, length, rx, tx| {
+        m.traffic(t, length, rx, tx)
+    })?;
+    availability(from, m, interface)
+}
+
+/// Of the interface that is drawn, what the monitor noted; where none is, of the one it noted first.
+fn availability(from: Source<'_>, m: &mut Material, interface: Option<&str>) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let mut chosen = interface.map(Text::from);
+    let columns = [
+        "t_ns",
+        "interval_ns",
+        "interface",
+        "up",
+        "address",
+        "reachable",
+    ];
+    scan(from, TableId::Availability, &columns, &mut |rows| {
+        let Some(names) = rows.words("interface", &mut words) else {
+            return;
+        };
+        let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+        let flags = ["up", "address", "reachable"].map(|name| rows.flags(name));
+        for (i, name) in names.iter().enumerate() {
+            let name = &words[*name as usize];
+            let (Some(t), Some(length)) = (t.get(i), length.get(i)) else {
+                continue;
+            };
+            if *chosen.get_or_insert_with(|| name.clone()) == *name {
+                // Where nothing was asked, nothing is known to have failed.
+                let successful = flags.iter().all(|f| f[i] != Some(false));
+                m.interval(name, t, length, successful);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Hands every probe to `take`: whose it is, when it left, how long it took, what became of it.
+pub(crate) fn probes(
+    from: Source<'_>,
+    mut take: impl FnMut(&Text, i64, Option<i64>, Status),
+) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let columns = ["sent_ns", "rtt_ns", "target", "status"];
+    scan(from, TableId::Delay, &columns, &mut |rows| {
+        let (sent, rtt) = (rows.ints("sent_ns"), rows.ints("rtt_ns"));
+        let (Some(targets), Some(states)) = (
+            rows.words("target", &mut words),
+            rows.words("status", &mut words),
+        ) else {
+            return;
+        };
+        let status: Vec<Option<Status>> = words
+            .iter()
+            .map(|w| Status::ALL.iter().copied().find(|s| s.word() == &**w))
+            .collect();
+        for i in 0..rows.len() {
+            if let (Some(sent), Some(status)) = (sent.get(i), status[states[i] as usize]) {
+                take(&words[targets[i] as usize], sent, rtt.get(i), status);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+pub(crate) fn unreadable(from: Source<'_>, row: &Distribution, why: &HistogramError) -> String {
+    format!(
+        "{}: the row of distribution at {} ns: {why}",
+        from.display(),
+        row.t_ns
+    )
+}
+
+/// The intervals whose probes were thinned out.
+pub(crate) fn thinned(from: Source<'_>, take: &mut dyn FnMut(Distribution)) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let spec = TableId::Distribution.spec();
+    let columns: Vec<&str> = spec.columns.iter().map(|c| c.name).collect();
+    scan(from, TableId::Distribution, &columns, &mut |rows| {
+        // Histograms hardly repeat: they get a list of their own, which goes with the batch.
+        let mut histograms = Vec::new();
+        let (Some(targets), Some(texts)) = (
+            rows.words("target", &mut words),
+            rows.words("histogram", &mut histograms),
+        ) else {
+            return;
+        };
+        let int = |name: &str, i: usize| rows.ints(name).get(i).unwrap_or_default();
+        for i in 0..rows.len() {
+            take(Distribution {
+                t_ns: int("t_ns", i),
+                interval_ns: int("interval_ns", i),
+                target: words[targets[i] as usize].clone(),
+                sent_packets: int("sent_packets", i),
+                ok_packets: int("ok_packets", i),
+                late_packets: int("late_packets", i),
+                lost_packets: int("lost_packets", i),
+                invalid_packets: int("invalid_packets", i),
+                not_sent_packets: int("not_sent_packets", i),
+                histogram: histograms[texts[i] as usize].clone(),
+            });
+        }
+    })?;
+    Ok(())
+}
+
+/// What every interface carried, with its name; without any, what the transfers did, with none.
+pub(crate) fn all_traffic(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Result<()> {
+    let mut any = false;
+    interfaces(from, &mut |name, t, length, rx, tx| {
+        any = true;
+        take(name, t, length, rx, tx);
+    })?;
+    if !any {
+        let none = Text::default();
+        transfers(from, &mut |t, length, rx, tx| {
+            take(&none, t, length, rx, tx)
+        })?;
+    }
+    Ok(())
+}
+
+/// What each interface was counted to carry.
+pub(crate) fn interfaces(from: Source<'_>, take: TakeNamed<'_>) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let columns = ["t_ns", "interval_ns", "interface", "rx_bytes", "tx_bytes"];
+    scan(from, TableId::Traffic, &columns, &mut |rows| {
+        let Some(names) = rows.words("interface", &mut words) else {
+            return;
+        };
+        let (t, length) = (rows.ints("t_ns"), rows.ints("interval_ns"));
+        let (rx, tx) = (rows.ints("rx_bytes"), rows.ints("tx_bytes"));
+        for (i, name) in names.iter().enumerate() {
+            if let (Some(t), Some(length)) = (t.get(i), length.get(i)) {
+                take(&words[*name as usize], t, length, rx.get(i), tx.get(i));
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// The same with the interface's name before it.
+pub(crate) type TakeNamed<'t> = &'t mut dyn FnMut(&Text, i64, i64, Option<i64>, Option<i64>);
+
+/// Takes the end and the length of an interval, and the bytes received and sent in it.
+pub(crate) type TakeTraffic<'t> = &'t mut dyn FnMut(i64, i64, Option<i64>, Option<i64>);
+
+/// What the interface carried; without one, what the transfers did.
+pub(crate) fn traffic(
+    from: Source<'_>,
+    interface: Option<&str>,
+    take: TakeTraffic<'_>,
+) -> anyhow::Result<()> {
+    interfaces(from, &mut |name, t, length, rx, tx| {
+        if Some(&**name) == interface {
+            take(t, length, rx, tx);
+        }
+    })?;
+    if interface.is_none() {
+        transfers(from, take)?;
+    }
+    Ok(())
+}
+
+/// What one flow's count of bytes rose by between two samples, at one of its ends.
+struct Step {
+    /// Its number, and its direction as a number in the list of words.
+    flow: (i64, u32),
+    /// Counted where the data arrived.
+    arrived: bool,
+    t_ns: i64,
+    length_ns: i64,
+    bytes: i64,
+}
+
+/// Where no interface was counted, what the transfers carried: each flow's count of bytes is a line through its
+/// samples. A flow that was watched at both ends is counted where its data arrived.
+fn transfers(from: Source<'_>, take: TakeTraffic<'_>) -> anyhow::Result<()> {
+    let mut words: Vec<Text> = Vec::new();
+    let mut before: BTreeMap<(i64, u32, bool), (i64, i64)> = BTreeMap::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let columns = ["t_ns", "flow", "direction", "bytes_acked", "bytes_received"];
+    scan(from, TableId::Flow, &columns, &mut |rows| {
+        let (t, flow) = (rows.ints("t_ns"), rows.ints("flow"));
+        let (acked, received) = (rows.ints("bytes_acked"), rows.ints("bytes_received"));
+        let Some(ways) = rows.words("direction", &mut words) else {
+            return;
+        };
+        for (i, way) in ways.iter().enumerate() {
+            let (Some(t), Some(flow)) = (t.get(i), flow.get(i)) else {
+                continue;
+            };
+            for (arrived, bytes) in [(true, received.get(i)), (false, acked.get(i))] {
+                let Some(bytes) = bytes else { continue };
+                if let Some((earlier, count)) = before.insert((flow, *way, arrived), (t, bytes))
+                    && t > earlier
+                    && bytes >= count
+                {
+                    steps.push(Step {
+                        flow: (flow, *way),
+                        arrived,
+                        t_ns: t,
+                        length_ns: t - earlier,
+                        bytes: bytes - count,
+                    });
+                }
+            }
+        }
+    })?;
+    let arrived: std::collections::BTreeSet<(i64, u32)> =
+        steps.iter().filter(|s| s.arrived).map(|s| s.flow).collect();
+    let down = Direction::Down.word();
+    for s in steps {
+        if s.arrived == arrived.contains(&s.flow) {
+            let down = *words[s.flow.1 as usize] == *down;
+            take(
+                s.t_ns,
+                s.length_ns,
+                down.then_some(s.bytes),
+                (!down).then_some(s.bytes),
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Set-up and end of a run that records: clock, recording, recorder, both ends on this machine, and what a run leaves.
+
+use crate::progress::{Event as News, Observer};
+use crate::recorder::{Recorder, Shared};
+use crate::write_file;
+use anyhow::Context;
+use base::record::{Event, Meta, Recording};
+use base::{BitsPerSec, Duration};
+use experiment::bufferbloat::rtt_now;
+use experiment::steps::Told;
+use experiment::{Failure as _, Progress, Watch};
+use link::LinkSpec;
+use live::clock::Clock;
+use live::craft::{CraftError, Others};
+use live::emulate::{self, Emulation, NetNs};
+use live::serve::{ServeConfig, Server};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use store::StoreError;
+
+/// A recording under way.
+pub(crate) struct Session {
+    pub(crate) clock: Clock,
+    pub(crate) path: PathBuf,
+    pub(crate) recorder: Recorder,
+}
+
+impl Session {
+    /// Creates the recording; without a name it gets one that says when it was made.
+    ///
+    /// # Errors
+    /// A recording that exists already or cannot be written.
+    pub(crate) fn start(
+        output: Option<&Path>,
+        meta: impl FnOnce(Clock) -> anyhow::Result<Meta>,
+    ) -> anyhow::Result<Session> {
+        let clock = Clock::start();
+        let meta = meta(clock)?;
+        let options = store::Options {
+            name: match output {
+                Some(_) => store::Name::Exact,
+                None => store::Name::NextFree,
+            },
+            utc_offset_s: jiff::Zoned::now().offset().seconds(),
+            ..store::Options::default()
+        };
+        let path = output.map_or_else(default_path, Path::to_owned);
+        let writer = options.create(&path, meta.clone())?;
+        let path = writer.path().to_path_buf();
+        let recording = Recording {
+            meta,
+            ..Recording::default()
+        };
+        Ok(Session {
+            clock,
+            path,
+            recorder: Recorder::start(writer, recording, clock),
+        })
+    }
+
+    /// Watches a run on behalf of `observer`; a disk that takes no more rows interrupts it.
+    pub(crate) fn watch<'w>(&self, observer: &'w dyn Observer) -> Watched<'w> {
+        Watched {
+            observer,
+            shared: self.recorder.shared.clone(),
+            clock: self.clock,
+            disk: self.recorder.failure(),
+        }
+    }
+
+    /// Waits for the last row and closes the recording; `result` says how the run ended.
+    pub(crate) fn finish(self, result: &anyhow::Result<()>) -> Closed {
+        let (mut recording, writer, written) = self.recorder.finish();
+        recording.meta.complete = result.is_ok() && written.is_ok();
+        recording.meta.ended_ns = Some(self.clock.unix_ns());
+        let closed = writer.close(recording.meta.clone());
+        Closed {
+            recording,
+            path: self.path,
+            written: written.and(closed.map(drop)),
+        }
+    }
+
+    fn doubt(&self, doubt: &str) {
+        let event = Event {
+            t_ns: self.clock.unix_ns(),
+            kind: "doubt".into(),
+            subject: "emulator".into(),
+            detail: doubt.into(),
+        };
+        let _ = self.recorder.rows.send(event.into());
+    }
+}
+
+fn default_path() -> PathBuf {
+    format!(
+        "tailback-{}.rec",
+        jiff::Zoned::now().strftime("%Y%m%d-%H%M%S")
+    )
+    .into()
+}
+
+/// A recording that is closed.
+pub(crate) struct Closed {
+    pub(crate) recording: Recording,
+    pub(crate) path: PathBuf,
+    /// What the disk said.
+    pub(crate) written: Result<(), StoreError>,
+}
+
+/// What a run left, beside its figures.
+pub struct End {
+    pub recording: PathBuf,
+    /// The report; none where the recording is not whole.
+    pub page: Option<PathBuf>,
+    /// Reason why the run ended early at the user's wish.
+    pub interrupted: Option<String>,
+    /// What went wrong although there are figures.
+    pub failed: Option<anyhow::Error>,
+}
+
+impl Closed {
+    /// Removes a recording without rows, and says why there are none.
+    pub(crate) fn abandon(self, why: anyhow::Error) -> anyhow::Error {
+        if let Err(e) = self.written {
+            return e.into();
+        }
+        let path = &self.path;
+        match std::fs::remove_dir_all(path) {
+            Ok(()) => why,
+            Err(e) => anyhow::Error::from(e).context(format!(
+                "cannot remove the empty recording {}",
+                path.display()
+            )),
+        }
+    }
+
+    /// Writes the report beside the figures; `verb` names the run in messages.
+    pub(crate) fn end(self, result: anyhow::Result<()>, verb: &str, page: &str) -> End {
+        let mut end = End {
+            recording: self.path,
+            page: None,
+            interrupted: None,
+            failed: None,
+        };
+        let written = self
+            .written
+            .context("the figures above are whole, but the recording is not")
+            .and_then(|()| {
+                let file = end.recording.join("report.html");
+                write_file(&file, page)?;
+                Ok(file)
+            });
+        match (written, result) {
+            (Err(e), _) => end.failed = Some(e),
+            (Ok(file), result) => {
+                end.page = Some(file);
+                match result {
+                    Ok(()) => {}
+                    Err(e) if interrupted(&e) => end.interrupted = Some(e.to_string()),
+                    Err(e) => {
+                        end.failed = Some(e.context(format!(
+                            "the {verb} ended early; what was measured until then is above and in the recording"
+                        )));
+                    }
+                }
+            }
+        }
+        end
+    }
+}
+
+/// True if the user ended the run.
+fn interrupted(e: &anyhow::Error) -> bool {
+    let known = e.downcast_ref::<CraftError>();
+    known.is_some_and(|e| e.interrupted())
+}
+
+/// Both ends on this machine, with emulated links between them.
+pub(crate) struct Embedded<'l> {
+    pub(crate) links: &'l [LinkSpec],
+    /// True to put a router between one link and the next.
+    pub(crate) routed: bool,
+    pub(crate) v6: bool,
+    /// Rate of random cross traffic up the links.
+    pub(crate) cross_traffic: Option<BitsPerSec>,
+    pub(crate) server: ServeConfig,
+}
+
+impl Embedded<'_> {
+    /// Does the work in the near namespace. Gives the emulator's doubt about its figures, which the recording has too.
+    pub(crate) fn run<T: Send>(
+        self,
+        session: &Session,
+        work: impl FnOnce(SocketAddr, &NetNs) -> T + Send,
+    ) -> anyhow::Result<(T, Option<String>)> {
+        let options = emulate::Options {
+            rows: Some(session.recorder.rows.clone()),
+            routed: self.routed,
+            ..emulate::Options::new(session.clock)
+        };
+        let emulation = Emulation::start(self.links, options)?;
+        let server = emulation.far().run(|| Server::start(self.server))??;
+        let port = server.local_addr().port();
+        let address: SocketAddr = match self.v6 {
+            true => (emulate::FAR_V6, port).into(),
+            false => (emulate::FAR_V4, port).into(),
+        };
+        let others = self
+            .cross_traffic
+            .map(|rate| Others::start(&emulation, rate, 1))
+            .transpose()?;
+        let result = emulation.near().run(|| work(address, emulation.far()))?;
+        drop(others);
+        server.stop();
+        let summary = emulation.stop()?;
+        // A host that was too busy to emulate the links makes every figure doubtful, so the recording says so.
+        let doubt = summary.doubt().map(|doubt| doubt.to_string());
+        if let Some(doubt) = &doubt {
+            session.doubt(doubt);
+        }
+        Ok((result, doubt))
+    }
+}
+
+/// One who watches a run for an observer.
+pub(crate) struct Watched<'w> {
+    observer: &'w dyn Observer,
+    shared: Shared,
+    clock: Clock,
+    disk: Arc<Mutex<Option<String>>>,
+}
+
+impl Watch for Watched<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        let rtt = || -> Option<Duration> {
+            let rows = self.shared.lock().expect("no holder panicked");
+            rtt_now(&rows, self.clock.unix_ns())
+        };
+        self.observer.tell(News::Stage {
+            progress,
+            rtt: &rtt,
+        });
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.observer.interrupted() || self.disk.lock().expect("no holder panicked").is_some()
+    }
+
+    fn told(&mut self, told: Told) {
+        self.observer.tell(News::Told(told));
+    }
+}

@@ -1,0 +1,332 @@
+//! `tailback sim`: packets, queues and TCP in virtual time.
+
+mod output;
+mod table;
+
+use crate::links::files_beside;
+use crate::progress::{Event, Observer, Shared};
+use crate::{Progress, threads, usage};
+use serde::{Deserialize, Serialize};
+use sim::batch::{Job, estimates, run_all};
+use sim::{Draft, Scenario};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Scenario to simulate, with the values to try.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// Scenario as TOML.
+    pub scenario: String,
+    /// Place of the scenario: messages name it, and the files that it names are looked for beside it.
+    pub file: PathBuf,
+    /// Values to change, KEY=VALUE.
+    pub set: Vec<String>,
+    /// Values to try, KEY=A,B.
+    pub sweep: Vec<String>,
+    /// Number of seeds, starting at the scenario's.
+    pub seeds: u64,
+    /// Recording of the first seed; with a sweep, a directory with one for each value.
+    pub output: Option<PathBuf>,
+    /// Captures to write, LINK=FILE.
+    pub pcap: Vec<String>,
+    /// Bytes kept of each captured packet.
+    pub snaplen: u32,
+    pub threads: Option<usize>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            scenario: String::new(),
+            file: PathBuf::new(),
+            set: Vec::new(),
+            sweep: Vec::new(),
+            seeds: 1,
+            output: None,
+            pcap: Vec::new(),
+            snaplen: 128,
+            threads: None,
+        }
+    }
+}
+
+/// Figures of each run.
+pub struct Answer {
+    points: Vec<Point>,
+    /// One a point and seed, in their order; none where a run did not come to its end.
+    outcomes: Vec<Option<sim::Outcome>>,
+    seeds: u64,
+}
+
+/// Runs' figures are kept until the end.
+const MOST_RUNS: u64 = 200_000;
+
+/// One combination of swept values.
+struct Point {
+    labels: Vec<(String, String)>,
+    scenario: Scenario,
+}
+
+impl Plan {
+    /// Plan of a scenario's file.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn of_file(file: &Path) -> anyhow::Result<Plan> {
+        let scenario = std::fs::read_to_string(file)
+            .map_err(|e| usage(format!("cannot read the scenario {}: {e}", file.display())))?;
+        Ok(Plan {
+            scenario,
+            file: file.to_owned(),
+            ..Plan::default()
+        })
+    }
+
+    /// Plan that simulates a recording's scenario again.
+    ///
+    /// # Errors
+    /// A scenario that this version does not know.
+    pub fn of_recorded(scenario: &Scenario) -> anyhow::Result<Plan> {
+        Ok(Plan {
+            scenario: toml::to_string(scenario)?,
+            file: "scenario.toml".into(),
+            ..Plan::default()
+        })
+    }
+
+    /// The scenario with the plan's values set.
+    fn draft(&self) -> anyhow::Result<Draft> {
+        let file = self.file.display();
+        let mut draft = Draft::new(&self.scenario).map_err(|e| usage(format!("{file}: {e}")))?;
+        for pair in &self.set {
+            let (key, value) = split(pair, "--set", "link.queue=codel")?;
+            draft
+                .set(key, value, "--set")
+                .map_err(|e| usage(format!("--set {e}")))?;
+        }
+        Ok(draft)
+    }
+
+    /// Every combination of values to run.
+    fn points(&self) -> anyhow::Result<Vec<Point>> {
+        let draft = self.draft()?;
+        let runs = self.sweep.iter().fold(self.seeds, |runs, sweep| {
+            runs.saturating_mul(values_of(sweep).count() as u64)
+        });
+        if runs > MOST_RUNS {
+            return Err(usage(format!(
+                "--sweep and --seeds ask for {runs} runs: at most {MOST_RUNS} at once"
+            )));
+        }
+        let points = sweep(&draft, &self.sweep, &self.file)
+            .map_err(|e| usage(format!("{}: {e}", self.file.display())))?;
+        if points.len() > 1 && !self.pcap.is_empty() {
+            return Err(usage(format!(
+                "--pcap writes one run's packets, and --sweep asks for {} of them: choose one with --set",
+                points.len()
+            )));
+        }
+        Ok(points)
+    }
+}
+
+/// Describes the whole scenario with the source of each value, and runs nothing.
+///
+/// # Errors
+/// A scenario that cannot be run.
+pub fn describe(plan: &Plan) -> anyhow::Result<String> {
+    let draft = plan.draft()?;
+    let mut read = files_beside(&plan.file);
+    let shown = draft.describe(&mut read).and_then(|text| {
+        let links = sim::capture::links(&draft.finish_reading(&mut read)?)?;
+        Ok(format!("{text}\n# Links, for --pcap: {}\n", few(&links)))
+    });
+    shown.map_err(|e| usage(format!("{}: {e}", plan.file.display())))
+}
+
+/// Simulates all points and seeds, and writes recordings and captures.
+///
+/// # Errors
+/// A scenario that cannot be run, outputs that exist already or cannot be written.
+pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    if plan.seeds == 0 {
+        return Err(usage("seeds: at least one is needed"));
+    }
+    let points = plan.points()?;
+    let first = &points[0].scenario;
+    let recordings = match &plan.output {
+        Some(output) => output::recordings(&points, output)?,
+        None => Vec::new(),
+    };
+    let captures = output::captures(first, &plan.pcap, plan.snaplen)?;
+    let jobs: Vec<Job> = points
+        .iter()
+        .flat_map(|point| {
+            let scenario = Arc::new(point.scenario.clone());
+            (0..plan.seeds).map(move |i| Job {
+                scenario: scenario.clone(),
+                seed: scenario.seed.wrapping_add(i),
+            })
+        })
+        .collect();
+    observer.tell(Event::Interruptible);
+    let outcomes = match (&recordings[..], &jobs[..]) {
+        // The one run is the one to record.
+        ([_], [_]) => output::record_points(&points, &recordings, observer)?,
+        _ => {
+            let outcomes = run_jobs(&jobs, threads(plan.threads), observer)?;
+            output::record_points(&points, &recordings, observer)?;
+            outcomes
+        }
+    };
+    if !plan.pcap.is_empty() {
+        captures.write(first, observer)?;
+    }
+    Ok(Answer {
+        points,
+        outcomes,
+        seeds: plan.seeds,
+    })
+}
+
+fn run_jobs(
+    jobs: &[Job],
+    threads: usize,
+    observer: &dyn Observer,
+) -> anyhow::Result<Vec<Option<sim::Outcome>>> {
+    let stop = AtomicBool::new(false);
+    let outcomes = run_all(jobs, threads, &stop, &|share| {
+        observer.share(share);
+        if observer.interrupted() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    });
+    observer.tell(Event::Finished);
+    Ok(outcomes?)
+}
+
+impl Answer {
+    fn results(&self) -> Vec<(&Point, Vec<&sim::Outcome>)> {
+        let chunks = self.outcomes.chunks(self.seeds as usize);
+        let pairs = self.points.iter().zip(chunks);
+        pairs
+            .map(|(point, chunk)| (point, chunk.iter().flatten().collect()))
+            .collect()
+    }
+
+    /// The table for a terminal.
+    pub fn text(&self) -> String {
+        table::table(&self.results())
+    }
+
+    /// The figures of each point and run.
+    pub fn json(&self) -> serde_json::Value {
+        as_json(&self.results())
+    }
+
+    /// The runs that are missing, in words; `None` where all came to their end.
+    pub fn ended_early(&self) -> Option<String> {
+        let done = self.outcomes.iter().flatten().count();
+        let runs = self.points.len() * self.seeds as usize;
+        (done < runs).then(|| {
+            format!(
+                "ended early: {done} of {runs} runs are complete and counted{}",
+                missing(&self.results(), self.seeds)
+            )
+        })
+    }
+}
+
+/// Which values of a sweep lack runs, and how many.
+fn missing(results: &[(&Point, Vec<&sim::Outcome>)], seeds: u64) -> String {
+    let lacking = results.iter().filter_map(|(point, outcomes)| {
+        let left = seeds - outcomes.len() as u64;
+        let labels = point
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let labels: Vec<String> = labels.collect();
+        (left > 0 && !labels.is_empty()).then(|| match seeds {
+            1 => labels.join(" "),
+            _ => format!("{} ({left} of {seeds} seeds)", labels.join(" ")),
+        })
+    });
+    let lacking: Vec<String> = lacking.collect();
+    match lacking.is_empty() {
+        true => String::new(),
+        false => format!("; missing: {}", few(&lacking)),
+    }
+}
+
+fn split<'a>(pair: &'a str, option: &str, example: &str) -> anyhow::Result<(&'a str, &'a str)> {
+    let (key, value) = pair.split_once('=').ok_or_else(|| {
+        usage(format!(
+            "{option} {pair}: write KEY=VALUE, such as {example}"
+        ))
+    })?;
+    Ok((key.trim(), value.trim()))
+}
+
+/// Of KEY=A,B or KEY=A;B.
+fn values_of(sweep: &str) -> impl Iterator<Item = &str> {
+    let values = sweep.split_once('=').map_or("", |(_, values)| values);
+    let separator = if values.contains(';') { ';' } else { ',' };
+    values.split(separator).map(str::trim)
+}
+
+/// Names in a row, not all of very many.
+fn few(names: &[String]) -> String {
+    let more = match names.len() {
+        0..=20 => String::new(),
+        n => format!(", … ({n} in all)"),
+    };
+    format!("{}{more}", names[..names.len().min(20)].join(", "))
+}
+
+/// Every combination of the swept values, the last key changing fastest.
+fn sweep(draft: &Draft, sweeps: &[String], file: &Path) -> anyhow::Result<Vec<Point>> {
+    let mut drafts: Vec<(Vec<(String, String)>, Draft)> = vec![(Vec::new(), draft.clone())];
+    for sweep in sweeps {
+        let (key, _) = split(sweep, "--sweep", "link.queue=codel,pie")?;
+        if drafts[0].0.iter().any(|(swept, _)| swept == key) {
+            anyhow::bail!(
+                "--sweep {key} is given twice: write all of its values in one, such as {key}=A,B"
+            );
+        }
+        let mut next = Vec::new();
+        for (labels, draft) in &drafts {
+            for value in values_of(sweep) {
+                let mut draft = draft.clone();
+                draft.set(key, value, "--sweep")?;
+                let mut labels = labels.clone();
+                labels.push((key.to_string(), value.to_string()));
+                next.push((labels, draft));
+            }
+        }
+        drafts = next;
+    }
+    drafts
+        .into_iter()
+        .map(|(labels, draft)| {
+            let scenario = draft.finish_reading(&mut files_beside(file))?;
+            Ok(Point { labels, scenario })
+        })
+        .collect()
+}
+
+fn as_json(results: &[(&Point, Vec<&sim::Outcome>)]) -> serde_json::Value {
+    let points = results.iter().map(|(point, outcomes)| {
+        let labels: BTreeMap<_, _> = point.labels.iter().cloned().collect();
+        serde_json::json!({
+            "set": labels,
+            "estimates": estimates(outcomes),
+            "runs": outcomes,
+        })
+    });
+    serde_json::Value::Array(points.collect())
+}

@@ -1,0 +1,267 @@
+//! `tailback test`: the main job, idle, download, upload, both.
+
+use crate::progress::{Event as News, Observer, Shared};
+use crate::session::{Embedded, End, Session};
+use crate::{Progress, usage};
+use analysis::answer::Answer as TestAnswer;
+use anyhow::Context;
+use base::record::{FORMAT_VERSION, Meta, Origin, Recording};
+use base::{BitsPerSec, Duration};
+use experiment::Watch;
+use experiment::bufferbloat::{self, Bufferbloat, Phase};
+use link::LinkSpec;
+use live::clock::Clock;
+use live::load::{Access, CongestionControls, Peer};
+use live::serve::ServeConfig;
+use live::sockets::{Setup, Sockets};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Link to test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Everything that decides what is measured; `meta.json` keeps it.
+    pub test: bufferbloat::Plan,
+    /// Emulated link, both ends on this machine; none with a server.
+    #[serde(default)]
+    pub link: Option<LinkSpec>,
+    #[serde(default)]
+    pub contract: Option<Contract>,
+    /// Name of the run in its report.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Recording to write; one whose name says when it was made where not given.
+    #[serde(default)]
+    pub output: Option<PathBuf>,
+    /// True to use one version of IP only.
+    #[serde(default)]
+    pub ipv4: bool,
+    #[serde(default)]
+    pub ipv6: bool,
+}
+
+/// Rates that a contract promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contract {
+    pub down: BitsPerSec,
+    pub up: BitsPerSec,
+}
+
+impl Contract {
+    /// Reads DOWN/UP, such as 50mbit/10mbit.
+    ///
+    /// # Errors
+    /// Says how to write it.
+    pub fn parse(text: &str) -> anyhow::Result<Contract> {
+        // "50 Mbit/s/10 Mbit/s" has slashes of its own: try each one.
+        let cuts = text
+            .match_indices('/')
+            .map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let rates = |(down, up): (&str, &str)| {
+            Some(Contract {
+                down: down.parse().ok()?,
+                up: up.parse().ok()?,
+            })
+        };
+        cuts.filter_map(rates).next().ok_or_else(|| {
+            usage(format!(
+                "--contract {text}: write DOWN/UP, such as 50mbit/10mbit"
+            ))
+        })
+    }
+}
+
+/// Reads the names of phases.
+///
+/// # Errors
+/// A name that is not known.
+pub fn phases(names: &[String]) -> anyhow::Result<Vec<Phase>> {
+    let read = |name: &String| {
+        let known = Phase::ALL.into_iter().find(|p| p.name() == name);
+        known.ok_or_else(|| usage(format!("no phase \"{name}\". Known: idle, down, up, both")))
+    };
+    names.iter().map(read).collect()
+}
+
+/// Figures of a test.
+pub struct Answer {
+    pub figures: TestAnswer,
+    pub recording: Recording,
+    pub end: End,
+}
+
+impl Answer {
+    /// Largest 95th percentile of added delay of both directions, ms.
+    pub fn added_ms(&self) -> f64 {
+        [&self.figures.up, &self.figures.down]
+            .into_iter()
+            .filter_map(|d| d.added.p95_ms.value())
+            .fold(0.0, f64::max)
+    }
+}
+
+/// Checks a plan without running it.
+///
+/// # Errors
+/// Phases, intervals or a congestion control that cannot be.
+pub fn check(plan: &Plan) -> anyhow::Result<()> {
+    if plan.test.phases.first() != Some(&Phase::Idle) {
+        return Err(usage(
+            "the first phase must be idle: everything else is compared with it",
+        ));
+    }
+    let interval = plan.test.probe_interval;
+    if interval.is_some_and(|i| i < Duration::from_micros(200)) {
+        return Err(usage(
+            "--interval below 0.2 ms is more than a probe can do: use 1 ms or more",
+        ));
+    }
+    if let Some(name) = &plan.test.congestion {
+        let here = CongestionControls::read().available;
+        if !here.contains(name) {
+            return Err(usage(format!(
+                "no congestion control \"{name}\" in this kernel. Known: {}",
+                here.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Runs all phases and records them.
+///
+/// # Errors
+/// A plan that cannot be run, and a run that gave no figures.
+pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    check(plan)?;
+    let server = match &plan.link {
+        Some(_) => {
+            // Namespaces must be entered while this process has a single thread.
+            live::emulate::prepare()?;
+            None
+        }
+        None => Some(live::resolve::server(
+            &plan.test.server,
+            measure::control::DEFAULT_PORT,
+            plan.ipv4,
+            plan.ipv6,
+        )?),
+    };
+    observer.tell(News::Interruptible);
+    let session = Session::start(plan.output.as_deref(), |clock| meta(plan, clock))?;
+    let result = measure(plan, server, access, &session, observer);
+    observer.tell(News::Finished);
+    let closed = session.finish(&result);
+    let figures = analysis::analyse_test(&closed.recording, &analysis::Options::default());
+    let figures = match figures {
+        Ok(figures) => figures,
+        // Not one probe was sent: the first error is the one to read, and there is nothing to keep.
+        Err(nothing) => {
+            let why = result.err().unwrap_or_else(|| nothing.into());
+            return Err(match closed.recording.delay.is_empty() {
+                true => closed.abandon(why),
+                false => closed.written.err().map_or(why, anyhow::Error::from),
+            });
+        }
+    };
+    let mut closed = closed;
+    let recording = std::mem::take(&mut closed.recording);
+    let page = report::html::page(&figures, &recording);
+    Ok(Answer {
+        figures,
+        recording,
+        end: closed.end(result, "test", &page),
+    })
+}
+
+fn measure(
+    plan: &Plan,
+    server: Option<SocketAddr>,
+    access: &Access,
+    session: &Session,
+    observer: &dyn Observer,
+) -> anyhow::Result<()> {
+    let mut watch = session.watch(observer);
+    let (Some(link), None) = (&plan.link, server) else {
+        let server = server.context("a plan has a server or a link")?;
+        return phase_by_phase(plan, (server, access.clone()), session, &mut watch);
+    };
+    let here = Embedded {
+        links: std::slice::from_ref(link),
+        routed: false,
+        v6: false,
+        cross_traffic: None,
+        // Nobody but this run reaches it.
+        server: ServeConfig::default(),
+    };
+    let (result, doubt) = here.run(session, |address, _| {
+        phase_by_phase(plan, (address, Access::default()), session, &mut watch)
+    })?;
+    if let Some(doubt) = doubt {
+        observer.warn(&doubt);
+    }
+    result
+}
+
+/// Runs all phases from the calling thread's network namespace.
+fn phase_by_phase(
+    plan: &Plan,
+    (server, access): (SocketAddr, Access),
+    session: &Session,
+    watch: &mut dyn Watch,
+) -> anyhow::Result<()> {
+    let peer = Peer {
+        server,
+        access,
+        patience: Duration::from_secs(10),
+    };
+    let rows = session.recorder.rows.clone();
+    let setup = Setup {
+        so_far: session.recorder.shared.clone(),
+        interface: plan.test.interface.clone(),
+        ..Setup::new(peer, session.clock, rows)
+    };
+    let mut steps = Bufferbloat::new(plan.test.clone());
+    let mut sockets = Sockets::new(setup);
+    experiment::run(&mut steps, &plan.test.bounds(), &mut sockets, watch)?;
+    Ok(())
+}
+
+/// Facts of a recording that the plan begins.
+///
+/// # Errors
+/// A plan that is no JSON, which cannot be.
+pub fn meta(plan: &Plan, clock: Clock) -> anyhow::Result<Meta> {
+    let mut known = serde_json::Map::new();
+    if let Some(link) = &plan.link {
+        let link = serde_json::to_value(link).context("the link's definition")?;
+        known.insert("link".into(), link);
+    }
+    if let Some(contract) = &plan.contract {
+        known.insert("contract".into(), serde_json::to_value(contract)?);
+    }
+    let title = plan.title.clone().unwrap_or_else(|| match &plan.link {
+        Some(link) => format!("Emulated link {}", link.name),
+        None => format!("The line to {}", plan.test.server),
+    });
+    Ok(Meta {
+        format: FORMAT_VERSION,
+        writer: format!("tailback {}", env!("CARGO_PKG_VERSION")),
+        origin: match plan.link {
+            Some(_) => Origin::Emulated,
+            None => Origin::Measured,
+        },
+        verb: "test".into(),
+        title,
+        started_ns: clock.unix_ns(),
+        plan: serde_json::to_value(&plan.test).context("the plan")?,
+        known_link: (!known.is_empty()).then_some(known.into()),
+        host: live::host::facts(plan.test.interface.as_deref()),
+        ..Meta::default()
+    })
+}

@@ -1,0 +1,295 @@
+//! `tailback trace --live`: the packets of an interface as they pass.
+
+use super::Live;
+use super::keep::Keep;
+use super::packet_rows::PacketRows;
+use super::view::View;
+use crate::progress::{Event, Observer};
+use crate::usage;
+use base::Duration;
+use live::clock::{mono_ns, wall_ns};
+use live::sniff::{Passed, SniffError, Sniffer};
+use measure::capture::frame::{self, Frame};
+use measure::capture::pcapng::{self, Interface, Packet, Way};
+use measure::capture::{LinkType, Record};
+use measure::track::{Act, Connection, Settings, Tracker, Traffic, Watch};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// A capture goes on for as long as somebody likes, so what is held has narrower bounds than of a file.
+const MOST_LIVE: usize = 200_000;
+const MOST_DONE: usize = 20_000;
+const SECOND_NS: i64 = 1_000_000_000;
+/// Packets taken before the clock is looked at.
+const AT_ONCE: usize = 4096;
+
+/// Who is told of what the packets do: the view, and what is kept.
+struct Watchers<'k> {
+    view: View,
+    packet_rows: Option<PacketRows<'k>>,
+}
+
+impl Watchers<'_> {
+    fn begin(&mut self, t_ns: i64, frame: Option<&Frame<'_>>) {
+        self.view.begin(frame);
+        if let Some(packet_rows) = &mut self.packet_rows {
+            packet_rows.begin(Some(t_ns), frame);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(packet_rows) = &mut self.packet_rows {
+            packet_rows.end();
+        }
+    }
+}
+
+impl Watch for Watchers<'_> {
+    fn turn(&mut self, connection: u32, direction: usize) {
+        self.view.turn(connection, direction);
+        if let Some(packet_rows) = &mut self.packet_rows {
+            packet_rows.turn(connection, direction);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        self.view.act(act);
+        if let Some(packet_rows) = &mut self.packet_rows {
+            packet_rows.act(act);
+        }
+    }
+
+    fn over(&mut self, c: &Connection) {
+        if let Some(packet_rows) = &mut self.packet_rows {
+            packet_rows.over(c);
+        }
+    }
+}
+
+/// The packets as a file.
+pub(super) struct Copy {
+    path: PathBuf,
+    out: pcapng::Writer<BufWriter<File>>,
+    /// What the disk said first; nothing is written after it.
+    fault: Option<std::io::Error>,
+}
+
+impl Copy {
+    pub(super) fn create(
+        path: &Path,
+        name: &str,
+        link: LinkType,
+        snaplen: u32,
+    ) -> anyhow::Result<Copy> {
+        let failed = |e: std::io::Error| usage(format!("cannot write {}: {e}", path.display()));
+        let file = File::create_new(path).map_err(failed)?;
+        let program = format!("tailback {}", env!("CARGO_PKG_VERSION"));
+        let mut out = pcapng::Writer::new(BufWriter::new(file), &program, "").map_err(failed)?;
+        let interface = Interface {
+            link,
+            name,
+            description: "",
+            speed: None,
+            snaplen,
+        };
+        out.interface(&interface).map_err(failed)?;
+        Ok(Copy {
+            path: path.to_owned(),
+            out,
+            fault: None,
+        })
+    }
+
+    pub(super) fn packet(&mut self, p: &Passed<'_>) {
+        if self.fault.is_some() {
+            return;
+        }
+        let written = self.out.packet(&Packet {
+            interface: 0,
+            t_ns: p.t_ns,
+            original_len: p.original_len,
+            data: p.data,
+            way: Some(if p.outgoing { Way::Out } else { Way::In }),
+            comment: None,
+        });
+        self.fault = written.err();
+    }
+
+    pub(super) fn close(self) -> anyhow::Result<()> {
+        let done = match self.fault {
+            Some(e) => Err(e),
+            None => self.out.finish().map(drop),
+        };
+        done.map_err(|e| anyhow::anyhow!("cannot write {}: {e}", self.path.display()))
+    }
+}
+
+/// What was seen until it ended, whether that was as planned, and what went wrong with the copy.
+pub struct Seen {
+    pub traffic: Traffic,
+    pub complete: bool,
+    pub copied: anyhow::Result<()>,
+}
+
+/// An interface that is listened to, and where its packets go.
+pub struct Open {
+    sniffer: Sniffer,
+    copy: Option<Copy>,
+}
+
+/// A capture under way.
+struct Capture<'k> {
+    sniffer: Sniffer,
+    link: LinkType,
+    tracker: Tracker,
+    watchers: Watchers<'k>,
+    copy: Option<Copy>,
+}
+
+/// Watches until it ends.
+pub fn run(
+    plan: &Live,
+    settings: Settings,
+    open: Open,
+    keep: Option<&mut Keep>,
+    notes: &mut Vec<String>,
+    observer: &dyn Observer,
+) -> Seen {
+    let name = &plan.interface;
+    let mut capture = Capture {
+        link: open.sniffer.link(),
+        sniffer: open.sniffer,
+        tracker: Tracker::new(Settings {
+            most_live: MOST_LIVE,
+            most_done: MOST_DONE,
+            ..settings
+        }),
+        watchers: Watchers {
+            view: View::new(name),
+            packet_rows: keep.map(PacketRows::new),
+        },
+        copy: open.copy,
+    };
+    observer.tell(Event::Interruptible);
+    let watched = capture.watch(plan.duration, observer);
+    if let Err(e) = &watched {
+        notes.push(format!("{e}: what came before is counted"));
+    }
+    // What waits in the ring was there before the end.
+    capture.take(usize::MAX);
+    observer.tell(Event::Finished);
+    match capture.sniffer.counts() {
+        Ok((_, 0)) => {}
+        Ok((seen, dropped)) => notes.push(format!(
+            "{name}: the kernel had no room for {dropped} of {seen} packets: what is missing here may not be missing on the line"
+        )),
+        Err(e) => notes.push(format!("{e}: how many packets were missed is not known")),
+    }
+    let Capture {
+        tracker,
+        mut watchers,
+        copy,
+        ..
+    } = capture;
+    Seen {
+        traffic: tracker.finish_watched(&mut watchers),
+        complete: watched.is_ok(),
+        copied: copy.map_or(Ok(()), Copy::close),
+    }
+}
+
+impl Capture<'_> {
+    /// Takes packets until the time is over or somebody interrupts it.
+    fn watch(
+        &mut self,
+        duration: Option<Duration>,
+        observer: &dyn Observer,
+    ) -> Result<(), SniffError> {
+        let began = mono_ns();
+        let end = duration.map(|d| began.saturating_add(d.as_nanos() as i64));
+        let mut next = began + SECOND_NS;
+        loop {
+            let now = mono_ns();
+            if observer.interrupted() || end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            if now >= next {
+                self.second(now - began, observer);
+                next = now + SECOND_NS;
+            }
+            let until = end.map_or(next, |end| end.min(next));
+            let most_ms = ((until - now) / 1_000_000).clamp(1, 100) as u16;
+            self.sniffer.wait(most_ms)?;
+            self.take(AT_ONCE);
+        }
+    }
+
+    /// Tells what passed within the second, and lets the rows go to disk.
+    fn second(&mut self, since_ns: i64, observer: &dyn Observer) {
+        let dropped = self.sniffer.counts().map_or(0, |(_, dropped)| dropped);
+        let live = self.tracker.connections().0;
+        let text = self.watchers.view.end_second(since_ns, live, dropped);
+        observer.tell(Event::Capture(&text));
+        if let Some(packet_rows) = &mut self.watchers.packet_rows {
+            packet_rows.tick(wall_ns());
+        }
+    }
+
+    /// Takes at most so many packets; without a limit, those that were there when it began.
+    fn take(&mut self, most: usize) {
+        let end_ns = wall_ns();
+        let Capture {
+            sniffer,
+            link,
+            tracker,
+            watchers,
+            copy,
+        } = self;
+        let mut late = false;
+        for _ in 0..most {
+            let more = sniffer.take(|p| {
+                // A busy line never leaves the ring empty.
+                late = most == usize::MAX && p.t_ns > end_ns;
+                if late {
+                    return;
+                }
+                if let Some(copy) = copy {
+                    copy.packet(p);
+                }
+                let record = Record {
+                    t_ns: Some(p.t_ns),
+                    link: *link,
+                    interface: 0,
+                    original_len: p.original_len,
+                    data: p.data,
+                };
+                let frame = frame::parse(&record);
+                watchers.begin(p.t_ns, frame.as_ref());
+                watchers.view.passed(p.original_len);
+                tracker.packet_watched(record.t_ns, record.original_len, frame.as_ref(), watchers);
+                watchers.end();
+            });
+            if !more || late {
+                return;
+            }
+        }
+    }
+}
+
+/// Opens the interface, and begins the copy of its packets.
+///
+/// # Errors
+/// As [`Sniffer::open`]; one that is not there is the user's mistake, as is a file that is there already.
+pub fn open(plan: &Live) -> anyhow::Result<Open> {
+    let name = &plan.interface;
+    let sniffer = Sniffer::open(name, plan.snaplen as usize).map_err(|e| match e {
+        SniffError::NoInterface { .. } | SniffError::Kind { .. } => usage(e.to_string()),
+        e => e.into(),
+    })?;
+    let copy = match &plan.write {
+        Some(path) => Some(Copy::create(path, name, sniffer.link(), plan.snaplen)?),
+        None => None,
+    };
+    Ok(Open { sniffer, copy })
+}

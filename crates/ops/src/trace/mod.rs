@@ -1,0 +1,110 @@
+//! `tailback trace`: the figures of packet captures.
+
+mod annotate;
+mod answer;
+mod background_capture;
+mod ends;
+mod expert;
+mod input;
+mod keep;
+mod live;
+mod packet_rows;
+mod packets;
+mod plan;
+mod plots;
+mod queues;
+mod recorded;
+mod rows;
+mod single;
+mod text;
+mod traffic;
+mod view;
+
+pub use background_capture::{BackgroundCapture, Passed};
+pub use ends::Answer as EndsAnswer;
+pub use packets::Packets;
+pub use plan::{Live, Plan, TrafficPlan};
+pub(crate) use plots::{Span, page, svg};
+pub use recorded::Loaded;
+pub(crate) use recorded::{load, made};
+pub(crate) use traffic::of as traffic_of;
+pub use traffic::{Answer as TrafficAnswer, prefix};
+
+use crate::progress::{Observer, Shared};
+use crate::{Progress, usage};
+use std::io::Write;
+
+/// Figures of captures.
+pub struct Answer {
+    pub found: Found,
+    /// What went wrong after the figures were whole, such as a recording that could not be kept.
+    pub failed: Option<anyhow::Error>,
+}
+
+/// Figures by what was asked for.
+pub enum Found {
+    Packets(Box<Packets>),
+    Traffic(Box<TrafficAnswer>),
+    Ends(Box<EndsAnswer>),
+}
+
+/// Reads the captures.
+///
+/// # Errors
+/// Files that are no captures, an interface that may not be read, outputs that exist already.
+pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
+    let shared = Shared::new(progress);
+    let observer: &dyn Observer = &shared;
+    if plan.files.is_empty() && plan.live.is_none() {
+        return Err(usage("give a capture, or an interface to watch"));
+    }
+    let whole = |found| Answer {
+        found,
+        failed: None,
+    };
+    if let Some(traffic) = &plan.traffic {
+        let found = traffic::run(plan, traffic, observer)?;
+        return Ok(whole(Found::Traffic(Box::new(found))));
+    }
+    if !plan.far.is_empty() {
+        return Ok(whole(Found::Ends(Box::new(ends::run(plan, observer)?))));
+    }
+    let outcome = match &plan.live {
+        Some(live) => packets::interface(plan, live, observer)?,
+        None => packets::files(plan, observer)?,
+    };
+    Ok(Answer {
+        found: Found::Packets(Box::new(outcome.packets)),
+        failed: outcome.failed,
+    })
+}
+
+impl Answer {
+    /// The tables for a terminal.
+    pub fn text(&self) -> String {
+        match &self.found {
+            Found::Packets(p) => p.text(),
+            Found::Traffic(t) => t.text(),
+            Found::Ends(e) => e.text(),
+        }
+    }
+
+    /// Writes all figures as JSON, and ends the line.
+    ///
+    /// # Errors
+    /// Those of the receiver.
+    pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let written = match &self.found {
+            Found::Packets(p) => p.json(out),
+            Found::Traffic(t) => t.json(out),
+            Found::Ends(e) => e.json(out),
+        };
+        written.map_err(std::io::Error::from)?;
+        Ok(writeln!(out)?)
+    }
+
+    /// True if two captures were given that share no packet.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.found, Found::Ends(e) if e.is_empty())
+    }
+}

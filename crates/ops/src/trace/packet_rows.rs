@@ -1,0 +1,179 @@
+//! Every packet of a capture as a row, as it comes, and every connection as it ends.
+
+use super::keep::Keep;
+use super::rows;
+use base::record::{Row, Segment, Table};
+use measure::capture::frame::{Frame, Tcp, flag};
+use measure::track::{Act, Connection, Watch};
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+
+/// The packet whose acts are being told.
+struct Now {
+    row: Segment,
+    /// Its sender's turn has come.
+    turned: bool,
+    /// The block of its SACK option that came first.
+    sack: Option<(u32, u32)>,
+}
+
+/// Who takes the rows.
+pub trait Takes {
+    fn push<T: Table>(&mut self, row: T);
+}
+
+impl Takes for Keep {
+    fn push<T: Table>(&mut self, row: T) {
+        Keep::push(self, row);
+    }
+}
+
+impl Takes for Sender<Row> {
+    fn push<T: Table>(&mut self, row: T) {
+        // The recorder outlives the run; if it is gone, the run is being torn down.
+        let _ = self.send(row.into_row());
+    }
+}
+
+pub struct PacketRows<'k, K = Keep> {
+    keep: &'k mut K,
+    now: Now,
+    /// Sequence number of position 0 of each direction that lives and sent something.
+    bases: BTreeMap<i64, u32>,
+    seq: u32,
+}
+
+const NOTHING: Segment = Segment {
+    t_ns: 0,
+    flow: 0,
+    flags: 0,
+    position_bytes: None,
+    size_bytes: 0,
+    fresh_bytes: None,
+    in_flight_bytes: None,
+    acked_bytes: None,
+    window_bytes: None,
+    rtt_ns: None,
+    sack_from_bytes: None,
+    sack_to_bytes: None,
+};
+
+impl PacketRows<'_> {
+    /// Tells the time, UNIX ns, of a capture that goes on.
+    pub fn tick(&mut self, now_ns: i64) {
+        self.keep.tick(now_ns);
+    }
+}
+
+impl<'k, K: Takes> PacketRows<'k, K> {
+    pub fn new(keep: &'k mut K) -> PacketRows<'k, K> {
+        PacketRows {
+            keep,
+            now: Now {
+                row: NOTHING,
+                turned: false,
+                sack: None,
+            },
+            bases: BTreeMap::new(),
+            seq: 0,
+        }
+    }
+
+    /// Of what the acts that follow are.
+    pub fn begin(&mut self, t_ns: Option<i64>, frame: Option<&Frame<'_>>) {
+        self.now.turned = false;
+        let (Some(t_ns), Some(tcp)) = (t_ns, rows::tcp(frame)) else {
+            return;
+        };
+        self.seq = tcp.seq;
+        self.now = Now {
+            row: Segment {
+                t_ns: t_ns.max(0),
+                flags: i64::from(tcp.flags),
+                size_bytes: i64::from(tcp.payload),
+                ..NOTHING
+            },
+            turned: false,
+            sack: first_block(tcp),
+        };
+    }
+
+    /// The packet is told of: writes its row. One that was captured twice was never told of.
+    pub fn end(&mut self) {
+        if std::mem::take(&mut self.now.turned) {
+            self.keep
+                .push(std::mem::replace(&mut self.now.row, NOTHING));
+        }
+    }
+}
+
+fn first_block(tcp: &Tcp<'_>) -> Option<(u32, u32)> {
+    // Most packets have no options, or timestamps alone.
+    if !tcp.has(flag::ACK) || tcp.options.is_empty() || tcp.timestamps_alone().is_some() {
+        return None;
+    }
+    tcp.parse_options().sack().first().copied()
+}
+
+impl<K: Takes> Watch for PacketRows<'_, K> {
+    fn turn(&mut self, connection: u32, direction: usize) {
+        if !self.now.turned {
+            self.now.turned = true;
+            self.now.row.flow = rows::flow(connection, direction);
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        let row = &mut self.now.row;
+        match act {
+            Act::Sent {
+                t,
+                position,
+                fresh,
+                in_flight,
+                ..
+            } => {
+                row.t_ns = t;
+                row.position_bytes = Some(position as i64);
+                row.fresh_bytes = Some(fresh as i64);
+                row.in_flight_bytes = Some(in_flight as i64);
+                let base = self.seq.wrapping_sub(position as u32);
+                self.bases.insert(row.flow, base);
+            }
+            Act::RoundTrip { rtt, .. } => row.rtt_ns = Some(rtt),
+            Act::Acknowledged {
+                t,
+                position,
+                window,
+            } => {
+                row.t_ns = t;
+                row.acked_bytes = Some(position as i64);
+                row.window_bytes = window.map(i64::from);
+                let base = self.bases.get(&(row.flow ^ 1));
+                if let (Some((from, to)), Some(base)) = (self.now.sack, base) {
+                    // Half of the sequence space lies before the ACK, half after it.
+                    let at = |edge: u32| {
+                        let ahead = edge.wrapping_sub(*base).wrapping_sub(position as u32) as i32;
+                        position as i64 + i64::from(ahead)
+                    };
+                    row.sack_from_bytes = Some(at(from));
+                    row.sack_to_bytes = Some(at(to));
+                }
+            }
+        }
+    }
+
+    fn over(&mut self, c: &Connection) {
+        for (direction, half) in c.halves.iter().enumerate() {
+            let flow = rows::flow(c.number, direction);
+            self.bases.remove(&flow);
+            self.keep.push(rows::connection(c, direction));
+            rows::course(flow, half).for_each(|r| self.keep.push(r));
+            rows::retransmissions(flow, half).for_each(|r| self.keep.push(r));
+            rows::marks(flow, half).for_each(|m| self.keep.push(m));
+            for b in rows::breaks(half) {
+                self.keep.push(rows::break_event(flow, &b));
+            }
+        }
+    }
+}

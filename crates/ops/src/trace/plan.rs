@@ -1,0 +1,92 @@
+//! Plan of `tailback trace`.
+
+use base::Duration;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Captures to read, and what to make of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// Captures, read one after the other as parts of one; of two ends, the near one.
+    pub files: Vec<PathBuf>,
+    /// Captures of the same traffic at the far end.
+    pub far: Vec<PathBuf>,
+    /// Interface to watch instead of files.
+    pub live: Option<Live>,
+    /// Asks for the traffic as a whole instead of connections.
+    pub traffic: Option<TrafficPlan>,
+    /// True to count packets that were captured twice as two.
+    pub keep_copies: bool,
+    /// Connection to show and draw: its number, or both ends as they are listed.
+    pub connection: Option<String>,
+    /// Directory of the plots.
+    pub plots: Option<PathBuf>,
+    /// Copy as pcapng with remarks for Wireshark.
+    pub annotate: Option<PathBuf>,
+    /// Recording of every connection and packet.
+    pub output: Option<PathBuf>,
+    /// Directory of the same tables as CSV.
+    pub csv: Option<PathBuf>,
+    /// Directions or flows that the text shows, those with the most data first.
+    pub top: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            files: Vec::new(),
+            far: Vec::new(),
+            live: None,
+            traffic: None,
+            keep_copies: false,
+            connection: None,
+            plots: None,
+            annotate: None,
+            output: None,
+            csv: None,
+            top: 20,
+        }
+    }
+}
+
+/// An interface to watch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Live {
+    pub interface: String,
+    /// End of the capture after this time; until interrupted where not given.
+    pub duration: Option<Duration>,
+    /// File of the packets, as pcapng.
+    pub write: Option<PathBuf>,
+    /// Bytes of each packet that are read and kept.
+    pub snaplen: u32,
+}
+
+/// Settings of figures of the traffic as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrafficPlan {
+    /// Step of time in which arrivals are counted; ten packets on average where not given.
+    pub step: Option<Duration>,
+    /// Prefixes at home; found where not given.
+    pub home: Vec<(IpAddr, u8)>,
+}
+
+impl Plan {
+    /// The plan as a recording keeps it: files by their names, because directories are nobody's business.
+    pub(super) fn recorded(&self) -> Plan {
+        let bare = |path: &PathBuf| path.file_name().map(PathBuf::from);
+        Plan {
+            files: self.files.iter().filter_map(bare).collect(),
+            far: self.far.iter().filter_map(bare).collect(),
+            live: self.live.as_ref().map(|l| Live {
+                write: None,
+                ..l.clone()
+            }),
+            keep_copies: self.keep_copies,
+            ..Plan::default()
+        }
+    }
+}

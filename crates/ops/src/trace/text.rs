@@ -1,0 +1,540 @@
+//! The tables that `tailback trace` shows in a terminal.
+
+use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, seconds};
+use super::expert::Expert;
+use crate::counted;
+use analysis::answer::Finding;
+use base::record;
+use base::units::significant;
+use base::{BitsPerSec, Bytes};
+use measure::track::{Cause, Connection, Half};
+use std::fmt::Write;
+
+/// Everything of all connections together.
+#[derive(Default)]
+pub(super) struct Sums {
+    connections: usize,
+    conversations: usize,
+    /// Directions that carried data.
+    carrying: usize,
+    /// When the first connection began, UNIX ns.
+    begin_ns: Option<i64>,
+    by_cause: [u64; 6],
+    needless: u64,
+    upstream_repairs: u64,
+    reordered: u64,
+    out_of_order: u64,
+    copies: u64,
+    doubled: u64,
+    zero_windows: u64,
+    window_probes: u64,
+    keep_alives: u64,
+    acks_of_unseen: u64,
+    pub(super) losses: Losses,
+}
+
+impl Sums {
+    pub(super) fn new(conversations: usize) -> Sums {
+        Sums {
+            conversations,
+            ..Sums::default()
+        }
+    }
+
+    /// Packets sent again by cause.
+    pub(super) fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
+        Cause::ALL.into_iter().zip(self.by_cause)
+    }
+
+    pub(super) fn again(&self) -> u64 {
+        self.by_cause.iter().sum()
+    }
+
+    pub(super) fn connection(&mut self, c: &Connection) {
+        self.began(c.first_ns, c.duplicates, c.doubled);
+        c.halves.iter().for_each(|h| self.half(h));
+    }
+
+    fn began(&mut self, first_ns: i64, copies: u64, doubled: u64) {
+        self.connections += 1;
+        self.copies += copies;
+        self.doubled += doubled;
+        self.begin_ns = Some(self.begin_ns.map_or(first_ns, |b| b.min(first_ns)));
+    }
+
+    fn half(&mut self, h: &Half) {
+        let e = h.events();
+        self.carrying += usize::from(h.counts.data_packets > 0);
+        for (sum, n) in self.by_cause.iter_mut().zip(e.by_cause) {
+            *sum += n;
+        }
+        self.needless += e.needless;
+        self.upstream_repairs += e.upstream_repairs;
+        self.reordered += e.reordered;
+        self.out_of_order += e.out_of_order;
+        self.zero_windows += e.zero_windows;
+        self.window_probes += e.window_probes;
+        self.keep_alives += e.keep_alives;
+        self.acks_of_unseen += e.acks_of_unseen;
+        self.losses.add(&Losses::of(h));
+    }
+
+    /// A direction as a recording holds it; the first one of each connection counts the connection.
+    pub(super) fn recorded(&mut self, r: &record::Connection) {
+        let n = |n: i64| u64::try_from(n).unwrap_or(0);
+        if r.flow % 2 == 0 {
+            let doubled = n(r.doubled_packets.unwrap_or(0));
+            self.began(r.first_ns, n(r.copied_packets), doubled);
+        }
+        self.carrying += usize::from(r.data_packets > 0);
+        for (sum, (_, again)) in self.by_cause.iter_mut().zip(again(r)) {
+            *sum += n(again);
+        }
+        self.needless += n(r.needless_packets);
+        self.upstream_repairs += n(r.upstream_repair_packets);
+        self.reordered += n(r.reordered_packets);
+        self.out_of_order += n(r.out_of_order_packets);
+        self.zero_windows += n(r.zero_windows);
+        self.window_probes += n(r.window_probes);
+        self.keep_alives += n(r.keep_alives);
+        self.acks_of_unseen += n(r.acks_of_unseen);
+        self.losses.add(&Losses::recorded(r));
+    }
+}
+
+/// A connection and one of its directions.
+pub(super) struct Row(pub(super) ConnectionReport, pub(super) usize);
+
+impl Row {
+    fn direction(&self) -> &Direction {
+        &self.0.directions[self.1]
+    }
+
+    fn name(&self) -> String {
+        let d = self.direction();
+        format!("{} > {}", d.from, d.to)
+    }
+}
+
+/// What is shown besides the figures of all together.
+pub(super) struct Shown {
+    pub(super) notes: Vec<String>,
+    /// Directions with the most data, the largest first.
+    pub(super) rows: Vec<Row>,
+    /// Directions in which something broke off.
+    pub(super) broken: Vec<Row>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) expert: Vec<Expert>,
+    pub(super) comments: Vec<Comment>,
+}
+
+/// Remarks shown of a file.
+const REMARKS: usize = 20;
+
+pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown) -> String {
+    let mut out = String::new();
+    let share = |bytes: u64| 100.0 * bytes as f64 / held.bytes.max(1) as f64;
+    let _ = writeln!(
+        out,
+        "{}, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
+        counted(held.packets, "packet"),
+        bytes(held.bytes),
+        significant(held.duration_s(), 4),
+        share(held.tcp.bytes),
+        share(held.udp.bytes),
+    );
+    for note in &shown.notes {
+        let _ = writeln!(out, "! {note}");
+    }
+    what_was_not_read(&mut out, held);
+    for (n, what) in [
+        (
+            held.cut_packets,
+            "packets were kept too short to hold a TCP or UDP header, and are in no connection",
+        ),
+        (
+            held.cut_options_packets,
+            "packets were kept too short to hold all of their TCP options: of SACK, timestamps and the window's scale is said \
+             what is left of them, and of the causes that show in them nothing; 128 bytes of each packet hold them all",
+        ),
+        (
+            held.evicted_connections,
+            "connections were closed early because too many were open at once",
+        ),
+        (
+            held.connections_not_listed,
+            "small connections are not listed because there were too many",
+        ),
+    ] {
+        if n > 0 {
+            let _ = writeln!(out, "! {n} {what}");
+        }
+    }
+    let carried = sums.carrying;
+    let _ = writeln!(
+        out,
+        "{}, {}; {} carried TCP data\n",
+        counted(sums.connections as u64, "TCP connection"),
+        counted(sums.conversations as u64, "UDP conversation"),
+        counted(carried as u64, "direction"),
+    );
+    directions(&mut out, sums, &shown.rows);
+    if carried > shown.rows.len() {
+        let _ = writeln!(
+            out,
+            "… and {} more: --top {carried} shows all",
+            carried - shown.rows.len()
+        );
+    }
+    causes(&mut out, sums);
+    breaks(&mut out, &shown.broken);
+    losses(&mut out, &sums.losses);
+    limits(&mut out, &shown.rows);
+    experts(&mut out, &shown.expert);
+    remarks(&mut out, &shown.comments);
+    for f in &shown.findings {
+        let _ = writeln!(out, "\n{}: {}", severity(f.severity), f.says);
+        for e in &f.evidence {
+            let _ = writeln!(out, "  {e}");
+        }
+    }
+    out
+}
+
+/// Packets that no connection has, and clocks that run backward.
+fn what_was_not_read(out: &mut String, held: &Held) {
+    for (n, what) in [
+        (
+            held.unread_packets,
+            "packets are not IP, or of a link layer that is not read; they are in no connection"
+                .into(),
+        ),
+        (
+            held.untimed_packets,
+            "packets have no time and are in no connection".into(),
+        ),
+        (
+            held.later_fragments,
+            format!(
+                "packets are later fragments and in no connection, {} are first ones: of a fragmented TCP segment only the first counts",
+                held.first_fragments
+            ),
+        ),
+        (
+            held.backward_packets,
+            format!(
+                "packets are stamped before the one ahead of them, by up to {} ms: the capturing clock was set back, or the \
+                 capture is not in order. Within a connection they count at the time of the one ahead",
+                significant(held.backward_most_ms, 3)
+            ),
+        ),
+    ] {
+        if n > 0 {
+            let _ = writeln!(out, "! {n} {what}");
+        }
+    }
+    for (kind, n) in &held.tunnelled_packets {
+        let _ = writeln!(
+            out,
+            "! {n} packets are of a tunnel ({kind}): what is inside is not read"
+        );
+    }
+}
+
+/// Kinds of trouble, gravest first.
+fn experts(out: &mut String, list: &[Expert]) {
+    if list.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\nExpert list");
+    let width = list.iter().map(|e| e.says.len()).max().unwrap_or(0);
+    for e in list {
+        let first = e.first_frame.map_or(String::new(), |frame| {
+            format!(
+                ", first in packet {frame} of connection {}",
+                e.first_connection
+            )
+        });
+        let _ = writeln!(
+            out,
+            "  {:<8} {:>7} {:width$} in {}{first}",
+            severity(e.severity),
+            e.count,
+            e.says,
+            counted(
+                e.directions,
+                if e.kind == "reset" {
+                    "connection"
+                } else {
+                    "direction"
+                }
+            ),
+        );
+    }
+    let _ = writeln!(
+        out,
+        "  --connection N shows each with the number of its packet; --annotate writes them for Wireshark"
+    );
+}
+
+/// What somebody remarked in the file.
+fn remarks(out: &mut String, comments: &[Comment]) {
+    for c in comments.iter().take(REMARKS) {
+        let at = match c.frame {
+            Some(frame) => format!("packet {frame}"),
+            None => "the file".into(),
+        };
+        let _ = writeln!(
+            out,
+            "Remark in the file, on {at}: {}",
+            c.text.escape_debug()
+        );
+    }
+    if comments.len() > REMARKS {
+        let _ = writeln!(
+            out,
+            "… and {} remarks more: --json has all",
+            comments.len() - REMARKS
+        );
+    }
+}
+
+fn severity(s: analysis::answer::Severity) -> &'static str {
+    use analysis::answer::Severity;
+    match s {
+        Severity::Bad => "Bad",
+        Severity::Warning => "Warning",
+        Severity::Note => "Note",
+        Severity::Good => "Good",
+    }
+}
+
+fn directions(out: &mut String, sums: &Sums, rows: &[Row]) {
+    let begin = sums.begin_ns.unwrap_or(0);
+    let width = rows.iter().map(|r| r.name().len()).max().unwrap_or(0);
+    let number = |r: &Row| r.0.number.to_string().len();
+    let digits = rows.iter().map(number).max().unwrap_or(0);
+    if !rows.is_empty() {
+        let _ = writeln!(
+            out,
+            "{:>digits$} {:width$} {:>9} {:>8} {:>9} {:>11} {:>7} {:>6} {:>23} {:>6}",
+            "#",
+            "from > to",
+            "begin s",
+            "lasts s",
+            "payload",
+            "goodput",
+            "again",
+            "%",
+            "RTT min/median/95 % ms",
+            "breaks"
+        );
+    }
+    for r in rows {
+        let (c, d) = (&r.0, r.direction());
+        // By bytes: a super-segment is one packet here, and its repairs are several.
+        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
+        let rtt = match (d.rtt_min_ms, d.rtt_p50_ms, d.rtt_p95_ms) {
+            (Some(least), Some(median), Some(high)) => {
+                format!("{least:.1}/{median:.1}/{high:.1}")
+            }
+            _ => "not seen".to_string(),
+        };
+        let _ = writeln!(
+            out,
+            "{:>digits$} {:width$} {:>9.3} {:>8} {:>9} {:>11} {:>7} {:>6.2} {:>23} {:>6}",
+            c.number,
+            r.name(),
+            seconds(c.first_ns - begin),
+            significant(c.duration_s, 4),
+            bytes(d.unique_bytes),
+            d.goodput_bps.map_or("-".into(), rate),
+            d.retransmitted_packets,
+            again,
+            rtt,
+            d.breaks.len(),
+        );
+    }
+}
+
+/// Everything that went wrong, of all connections together.
+fn causes(out: &mut String, s: &Sums) {
+    let again = s.again();
+    if again > 0 {
+        let parts: Vec<String> = s
+            .causes()
+            .filter(|(_, n)| *n > 0)
+            .map(|(cause, n)| format!("{n} {}", words(cause)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "\nSent again: {}: {}",
+            counted(again, "packet"),
+            parts.join(", ")
+        );
+        if s.needless > 0 {
+            let _ = writeln!(out, "  {} of them had arrived before: needless", s.needless);
+        }
+    }
+    if s.out_of_order > 0 {
+        let _ = writeln!(
+            out,
+            "Out of order: {}: {} repairs of losses ahead of the capture, {} overtaken, {} cannot be told",
+            counted(s.out_of_order, "packet"),
+            s.upstream_repairs,
+            s.reordered,
+            s.out_of_order - s.upstream_repairs - s.reordered
+        );
+    }
+    if s.copies > 0 {
+        let _ = writeln!(
+            out,
+            "Captured twice and counted once: {}",
+            counted(s.copies, "packet")
+        );
+    }
+    if s.doubled > 0 {
+        let _ = writeln!(
+            out,
+            "Delivered twice by the network and counted once: {}",
+            counted(s.doubled, "packet")
+        );
+    }
+    if s.zero_windows + s.window_probes > 0 {
+        let _ = writeln!(
+            out,
+            "Closed windows: offered by {}, asked about by {}",
+            counted(s.zero_windows, "packet"),
+            counted(s.window_probes, "probe")
+        );
+    }
+    if s.keep_alives > 0 {
+        let _ = writeln!(out, "Keep-alives: {}", counted(s.keep_alives, "packet"));
+    }
+    if s.acks_of_unseen > 0 {
+        let _ = writeln!(
+            out,
+            "{} ACKs are for data that the capture does not hold: it lost packets, the network may not have",
+            s.acks_of_unseen
+        );
+    }
+}
+
+fn breaks(out: &mut String, broken: &[Row]) {
+    for r in broken {
+        for b in &r.direction().breaks {
+            let waits: Vec<String> = b.waits_s.iter().map(|w| significant(*w, 3)).collect();
+            let end = match b.resumed_ns {
+                Some(t) => format!(
+                    "went on after {} s",
+                    significant(seconds(t - b.begin_ns), 3)
+                ),
+                None => "never went on".to_string(),
+            };
+            let _ = writeln!(
+                out,
+                "Flow break, {}: waits of {} s, {end}",
+                r.name(),
+                waits.join(", ")
+            );
+        }
+    }
+}
+
+/// What the losses are put down to: the thesis's table 6.6.1.
+fn losses(out: &mut String, all: &Losses) {
+    if all.lost == 0 {
+        return;
+    }
+    let of_lost = |n: u64| 100.0 * n as f64 / all.lost as f64;
+    let _ = writeln!(
+        out,
+        "\nLost: {} of {} data packets on the wire ({:.2} %). Put down to",
+        all.lost,
+        all.data_packets,
+        100.0 * all.lost as f64 / all.data_packets.max(1) as f64
+    );
+    for (what, n) in all.shares() {
+        if n > 0 {
+            let _ = writeln!(out, "  {:5.1} %  {what}", of_lost(n));
+        }
+    }
+    if all.time_in_breaks_s > 0.0 {
+        let _ = writeln!(
+            out,
+            "  {} s were spent in flow breaks",
+            significant(all.time_in_breaks_s, 3)
+        );
+    }
+}
+
+/// What the largest directions waited for, and how their packets came.
+fn limits(out: &mut String, rows: &[Row]) {
+    let mut first = true;
+    for r in rows.iter().take(5) {
+        let Some(d) = &r.direction().detail else {
+            continue;
+        };
+        let parts = [
+            d.sender_limited_s,
+            d.receiver_limited_s
+                .or(d.receiver_limited_at_least_s)
+                .unwrap_or(0.0),
+            d.network_limited_s,
+        ];
+        let all = parts.iter().sum::<f64>().max(1e-9);
+        let [sender, receiver, network] = parts.map(|s| 100.0 * s / all);
+        let rest = match d.receiver_limited_s {
+            Some(_) => format!("the receiver's window {receiver:.0} %, the network {network:.0} %"),
+            None => format!(
+                "the receiver's closed window {receiver:.0} %, the network or the receiver's open window, whose scale was not \
+                 captured, {network:.0} %"
+            ),
+        };
+        if std::mem::take(&mut first) {
+            let _ = writeln!(out, "\nWhat the largest waited for");
+        }
+        let _ = writeln!(
+            out,
+            "  {}: its application {sender:.0} %, {rest} of the time",
+            r.name(),
+        );
+        let [offload, acks, application, unknown] = d.bursts.map(|(_, n)| n);
+        let bursts = offload + acks + application + unknown;
+        if bursts > 0 {
+            let _ = writeln!(
+                out,
+                "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
+                counted(bursts, "burst"),
+                bytes(d.burst_max_bytes),
+            );
+        }
+        if d.bunched_acks > 0 {
+            let _ = writeln!(
+                out,
+                "    {} ACKs came bunched ({}): closer together than the data that they acknowledge was sent",
+                d.bunched_acks,
+                counted(d.ack_bunches, "time"),
+            );
+        }
+    }
+}
+
+pub(super) fn words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Timeout => "after a time-out",
+        Cause::Fast => "after three duplicate ACKs",
+        Cause::Sack => "after SACK",
+        Cause::Recovery => "in the recovery that followed",
+        Cause::TailProbe => "as tail loss probes",
+        Cause::Unknown => "for no reason that shows",
+    }
+}
+
+pub(super) fn bytes(n: u64) -> String {
+    format!("{:.3}", Bytes::new(n))
+}
+
+pub(super) fn rate(bps: f64) -> String {
+    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
+}

@@ -1,0 +1,440 @@
+//! `tailback trace --traffic`: the traffic of a capture as a whole.
+
+use super::{Plan, TrafficPlan, input};
+use crate::progress::Observer;
+use crate::{usage, write_file};
+use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
+use base::Duration;
+use base::units::significant;
+use measure::capture::frame::{Frame, Transport};
+use measure::unsolicited::{Found, Unsolicited, Watch};
+use serde::Serialize;
+use stats::Figure;
+use stats::fit::Family;
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::path::Path;
+
+/// Figures of the traffic as a whole.
+pub struct Answer {
+    traffic: TrafficAnswer,
+    found: Found,
+    notes: Vec<String>,
+}
+
+/// Reads an address with the length of its prefix, such as 192.0.2.7 or 2001:db8::/32.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
+    let (address, length) = text
+        .split_once('/')
+        .map_or((text, None), |(a, l)| (a, Some(l)));
+    let address: IpAddr = address
+        .parse()
+        .map_err(|_| format!("{address:?} is no address; write 192.0.2.7 or 2001:db8::/32"))?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let length = match length {
+        None => most,
+        Some(l) => l
+            .parse()
+            .ok()
+            .filter(|l| *l <= most)
+            .ok_or_else(|| format!("{l:?} is no length of a prefix: 0 to {most}"))?,
+    };
+    Ok((address, length))
+}
+
+/// Which protocol an IP packet carries; of a fragment, what it is a piece of.
+fn protocol(frame: &Frame<'_>) -> Protocol {
+    match frame.transport {
+        Transport::Tcp(_) => Protocol::Tcp,
+        Transport::Udp { .. } => Protocol::Udp,
+        Transport::Other { protocol } | Transport::Cut { protocol } => match protocol {
+            6 => Protocol::Tcp,
+            17 => Protocol::Udp,
+            _ => Protocol::Other,
+        },
+    }
+}
+
+/// Reads capture files.
+pub(super) fn run(
+    plan: &Plan,
+    whole: &TrafficPlan,
+    observer: &dyn Observer,
+) -> anyhow::Result<Answer> {
+    let step_ns = match whole.step {
+        Some(d) if d.as_nanos() < 1_000 => {
+            return Err(usage("--step: a microsecond is the least; try 10ms"));
+        }
+        step => step.map(|d| d.as_nanos() as i64),
+    };
+    let mut traffic = Traffic::new(step_ns);
+    let mut watch = Watch::default();
+    let mut notes = Vec::new();
+    let (mut untimed, mut foreign, mut joined) = (0u64, 0u64, 0u64);
+    for path in &plan.files {
+        input::read(path, &mut notes, |record, frame| {
+            let (Some(t), Some(frame)) = (record.t_ns, frame) else {
+                untimed += u64::from(record.t_ns.is_none());
+                foreign += u64::from(record.t_ns.is_some());
+                return;
+            };
+            joined += u64::from(frame.ip_len > LARGEST_ETHERNET);
+            traffic.packet(t, frame.ip_len, protocol(frame));
+            watch.packet(t, frame);
+        })?;
+    }
+    let mut note = |n: u64, what: &str| {
+        if n > 0 {
+            notes.push(format!("{n} packets {what}"));
+        }
+    };
+    note(untimed, "have no time and are left out");
+    note(foreign, "are not IP and are left out");
+    note(
+        joined,
+        "are larger than a frame can be: the capturing host's offload joined them; sizes and gaps are those before it \
+         cuts, or after it joins. Capture on a router, or switch it off (ethtool -K IFACE tso off gso off gro off)",
+    );
+    let answer = traffic.finish();
+    note(
+        answer.backward_packets,
+        "stand behind later ones in the file and count at the time of those",
+    );
+    note(
+        answer.oversized_packets,
+        "claim more than 1 MiB, which no link carries: the file is damaged there, and they are left out",
+    );
+    let found = watch.finish(&whole.home);
+    note(
+        found.unwatched_packets,
+        "belong to pairs beyond the million that are watched for unsolicited ones",
+    );
+    if let Some(directory) = &plan.plots {
+        draw(&answer, directory, observer)?;
+    }
+    Ok(Answer {
+        traffic: answer,
+        found,
+        notes,
+    })
+}
+
+impl Answer {
+    /// The tables for a terminal.
+    pub fn text(&self) -> String {
+        text(&self.traffic, &self.found, &self.notes)
+    }
+
+    /// All figures as JSON.
+    ///
+    /// # Errors
+    /// Those of the receiver.
+    pub fn json(&self, out: &mut dyn std::io::Write) -> serde_json::Result<()> {
+        let list = self.found.list.iter().map(UnsolicitedRow::new).collect();
+        let whole = Whole {
+            notes: self.notes.clone(),
+            traffic: self.traffic.clone(),
+            home: self.found.home.iter().map(IpAddr::to_string).collect(),
+            unsolicited: list,
+            group_packets: self.found.group_packets,
+        };
+        serde_json::to_writer_pretty(out, &whole)
+    }
+}
+
+/// Laws of one capture's arrivals and sizes, for `tailback model`.
+pub(crate) fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
+    let mut traffic = Traffic::new(None);
+    input::read(path, &mut Vec::<String>::new(), |record, frame| {
+        if let (Some(t), Some(frame)) = (record.t_ns, frame) {
+            traffic.packet(t, frame.ip_len, protocol(frame));
+        }
+    })?;
+    Ok(traffic.finish())
+}
+
+/// An IP packet that an Ethernet frame without jumbo size holds.
+const LARGEST_ETHERNET: u32 = 1500;
+
+#[derive(Serialize)]
+struct Whole {
+    notes: Vec<String>,
+    #[serde(flatten)]
+    traffic: TrafficAnswer,
+    /// Addresses at home, at most 16 of them.
+    home: Vec<String>,
+    unsolicited: Vec<UnsolicitedRow>,
+    /// Multicast and broadcast.
+    group_packets: u64,
+}
+
+#[derive(Serialize)]
+struct UnsolicitedRow {
+    kind: &'static str,
+    from: String,
+    to: String,
+    /// The port at home; for ICMP 256 × type + code, or the query's identifier; for another protocol its number.
+    port: u16,
+    packets: u64,
+    first_ns: i64,
+    last_ns: i64,
+}
+
+impl UnsolicitedRow {
+    fn new(u: &Unsolicited) -> UnsolicitedRow {
+        UnsolicitedRow {
+            kind: u.kind.word(),
+            from: u.from.to_string(),
+            to: u.to.to_string(),
+            port: u.port,
+            packets: u.packets,
+            first_ns: u.first_ns,
+            last_ns: u.last_ns,
+        }
+    }
+}
+
+/// The three quantities of table 3.1: heading, unit, its size in the answer's unit, and where they stand.
+type Quantity = (&'static str, &'static str, f64, fn(&ClassAnswer) -> &Law);
+
+fn quantities() -> [Quantity; 3] {
+    [
+        ("Arrival rate", "packets/s", 1.0, |c| &c.arrivals),
+        ("Datagram size", "bytes", 1.0, |c| &c.sizes),
+        ("Inter-arrival time", "ms", 1e-3, |c| &c.gaps),
+    ]
+}
+
+const COLUMN: usize = 19;
+
+fn text(a: &TrafficAnswer, found: &Found, notes: &[String]) -> String {
+    let mut out = String::new();
+    let [tcp, udp, _] = &a.classes[..] else {
+        unreachable!("three classes")
+    };
+    let percent = |share: Option<f64>| {
+        share.map_or("none".to_string(), |s| {
+            format!("{} %", significant(100.0 * s, 3))
+        })
+    };
+    let _ = writeln!(
+        out,
+        "{} packets of TCP, {} of UDP, {} others in {} s\nTCP fraction: {} of the packets, {} of the bytes",
+        tcp.packets,
+        udp.packets,
+        a.other_packets,
+        significant(a.span_s, 4),
+        percent(a.tcp_share_of_packets),
+        percent(a.tcp_share_of_bytes),
+    );
+    for n in notes {
+        let _ = writeln!(out, "! {n}");
+    }
+    table_3_1(a, &mut out);
+    ranking(a, &mut out);
+    self_similarity(a, &mut out);
+    unsolicited(found, &mut out);
+    out
+}
+
+/// The document's table 3.1 with intervals.
+fn table_3_1(a: &TrafficAnswer, out: &mut String) {
+    let heads = ["TCP only", "UDP only", "TCP+UDP"];
+    let row = |out: &mut String, name: &str, cells: Vec<String>| {
+        let line = cells
+            .iter()
+            .fold(format!("{name:<22}"), |l, c| format!("{l}{c:>COLUMN$}"));
+        let _ = writeln!(out, "{}", line.trim_end());
+    };
+    let _ = writeln!(
+        out,
+        "\nParameters of the Weibull distribution, 95 % intervals below"
+    );
+    row(out, "", heads.map(String::from).to_vec());
+    for (name, unit, size, pick) in quantities() {
+        let step = if name == "Arrival rate" {
+            format!(" in steps of {} ms", significant(a.step_s * 1e3, 3))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(out, "{name}, {unit}{step}");
+        let laws: Vec<_> = a
+            .classes
+            .iter()
+            .map(|c| pick(c).of(Family::Weibull))
+            .collect();
+        for (i, (label, size)) in [("a) shape (β)", 1.0), ("b) scale (η)", size)]
+            .iter()
+            .enumerate()
+        {
+            let figures: Vec<Option<Figure>> = laws
+                .iter()
+                .map(|l| l.map(|f| f.parameters[i].1.map(|v| v / size)))
+                .collect();
+            let (values, intervals): (Vec<String>, Vec<String>) =
+                figures.into_iter().map(figure).unzip();
+            row(out, &format!("  {label}"), values);
+            if intervals.iter().any(|i| !i.is_empty()) {
+                row(out, "", intervals);
+            }
+        }
+    }
+    for c in a.classes.iter().filter(|c| c.packets > 0) {
+        for (name, _, _, pick) in quantities() {
+            if let ([], [why, ..]) = (&pick(c).fits[..], &pick(c).without[..]) {
+                let _ = writeln!(out, "  {}, {}: {why}", c.name, name.to_lowercase());
+            }
+        }
+    }
+}
+
+/// A value and its interval as two cells.
+fn figure(f: Option<Figure>) -> (String, String) {
+    match f {
+        Some(Figure::Is { value, low, high }) => (
+            significant(value, 5),
+            format!("{}–{}", significant(low, 4), significant(high, 4)),
+        ),
+        _ => ("-".into(), String::new()),
+    }
+}
+
+fn ranking(a: &TrafficAnswer, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "\nWhich law fits, the best first by Akaike's criterion; how far its curve is off\n\
+         where it is off most, % (Kolmogorov–Smirnov); * not rejected (Anderson–Darling)"
+    );
+    for (name, _, _, pick) in quantities() {
+        let _ = writeln!(out, "{name}");
+        for c in &a.classes {
+            let fits = &pick(c).fits;
+            if fits.is_empty() {
+                continue;
+            }
+            let told: Vec<String> = fits
+                .iter()
+                .map(|f| {
+                    let mark = if f.rejected { "" } else { "*" };
+                    format!(
+                        "{}{mark} {}",
+                        f.family,
+                        significant(100.0 * f.kolmogorov_smirnov, 2)
+                    )
+                })
+                .collect();
+            let _ = writeln!(out, "  {:<7} {}", c.name, told.join(", "));
+        }
+    }
+}
+
+fn self_similarity(a: &TrafficAnswer, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "\nHurst parameter of the packets in steps of {} ms",
+        significant(a.hurst_step_s * 1e3, 3)
+    );
+    let _ = writeln!(
+        out,
+        "{:<10}{:>22}{:>22}{:>22}",
+        "", "variance–time", "R/S", "wavelet"
+    );
+    for c in &a.classes {
+        let cell = |f: &Figure| match f {
+            Figure::Is { value, low, high } => format!("{value:.2} ({low:.2}–{high:.2})"),
+            Figure::CannotTell { .. } => "-".into(),
+        };
+        let h = &c.hurst;
+        let _ = writeln!(
+            out,
+            "  {:<8}{:>22}{:>22}{:>22}",
+            c.name,
+            cell(&h.variance_time),
+            cell(&h.rescaled_range),
+            cell(&h.wavelet)
+        );
+        if let Some(scales) = &h.scales {
+            let over = |[from, to]: [f64; 2]| {
+                let span = |steps: f64| Duration::from_secs_f64(steps * a.hurst_step_s);
+                format!("{:.2}–{:.2}", span(from), span(to))
+            };
+            let [first, second, third] = scales.map(over);
+            let _ = writeln!(out, "    {:<6}{first:>22}{second:>22}{third:>22}", "over");
+        }
+        if let Figure::CannotTell { cannot_tell } = &h.wavelet {
+            let _ = writeln!(out, "    cannot tell: {cannot_tell}");
+        }
+        if h.unsteady {
+            let _ = writeln!(
+                out,
+                "    the rate changed its level (it drifted, or came in phases): that, and not self-\n    similarity, is what these values show"
+            );
+        }
+    }
+}
+
+/// Rows of unsolicited packets that are shown.
+const SHOWN: usize = 15;
+
+fn unsolicited(found: &Found, out: &mut String) {
+    if found.home.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nUnsolicited packets: cannot tell which side is at home; name it with --home ADDRESS"
+        );
+        return;
+    }
+    let home: Vec<String> = found.home.iter().take(3).map(IpAddr::to_string).collect();
+    let more = if found.home.len() > 3 { ", …" } else { "" };
+    let total: u64 = found.list.iter().map(|u| u.packets).sum();
+    let _ = writeln!(
+        out,
+        "\nUnsolicited: {total} packets that home ({}{more}) had not asked for",
+        home.join(", ")
+    );
+    for u in found.list.iter().take(SHOWN) {
+        let what = match u.kind {
+            measure::unsolicited::Kind::Error => {
+                format!("type {} code {}", u.port >> 8, u.port & 255)
+            }
+            measure::unsolicited::Kind::Ping => String::new(),
+            measure::unsolicited::Kind::Other => format!("protocol {}", u.port),
+            _ => format!("to port {}", u.port),
+        };
+        let _ = writeln!(
+            out,
+            "  {:>7}  {:<12} from {} {what}",
+            u.packets,
+            u.kind.word(),
+            u.from
+        );
+    }
+    if found.list.len() > SHOWN {
+        let _ = writeln!(
+            out,
+            "  … and {} more rows: --json has all",
+            found.list.len() - SHOWN
+        );
+    }
+    if found.group_packets > 0 {
+        let _ = writeln!(
+            out,
+            "  {:>7}  to groups and to everyone, not judged",
+            found.group_packets
+        );
+    }
+}
+
+fn draw(a: &TrafficAnswer, directory: &Path, observer: &dyn Observer) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)
+        .map_err(|e| anyhow::anyhow!("cannot create {}: {e}", directory.display()))?;
+    for (name, svg) in report::traffic::plots(a) {
+        let path = directory.join(format!("{name}.svg"));
+        write_file(&path, &svg)?;
+        observer.wrote(&path);
+    }
+    Ok(())
+}
