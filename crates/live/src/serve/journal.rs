@@ -3,7 +3,7 @@
 //! Entries pass through a bounded channel, so a reader that stands still delays nobody. Their number is limited: what was
 //! left out is counted in the next entry.
 
-use super::lock;
+use super::sync::lock;
 use crate::clock::Clock;
 use base::Duration;
 use measure::control::Refusal;

@@ -15,6 +15,7 @@ mod networks;
 mod ports;
 mod promises;
 mod quota;
+mod sync;
 mod tls;
 mod train;
 pub mod udp;
@@ -46,9 +47,10 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
+use sync::lock;
 
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
@@ -180,10 +182,6 @@ struct Counters {
     foreign: AtomicU64,
     wrong_keys: AtomicU64,
     tls_handshakes: AtomicU64,
-}
-
-pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What all threads of a server share.

@@ -3,7 +3,7 @@
 use super::client::Client;
 use super::{Budgets, Ledger, Quota, Refused, busy};
 use crate::clock::mono_ns;
-use crate::serve::lock;
+use crate::serve::sync::lock;
 use measure::bucket::{neighbourhood, subscriber};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use super::{Ledger, Quota, Refused, busy};
 use crate::clock::mono_ns;
 use crate::serve::journal::{Entry, Happened, Journal};
 use crate::serve::kept::Kept;
-use crate::serve::lock;
+use crate::serve::sync::lock;
 use base::Duration;
 use base::record::Direction;
 use measure::account::Account;

@@ -11,7 +11,7 @@ pub use flow::{FlowPermit, IDLE, TOO_FAST, Use};
 pub use sessions::settle;
 
 use super::journal::Journal;
-use super::lock;
+use super::sync::lock;
 use super::uplink::Uplink;
 use crate::clock::mono_ns;
 use base::{Bytes, Duration};

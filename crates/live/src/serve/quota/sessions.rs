@@ -3,7 +3,7 @@
 use super::{Ledger, Quota};
 use crate::clock::mono_ns;
 use crate::serve::kept::Kept;
-use crate::serve::lock;
+use crate::serve::sync::lock;
 use base::Duration;
 use measure::control::{Ended, Response, SessionId};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use super::connections::Permit;
 use super::{Quota, Refused, busy};
 use crate::clock::mono_ns;
-use crate::serve::lock;
+use crate::serve::sync::lock;
 use crate::serve::uplink::Standing;
 use base::Duration;
 use measure::bucket::neighbourhood;
