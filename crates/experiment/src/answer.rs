@@ -1,6 +1,5 @@
 //! The shape of every kind's answer: what `--json` prints, the terminal shows and the report draws.
 
-use super::ProbeSpec;
 use super::alert::Alert;
 use base::noted::Noted;
 use base::noted::own::OwnTraffic;
@@ -158,7 +157,7 @@ pub struct ProbeAnswer {
 impl ProbeAnswer {
     pub(super) fn of(
         recording: &Recording,
-        spec: &ProbeSpec,
+        (probe, question): (String, &str),
         mut outcome: Outcome,
         trains: &[Train],
     ) -> ProbeAnswer {
@@ -198,8 +197,8 @@ impl ProbeAnswer {
         ProbeAnswer {
             version: PROBE_ANSWER_VERSION,
             title: meta.title.clone(),
-            probe: spec.to_string(),
-            question: spec.kind().entry.summary.into(),
+            probe,
+            question: question.into(),
             started_ns: meta.started_ns,
             duration_s: (ended - meta.started_ns).max(0) as f64 * 1e-9,
             complete: meta.complete,

@@ -31,6 +31,7 @@ pub mod rtt;
 pub mod run;
 pub mod sizes;
 pub mod spacing;
+pub mod spec;
 pub mod steps;
 pub mod sweep;
 pub mod tcp;
@@ -43,8 +44,9 @@ pub use answer::{
     Draw, Figured, Outcome, PROBE_ANSWER_VERSION, Plot, ProbeAnswer, Quantity, Series, Table,
 };
 pub use host::{Failure, Host, Stopped};
-pub use registry::{Built, How, PROBES, ProbeSpec, Setting, Spec};
+pub use registry::{PROBES, ProbeSpec};
 pub use run::{Bounds, Others, Progress, Unwatched, Watch, run};
+pub use spec::{Built, How, Setting, Spec};
 pub use steps::{Action, OfTrains, Seen, Stage, Steps, Told};
 
 use analysis::{loss, passive, phases, rate};
@@ -84,5 +86,10 @@ pub fn analyse(recording: &Recording) -> Result<ProbeAnswer, ProbeError> {
     let spec = spec_of(recording)?;
     let outcome = (spec.kind().answer)(spec.words(), recording);
     let trains = Train::all_of(recording);
-    Ok(ProbeAnswer::of(recording, &spec, outcome, &trains))
+    Ok(ProbeAnswer::of(
+        recording,
+        (spec.to_string(), spec.kind().entry.summary),
+        outcome,
+        &trains,
+    ))
 }

@@ -28,7 +28,7 @@ mod own;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::{of_stage, waits};
 use base::program::{MOST_DATAGRAMS, Program, Sending, Shot, Step, Train};
 use base::record::Direction;

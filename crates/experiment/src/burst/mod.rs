@@ -19,7 +19,7 @@ mod answer;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::of_stage;
 use base::program::{Fate, Train};
 use base::record::Direction;

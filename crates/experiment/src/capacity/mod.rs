@@ -20,7 +20,7 @@ mod steps;
 mod streams;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::{CLOCK, of_stage};
 use base::program::Train;
 use base::record::Direction;

@@ -14,7 +14,8 @@ mod judge;
 
 use super::alert::{Alert, Severity};
 use super::answer::{Figured, Outcome, Plot, Quantity, Table};
-use super::registry::{How, ProbeSpec, Spec};
+use super::registry::ProbeSpec;
+use super::spec::{How, Spec};
 use base::noted::Noted;
 use base::noted::check::CheckNote;
 use base::record::{Direction, Recording};

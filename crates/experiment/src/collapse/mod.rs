@@ -15,7 +15,7 @@
 
 use super::alert::{Alert, Severity};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use crate::passive::{Waiting, finding};
 use base::Duration;
 use base::noted::Noted;

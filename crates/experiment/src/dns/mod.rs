@@ -18,7 +18,7 @@ mod types;
 
 use super::alert::{self, Alert};
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::dns::{Answer, Asked, DnsNote, Origin, way_target};

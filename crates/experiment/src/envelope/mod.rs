@@ -8,7 +8,8 @@
 mod answer;
 mod steps;
 
-use super::registry::{How, ProbeSpec, Spec};
+use super::registry::ProbeSpec;
+use super::spec::{How, Spec};
 use base::record::Direction;
 use base::spec::{Params as _, params};
 

@@ -10,7 +10,7 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::ipv6::{V6Note, target};

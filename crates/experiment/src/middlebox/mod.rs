@@ -11,7 +11,7 @@
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::noted::Noted;
 use base::noted::middlebox::{BoxNote, Message, Syn};
 use base::record::{Direction, Recording};

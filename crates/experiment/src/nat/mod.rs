@@ -10,11 +10,12 @@
 //! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; document 002, procedure j.
 
 mod lifetime;
+mod silence;
 mod steps;
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::nat::{Far, NatNote};

@@ -13,7 +13,7 @@
 //! **Units.** ms; ratios in per cent, as in the document's tables.
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::Ends;
 use base::Duration;
 use base::noted::Noted;

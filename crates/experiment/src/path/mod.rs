@@ -23,7 +23,7 @@ mod landmarks;
 mod seen;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::record::Direction;
 use base::record::Recording;

@@ -12,7 +12,7 @@ mod steps;
 
 use super::alert::{self, Alert, Severity};
 use super::answer::{Figured, Outcome, Quantity, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::noted::Noted;
 use base::noted::ports::{Back, PortNote};

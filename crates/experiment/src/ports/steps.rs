@@ -4,7 +4,7 @@ use super::Params;
 use crate::ask::{self, Answer, Ask, Knock, Ports, Tried};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
-use crate::registry::Setting;
+use crate::spec::Setting;
 use base::noted::ports::{Back, PortNote};
 use base::{Bytes, Duration};
 use measure::control::listen::{

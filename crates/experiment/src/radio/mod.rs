@@ -18,7 +18,7 @@
 mod answer;
 mod steps;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::of_stage;
 use base::Duration;
 use base::program::Train;

@@ -11,7 +11,7 @@
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::Duration;
 use base::record::{Delay, Recording, Status};
 use base::spec::{Params as _, params};

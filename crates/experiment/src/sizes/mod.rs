@@ -24,7 +24,7 @@ mod answer;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::of_stage;
 use base::program::{Due, Fate, Fragments, Train};
 use base::record::Direction;

@@ -15,7 +15,7 @@ mod answer;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use base::program::Train;
 use base::record::Direction;
 use base::spec::{Params as _, params};

@@ -19,7 +19,7 @@ mod answer;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains;
 use super::trains::{
     CLOCK, SCOUT, of_stage, one, overloads, received_rate, received_rate_figure, seconds, sent_rate,

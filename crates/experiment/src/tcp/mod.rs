@@ -14,7 +14,7 @@
 //! **Units.** bit/s of payload; packets sent again.
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::Ends;
 use base::record::{Delay, Direction, Recording, Status};
 use base::spec::{Params as _, choices, params};

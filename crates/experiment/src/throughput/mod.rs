@@ -15,7 +15,7 @@
 mod steps;
 
 use super::answer::{Draw, Figured, Outcome, Plot, Quantity, Series, Table};
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::Ways;
 use crate::{phases, rate};
 use base::BitsPerSec;

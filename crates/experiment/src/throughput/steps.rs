@@ -5,8 +5,8 @@
 
 use super::Params;
 use crate::host::{Counted, Load, Loaded, Probing, Scouted};
-use crate::registry::Setting;
 use crate::run::{TICK, TURN};
+use crate::spec::Setting;
 use crate::steps::{Action, Planned, Seen, Stage, Steps};
 use base::noted::throughput::{Method, Step, ThroughputNote};
 use base::record::Direction;

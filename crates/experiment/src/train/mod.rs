@@ -13,7 +13,7 @@ mod answer;
 mod steps;
 mod text;
 
-use super::registry::{How, Spec};
+use super::spec::{How, Spec};
 use super::trains::{Ways, received_rate_figure, waits};
 use base::program::{LARGEST_PAYLOAD, LONGEST, MOST_DATAGRAMS, Program, Step, Train};
 use base::record::Direction;

@@ -1,7 +1,7 @@
 //! Lifetime of a silent socket: many sockets at once, each silent for another time, and then sent to by the server, which
 //! is told to over TCP. Nothing that goes out keeps any of them alive meanwhile.
 
-use super::{ANSWER_WITHIN, Own, Run, TRIES};
+use super::steps::{ANSWER_WITHIN, Own, Run, TRIES};
 use base::noted::nat::NatNote;
 use base::{Duration, Time};
 use measure::control::listen::Knocked;

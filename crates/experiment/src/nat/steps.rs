@@ -1,13 +1,11 @@
 //! Mapping, filtering and hairpinning in the manner of RFC 5780: datagrams from fresh sockets to several ports and
 //! addresses of our server, which says where each came from, and which sends some unasked.
 
-mod silence;
-
-use super::Params;
+use super::{Params, silence};
 use crate::ask::{Answer, Ask, Ports};
 use crate::course::{Course, OfCourse};
 use crate::host::Stopped;
-use crate::registry::Setting;
+use crate::spec::Setting;
 use base::noted::nat::{Far, NatNote};
 use base::{Bytes, Duration};
 use measure::control::listen::{
@@ -16,9 +14,9 @@ use measure::control::listen::{
 use std::net::SocketAddr;
 
 /// A datagram is sent so often before it counts as lost on the way.
-const TRIES: u32 = 4;
+pub(super) const TRIES: u32 = 4;
 /// An answer may take this long.
-const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_millis(1500);
 /// Headers and payload of the datagrams sent here.
 const DATAGRAM: u64 = 80;
 /// Order of the far end's ports.
@@ -47,14 +45,14 @@ pub(super) fn steps(params: Params, setting: &Setting) -> Result<OfCourse, Stopp
     }))
 }
 
-struct Run {
-    course: Course,
+pub(super) struct Run {
+    pub(super) course: Course,
     ports: Ports,
 }
 
 /// One of our sockets.
 #[derive(Clone, Copy)]
-struct Own {
+pub(super) struct Own {
     number: u32,
     local: SocketAddr,
 }
@@ -80,20 +78,20 @@ impl Run {
         }
     }
 
-    async fn note(&self, note: &NatNote) {
+    pub(super) async fn note(&self, note: &NatNote) {
         self.course.note(note, "server").await;
     }
 
-    async fn stage(&self, stage: &str) {
+    pub(super) async fn stage(&self, stage: &str) {
         self.course.stage(stage).await;
     }
 
-    fn at(&self, far: usize) -> Option<SocketAddr> {
+    pub(super) fn at(&self, far: usize) -> Option<SocketAddr> {
         self.ports.at.get(far)?.as_ref().ok().copied()
     }
 
     /// A fresh socket, at the address that leads to the server.
-    async fn own(&self, number: u32) -> Own {
+    pub(super) async fn own(&self, number: u32) -> Own {
         let local = match self.course.ask(Ask::Socket(number)).await {
             Some(Answer::Local(local)) => local,
             _ => self.ports.local,
@@ -101,7 +99,7 @@ impl Run {
         Own { number, local }
     }
 
-    async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) {
+    pub(super) async fn send(&self, own: Own, to: SocketAddr, bytes: &[u8]) {
         self.course
             .ask(Ask::Send {
                 socket: own.number,
@@ -112,14 +110,14 @@ impl Run {
     }
 
     /// The token, which lets the server answer, and what tells this datagram from others.
-    fn payload(&self, own: Own) -> Vec<u8> {
+    pub(super) fn payload(&self, own: Own) -> Vec<u8> {
         let mut bytes = knock(&self.ports.token, KNOCK_LEN);
         bytes[TOKEN_LEN..TOKEN_LEN + 4].copy_from_slice(&own.number.to_be_bytes());
         bytes
     }
 
     /// Sends until the server's answer is here; gives it.
-    async fn knock(&self, own: Own, far: usize) -> Option<Knocked> {
+    pub(super) async fn knock(&self, own: Own, far: usize) -> Option<Knocked> {
         let to = self.at(far)?;
         let payload = self.payload(own);
         for _ in 0..TRIES {
@@ -133,7 +131,7 @@ impl Run {
     }
 
     /// Waits for a datagram that is the one; gives where it came from.
-    async fn hear<T>(
+    pub(super) async fn hear<T>(
         &self,
         own: Own,
         (within, ordered): (Duration, bool),
@@ -160,7 +158,7 @@ impl Run {
     }
 
     /// Waits for the server's answer from there.
-    async fn answer(&self, own: Own, from: SocketAddr, within: Duration) -> Option<Knocked> {
+    pub(super) async fn answer(&self, own: Own, from: SocketAddr, within: Duration) -> Option<Knocked> {
         self.hear(own, (within, false), |bytes, source| {
             Knocked::decode(bytes, &self.ports.token).filter(|_| source == from)
         })
@@ -168,7 +166,7 @@ impl Run {
     }
 
     /// Has the server send to where it answered a knock; gives what the datagram holds.
-    async fn order(&self, far: usize, to: Knocked) -> Option<Vec<u8>> {
+    pub(super) async fn order(&self, far: usize, to: Knocked) -> Option<Vec<u8>> {
         let ask = Ask::Order {
             port: far,
             to,

@@ -1,0 +1,60 @@
+//! Shape of a kind: what it is called, what it can be told, how it gets its rows, and its answer.
+
+use crate::answer::Outcome;
+use crate::host::Stopped;
+use crate::steps::Steps;
+use base::Bytes;
+use base::program::{Sending, Train};
+use base::record::Recording;
+use base::words::{Entry, Words};
+
+/// Facts of a run that steps are built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Upper limit on what the run puts on the line, both directions together.
+    pub budget: Bytes,
+}
+
+impl Setting {
+    /// Allows a kind to put as much on the line as it needs at most.
+    ///
+    /// # Errors
+    /// The budget is smaller.
+    pub fn afford(&self, stage: &str, needs: Bytes) -> Result<(), Stopped> {
+        if needs <= self.budget {
+            return Ok(());
+        }
+        Err(Stopped::Budget {
+            stage: stage.into(),
+            next: needs,
+            spent: Bytes::ZERO,
+            budget: self.budget,
+        })
+    }
+}
+
+/// Steps, or why they cannot begin.
+pub type Built = Result<Box<dyn Steps>, Stopped>;
+
+/// How a kind gets its rows.
+#[derive(Clone, Copy)]
+pub enum How {
+    /// By crafted trains alone: what to send next, knowing all so far; none when it has its answer.
+    Trains(fn(&Words, &[Train]) -> Option<Sending>),
+    /// By steps of its own.
+    Steps(fn(&Words, &Setting) -> Built),
+    /// By a runner of its own in the room `live`, which the command line knows by the kind's name.
+    Own,
+}
+
+/// One kind.
+pub struct Spec {
+    /// Its summary is the question it answers.
+    pub entry: Entry,
+    /// What it costs, in words: time, and bytes in terms of the line.
+    pub takes: &'static str,
+    /// Whether its answer is right on a line that others use too.
+    pub beside_others: bool,
+    pub how: How,
+    pub answer: fn(&Words, &Recording) -> Outcome,
+}
