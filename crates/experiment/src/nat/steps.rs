@@ -158,7 +158,12 @@ impl Run {
     }
 
     /// Waits for the server's answer from there.
-    pub(super) async fn answer(&self, own: Own, from: SocketAddr, within: Duration) -> Option<Knocked> {
+    pub(super) async fn answer(
+        &self,
+        own: Own,
+        from: SocketAddr,
+        within: Duration,
+    ) -> Option<Knocked> {
         self.hear(own, (within, false), |bytes, source| {
             Knocked::decode(bytes, &self.ports.token).filter(|_| source == from)
         })
