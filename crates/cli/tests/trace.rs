@@ -331,39 +331,3 @@ fn both_ends_together_are_told_drawn_and_kept_as_a_recording() {
     );
     std::fs::remove_dir_all(&directory).unwrap();
 }
-
-/// Captures of kernel TCP, where they lie beside the project. The sender's kernel counted 29, 37 and 35 segments sent again;
-/// in the second flow both captures show one loss and its repair more.
-#[test]
-fn losses_between_two_ends_are_those_that_the_kernel_repaired() {
-    let folder = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/reference/captures"
-    );
-    let at = |name: &str| format!("{folder}/{name}");
-    if !std::path::Path::new(&at("own-gt_cubic_snd.pcap.gz")).exists() {
-        eprintln!("skipped: {folder} is not there");
-        return;
-    }
-    let (snd, rcv) = (
-        at("own-gt_cubic_snd.pcap.gz"),
-        at("own-gt_cubic_rcv.pcap.gz"),
-    );
-    let out = trace(&["--json", &snd, "--far", &rcv], b"");
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    let mut flows: Vec<(u64, u64)> = json["flows"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|f| {
-            (
-                f["up"]["lost"].as_u64().unwrap(),
-                f["up"]["repeated_after_loss"].as_u64().unwrap(),
-            )
-        })
-        .collect();
-    flows.sort_unstable();
-    assert_eq!(flows, [(0, 0), (29, 29), (35, 35), (38, 38)]);
-    assert_eq!(json["down"]["lost"], 0);
-    assert_eq!(json["up"]["not_captured"], 0);
-}
