@@ -6,6 +6,7 @@ use crate::results::{Result, describe};
 use crate::truth::{Class, Observed, Saw, quantile, truth};
 use analysis::answer::Answer;
 use anyhow::{Context, bail};
+use base::Bytes;
 use base::record::{Direction, Recording};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -66,6 +67,15 @@ fn run(draw: &Draw, dir: &Path) -> anyhow::Result<(Answer, Recording)> {
         )
     })?;
     Ok((answer, store::read(dir.join("test.rec"))?))
+}
+
+/// Bytes by which an IPv6 header exceeds IPv4's: the far end of `emulate --far` has an IPv6 address.
+fn header_beyond_ipv4(draw: &Draw) -> Bytes {
+    Bytes::new(if draw.family == Family::ReceiveWindow {
+        20
+    } else {
+        0
+    })
 }
 
 /// Waits in the emulator's samples of its queues, for directions whose probes share the load's queue.
@@ -142,6 +152,7 @@ fn observed(draw: &Draw, answer: &Answer, rec: &Recording) -> Observed {
     Observed {
         saws: [saw(Direction::Up), saw(Direction::Down)],
         idle_ms: idle.and_then(|p| p.rtt.min_ms.value()),
+        probe: sim::bufferbloat::probe_size() + header_beyond_ipv4(draw),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is so about a drawn link: from its description, and from what the link itself saw during the test.
 
 use crate::family::Draw;
+use base::Bytes;
 use base::record::Direction;
 use link::DirectionSpec;
 use link::qdisc::Reason;
@@ -90,6 +91,8 @@ pub struct Observed {
     pub saws: [Saw; 2],
     /// Smallest passage of probes in the idle phase, both directions together; ms.
     pub idle_ms: Option<f64>,
+    /// Size of a probe's IP packet.
+    pub probe: Bytes,
 }
 
 pub fn truth(draw: &Draw, observed: Observed) -> Truth {
@@ -98,11 +101,12 @@ pub fn truth(draw: &Draw, observed: Observed) -> Truth {
     let down = direction(draw, Direction::Down, down);
     let propagation = draw.link.propagation_rtt().as_millis_f64();
     let pair = [(&draw.link.up, &up), (&draw.link.down, &down)];
-    let sum = |f: fn(&DirectionSpec, &DirectionTruth) -> f64| {
+    let sum = |f: &dyn Fn(&DirectionSpec, &DirectionTruth) -> f64| {
         pair.map(|(s, t)| f(s, t)).iter().sum::<f64>()
     };
-    let least = propagation + sum(|s, t| probe_ms(s, t.rate_high));
-    let most = propagation + sum(|s, t| probe_ms(s, t.rate_low) + drift_ms(s));
+    let probe = observed.probe;
+    let least = propagation + sum(&|s, t| probe_ms(s, probe, t.rate_high));
+    let most = propagation + sum(&|s, t| probe_ms(s, probe, t.rate_low) + drift_ms(s));
     Truth {
         base_ms: (least, most.max(observed.idle_ms.unwrap_or(least))),
         cross: !draw.cross.is_empty(),
@@ -113,7 +117,7 @@ pub fn truth(draw: &Draw, observed: Observed) -> Truth {
 }
 
 /// Time that a probe takes at a rate of the line; buckets have tokens for it.
-fn probe_ms(spec: &DirectionSpec, rate: f64) -> f64 {
+fn probe_ms(spec: &DirectionSpec, probe: Bytes, rate: f64) -> f64 {
     let Ok(params) = spec.params() else {
         return 0.0;
     };
@@ -121,7 +125,7 @@ fn probe_ms(spec: &DirectionSpec, rate: f64) -> f64 {
         Rate::Fixed(r) => r.get() as f64,
         _ => rate,
     };
-    params.framing.wire(sim::bufferbloat::probe_size()).get() as f64 * 8e3 / rate
+    params.framing.wire(probe).get() as f64 * 8e3 / rate
 }
 
 /// Most that the base delay drifts.
@@ -137,6 +141,7 @@ pub fn in_virtual_time(draw: &Draw, seen: &Seen) -> Observed {
             saw(&draw.link.down, Direction::Down, seen),
         ],
         idle_ms: idle_minimum(seen),
+        probe: sim::bufferbloat::probe_size(),
     }
 }
 
