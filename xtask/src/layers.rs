@@ -37,7 +37,7 @@ const ROOMS: &[Room] = &[
     pure("measure", &[]),
     pure("analysis", &["stats"]),
     pure("experiment", &["measure", "stats", "analysis"]),
-    pure("control", &["stats", "analysis"]),
+    pure("control", &["stats", "link"]),
     pure(
         "sim",
         &[
