@@ -1,5 +1,5 @@
-//! What `tailback test` answers: the shape that the analysis fills, `--json` prints and the report draws.
-//! Every figure that could not be had says why; none is zero for want of knowing.
+//! The answer of `tailback test`: the analysis fills this shape, `--json` prints it and the report draws it. A figure
+//! that is not known says why; it is never zero instead.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct Answer {
     pub title: String,
     pub started_ns: i64,
     pub duration_s: f64,
-    /// Whether the run went to its planned end.
+    /// True if the run went to its planned end.
     pub complete: bool,
     /// Smallest round trip of the unloaded link, hosts' own share left out.
     pub base_rtt_ms: Figure,
@@ -28,9 +28,9 @@ pub struct Answer {
     pub grade: Grade,
     pub clock: ClockAnswer,
     pub instrument: Instrument,
-    /// What was found, gravest first, each with its evidence.
+    /// Findings, gravest first, each with its evidence.
     pub findings: Vec<Finding>,
-    /// What to set, ready to paste.
+    /// Recommended settings, ready to paste.
     pub advice: Vec<Advice>,
 }
 
@@ -41,9 +41,9 @@ pub struct PhaseAnswer {
     pub name: String,
     pub from_ns: i64,
     pub to_ns: i64,
-    /// Whether the figures were stable when the phase ended.
+    /// True if the figures were stable when the phase ended.
     pub stable: bool,
-    /// Why not, or how long it took.
+    /// Reason why the phase was not stable, or the time until it was.
     pub stability: String,
     /// Round trips of the probes on their own flow, warm-up left out.
     pub rtt: Delays,
@@ -77,14 +77,14 @@ pub struct Loss {
     pub percent: Figure,
     /// Lengths of runs of consecutive losses: (length, how often).
     pub bursts: Vec<(u64, u64)>,
-    /// In words: none, single, in bursts, at the top of the queue.
+    /// Loss pattern in words: none, single, in bursts, at the top of the queue.
     pub pattern: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reliability {
     pub limit_ms: f64,
-    /// 0 to 1.
+    /// Share of the probes, 0 to 1.
     pub share: Figure,
 }
 
@@ -98,11 +98,11 @@ pub struct DirectionAnswer {
     /// Standard deviation of the full link's rate as a share of its mean; null where the link was not full long enough to say.
     #[serde(default)]
     pub rate_varies: Option<f64>,
-    /// How long a packet waits in the full queue.
+    /// Wait of a packet in the full queue.
     pub queue_ms: Figure,
-    /// What the queue holds when full: `queue_ms` × `link_rate_bps`.
+    /// Backlog of the full queue: `queue_ms` × `link_rate_bps`.
     pub queue_bytes: Figure,
-    /// Whether `queue_ms` is the queue's size, or only the most that was seen of it.
+    /// Meaning of `queue_ms`: the queue's size, or only a bound or level of it.
     pub queue_is: QueueIs,
     /// Base round trip × link rate.
     pub bdp_bytes: Figure,
@@ -118,11 +118,11 @@ pub struct DirectionAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueIs {
-    /// It was seen full: the size of the buffer.
+    /// The queue was seen full: `queue_ms` is the size of the buffer.
     Size,
-    /// It was never seen full: the buffer is at least this large.
+    /// The queue was never seen full: the buffer is at least this large.
     AtLeast,
-    /// Kept short by an AQM: what it was allowed to grow to.
+    /// An AQM keeps the queue short: `queue_ms` is the level to which it let the queue grow.
     Controlled,
 }
 
@@ -142,22 +142,22 @@ pub enum Discipline {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DisciplineGuess {
     pub is: Discipline,
-    /// One line each: what was seen, with its numbers.
+    /// Evidence, one line for each observation, with its numbers.
     pub evidence: Vec<String>,
-    /// For `cannot_tell`: what would settle it.
+    /// Measurement that would settle a verdict of `cannot_tell`.
     pub would_settle: Option<String>,
 }
 
 /// Round trips per minute, draft-ietf-ippm-responsiveness.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Responsiveness {
-    /// Which text and which variant the number follows.
+    /// Document and variant that define the number.
     pub formula: String,
     /// The score of the draft: the mean of `foreign_rpm` and `loaded_rpm`.
     pub rpm: Figure,
-    /// From fresh connections.
+    /// Score of fresh connections.
     pub foreign_rpm: Figure,
-    /// From the load's own connections.
+    /// Score of the load's own connections.
     pub loaded_rpm: Figure,
     /// The other common formula: 60 000 / mean of both trimmed means in ms.
     pub harmonic_rpm: Figure,
@@ -175,23 +175,23 @@ pub struct Grade {
     pub added_ms: Figure,
 }
 
-/// How far one-way delays can be trusted.
+/// Trust in the one-way delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockAnswer {
     /// Far clock minus near clock at the start.
     pub offset_ms: Figure,
     pub drift_ppm: Figure,
-    /// In words: same clock; or the bound from the smallest round trip and what it assumes.
+    /// Trust in words: both ends share one clock, or the bound from the smallest round trip and its assumptions.
     pub trust: String,
 }
 
-/// What the instrument says of itself.
+/// Errors and limits of the instrument itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instrument {
     pub probes_planned: u64,
     pub probes_sent: u64,
     pub missed_slots: u64,
-    /// Delay the hosts added and that was subtracted, over all answered probes.
+    /// Delay that the hosts added and that was subtracted, over all answered probes.
     pub host_share: Delays,
     /// Lateness of sending.
     pub late_send: Delays,
@@ -215,7 +215,7 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     pub severity: Severity,
-    /// One sentence a person can act on.
+    /// Sentence that a person can act on.
     pub says: String,
     /// The numbers behind it.
     pub evidence: Vec<String>,
@@ -223,10 +223,10 @@ pub struct Finding {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// What this does, in one sentence.
+    /// Effect of the setting, in one sentence.
     pub what: String,
-    /// Where it applies: `Linux`, `OpenWrt`, `any router`.
+    /// System that the commands are for: `Linux`, `OpenWrt`, `any router`.
     pub on: String,
-    /// Commands, one a line, ready to paste; empty where it is a setting in a menu.
+    /// Commands, one a line, ready to paste; empty if the setting is an entry in a menu.
     pub commands: Vec<String>,
 }

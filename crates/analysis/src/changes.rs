@@ -1,4 +1,4 @@
-//! The base line of a recording, and where its level moved.
+//! Base line of a recording, and the shifts of its level.
 //!
 //! **Method.** The base line is the smallest round trip of each minute, single outliers smoothed by a median of five.
 //! Its change points are those of `stats::change_points` with a penalty of 3 σ² ln n. σ comes from the median of the
@@ -19,17 +19,17 @@ use std::cmp::Ordering;
 const MINUTE: i64 = 60_000_000_000;
 /// Minutes that a shift must last.
 const LEAST: usize = 5;
-/// Minutes without which nothing is usual.
+/// Minutes below which no level counts as the usual one.
 const NEEDED: usize = 30;
-/// How far from a whole number of intervals a step may be, in intervals.
+/// Greatest distance of a step from a whole number of intervals, in intervals.
 const TOLERANCE: f64 = 0.15;
 
-/// One minute, or one slot where slots are longer.
+/// Round trips of one minute, or of one slot where slots are longer.
 struct Minute {
     from_ns: i64,
     to_ns: i64,
     base_ms: f64,
-    /// Mean above the smallest.
+    /// Mean above the smallest round trip.
     spread_ms: f64,
 }
 

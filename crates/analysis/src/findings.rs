@@ -1,7 +1,7 @@
 //! Findings: one sentence a person can act on, with the numbers behind it, gravest first.
 //!
-//! **Method.** A direction is bloated where the 95 % point of the delay added under load exceeds 30 ms and
-//! two and a half packets' time, for on a slow line one packet alone takes long. What is fine is said too.
+//! **Method.** A direction is bloated if the 95 % point of the delay added under load exceeds 30 ms and the time of two
+//! and a half packets: on a slow link one packet alone takes long. Good results are reported too.
 //!
 //! **Source.** 30 ms: the grade A of DSLReports' scale, and half of what ITU-T G.114 leaves a call in one
 //! direction for a queue; seed document 000, section 6.1.3.
@@ -16,7 +16,7 @@ use stats::Figure;
 /// Delay added under load that a person may notice, ms.
 pub const NOTICEABLE_MS: f64 = 30.0;
 
-/// Whether `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
+/// True if `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
 pub fn is_bloat(added_ms: f64, packet_ms: f64) -> bool {
     added_ms > NOTICEABLE_MS.max(2.5 * packet_ms)
 }
@@ -53,7 +53,7 @@ pub struct Added {
 }
 
 impl Added {
-    /// The worse of the directions that were loaded; unknown where one of them is, for it may be worse still.
+    /// The worse of the loaded directions; unknown if one of them is unknown, for it may be worse.
     pub fn worst(&self, loaded: &[Direction]) -> Figure {
         let figures = loaded.iter().map(|d| match d {
             Direction::Up => (d, &self.up),

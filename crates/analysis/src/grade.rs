@@ -1,4 +1,4 @@
-//! A letter for people who want one.
+//! Letter grade of the added delay.
 //!
 //! **Method.** The 95 % point of the delay that load adds in the worst direction, on the scale of
 //! DSLReports' speed test: under 5 ms A+, 30 A, 60 B, 200 C, 400 D, else F.

@@ -1,13 +1,13 @@
-//! What a recording says of which no probe was part, but which knows queues and transfers from inside: how long packets waited in
-//! each queue, what each transfer got, what was lost, and who waited.
+//! Answer on a recording without probes that knows queues and transfers from inside: wait of packets in each queue,
+//! throughput of each transfer, losses, and fairness.
 //!
 //! **Method.** A queue's wait is that of the packet that left last before each sample, counted where something left since the
 //! sample before. A transfer's throughput is its payload from its first sample to its last, counted where it arrived if that was
 //! watched; what it waited is its smoothed round trip less the least that it saw.
 //!
-//! **Limits.** Peaks between two samples are missed. A transfer whose packets met a queue from its first one on has no round trip without
-//! it, so that it waited longer than it says. Nothing is known of packets that had no part in it: what a call beside it would meet takes
-//! probes.
+//! **Limits.** Peaks between two samples are missed. A transfer whose packets met a queue from the first one on has no
+//! round trip without it, so it waited longer than stated. Packets outside the recording are unknown: the delay of a
+//! call beside the transfer takes probes.
 
 use base::record::{Direction, Origin};
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ use stats::Figure;
 
 pub const INSIDE_VERSION: u32 = 1;
 
-/// The samples that it is made of, in the order of time.
+/// Samples of queues and transfers, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     pub queues: Vec<QueueSamples>,
@@ -58,7 +58,7 @@ pub struct FlowSample {
 }
 
 impl QueueSamples {
-    /// When, and how long the packet that left last had waited; `None` where nothing had left since the sample before.
+    /// Times, and the wait of the packet that left last; `None` if no packet left since the sample before.
     pub fn waits_ms(&self) -> impl Iterator<Item = (i64, Option<f64>)> + '_ {
         let mut before = None;
         self.all.iter().map(move |s| {
@@ -70,7 +70,7 @@ impl QueueSamples {
 }
 
 impl FlowSamples {
-    /// When, and its payload so far: where it arrived, or else as it was acknowledged.
+    /// Times, and the payload so far: as it arrived, or else as it was acknowledged.
     pub fn bytes(&self) -> Vec<(i64, i64)> {
         let count = |of: fn(&FlowSample) -> Option<i64>| -> Vec<(i64, i64)> {
             let all = self.all.iter();
@@ -94,9 +94,9 @@ pub struct Inside {
     pub to_ns: i64,
     pub queues: Vec<QueueInside>,
     pub flows: Vec<FlowInside>,
-    /// Jain's index of the throughputs of transfers in one direction, where there are several: 1 where all got the same.
+    /// Jain's index of the throughputs of several transfers in one direction: 1 if all got the same.
     pub fairness: Vec<Fairness>,
-    /// What cannot be told from it, and why.
+    /// Figures that are unknown, and why.
     pub cannot_tell: Vec<String>,
 }
 
@@ -108,11 +108,11 @@ pub struct QueueInside {
     pub wait_p95_ms: Figure,
     pub wait_p99_ms: Figure,
     pub wait_max_ms: Figure,
-    /// Share of the samples in which nothing waited.
+    /// Share of the samples with an empty queue.
     pub empty: Figure,
     pub backlog_max_bytes: i64,
     pub backlog_max_packets: i64,
-    /// Whole packets.
+    /// Rate of delivered packets, whole IP packets.
     pub delivered_bps: Figure,
     pub drops: i64,
     pub marks: i64,
@@ -122,17 +122,17 @@ pub struct QueueInside {
 pub struct FlowInside {
     pub flow: i64,
     pub direction: Direction,
-    /// From its first sample to its last.
+    /// Time from the first sample to the last.
     pub seconds: f64,
     pub bytes: i64,
-    /// Payload.
+    /// Payload rate.
     pub throughput_bps: Figure,
-    /// Segments that were sent again; what was lost, but for those sent again needlessly.
+    /// Retransmitted segments: the losses, plus needless retransmissions.
     pub retransmits: Option<i64>,
     pub rtt_min_ms: Figure,
     pub rtt_p50_ms: Figure,
     pub rtt_p95_ms: Figure,
-    /// Median of what its packets waited beyond its least round trip.
+    /// Median wait of its packets beyond its least round trip.
     pub waited_p50_ms: Figure,
 }
 
@@ -143,14 +143,14 @@ pub struct Fairness {
     pub index: f64,
 }
 
-/// What is known of the recording beside its samples.
+/// Facts about the recording besides its samples.
 pub struct About {
     pub title: String,
     pub origin: Origin,
     pub complete: bool,
 }
 
-/// `None` of a recording without such samples.
+/// Answers from `samples`; `None` if there are none.
 pub fn inside(about: About, samples: &Samples) -> Option<Inside> {
     let queue_times = samples.queues.iter().flat_map(|q| &q.all).map(|s| s.t_ns);
     let flow_times = samples.flows.iter().flat_map(|f| &f.all).map(|s| s.t_ns);

@@ -1,4 +1,4 @@
-//! Which rows belong to which phase of a test, and which of them count.
+//! Phases of a test: the rows that belong to each, and those of them that count.
 //!
 //! **Method.** A phase begins at its `phase` event and ends at `phase_end`, at the next phase, or with
 //! the last row. Figures are taken from `warmup_end` on; a loaded phase without one loses its first
@@ -17,12 +17,12 @@ pub struct Phase {
     /// End of the warm-up: from here on figures count.
     pub warm_ns: i64,
     pub to_ns: i64,
-    /// Whether it ended by plan and not with the recording.
+    /// True if the phase ended by plan and not with the recording.
     pub ended: bool,
 }
 
 impl Phase {
-    /// Whether this phase puts load on `direction`.
+    /// True if this phase puts load on `direction`.
     pub fn loads(&self, direction: Direction) -> bool {
         self.name == "both" || self.name == direction.word()
     }
@@ -37,8 +37,8 @@ impl Phase {
     }
 }
 
-/// The phases of a test in the order in which they ran; `drain` and what is unknown is left out.
-/// `now_ns` ends a phase that is still running.
+/// Phases of a test in the order in which they ran; `drain` and unknown phases are left out. `now_ns` ends a phase that
+/// is still running.
 pub fn phases(rec: &Recording, now_ns: Option<i64>) -> Vec<Phase> {
     let mut events: Vec<_> = rec
         .event
@@ -97,7 +97,7 @@ fn warm_end(p: &Phase, said: Option<i64>) -> i64 {
         .clamp(p.from_ns, p.to_ns.max(p.from_ns))
 }
 
-/// The last instant of which the recording knows anything.
+/// Latest instant in the recording.
 pub fn last_ns(rec: &Recording) -> i64 {
     let delay = rec.delay.iter().map(|r| {
         r.sent_ns
@@ -130,10 +130,11 @@ pub fn probes<'a>(rec: &'a Recording, target: &str, range: Range<i64>) -> Vec<&'
     found
 }
 
-/// Time that the hosts take at least and that no stamp shows, ms.
+/// Least time that the hosts take and that no stamp shows, ms.
 const HOST_MS: f64 = 0.03;
 
-/// The smallest round trip of the idle phase, or of what came `before`, or of all where that is too little.
+/// Smallest round trip of the idle phase; else that of the probes `before`; else, if those are too few, that of all
+/// probes.
 pub fn base_rtt(rec: &Recording, list: &[Phase], before: i64) -> Figure {
     let of = |range| {
         probes(rec, "udp", range)

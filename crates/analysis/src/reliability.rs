@@ -1,7 +1,7 @@
 //! Reliability: the probability that a packet and its answer arrive within a limit.
 //!
-//! **Method.** Share of the probes sent whose round trip was at most the limit; a lost probe was not
-//! delivered in any time. Wilson's interval with the effective sample size.
+//! **Method.** Share of the probes sent whose round trip was at most the limit; a lost probe exceeds every limit.
+//! Wilson's interval with the effective sample size.
 //!
 //! **Source.** Seed document 000, equation (1) and section 6.1.6: the idle period alone misleads, so the
 //! share is given for each phase.

@@ -1,9 +1,9 @@
-//! Which services a recording's link can carry.
+//! Services that a recording's link can carry.
 //!
-//! **Method.** A service asks that a share of its messages arrives within a time. Recordings have round trips: a
-//! service that waits for its answer is judged by its limit, one that sends one way by twice its limit, as if both
-//! ways took equally long. It passes where the whole 95 % interval of the reliability reaches what it asks for,
-//! fails where the whole interval lies below, and otherwise it cannot be told.
+//! **Method.** A service requires that a share of its messages arrives within a time. Recordings have round trips. A
+//! service that waits for its answer is judged by its limit; one that sends in one direction by twice its limit, as if
+//! both directions took equally long. It passes if the whole 95 % interval of the reliability lies above its
+//! requirement, and fails if the whole interval lies below. Otherwise the verdict is "cannot tell".
 //!
 //! **Source.** Seed document 000, table 2, equation (1); each built-in table names its own.
 
@@ -15,14 +15,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use stats::Figure;
 use stats::Z95;
 
-/// Tables that come with the program.
+/// Tables that are built in.
 pub const BUILT_IN: &str = include_str!("services.toml");
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
     pub name: String,
-    /// Where its figures come from.
+    /// Source of the table's figures.
     #[serde(default)]
     pub source: String,
     #[serde(rename = "service")]
@@ -83,8 +83,7 @@ pub enum ServicesError {
     Impossible { service: String, why: String },
 }
 
-/// # Errors
-/// Where the text is no such table, or asks for what cannot be.
+/// # Errors If the text is no such table, or holds impossible requirements.
 pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
     let file: File = toml::from_str(text).map_err(|e| ServicesError::Unreadable(e.to_string()))?;
     for s in file.tables.iter().flat_map(|t| &t.services) {
@@ -107,7 +106,7 @@ pub fn read(text: &str) -> Result<Vec<Table>, ServicesError> {
 }
 
 impl Service {
-    /// The limit for round trips.
+    /// Limit for round trips.
     pub fn limit_ns(&self) -> i64 {
         let once = i64::try_from(self.latency.as_nanos()).unwrap_or(i64::MAX);
         match self.way {
@@ -116,7 +115,7 @@ impl Service {
         }
     }
 
-    /// Probes, all answered in time, that prove its reliability: Wilson's lower end is n / (n + z²).
+    /// Number of probes, all answered in time, that prove the required reliability: Wilson's lower end is n / (n + z²).
     pub fn probes_needed(&self) -> u64 {
         (Z95 * Z95 * self.reliability / (1.0 - self.reliability)).ceil() as u64
     }
@@ -130,17 +129,17 @@ pub enum Can {
     CannotTell,
 }
 
-/// What one service gets in one span.
+/// Verdicts on one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub table: String,
     pub service: String,
     pub latency_ms: f64,
     pub way: Way,
-    /// The limit for round trips that it was judged by.
+    /// Limit for round trips that the service was judged by.
     pub limit_ms: f64,
     pub required: f64,
-    /// One a span, such as the whole and each phase.
+    /// Verdicts, one for each span, such as the whole and each phase.
     pub spans: Vec<Judged>,
 }
 
@@ -149,11 +148,11 @@ pub struct Judged {
     pub span: String,
     pub can: Can,
     pub share: Figure,
-    /// For what cannot be told: why.
+    /// Reason for a verdict of "cannot tell".
     pub because: String,
 }
 
-/// `share` is the reliability within the service's limit, of `judged` probes in `span`.
+/// Judges one service. `share` is the reliability within the service's limit, of `judged` probes in `span`.
 pub fn judge(s: &Service, span: &str, share: Figure, judged: u64) -> Judged {
     let (can, because) = match &share {
         Figure::Is { low, .. } if *low >= s.reliability => (Can::Pass, String::new()),

@@ -1,16 +1,15 @@
-//! What any recording says, with or without phases of a test: how many probes, how long they took, how many
-//! came back in time; for the whole, a day, a window, a phase, while the line was full; and what was wrong with
-//! the recording itself.
+//! Statistics of any recording, with or without phases of a test: number of probes, delays, and share answered in time,
+//! for the whole, a day, a window, a phase and while the link was full; and the faults of the recording itself.
 //!
-//! **Definitions**, the same for every recording, so that any two can be set side by side. *Sent*: left this
-//! host; further answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late
-//! ones are counted among them and keep their delay. Round trips are those of all answers that can be trusted,
-//! late ones included. *Reliability* within a limit: the share of the probes sent, those with impossible times left
-//! out, whose answer came within the limit; a lost probe came in no time.
+//! **Definitions**, the same for every recording, so that any two can be compared. *Sent*: left this host; further
+//! answers and missed slots are counted apart. *Lost*: no answer within the limit for loss; late answers count as lost
+//! and keep their delay. Round trips are those of all answers that can be trusted, late ones included. *Reliability*
+//! within a limit: the share of the probes sent, without those with impossible times, whose answer came within the
+//! limit. A lost probe exceeds every limit.
 //!
-//! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is of
-//! 95 % and knows that neighbours are alike: the effective sample size comes from the means of blocks of time
-//! (`stats::effective_size`), weighted by their probes.
+//! **Method.** Quantiles are exact (type 7); SD and variance are those of the sample (n − 1). Every interval is a 95 %
+//! interval that allows for the correlation of neighbours: the effective sample size comes from the means of blocks of
+//! time (`stats::effective_size`), weighted by their probes.
 //!
 //! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
 
@@ -28,7 +27,7 @@ use stats::runs;
 
 pub const STATISTICS_VERSION: u32 = 1;
 
-/// Points of the distribution that every summary of some length has.
+/// Points of the distribution that every summary of a long span has.
 pub const POINTS: [f64; 8] = [0.05, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 0.999];
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,13 +35,13 @@ pub struct Statistics {
     pub version: u32,
     pub title: String,
     pub origin: Origin,
-    /// Whether the run went to its planned end.
+    /// True if the run went to its planned end.
     pub complete: bool,
     /// First probe sent.
     pub from_ns: i64,
-    /// After the last one.
+    /// End of the recording, after the last probe.
     pub to_ns: i64,
-    /// What was left out, and why.
+    /// Excluded times, with reasons.
     pub excluded: Vec<Excluded>,
     pub incidents: Vec<Incident>,
     pub targets: Vec<TargetStatistics>,
@@ -59,21 +58,21 @@ pub struct Excluded {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetStatistics {
     pub target: String,
-    /// From one probe to the next, mostly.
+    /// Usual interval from one probe to the next.
     pub interval_ms: f64,
-    /// How far round trips may be from exact: 0, or the error of the histograms that thinned probes left.
+    /// Relative error of the round trips: 0, or that of the histograms of thinned probes.
     pub rounding: f64,
     pub whole: Summary,
     pub days: Vec<Summary>,
     pub windows: Vec<Summary>,
     pub phases: Vec<Summary>,
-    /// Spans that were asked for.
+    /// Requested spans.
     pub spans: Vec<Summary>,
     pub loaded: Vec<Loaded>,
     pub worst: Vec<Worst>,
     pub gaps: Vec<Gap>,
     pub outages: Vec<Outage>,
-    /// Gaps and outages shorter than this were not looked for.
+    /// Least length of the gaps and outages that were looked for.
     pub shortest_hole_s: f64,
     /// Share of the time in which probes were due that lies outside outages. Time in which the network kept probes from
     /// leaving counts; time in which this host did not probe does not.
@@ -89,13 +88,13 @@ pub struct Summary {
     pub from_ns: i64,
     pub to_ns: i64,
     pub sent: u64,
-    /// Never answered, or late.
+    /// Probes never answered, or late.
     pub lost: u64,
-    /// Answered after the limit for loss.
+    /// Probes answered after the limit for loss.
     pub late: u64,
     pub duplicates: u64,
     pub invalid: u64,
-    /// Slots in which nothing was sent, whatever kept it from leaving.
+    /// Slots in which nothing was sent, for any reason.
     pub not_sent: u64,
     /// Probes that the network kept from leaving: they count as not answered in reliability and availability.
     #[serde(default)]
@@ -113,7 +112,7 @@ pub struct RoundTrips {
     pub max_ms: Option<f64>,
     pub mean_ms: Figure,
     pub sd_ms: Option<f64>,
-    /// In ms².
+    /// Variance, ms².
     pub variance_ms2: Option<f64>,
     pub points: Vec<Point>,
 }
@@ -128,24 +127,24 @@ impl RoundTrips {
     }
 }
 
-/// One point of the distribution.
+/// Point of the distribution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// 0 to 1.
+    /// Cumulative share, 0 to 1.
     pub share: f64,
     pub ms: Figure,
 }
 
-/// While the line was full in one direction.
+/// Figures while the link was full in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loaded {
     pub direction: Direction,
-    /// What counted as the line's rate, and where it comes from.
+    /// Rate that counted as the link's, with its source.
     pub rate_bps: Figure,
     pub rate_from: String,
-    /// How long the line was full.
+    /// Time in which the link was full.
     pub seconds: f64,
-    /// Null where it never was, or where that cannot be told.
+    /// Figures of that time; null if it is empty or unknown.
     pub summary: Option<Summary>,
 }
 
@@ -159,11 +158,11 @@ pub struct Worst {
     pub share: Figure,
 }
 
-/// How the smallest round trip moved.
+/// Base line: the course of the smallest round trip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     pub looked: bool,
-    /// How it was looked for, or why it was not.
+    /// Method of the search for shifts, or the reason why there was none.
     pub method: String,
     pub shifts: Vec<Shift>,
 }
@@ -171,29 +170,29 @@ pub struct Baseline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShiftCause {
-    /// Multiples of the probes' own interval, with the same spread as before: the instrument takes one probe's
-    /// answer for another's.
+    /// A shift by multiples of the probes' own interval, with the same spread as before: the instrument takes one
+    /// probe's answer for another's.
     Instrument,
-    /// The spread grew with it: a queue that was not empty for long.
+    /// A shift whose spread grew with it: a queue that did not empty for long.
     Queue,
-    /// The same spread at another level: another path.
+    /// A shift to another level with the same spread: another path.
     Path,
 }
 
-/// A stretch whose base line differs from what is usual in the recording.
+/// A stretch whose base line differs from the recording's usual one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shift {
     pub from_ns: i64,
     pub to_ns: i64,
-    /// Against the usual base line.
+    /// Step against the usual base line.
     pub step_ms: f64,
     pub base_ms: f64,
-    /// `step_ms` in intervals between probes, where it is a whole number of them.
+    /// Step in intervals between probes, if it is a whole number of them.
     pub intervals: Option<i64>,
     pub cause: ShiftCause,
 }
 
-/// Probes at the mean of each block, and how many independent ones leave the same doubt.
+/// Probes at the mean of each block, and the number of independent ones of the same uncertainty.
 fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
     let all: f64 = blocks.iter().map(|(n, _)| n).sum();
     let mean = blocks.iter().map(|(n, m)| n * m).sum::<f64>() / all.max(1.0);
@@ -211,7 +210,7 @@ fn independent(blocks: &[(f64, f64)], variance: f64, n: f64) -> f64 {
     (variance / between * stats::effective_size(&series)).clamp(1.0, n.max(1.0))
 }
 
-/// The share of `yes` among `of`, blocks in the order of time.
+/// Share of `yes` among `of`, in blocks in the order of time.
 pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
     let (yes, of) = blocks
         .iter()
@@ -232,7 +231,7 @@ pub(crate) fn share(blocks: &[(u64, u64)]) -> Figure {
 
 const MS: f64 = 1e6;
 
-/// The figures of a union of blocks; `points` of the distribution and `limits_ns` as asked for.
+/// Figures of a union of blocks, with the given `points` of the distribution and `limits_ns`.
 pub fn summary(
     name: &str,
     blocks: &[&Block],
@@ -315,7 +314,7 @@ fn round_trips(blocks: &[&Block], points: &[f64]) -> RoundTrips {
     }
 }
 
-/// Of all runs in ms, and each run's weight and mean.
+/// Moments of all runs in ms, and each run's weight and mean.
 fn moments(runs: &[&[i64]]) -> Option<(Moments, Vec<(f64, f64)>)> {
     let n: usize = runs.iter().map(|r| r.len()).sum();
     let (min, max) = (

@@ -1,4 +1,4 @@
-//! The statistics of one target, put together.
+//! Statistics of one target, put together.
 
 use crate::changes;
 use crate::holes;
@@ -17,7 +17,7 @@ pub struct Span {
     pub to_ns: i64,
 }
 
-/// What is to be had.
+/// Figures that are asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     pub days: Vec<Span>,
@@ -34,7 +34,7 @@ pub struct Request {
 
 /// Points of the distribution that a short span has.
 const FEW: [f64; 4] = [0.05, 0.50, 0.95, 0.99];
-/// Round trips from histograms are off by half of their last digit of three.
+/// Relative error of round trips from histograms: half of their last digit of three.
 const ROUNDING: f64 = 0.001;
 
 pub fn target(name: &str, series: &Series, request: &Request) -> TargetStatistics {

@@ -1,5 +1,5 @@
-//! Traffic as a whole: how many packets came in equal steps of time, how large they were, how far apart; for TCP,
-//! UDP and both; and the laws that fit (table 3.1 of document 003).
+//! Traffic as a whole: packets in equal steps of time, their sizes and gaps, for TCP, UDP and both; and the laws that
+//! fit (table 3.1 of document 003).
 //!
 //! **Method.** Packets are handed in one by one; what is kept does not grow with their number. Gaps go into
 //! buckets 0.8 % wide, sizes are counted by the byte, arrivals in steps that double when there are more than a
@@ -24,17 +24,18 @@ pub enum Protocol {
 
 /// Steps of time kept at most.
 const MOST_STEPS: usize = 1 << 20;
-/// Sizes are counted by the byte up to here: above what any link carries in one piece, below what damage can claim.
+/// Greatest size counted by the byte: above any link's packets, below the claims of damaged files.
 const LARGEST: u32 = 1 << 20;
-/// The year 2116: a damaged file may claim any time, and differences must have room.
+/// Latest time, in the year 2116: a damaged file may claim any time, and differences must have room.
 const LATEST_NS: i64 = 1 << 62;
-/// The finest step.
+/// Finest step, ns.
 const FINEST_NS: i64 = 1_000_000;
-/// So many packets a step are wanted on average: with fewer, a rate is mostly its rounding.
+/// Packets a step that are wanted on average: with fewer, a rate is mostly its rounding.
 const PACKETS_A_STEP: f64 = 10.0;
-/// For self-similarity a step may be finer: more of them, and its own noise sits in the first octaves.
+/// Packets a step for self-similarity: steps may be finer, for more of them help, and their noise stays in the first
+/// octaves.
 const PACKETS_A_FINE_STEP: f64 = 1.0;
-/// Stretches whose means tell how much packets depend on each other.
+/// Number of stretches whose means tell how much packets depend on each other.
 const STRETCHES: usize = 64;
 
 /// Numbers of any size counted in buckets of 1/128 of an octave, exactly below 128.
@@ -125,7 +126,7 @@ impl Stretches {
         self.left = self.length;
     }
 
-    /// How many independent values leave the same doubt about the mean.
+    /// Number of independent values with the same uncertainty of the mean.
     fn effective(&self) -> f64 {
         let mean = self.sum / self.n;
         let variance = self.squares / self.n - mean * mean;
@@ -169,7 +170,7 @@ impl Class {
     }
 }
 
-/// Takes packets in.
+/// Accumulator of packets.
 #[derive(Clone, Debug)]
 pub struct Traffic {
     classes: [Class; 3],
@@ -186,7 +187,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// `step_ns` is the step for arrivals; without it one is chosen.
+    /// Creates an accumulator. `step_ns` is the step for arrivals; without it one is chosen.
     pub fn new(step_ns: Option<i64>) -> Traffic {
         Traffic {
             classes: Default::default(),
@@ -202,8 +203,8 @@ impl Traffic {
         }
     }
 
-    /// One packet; a time before that of the packet ahead of it counts as that packet's. One that claims more than a
-    /// MiB is left out, and counted.
+    /// Adds one packet; a time before that of the packet ahead counts as that packet's. A packet that claims more than
+    /// a MiB is left out, and counted.
     #[inline]
     pub fn packet(&mut self, t_ns: i64, ip_bytes: u32, protocol: Protocol) {
         if ip_bytes > LARGEST {
@@ -362,20 +363,20 @@ fn gaps(class: &Class, tick_ns: f64) -> Law {
     Law::new(sample, class.gap_stretches.effective())
 }
 
-/// What `trace --traffic --json` prints.
+/// Output of `trace --traffic --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrafficAnswer {
     pub span_s: f64,
-    /// Of what is TCP or UDP.
+    /// Share of TCP among the packets of TCP and UDP.
     pub tcp_share_of_packets: Option<f64>,
     pub tcp_share_of_bytes: Option<f64>,
     pub other_packets: u64,
     pub other_bytes: u64,
-    /// Packets that the capture holds out of order of time.
+    /// Packets that are out of time order in the capture.
     pub backward_packets: u64,
-    /// Packets that claim more than a MiB, which are left out.
+    /// Packets that claim more than a MiB and are left out.
     pub oversized_packets: u64,
-    /// The capture's clock.
+    /// Resolution of the capture's clock.
     pub clock_tick_s: f64,
     /// Step of the arrivals.
     pub step_s: f64,
@@ -390,29 +391,29 @@ pub struct ClassAnswer {
     pub name: &'static str,
     pub packets: u64,
     pub bytes: u64,
-    /// Packets a second.
+    /// Arrivals, packets a second.
     pub arrivals: Law,
-    /// Bytes of the IP packet.
+    /// Sizes, bytes of the IP packet.
     pub sizes: Law,
-    /// Seconds between packets.
+    /// Gaps, seconds between packets.
     pub gaps: Law,
     pub hurst: HurstAnswer,
-    /// What the three estimates were taken from, for plots.
+    /// Data of the three estimates, for plots.
     #[serde(skip)]
     pub scaling: Option<Hurst>,
 }
 
-/// A quantity's sample and the families that fit it, the best first.
+/// Sample of a quantity and the families that fit it, best first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Law {
     pub values: u64,
-    /// Independent values that would leave the same doubt.
+    /// Number of independent values with the same uncertainty.
     pub effective_values: f64,
     pub mean: Option<f64>,
     /// Standard deviation over mean.
     pub variation: Option<f64>,
     pub fits: Vec<FitAnswer>,
-    /// Families that do not fit at all, or the reason why none could be tried.
+    /// Families that do not fit, or the reason why none could be tried.
     pub without: Vec<String>,
     /// Share of the values up to each value.
     #[serde(skip)]
@@ -465,11 +466,11 @@ impl Law {
 #[derive(Clone, Debug, Serialize)]
 pub struct FitAnswer {
     pub family: &'static str,
-    /// In the order of their names.
+    /// Parameters in the order of their names.
     pub parameters: Vec<(&'static str, Figure)>,
     pub aic: f64,
     pub log_likelihood: f64,
-    /// The largest share by which the curve is wrong.
+    /// Largest difference between the two distribution functions, as a share.
     pub kolmogorov_smirnov: f64,
     pub anderson_darling: f64,
     pub anderson_darling_critical_5pct: f64,
@@ -492,15 +493,15 @@ impl FitAnswer {
     }
 }
 
-/// The Hurst parameter of the packets in each step.
+/// Hurst parameter of the packets in each step.
 #[derive(Clone, Debug, Serialize)]
 pub struct HurstAnswer {
     pub variance_time: Figure,
     pub rescaled_range: Figure,
     pub wavelet: Figure,
-    /// From which scale to which each line was laid, in steps, in the order above: the value holds for these.
+    /// Scales that each line was fitted over, in steps, in the order above: the value holds for these.
     pub scales: Option<[[f64; 2]; 3]>,
-    /// It looks like a rate that changed its level rather than like self-similarity.
+    /// True if the series looks like a rate that changed its level rather than like self-similarity.
     pub unsteady: bool,
 }
 

@@ -41,7 +41,7 @@ impl Figure {
             Figure::CannotTell { .. } => None,
         }
     }
-    /// The same with an interval that is wider by this share of its ends, for an error that is no scatter.
+    /// Figure whose interval is wider by this share of its ends, for an error that does not scatter.
     pub fn widened(&self, by: f64) -> Figure {
         match self {
             Figure::Is { value, low, high } => Figure::Is {
@@ -53,8 +53,7 @@ impl Figure {
         }
     }
 
-    /// A figure of two that are independent of each other; the errors of both, each carried through `of` by itself, add in
-    /// squares.
+    /// Figure of two independent figures; the errors of both, each carried through `of` by itself, add in squares.
     pub fn combined(&self, other: &Figure, of: impl Fn(f64, f64) -> f64) -> Figure {
         let (
             Figure::Is {
@@ -94,8 +93,8 @@ impl Figure {
         self.combined(other, |a, b| a / b).not_negative()
     }
 
-    /// Bytes that pass in this time (ms) at a rate (bit/s): what a queue of this wait holds, or, of a round trip, the
-    /// bandwidth-delay product.
+    /// Bytes that pass in this time (ms) at a rate (bit/s): the backlog of a queue with this wait, or, for a round
+    /// trip, the bandwidth-delay product.
     pub fn bytes_at(&self, bps: &Figure) -> Figure {
         self.combined(bps, |ms, bps| ms * bps / 8e3).not_negative()
     }
@@ -150,7 +149,8 @@ mod tests {
         assert_eq!(f(1.0).bytes_at(&unknown), unknown);
     }
 
-    /// Errors of one part in a hundred, drawn: the interval holds what is combined as often as the errors are independent.
+    /// Errors of one part in a hundred, drawn: the interval holds the combined value as often as it should when the
+    /// errors are independent.
     #[test]
     fn the_interval_of_a_product_holds_95_percent_of_what_its_factors_can_be() {
         let mut rng = base::rng::Streams::new(7).stream("factors");

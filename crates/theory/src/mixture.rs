@@ -62,7 +62,7 @@ impl Stream {
         self.rate.mean() * self.size.mean()
     }
 
-    /// Of the product of two independent variables.
+    /// Variance of the product of two independent variables.
     fn variance(&self) -> f64 {
         self.rate.moment(2.0) * self.size.moment(2.0) - self.mean().powi(2)
     }
@@ -100,7 +100,7 @@ impl Stream {
     }
 }
 
-/// Where the Gumbel law, density exp(v − eᵛ), has all but 10⁻¹⁵ of its mass.
+/// Range of the Gumbel law, density exp(v − eᵛ), that holds all but 10⁻¹⁵ of its mass.
 const GUMBEL: (f64, f64) = (-36.0, 4.0);
 const STEP: f64 = 0.1;
 
@@ -146,12 +146,12 @@ impl Mixture {
         [(self.share, self.tcp), (1.0 - self.share, self.udp)]
     }
 
-    /// Of a datagram that is served.
+    /// Mean size of a served datagram.
     pub fn mean_size(&self) -> f64 {
         self.parts().iter().map(|(w, s)| w * s.size.mean()).sum()
     }
 
-    /// Mean and variance of what arrives in a unit of time, in bytes.
+    /// Mean and variance of the bytes that arrive in a unit of time.
     fn arrivals(&self) -> (f64, f64) {
         let parts = self.parts();
         (
@@ -160,7 +160,7 @@ impl Mixture {
         )
     }
 
-    /// The same of what can be served.
+    /// Mean and variance of the bytes that can be served in a unit of time.
     fn service(&self) -> (f64, f64) {
         let squares = self.parts().map(|(w, s)| w * w * s.size.variance());
         (

@@ -1,4 +1,4 @@
-//! What a path delivers in time.
+//! Reliability of a path: the packets that it delivers in time.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, RATES, SHARES, SIZES, TIMES, bps, bytes, output, seconds,
@@ -29,19 +29,19 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["000 (25)-(27)"] {
-        /// one way through the idle path, as measured
+        /// delay of the idle path in one direction, as measured
         idle: Duration [TIMES];
         /// rate of the sender's access link
         rate: BitsPerSec [RATES];
-        /// its buffer
+        /// buffer in front of the sender's access link
         buffer: Bytes [SIZES];
         /// if given, rate of the receiver's access link
         far_rate: Option<BitsPerSec> [RATES];
-        /// if given, the buffer in front of that
+        /// if given, buffer in front of the receiver's access link
         far_buffer: Option<Bytes> [SIZES];
         /// probability that a packet is lost
         loss: f64 as Probability [SHARES];
-        /// when it must have arrived
+        /// time within which a packet must arrive
         required: Duration [TIMES];
     }
 }
@@ -103,17 +103,17 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["000 (1)"] {
-        /// distribution of what is above the base
+        /// distribution of the delay above the base
         kind: Law = "lognormal";
-        /// delay that every packet has
+        /// base delay, which every packet has
         base: Duration = "0ms" ["0ms".."1h"];
-        /// mean of what is above it
+        /// mean of the delay above the base
         mean: Duration [TIMES];
-        /// if given, its standard deviation; the exponential has its mean for it
+        /// if given, standard deviation of the delay above the base; of the exponential it is the mean
         sd: Option<Duration> [TIMES];
         /// probability that a packet is lost
         loss: f64 as Probability = "0" [SHARES];
-        /// when it must have arrived
+        /// time within which a packet must arrive
         limit: Duration [TIMES];
     }
 }
@@ -199,7 +199,7 @@ fn reliability(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
     ])
 }
 
-/// The shape whose standard deviation is so many means: it falls as the shape grows.
+/// Shape whose standard deviation is `cv` means: it falls as the shape grows.
 fn weibull_shape(cv: f64) -> Option<f64> {
     let cv_of = |shape: f64| {
         let ratio = ln_gamma(1.0 + 2.0 / shape) - 2.0 * ln_gamma(1.0 + 1.0 / shape);
@@ -224,11 +224,11 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["000 2.3.3, 6.4"] {
-        /// availability of one
+        /// availability of one link
         first: f64 as Probability [SHARES];
-        /// availability of the other
+        /// availability of the other link
         second: f64 as Probability [SHARES];
-        /// share of the better one's outages in which the other fails from the same cause: one duct, one power supply
+        /// share of the better link's outages in which the other fails from the same cause: one duct, one power supply
         common: f64 as Probability = "0" [SHARES];
     }
 }
@@ -272,9 +272,9 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["004 3.5", "RFC 791", "RFC 8200 section 4.5"] {
-        /// rate that is sent
+        /// rate at which datagrams are sent
         offered: BitsPerSec [RATES];
-        /// rate that the link carries, counted in the same way
+        /// rate that the link carries, counted in the same way as the sent rate
         capacity: BitsPerSec [RATES];
         /// payload of a datagram
         datagram: Bytes ["1B".."65507B"];

@@ -1,4 +1,4 @@
-//! Single queues in equilibrium: what waits, and how long.
+//! Single queues in equilibrium: backlog and wait.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, TIMES, bps, bytes, output, seconds,
@@ -6,7 +6,7 @@ use crate::model::{
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 
-/// What every queue here is made of: the load, and the mean time that one packet takes on the link.
+/// Load of a queue, and the mean time of one packet on the link.
 struct Load {
     rho: f64,
     service: f64,
@@ -61,9 +61,9 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "000 (17), (18)"] {
-        /// what passes, on average
+        /// mean throughput
         rate: BitsPerSec [RATES];
-        /// what a packet spends there, on average
+        /// mean delay of a packet
         delay: Duration [TIMES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -96,7 +96,7 @@ params! {
     pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "003 (3.2), (3.3)"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -142,11 +142,11 @@ params! {
     pub(super) struct Mm1kParams for "mm1k": "M/M/1/K: the same with room for K packets, and what is lost", ["Kleinrock, Queueing Systems I, 3.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
-        /// packets that fit, with the one on the link
+        /// packets that fit, including the one on the link
         room: u64 as Packets ["1".."1000000"];
     }
 }
@@ -206,7 +206,7 @@ params! {
     pub(super) struct Md1Params for "md1": "M/D/1: Poisson arrivals, packets of one size", ["Kleinrock, Queueing Systems I, 5.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -235,7 +235,7 @@ params! {
     pub(super) struct Mg1Params for "mg1": "M/G/1: Poisson arrivals, sizes of any distribution", ["Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -274,7 +274,7 @@ params! {
             "003 (4.10)",] {
         /// rate of the link
         rate: BitsPerSec [RATES];
-        /// mean rate that is offered to it
+        /// mean rate offered to the link
         offered: BitsPerSec [RATES];
         /// mean size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";

@@ -1,4 +1,4 @@
-//! How large a buffer should be, and what delay that means.
+//! Recommended sizes of buffers, and the delay that they add.
 
 use crate::model::{
     Example, Measure, Model, OutOfModel, PACKETS, RATES, SIZES, TIMES, bps, bytes, output, seconds,
@@ -20,7 +20,7 @@ params! {
         rtt: Duration [TIMES];
         /// size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
-        /// if given, how many times the product it is and what delay it adds
+        /// if given, size to compare: its multiple of the product, and the delay that it adds
         buffer: Option<Bytes> [SIZES];
     }
 }
@@ -79,9 +79,9 @@ params! {
         rate: BitsPerSec [RATES];
         /// mean round trip of the flows
         rtt: Duration [TIMES];
-        /// long flows at a time
+        /// number of concurrent long flows
         flows: u64 = "1" ["1".."1000000000"];
-        /// most delay that is wanted; with an AQM its target
+        /// greatest acceptable delay; with an AQM its target
         delay: Duration = "20ms" [TIMES], "PIE 2013: 20 ms";
         /// size of a packet
         packet: Bytes = "1500B" [PACKETS], "Ethernet";
@@ -89,7 +89,7 @@ params! {
         window: u64 = "64" ["2".."1000000000"], "64 kB";
         /// offered load, for the rule of tiny buffers
         load: f64 as Probability = "0.75" ["0.01".."0.99"];
-        /// of that load what must be carried, for the rule of tiny buffers
+        /// share of the offered load that must be carried, for the rule of tiny buffers
         utilisation: f64 as Probability = "0.9" ["0.01".."0.999999"];
     }
 }
@@ -160,7 +160,7 @@ params! {
         rate: BitsPerSec [RATES];
         /// mean round trip of the flows without the queue
         rtt: Duration [TIMES];
-        /// long flows at a time
+        /// number of concurrent long flows
         flows: u64 ["1".."1000000000"];
         /// size of the buffer
         buffer: Bytes [SIZES];
@@ -223,7 +223,7 @@ fn occupancy(w: &Words) -> Result<Vec<Option<f64>>, OutOfModel> {
     ])
 }
 
-/// The value up to which `p` lies, of a distribution whose tails beyond 0 and `top` stand at these.
+/// `p`-quantile of a distribution on 0 to `top`.
 fn quantile_within(p: f64, cdf: &dyn Fn(f64) -> f64, top: f64) -> f64 {
     if cdf(0.0) >= p {
         return 0.0;

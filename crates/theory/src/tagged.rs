@@ -30,9 +30,9 @@ use std::cmp::Ordering;
 const CELLS: usize = 120;
 /// Steps to a cell while the background's law is put together.
 const FINER: usize = 8;
-/// What is left out of a sum of probabilities.
+/// Probability mass that a sum may leave out.
 const NEGLIGIBLE: f64 = 1e-10;
-/// Peak jitter is what one in so many exceeds.
+/// Peak jitter is exceeded by one datagram in this many.
 const PEAK: f64 = 1000.0;
 
 params! {
@@ -141,7 +141,7 @@ impl TaggedParams {
     }
 }
 
-/// In slots: the sum of the shares beyond 0, 1, 2, …, and from where they change slowly their integral.
+/// Mean gap in slots: the sum of the shares beyond 0, 1, 2, …, continued as an integral where they change slowly.
 fn mean_gap(shape: f64, scale: f64) -> f64 {
     const SUMMED: u32 = 10_000;
     let reach = |k: f64| (k / scale).powf(shape);
@@ -158,12 +158,12 @@ struct Tagged {
     /// Cells of a datagram, and of the buffer.
     datagram: usize,
     cells: usize,
-    /// Law of the background's work in a slot; the last holds all beyond.
+    /// Law of the background's work in a slot; the last entry holds all beyond.
     work: Vec<f64>,
     /// Share of it that is as much as that or more.
     beyond: Vec<f64>,
-    /// From what a queue is after a datagram of the flow has been in a slot to what the next finds: the sum of the slots'
-    /// transitions over the law of the gap.
+    /// Transition from the queue after one datagram of the flow to the queue that the next one finds: the slots'
+    /// transitions summed over the law of the gap.
     over: Vec<Vec<f64>>,
 }
 
@@ -194,7 +194,7 @@ impl Tagged {
         Ok(tagged)
     }
 
-    /// What is there before the datagram that arrives in a slot: the queue and the background's work.
+    /// Work ahead of the datagram that arrives in a slot: the queue and the background's work.
     fn ahead(&self, queue: &[f64]) -> Vec<f64> {
         let mut sum = vec![0.0; self.cells + 1];
         for (l, q) in queue.iter().enumerate().filter(|(_, q)| **q > 0.0) {
@@ -207,7 +207,7 @@ impl Tagged {
         sum
     }
 
-    /// One datagram's time of service passes.
+    /// Queue after the service of one datagram.
     fn serve(&self, mut queue: Vec<f64>) -> Vec<f64> {
         let gone: f64 = queue.drain(..self.datagram).sum();
         queue[0] += gone;
@@ -244,7 +244,7 @@ impl Tagged {
             .collect()
     }
 
-    /// Share of the datagrams that get in behind so much: a cell stands for what is half a cell more or less.
+    /// Share of the datagrams that fit behind this backlog: a cell stands for half a cell more or less.
     fn fits(&self, ahead: usize) -> f64 {
         match (ahead + self.datagram).cmp(&self.cells) {
             Ordering::Less => 1.0,
@@ -253,7 +253,7 @@ impl Tagged {
         }
     }
 
-    /// What the next datagram finds in the queue, by what one finds.
+    /// Law of the queue that the next datagram finds, given that of the one before.
     fn next(&self, queue: &[f64]) -> Vec<f64> {
         let mut after = vec![0.0; self.cells + 1];
         for (ahead, p) in self.ahead(queue).into_iter().enumerate() {
@@ -279,7 +279,7 @@ impl Tagged {
         queue
     }
 
-    /// What the datagram of that number finds in the queue; the first finds it empty.
+    /// Law of the queue that the datagram of this number finds; the first finds it empty.
     fn at(&self, number: u64) -> Vec<f64> {
         let mut queue = self.empty();
         for _ in 1..number {
@@ -293,8 +293,8 @@ impl Tagged {
         queue
     }
 
-    /// What one finds long after the begin: the law that the step from one to the next leaves as it is, found by taking
-    /// the states out one by one without a subtraction (Grassmann, Taksar and Heyman 1985).
+    /// Stationary law: the one that the step to the next datagram leaves unchanged. It is found by eliminating the
+    /// states one by one without a subtraction (Grassmann, Taksar and Heyman 1985).
     fn steady(&self) -> Vec<f64> {
         let n = self.cells + 1;
         let mut chain: Vec<Vec<f64>> = (0..n)
@@ -323,7 +323,7 @@ impl Tagged {
         law.iter().map(|p| p / all).collect()
     }
 
-    /// Mean delay of those that get in, in slots, and the share that does not.
+    /// Mean delay of the datagrams that enter the queue, in slots, and the share that does not.
     fn delay(&self, queue: &[f64]) -> (f64, f64) {
         let ahead = self.ahead(queue);
         let inside = || ahead.iter().enumerate().map(|(a, p)| (a, p * self.fits(a)));
@@ -332,7 +332,7 @@ impl Tagged {
         (sum / share / self.datagram as f64, (1.0 - share).max(0.0))
     }
 
-    /// Of two in a row that both get in: the mean difference of their delays, and the one that is seldom exceeded.
+    /// Jitter of two successive datagrams that both enter the queue: the mean difference of their delays, and the peak.
     fn jitter(&self, queue: &[f64]) -> (f64, f64) {
         let mut differences = vec![0.0; self.cells + 1];
         for (ahead, p) in self.ahead(queue).into_iter().enumerate() {

@@ -1,10 +1,10 @@
-//! What one TCP flow sends at a given rate of loss.
+//! Rate of one TCP flow at a given loss rate.
 
 use crate::model::{Example, Measure, Model, OutOfModel, PACKETS, TIMES, bytes, output, seconds};
 use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 
-/// Payload of a window each round trip.
+/// Payload rate of one window each round trip.
 fn rate(mss: Bytes, rtt: Duration, window: f64) -> Option<f64> {
     Some(window * bytes(mss) * 8.0 / seconds(rtt))
 }
@@ -19,7 +19,7 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// segments that one ACK stands for
+        /// segments acknowledged by one ACK
         acked: u64 = "2" ["1".."100"], "RFC 5681 section 4.2";
     }
 }
@@ -55,7 +55,7 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// segments that one ACK stands for
+        /// segments acknowledged by one ACK
         acked: u64 = "2" ["1".."100"], "RFC 5681 section 4.2";
         /// first time-out
         rto: Duration = "1s" [TIMES], "RFC 6298 section 2";
@@ -119,9 +119,9 @@ params! {
         rtt: Duration [TIMES];
         /// loss events for each segment sent
         loss: f64 as Probability ["0.000000000001".."1"];
-        /// what a loss leaves of the window
+        /// share of the window that is left after a loss
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
-        /// how steep the cubic is, segments/s³
+        /// steepness of the cubic, segments/s³
         c: f64 = "0.4" ["0.000001".."1000"], "RFC 9438 section 5.1";
     }
 }
@@ -163,13 +163,13 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct CubicWindowParams for "cubic-window": "CUBIC's window after a loss", ["RFC 9438 section 4.2", "000 (8), (9)"] {
-        /// window in segments at which the loss came
+        /// window at the loss, in segments
         before: u64 ["1".."1000000000"];
         /// time since the loss
         after: Duration ["0ms".."1h"];
-        /// what a loss leaves of the window
+        /// share of the window that is left after a loss
         beta: f64 as Probability = "0.7" ["0.01".."0.99"], "RFC 9438 section 4.6";
-        /// how steep the cubic is, segments/s³
+        /// steepness of the cubic, segments/s³
         c: f64 = "0.4" ["0.000001".."1000"], "RFC 9438 section 5.1";
     }
 }

@@ -1,4 +1,4 @@
-//! `tailback run`: a plan, or what a recording says of how it came about, carried out again.
+//! `tailback run`: carries out a plan, or the plan that a recording holds, again.
 
 use super::{
     AccessArgs, analyse, import, model, monitor, print, probe, report, reproduce, sim, test, trace,
@@ -17,7 +17,7 @@ use std::path::PathBuf;
     after_help = "Examples:\n  tailback run home.rec --output again.rec\n  tailback run plan.json --json"
 )]
 pub struct Args {
-    /// Plan as a JSON file, or a recording
+    /// Plan as a JSON file, or a recording whose plan is run again
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// Recording or report to write [default: as the plan says]
@@ -31,7 +31,7 @@ pub struct Args {
     /// Print the answer as JSON instead of text
     #[arg(long)]
     json: bool,
-    /// No live line
+    /// Do not show the live line
     #[arg(short, long)]
     quiet: bool,
 }
