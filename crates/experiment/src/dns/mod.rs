@@ -77,23 +77,23 @@ pub const SPEC: Spec = Spec {
 const SLOW_WARM_MS: f64 = 30.0;
 /// Document 001, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
 const SLOW_COLD_MS: f64 = 535.0;
-/// Half as much again as the slowest of those that were acceptable.
+/// Limit of a new name's lookup, ms: half as much again as the slowest acceptable one.
 const LAGGING_COLD_MS: f64 = 330.0;
-/// Round trips above this are felt in every lookup.
+/// Round trip above which every lookup feels slow, ms.
 const LONG_WAY_MS: f64 = 100.0;
-/// A lookup that was lost costs a person the whole patience of their system, 5 s.
+/// Share of lost lookups that is too many: each costs the whole patience of a system, 5 s.
 const MANY_LOST: f64 = 0.05;
 
-/// What a resolver does about signatures.
+/// Treatment of signatures by a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handling {
-    /// It lets no wrong ones pass.
+    /// The resolver rejects wrong signatures.
     Checks,
-    /// It hands signatures on and checks none.
+    /// The resolver forwards signatures without checking them.
     HandsOn,
-    /// It hands none on.
+    /// The resolver removes signatures.
     Strips,
-    /// It fails for names that are signed well.
+    /// The resolver fails for names with valid signatures.
     Fails,
     Unknown(&'static str),
 }
@@ -110,18 +110,18 @@ impl Handling {
     }
 }
 
-/// One resolver, as the recording has it.
+/// Resolver, from the recording.
 struct Resolver<'a> {
     address: &'a str,
     origin: Origin,
     name: String,
     cold: Vec<f64>,
     warm: Vec<f64>,
-    /// Round trips to it.
+    /// Round trips to the resolver.
     way: Vec<f64>,
     asked: usize,
     lost: usize,
-    /// Of those that were answered: with a code that says that it could not or would not.
+    /// Number of answers with an error code.
     failed: usize,
     failures: Vec<String>,
     problem: Option<String>,
@@ -205,12 +205,12 @@ impl<'a> Resolver<'a> {
         all
     }
 
-    /// The way there and back: what the least of the connections took; where it takes and refuses none, null.
+    /// Round trip to the resolver: the least set-up time of its connections; null if it takes and refuses none.
     fn way_ms(&self) -> Option<f64> {
         least(&self.way)
     }
 
-    /// What of a lookup of a new name is the resolver's own.
+    /// Resolver's own part of a lookup of a new name.
     fn own(&self) -> Figure {
         match (self.way_ms(), self.cold.is_empty()) {
             (_, true) => Figure::cannot_tell("it answered no lookup"),
@@ -277,25 +277,25 @@ fn handling(notes: &[(&str, DnsNote)], address: &str) -> Handling {
     }
 }
 
-/// Who is to blame for how long names take.
+/// Cause of slow lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blame {
-    /// It takes long even for what it knows.
+    /// The resolver is slow even for names in its cache.
     Resolver,
-    /// It takes long for what it has to ask for itself.
+    /// The resolver is slow for names that it has to look up itself.
     Recursion,
-    /// It is farther than our server.
+    /// The resolver is farther away than our server.
     Distance,
-    /// The line's own round trip is in every lookup.
+    /// The link's own round trip is in every lookup.
     Line,
-    /// It gives no answer to many, or to all.
+    /// The resolver leaves many questions, or all, without an answer.
     Silence,
     Nobody,
-    /// The way to it could not be timed.
+    /// The round trip to the resolver is unknown.
     Unknown,
 }
 
-/// Decides on one resolver. `base_ms` is the line's own round trip.
+/// Judges one resolver. `base_ms` is the link's own round trip.
 fn blame(r: &Resolver, base_ms: Option<f64>) -> Blame {
     if r.asked > 0 && r.lost + r.failed > 0 {
         let bad = (r.lost + r.failed) as f64 / r.asked as f64;
@@ -340,9 +340,9 @@ fn told(of: Option<f64>) -> String {
 pub(super) struct Verdicts {
     pub names: Result<Vec<Alert>, String>,
     pub signatures: Result<(&'static str, Vec<Alert>), String>,
-    /// Of record types, and of what carries them.
+    /// Verdict on record types and on their transport.
     pub types: Result<(String, Vec<Alert>), String>,
-    /// None where root servers were not asked.
+    /// Verdict on root servers; none if they were not asked.
     pub roots: Option<(String, Vec<Alert>)>,
 }
 
@@ -398,7 +398,7 @@ fn alerts_of_types(r: &Resolver) -> Vec<Alert> {
     r.types.alerts(&r.called())
 }
 
-/// The line's own round trips meanwhile, ms.
+/// Round trips of the link itself meanwhile, ms.
 fn line(recording: &Recording) -> Vec<f64> {
     recording
         .delay

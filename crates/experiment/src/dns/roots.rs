@@ -1,4 +1,4 @@
-//! Whether the root servers' signatures come through, and whether it is they who answer.
+//! Root servers' signatures, and the origin of the answers.
 //!
 //! **Method.** Each is asked for the begin of the root zone with its signature, and to find out nothing. Each of them has
 //! both and says that it is its own (AA); whoever offers to find out more (RA) is somebody else on the way.
@@ -23,7 +23,7 @@ impl Root {
         self.said.answer.as_ref().is_some_and(|a| a.signatures)
     }
 
-    /// It came from one that has the zone and asks nobody.
+    /// True if the answer came from a server that has the zone and asks no other.
     fn somebody(&self) -> bool {
         let answer = self.said.answer.as_ref();
         answer.is_some_and(|a| !a.authoritative || a.recursive)
@@ -34,11 +34,11 @@ impl Root {
     }
 }
 
-/// What became of all that were asked.
+/// Answers of all servers that were asked.
 pub struct Roots(Vec<Root>);
 
 impl Roots {
-    /// None where nobody asked.
+    /// Answers in a recording; none if no server was asked.
     pub fn of(recording: &Recording) -> Option<Roots> {
         let all: Vec<Root> = DnsNote::all_of(recording)
             .filter_map(|(address, note)| match note {
