@@ -4,7 +4,7 @@
 //! compared with the contracted rate. Where its whole interval lies below the tolerance, the line gives too
 //! little; where the interval straddles it, nothing is claimed.
 //!
-//! **Source.** Seed document 001, tables 1, 7 and 8 (measured beside contracted rates).
+//! **Source.** Catalán 2014, tables 1, 7 and 8 (measured beside contracted rates).
 //!
 //! **Limits.** A test to a far server measures the slowest place on the way, which need not be the access
 //! line; and providers count bytes below IP, which takes a few per cent: hence the tolerance of a tenth.

@@ -5,7 +5,7 @@
 //! says how long packets wait: the round trip less what it takes with an empty queue (29). What was predicted is set beside each next
 //! measurement; the difference is the delay error of table 21.
 //!
-//! **Source.** Seed document 000, section 6.3.2, equations (28) and (29), figure 53, table 21.
+//! **Source.** Borlaug 2014, section 6.3.2, equations (28) and (29), figure 53, table 21.
 //!
 //! **What is wrong in (28) and (29), and mended here.** A queue cannot hold less than nothing: without a floor the sum falls by a second
 //! for each second without traffic. The median of all round trips is not that of an empty queue: under a load that lasts longer than the

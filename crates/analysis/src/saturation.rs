@@ -6,7 +6,7 @@
 //! comes faster than the line for as long as the queue takes it. Whether that was the line's rate or only the most
 //! that anybody wanted, delay must show: without a longer median delay while it was reached, nothing is claimed.
 //!
-//! **Source.** Seed document 000, section 6.1.6: reliability over the whole period misleads.
+//! **Source.** Borlaug 2014, section 6.1.6: reliability over the whole period misleads.
 //!
 //! **Limits.** A line whose queue stays short under load looks like one that was never full.
 

@@ -6,7 +6,7 @@
 //! them is. *If independent* is what the links' own shares would make together if their failures had nothing
 //! to do with each other; a smaller share than that says that they share a cable, a provider, or the host.
 //!
-//! **Source.** Seed document 000, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
+//! **Source.** Borlaug 2014, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
 //!
 //! **Limits.** Outages shorter than each recording's shortest hole do not count against availability; reliability has them.
 

@@ -67,7 +67,7 @@ params! {
         /// small datagrams before and after the flood for so long; 30 s with hold=30s is the usual picture of a flood
         before: Duration = "1 s" ["1 s".."60 s"];
         /// first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one
-        own: bool = "false", "document 002, table 3.1.3";
+        own: bool = "false", "Chandele 2012, table 3.1.3";
         /// floods end within so long, draining included; what that does not fill is told as "at least"
         within: Option<Duration> ["8 s".."1000 s"];
         /// send at most so much in all

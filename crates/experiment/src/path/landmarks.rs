@@ -1,7 +1,7 @@
 //! The gateway, the server and other hosts that a person named, by ICMP echo at rest: how far each is, and how much of that
 //! is the way to the gateway.
 //!
-//! **Source.** Document 002, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
+//! **Source.** Chandele 2012, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
 //! landmarks everywhere).
 
 use super::super::answer::{Figured, Quantity, Table};

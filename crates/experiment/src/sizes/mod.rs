@@ -8,7 +8,7 @@
 //! throughput set beside B²/b, which it would have if each fragment were lost independently with the
 //! probability (b − B)/b.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
 //! bytes in steps of 10, 3 Mbit/s over a line of 1.97; 1470 bytes for B²/b). RFC 8899, Packetization Layer Path MTU
 //! Discovery for Datagram Transports, for probing with whole packets.
 //!
@@ -31,14 +31,14 @@ use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 
-const PENG: &str = "Peng 2012, section 3.4";
+const PENG: &str = "Gao 2012, section 3.4";
 
 /// What the line carries is looked at with datagrams that every link takes whole.
 const PLAIN: u32 = 1200;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
             "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",] {
         /// which way to send
         direction: Direction = "up", PENG;
@@ -287,7 +287,7 @@ mod tests {
         let v4: Vec<u32> = [1472, 1473, 2952, 2953].map(|p| pieces(p, 1472, 28)).into();
         assert_eq!(v4, [1, 2, 2, 3]);
         assert_eq!([last_of(2, 1452, 48), last_of(2, 1472, 28)], [2888, 2952]);
-        // 004 section 3.3: 1470 bytes are 1496 + 78.
+        // Gao 2012, section 3.3: 1470 bytes are 1496 + 78.
         assert_eq!(on_the_line(1470, 1452, 48), 1574);
     }
 }

@@ -6,7 +6,7 @@
 //! in steps as the document does. `mode=fast` first overloads the line for a moment: datagrams that wait in
 //! a queue come out at the line's own rate, which tells where to look; the steps next to it are then tried.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
 //! (steps of 25 kbit/s, 10 s each, 5 s apart).
 //!
 //! **Deviations.** The document counts losses only. Fast lines are stepped by a hundredth of their rate.
@@ -30,7 +30,7 @@ use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Bytes, Duration};
 use stats::Figure;
 
-const PENG: &str = "Peng 2012, section 2.3.2";
+const PENG: &str = "Gao 2012, section 2.3.2";
 
 choices! {
     /// Way to search.
@@ -39,7 +39,7 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// which way to send
         direction: Direction = "up", PENG;
         /// payload of each datagram

@@ -4,7 +4,7 @@
 //! it. What counts begins after a warm-up, so that slow start is not in it. Beside each the interface's own counters are
 //! read, which count everybody's packets. Probes of a session go on all the time: round trips at rest and under each load.
 //!
-//! **Source.** 000, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
+//! **Source.** Borlaug 2014, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
 //! (SamKnows); one connection with the interface's counters, the *passive throughput*, and the capacity by UDP (BISMark).
 //!
 //! **Deviations.** Jitter is the mean difference of successive round trips (RFC 3393's delay variation of consecutive
@@ -29,8 +29,8 @@ use base::words::Words;
 use stats::{Delays, Figure};
 use std::ops::Range;
 
-const DOCUMENT: &str = "document 000, section 3.5.1";
-/// Others are on the line from here on (000, section 3.5.1), bit/s down and up.
+const DOCUMENT: &str = "Borlaug 2014, section 3.5.1";
+/// Others are on the line from here on (Borlaug 2014, section 3.5.1), bit/s down and up.
 const OTHERS_BPS: [(Direction, f64); 2] = [(Direction::Down, 64e3), (Direction::Up, 32e3)];
 /// What an interface counts of a packet beyond IP's own bytes, at most: Ethernet.
 const LINK_HEADER: f64 = 14.0;
@@ -41,7 +41,7 @@ const POINT_S: f64 = 0.5;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["document 000, section 3.5.1", "RFC 3148", "RFC 3393"] {
+    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
         /// which way to fill
         direction: Ways = "both";
         /// connections of the first method
