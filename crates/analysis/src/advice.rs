@@ -6,7 +6,7 @@
 //! the hosts' own buffers and pacing help their own traffic.
 //!
 //! **Source.** RFC 8290 (FQ-CoDel), RFC 7567 (recommendation for AQM); tc-cake(8), OpenWrt sqm-scripts;
-//! thesis of document 001, chapter 8.
+//! Catalán 2014, chapter 8.
 //!
 //! **Limits.** Measured rates count IP packets. A shaper that counts ATM cells or PTM bytes needs the rate of the wire:
 //! the comments give it for packets of 1500 bytes. The user has to name the interfaces.

@@ -7,7 +7,7 @@
 //! intervals between probes with no more spread than before is the instrument's fault: it takes the answer to
 //! one probe for the answer to another.
 //!
-//! **Source.** Seed document 000, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44.
+//! **Source.** Borlaug 2014, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44.
 //!
 //! **Limits.** Ends of shifts are good to a minute.
 

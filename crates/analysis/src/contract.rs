@@ -4,7 +4,7 @@
 //! the contracted rate. If its whole interval lies below the tolerance, the link gives too little. If the interval
 //! straddles the tolerance, nothing is claimed.
 //!
-//! **Source.** Seed document 001, tables 1, 7 and 8 (measured beside contracted rates).
+//! **Source.** Catalán 2014, tables 1, 7 and 8 (measured beside contracted rates).
 //!
 //! **Limits.** A test to a far server measures the slowest link of the path, which need not be the access link.
 //! Providers count bytes below IP, which takes a few per cent: hence the tolerance of a tenth.

@@ -12,7 +12,7 @@
 //! probes that were not lost without load, by losses that prefer high delays, or by the even peaks of one flow. A
 //! ceiling so low that an AQM may hold it counts only if it is sharp.
 //!
-//! **Source.** Seed document 000, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
+//! **Source.** Borlaug 2014, sections 6.1.3 to 6.1.5 (losses on the delay curve, sawtooth);
 //! RFC 8289 (CoDel), RFC 8290 (FQ-CoDel); cake-autorate issue 393 (sparse flows that see nothing).
 //!
 //! **Limits.** If one packet takes longer than an AQM's target, delay cannot fall below the smallest windows of the

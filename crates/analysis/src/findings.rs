@@ -4,7 +4,7 @@
 //! and a half packets: on a slow link one packet alone takes long. Good results are reported too.
 //!
 //! **Source.** 30 ms: the grade A of DSLReports' scale, and half of what ITU-T G.114 leaves a call in one
-//! direction for a queue; seed document 000, section 6.1.3.
+//! direction for a queue; Borlaug 2014, section 6.1.3.
 //!
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 

@@ -5,7 +5,7 @@
 //! (28). A measurement gives the wait of a packet: the round trip less that with an empty queue (29). Each prediction
 //! is set beside the next measurement; the difference is the delay error of table 21.
 //!
-//! **Source.** Seed document 000, section 6.3.2, equations (28) and (29), figure 53, table 21.
+//! **Source.** Borlaug 2014, section 6.3.2, equations (28) and (29), figure 53, table 21.
 //!
 //! **Errors in (28) and (29), mended here.** A queue cannot hold less than nothing: without a floor the sum falls by a
 //! second for each second without traffic. The median of all round trips is not that of an empty queue. Under a load

@@ -7,7 +7,7 @@
 //! unused. Bytes are time × rate. A queue kept short by an AQM has no visible size: the level to which it was let grow
 //! is given (95 % of the steady waits).
 //!
-//! **Source.** Seed document 000, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
+//! **Source.** Borlaug 2014, section 6.1.3: 430 ms × 700 kbit/s = 301 kbit; base round trip × rate
 //! is the bandwidth-delay product, and their ratio the factor by which the queue is too large.
 //!
 //! **Limits.** A queue counted in packets holds fewer bytes when small packets are among them, as probes are: the size

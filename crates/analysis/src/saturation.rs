@@ -6,7 +6,7 @@
 //! than the link for as long as the queue takes them. The delay must then show that it was the link's rate and not only
 //! the highest demand: without a longer median delay while it was reached, nothing is claimed.
 //!
-//! **Source.** Seed document 000, section 6.1.6: reliability over the whole period misleads.
+//! **Source.** Borlaug 2014, section 6.1.6: reliability over the whole period misleads.
 //!
 //! **Limits.** A link whose queue stays short under load looks like one that was never full.
 

@@ -5,7 +5,7 @@
 //! both directions took equally long. It passes if the whole 95 % interval of the reliability lies above its
 //! requirement, and fails if the whole interval lies below. Otherwise the verdict is "cannot tell".
 //!
-//! **Source.** Seed document 000, table 2, equation (1); each built-in table names its own.
+//! **Source.** Borlaug 2014, table 2, equation (1); each built-in table names its own.
 
 use base::Duration;
 use base::units::significant;
@@ -217,7 +217,7 @@ mod tests {
         let tables = read(BUILT_IN).unwrap();
         assert!(tables.len() >= 4);
         assert!(tables.iter().all(|t| !t.source.is_empty()));
-        // Document 000, table 2: five services, the strictest within 5 s and 99.5 %.
+        // Borlaug 2014, table 2: five services, the strictest within 5 s and 99.5 %.
         let grid = &tables[0].services;
         assert_eq!(grid.len(), 5);
         assert_eq!(grid[4].latency, Duration::from_secs(5));

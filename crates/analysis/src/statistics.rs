@@ -11,7 +11,7 @@
 //! interval that allows for the correlation of neighbours: the effective sample size comes from the means of blocks of
 //! time (`stats::effective_size`), weighted by their probes.
 //!
-//! **Source.** Seed document 000, equation (1), tables 5–7 and 10–20.
+//! **Source.** Borlaug 2014, equation (1), tables 5–7 and 10–20.
 
 use crate::answer::Reliability;
 use crate::holes::{Gap, Outage};

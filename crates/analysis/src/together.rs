@@ -6,7 +6,7 @@
 //! them is. *If independent* is the product of the links' own shares, as if their failures had nothing in common. A
 //! smaller share than that shows that they share a cable, a provider, or the host.
 //!
-//! **Source.** Seed document 000, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
+//! **Source.** Borlaug 2014, sections 3.4.3 and 6.3.4: five nines from two cellular providers.
 //!
 //! **Limits.** Outages shorter than each recording's shortest hole do not count against availability; reliability has them.
 

@@ -1,12 +1,12 @@
 //! Traffic as a whole: packets in equal steps of time, their sizes and gaps, for TCP, UDP and both; and the laws that
-//! fit (table 3.1 of document 003).
+//! fit (table 3.1 of Thombre 2020).
 //!
 //! **Method.** Packets are handed in one by one; what is kept does not grow with their number. Gaps go into
 //! buckets 0.8 % wide, sizes are counted by the byte, arrivals in steps that double when there are more than a
 //! million of them. Packets of one train depend on each other, so intervals rest on an effective size: the
 //! variance of the means of up to 64 consecutive stretches, beside the variance of the values.
 //!
-//! **Source.** Document 003, chapter 3; A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3.
+//! **Source.** Thombre 2020, chapter 3; A. M. Law, *Simulation Modeling and Analysis*, 5th ed., section 9.5.3.
 //!
 //! **Units.** Times in UNIX nanoseconds, sizes in bytes of the IP packet, rates in packets a second.
 

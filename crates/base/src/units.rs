@@ -439,7 +439,7 @@ mod tests {
                 .as_nanos(),
             17_142_858
         );
-        // Document 000, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
+        // Borlaug 2014, section 6.1.3: 430 ms at 700 kbit/s hold 301 kbit.
         assert_eq!(
             BitsPerSec::from_kbps(700)
                 .bytes_in_floor(Duration::from_millis(430))

@@ -440,7 +440,7 @@ impl<H: Host> Run<'_, H> {
         })
     }
 
-    /// Ends a run while others use the line (000, section 3.5.1).
+    /// Ends a run while others use the line (Borlaug 2014, section 3.5.1).
     fn look_for_others(&mut self, number: usize) -> Result<(), H::Error> {
         if !matches!(self.bounds.others, Others::Keep(_)) {
             return Ok(());

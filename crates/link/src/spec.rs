@@ -610,14 +610,14 @@ mod tests {
     #[test]
     fn the_presets_have_the_documents_figures() {
         let adsl = LinkSpec::named("adsl").unwrap();
-        // 000 section 6.1.3: 430 ms x 700 kbit/s = 301 kbit; median 19 ms with minimum-size packets.
+        // Borlaug 2014, section 6.1.3: 430 ms x 700 kbit/s = 301 kbit; median 19 ms with minimum-size packets.
         assert_eq!(
             adsl.up.queue.limits().bytes,
             Some(BitsPerSec::from_kbps(700).bytes_in_floor(Duration::from_millis(430)))
         );
         let rtt = adsl.idle_rtt(Bytes::new(60)).unwrap().as_millis_f64();
         assert!((18.5..19.5).contains(&rtt), "{rtt}");
-        // 004: 3.410 ms on average for a ping6 of 104 bytes; 51 datagrams at once, one of them in transmission.
+        // Gao 2012: 3.410 ms on average for a ping6 of 104 bytes; 51 datagrams at once, one of them in transmission.
         let shdsl = LinkSpec::named("shdsl").unwrap();
         let rtt = shdsl.idle_rtt(Bytes::new(104)).unwrap().as_millis_f64();
         assert!((3.35..3.45).contains(&rtt), "{rtt}");

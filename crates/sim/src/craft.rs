@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn sizes_of_fragments_are_those_of_the_document() {
-        // Gao Peng, EPFL 2012 (document 004), section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of
+        // Gao 2012, section 3.3: 1470 bytes over IPv6 are frames of 1510 and 92 bytes, 14 of
         // them Ethernet's.
         assert_eq!(cut(1470, true, 1500, false), Some(vec![1496, 78]));
         assert_eq!(cut(1452, true, 1500, false), Some(vec![1500]));

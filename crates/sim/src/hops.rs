@@ -5,7 +5,7 @@
 //! router. A datagram that does not fit is lost.
 //!
 //! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
-//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003): 5.1 and 5.1.1, algorithm 1; the
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati 2020, sections 5.1 and 5.1.1, algorithm 1; the
 //! traffic is (3.4) with table 3.1.
 //!
 //! **Deviations.** The algorithm counts packets at routers 1 to H−1 (`while h < H`); here at all H. The source prints

@@ -6,7 +6,7 @@
 //! half-full buffer, the value that the law steers to.
 //!
 //! **Source.** S. K. Thombre, *Design and Performance Analysis of Link-by-Link Congestion Avoidance Algorithm for the
-//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati (document 003), 6.2.
+//! Multiplexed Traffic in the Internet*, PhD thesis, IIT Guwahati 2020, section 6.2.
 //!
 //! **Units**: sizes in Mbit, rates in Mbit/s, steps of one second, as in the thesis's table 6.1.
 

@@ -386,7 +386,7 @@ link = { rate = "1 Mbit/s", delay = "5 ms" }
 kind = "bulk"
 [document]
 title = "t"
-where = "000, figure 0"
+where = "Borlaug 2014, figure 0"
 says = "s"
 state = "trend"
 because = "the document keeps its buffer to itself"

@@ -78,8 +78,8 @@ pub struct FlowOutcome {
     pub loss: Option<f64>,
     /// Packet delivery ratio: packets not dropped over packets sent.
     pub delivered: Option<f64>,
-    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: (6.7)–(6.9) of S. K. Thombre's PhD
-    /// thesis on link-by-link congestion avoidance, IIT Guwahati (document 003).
+    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: Thombre 2020,
+    /// (6.7)–(6.9).
     pub efficacy_db: Option<f64>,
     pub retransmits: u64,
     pub timeouts: u64,
@@ -651,7 +651,7 @@ fn facts(scenario: &Scenario, rows: &mut Rows) {
     }
 }
 
-/// Time after which an answer is late: the monitor of O.-H. Borlaug's thesis (NTNU 2014, section 4.5.2) waits 10 s.
+/// Time after which an answer is late: the monitor of Borlaug 2014, section 4.5.2, waits 10 s.
 const LATE: Duration = Duration::from_secs(10);
 
 /// Upper limit on the probe numbers of one flow.

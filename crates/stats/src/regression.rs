@@ -1,6 +1,6 @@
 //! Multiple linear regression by least squares, with intervals for a single new value.
 //!
-//! **Source.** 003, appendix A; Draper and Smith, *Applied Regression Analysis*, 3rd ed., 3.1 and 8.1 (hat matrix, deleted
+//! **Source.** Thombre 2020, appendix A; Draper and Smith, *Applied Regression Analysis*, 3rd ed., 3.1 and 8.1 (hat matrix, deleted
 //! residuals).
 //!
 //! **Units.** Those of the values.

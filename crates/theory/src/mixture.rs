@@ -1,7 +1,7 @@
-//! Traffic of TCP and UDP together as document 003 models it: what arrives and what is served in a unit of time, as sums
+//! Traffic of TCP and UDP together as Thombre 2020 models it: what arrives and what is served in a unit of time, as sums
 //! and products of Weibull variables; and the bound of the mean delay that follows.
 //!
-//! **Source.** 003, 3.2 and 4.1, (3.1)–(3.5), (4.1)–(4.10), table 3.1.
+//! **Source.** Thombre 2020, sections 3.2 and 4.1, (3.1)–(3.5), (4.1)–(4.10), table 3.1.
 //!
 //! **Deviations.** (4.12) writes the density of a sum as the sum of the densities, whose integral is 2; it is their
 //! convolution, as (4.6) says. (4.10) multiplies a rate by squared rates of bytes, so its units do not cancel; Kingman's
@@ -174,7 +174,7 @@ impl Mixture {
     }
 }
 
-/// 003, 4.1: of TCP and of UDP.
+/// Thombre 2020, section 4.1: of TCP and of UDP.
 const FIXED_BYTES: (f64, f64) = (1500.0, 210.0);
 
 choices! {
@@ -184,34 +184,34 @@ choices! {
 
 params! {
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["003 3.2, (3.4), (3.5), (4.10)",
+    pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["Thombre 2020, section 3.2, (3.4), (3.5), (4.10)",
             "Kingman 1962, for W′ = max(W + A − S, 0)",] {
         /// TCP's part α of the traffic
-        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+        share: f64 as Probability = "0.92" [SHARES], "Thombre 2020, section 3.1";
         /// datagrams that the link serves in a unit of time, θ
-        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
+        served: f64 = "10" ["0.000001".."1000000000"], "none: Thombre 2020 prints none";
         /// if given, rate of the link, from which θ follows: `served` does not count then
         rate: Option<BitsPerSec> [RATES];
         /// Weibull, or 1500 bytes of TCP and 210 of UDP
-        sizes: Sizes = "random", "003 4.1";
+        sizes: Sizes = "random", "Thombre 2020, section 4.1";
         /// the unit of time in which datagrams are counted
-        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
+        unit: Duration = "1ms" [TIMES], "none: Thombre 2020 prints none";
         /// of TCP's arrival rate, β
-        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale η, in datagrams in a unit of time
-        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of the size of a TCP segment
-        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in bytes
-        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of UDP's arrival rate
-        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in datagrams in a unit of time
-        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of the size of a UDP datagram
-        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in bytes
-        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
     }
 }
 

@@ -28,7 +28,7 @@ choices! {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["000 (25)-(27)"] {
+    pub(super) struct DeliveryParams for "delivery": "Timely delivery: the longest a packet can take, and the probability that one of its copies is in time", ["Borlaug 2014, (25)-(27)"] {
         /// delay of the idle path in one direction, as measured
         idle: Duration [TIMES];
         /// rate of the sender's access link
@@ -49,7 +49,7 @@ params! {
 pub static DELIVERY: Model = Model {
     entry: DeliveryParams::ENTRY,
     formula: "longest = idle + Σ 8·buffer/rate;  tries = ⌊required/longest⌋;  delivered = 1 − loss^tries",
-    limits: "Losses are independent of each other, every other link is free of queues, and the sender repeats a packet when `longest` has passed. Two corrections to 000: (27) adds transmission and processing that the measured `idle` holds already; (26) counts n = ⌊required/longest⌋ + 1 and begins at i = 0, two tries more than end in time. With them it is `as_printed`.",
+    limits: "Losses are independent of each other, every other link is free of queues, and the sender repeats a packet when `longest` has passed. Two corrections to Borlaug 2014: (27) adds transmission and processing that the measured `idle` holds already; (26) counts n = ⌊required/longest⌋ + 1 and begins at i = 0, two tries more than end in time. With them it is `as_printed`.",
     outputs: &[
         output("longest", Measure::Time, "every buffer full"),
         output(
@@ -62,7 +62,11 @@ pub static DELIVERY: Model = Model {
             Measure::Share,
             "probability that one arrives in time; 0 where none is certain to",
         ),
-        output("as_printed", Measure::Share, "as 000 (26) has it"),
+        output(
+            "as_printed",
+            Measure::Share,
+            "as equation (26) of Borlaug 2014 has it",
+        ),
     ],
     example: Example {
         given: "idle=10ms,rate=700kbit/s,buffer=37625B,loss=0.01,required=1s",
@@ -102,7 +106,7 @@ pub static DELIVERY: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["000 (1)"] {
+    pub(super) struct ReliabilityParams for "reliability": "Reliability from a distribution of delay: the probability of arriving within a limit, loss counted", ["Borlaug 2014, (1)"] {
         /// distribution of the delay above the base
         kind: Law = "lognormal";
         /// base delay, which every packet has
@@ -223,7 +227,7 @@ fn weibull_shape(cv: f64) -> Option<f64> {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["000 2.3.3, 6.4"] {
+    pub(super) struct RedundancyParams for "redundancy": "Availability of two links together, either of which is enough", ["Borlaug 2014, sections 2.3.3, 6.4"] {
         /// availability of one link
         first: f64 as Probability [SHARES];
         /// availability of the other link
@@ -271,7 +275,7 @@ pub static REDUNDANCY: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["004 3.5", "RFC 791", "RFC 8200 section 4.5"] {
+    pub(super) struct FragmentsParams for "fragments": "Throughput of fragmented datagrams beyond the capacity: every fragment must get through", ["Gao 2012, section 3.5", "RFC 791", "RFC 8200 section 4.5"] {
         /// rate at which datagrams are sent
         offered: BitsPerSec [RATES];
         /// rate that the link carries, counted in the same way as the sent rate
@@ -384,7 +388,7 @@ mod tests {
         assert_eq!(n("datagram=2953B"), 3.0);
         assert_eq!(n("datagram=1452B,ip=v6"), 1.0);
         assert_eq!(n("datagram=1453B,ip=v6"), 2.0);
-        // 1448 a fragment over IPv6: 2896 - 8 = 2888, the second threshold of 004.
+        // 1448 a fragment over IPv6: 2896 - 8 = 2888, the second threshold of Gao 2012.
         assert_eq!(n("datagram=2888B,ip=v6"), 2.0);
         assert_eq!(n("datagram=2889B,ip=v6"), 3.0);
     }

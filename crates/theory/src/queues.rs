@@ -60,7 +60,7 @@ const MEANS: [super::Output; 4] = [
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "000 (17), (18)"] {
+    pub(super) struct LittleParams for "little": "Little's law: how much stands in a queue whose packets take this long", ["Little 1961", "Borlaug 2014, (17), (18)"] {
         /// mean throughput
         rate: BitsPerSec [RATES];
         /// mean delay of a packet
@@ -80,7 +80,7 @@ pub static LITTLE: Model = Model {
     ],
     example: Example {
         given: "rate=2Mbit/s,delay=306ms",
-        by_hand: "2 000 000 · 0.306 / 8 = 76 500 bytes, 51 packets of 1500: the SHDSL line of 004.",
+        by_hand: "2 000 000 · 0.306 / 8 = 76 500 bytes, 51 packets of 1500: the SHDSL line of Gao 2012.",
         gives: &[("size", 76_500.0), ("packets", 51.0)],
     },
     compute: |w| {
@@ -93,7 +93,7 @@ pub static LITTLE: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "003 (3.2), (3.3)"] {
+    pub(super) struct Mm1Params for "mm1": "M/M/1: Poisson arrivals, exponential sizes, a buffer without end", ["Kleinrock, Queueing Systems I, 3.2", "Thombre 2020, (3.2), (3.3)"] {
         /// rate of the link
         rate: BitsPerSec [RATES];
         /// mean rate offered to the link
@@ -271,7 +271,7 @@ params! {
     pub(super) struct Gg1Params for "gg1": "G/G/1: bounds and an approximation for any independent arrivals and sizes", ["Kingman 1962",
             "Marshall 1968",
             "Krämer and Langenbach-Belz 1976",
-            "003 (4.10)",] {
+            "Thombre 2020, (4.10)",] {
         /// rate of the link
         rate: BitsPerSec [RATES];
         /// mean rate offered to the link
@@ -288,7 +288,7 @@ params! {
 pub static GG1: Model = Model {
     entry: Gg1Params::ENTRY,
     formula: "wait ≤ λ(σₐ² + σₛ²)/(2(1−ρ));  wait ≥ (λ²σₛ² + ρ(ρ−2))/(2λ(1−ρ));  between them ρ(cₐ²+cₛ²)/(2μ(1−ρ))·g",
-    limits: "ρ < 1; times between arrivals and sizes independent of each other and of their past, which self-similar traffic is not. σₐ and σₛ are of *times* between arrivals and of service; where 003 puts deviations of byte rates into its (4.10) the units do not come out as a time.",
+    limits: "ρ < 1; times between arrivals and sizes independent of each other and of their past, which self-similar traffic is not. σₐ and σₛ are of *times* between arrivals and of service; where Thombre 2020 puts deviations of byte rates into its (4.10) the units do not come out as a time.",
     outputs: &[
         MEANS[0],
         output(

@@ -12,8 +12,8 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct BdpParams for "bdp": "Bandwidth-delay product: what one flow needs in flight, and in the buffer, to fill the link", ["Villamizar and Song 1994",
-            "000 (6), (7), (12)",
-            "how many times too large: 000 6.1.1",] {
+            "Borlaug 2014, (6), (7), (12)",
+            "how many times too large: Borlaug 2014, section 6.1.1",] {
         /// rate of the bottleneck
         rate: BitsPerSec [RATES];
         /// round trip of the idle path
@@ -46,7 +46,7 @@ pub static BDP: Model = Model {
     ],
     example: Example {
         given: "rate=700kbit/s,rtt=19ms,buffer=37625B",
-        by_hand: "700 000 bit/s · 0.019 s = 13 300 bit = 1662.5 bytes; 37 625 · 8 / 700 000 = 0.43 s; 37 625 / 1662.5 = 22.63. The ADSL uplink of 000.",
+        by_hand: "700 000 bit/s · 0.019 s = 13 300 bit = 1662.5 bytes; 37 625 · 8 / 700 000 = 0.43 s; 37 625 / 1662.5 = 22.63. The ADSL uplink of Borlaug 2014.",
         gives: &[
             ("bits", 13_300.0),
             ("bdp", 1662.5),
@@ -71,7 +71,7 @@ pub static BDP: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct SizingParams for "sizing": "The rules for buffer sizes beside each other, each with the delay that a full buffer adds", ["000 (7), (10)-(13), (22)-(24)",
+    pub(super) struct SizingParams for "sizing": "The rules for buffer sizes beside each other, each with the delay that a full buffer adds", ["Borlaug 2014, (7), (10)-(13), (22)-(24)",
             "Appenzeller, Keslassy and McKeown 2004",
             "Enachescu et al. 2006, theorem 1",
             "Beheshti et al.: 20 packets",] {
@@ -155,7 +155,7 @@ params! {
     required;
     #[derive(Clone, Copy, Debug)]
     pub(super) struct OccupancyParams for "occupancy": "How full a buffer is that many long TCP flows share: near normal", ["Appenzeller, Keslassy and McKeown 2004, section 3",
-            "000 (14), (15)",] {
+            "Borlaug 2014, (14), (15)",] {
         /// rate of the link
         rate: BitsPerSec [RATES];
         /// mean round trip of the flows without the queue

@@ -5,7 +5,7 @@
 //! size. A datagram of the flow that arrives in a slot waits for the queue L and for that slot's W, which is served before
 //! it; then come k slots to the next of its kind.
 //!
-//! **Source.** 003, 4.2 and 4.3, (4.11)–(4.26).
+//! **Source.** Thombre 2020, sections 4.2 and 4.3, (4.11)–(4.26).
 //!
 //! **Deviations.** The printed equations cannot be right in four places; in each the law that the text describes is taken:
 //! - (4.11) takes the Weibull *density* at whole numbers for probabilities; for shapes below 1 it is infinite at 0, and
@@ -37,41 +37,41 @@ const PEAK: f64 = 1000.0;
 
 params! {
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct TaggedParams for "tagged": "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution", ["003 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"] {
+    pub(super) struct TaggedParams for "tagged": "Delay and jitter of one flow beside TCP and UDP, in slots of time, by convolution", ["Thombre 2020, sections 4.2, 4.3, (4.11)-(4.26), put right where they cannot hold"] {
         /// TCP's part α of the traffic
-        share: f64 as Probability = "0.92" [SHARES], "003 3.1";
+        share: f64 as Probability = "0.92" [SHARES], "Thombre 2020, section 3.1";
         /// datagrams of mean size that fit
         buffer: usize as Packets = "50" ["2".."200"], "ns-2's default";
         /// which datagram of the flow, n, counted from an empty queue
-        number: u64 = "20" ["1".."100000"], "003 figure 4.3";
+        number: u64 = "20" ["1".."100000"], "Thombre 2020, figure 4.3";
         /// of the gaps between the tagged flow's datagrams
-        gap_shape: f64 = "0.52512" ["0.2".."20"], "003 table 3.1";
+        gap_shape: f64 = "0.52512" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// their scale, in slots
-        gap_scale: f64 = "1.50925" ["0.01".."1000"], "003 table 3.1";
+        gap_scale: f64 = "1.50925" ["0.01".."1000"], "Thombre 2020, table 3.1";
         /// datagrams that the link serves in a unit of time, θ
-        served: f64 = "10" ["0.000001".."1000000000"], "none: 003 prints none";
+        served: f64 = "10" ["0.000001".."1000000000"], "none: Thombre 2020 prints none";
         /// if given, rate of the link, from which θ follows: `served` does not count then
         rate: Option<BitsPerSec> [RATES];
         /// Weibull, or 1500 bytes of TCP and 210 of UDP
-        sizes: Sizes = "random", "003 4.1";
+        sizes: Sizes = "random", "Thombre 2020, section 4.1";
         /// the unit of time in which datagrams are counted
-        unit: Duration = "1ms" [TIMES], "none: 003 prints none";
+        unit: Duration = "1ms" [TIMES], "none: Thombre 2020 prints none";
         /// of TCP's arrival rate, β
-        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "003 table 3.1";
+        tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale η, in datagrams in a unit of time
-        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "003 table 3.1";
+        tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of the size of a TCP segment
-        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "003 table 3.1";
+        tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in bytes
-        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "003 table 3.1";
+        tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of UDP's arrival rate
-        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "003 table 3.1";
+        udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in datagrams in a unit of time
-        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "003 table 3.1";
+        udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
         /// of the size of a UDP datagram
-        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "003 table 3.1";
+        udp_size_shape: f64 = "1.10141" ["0.2".."20"], "Thombre 2020, table 3.1";
         /// its scale, in bytes
-        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "003 table 3.1";
+        udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
     }
 }
 

@@ -162,7 +162,7 @@ pub static CUBIC: Model = Model {
 params! {
     required;
     #[derive(Clone, Copy, Debug)]
-    pub(super) struct CubicWindowParams for "cubic-window": "CUBIC's window after a loss", ["RFC 9438 section 4.2", "000 (8), (9)"] {
+    pub(super) struct CubicWindowParams for "cubic-window": "CUBIC's window after a loss", ["RFC 9438 section 4.2", "Borlaug 2014, (8), (9)"] {
         /// window at the loss, in segments
         before: u64 ["1".."1000000000"];
         /// time since the loss
@@ -177,7 +177,7 @@ params! {
 pub static CUBIC_WINDOW: Model = Model {
     entry: CubicWindowParams::ENTRY,
     formula: "W(t) = C(t − K)³ + W_max;  K = ∛(W_max(1 − β)/C)",
-    limits: "Beyond the Reno-friendly region and with more than a round trip between samples. β is what remains, as in the RFC; in 000's (9) it is what is taken away.",
+    limits: "Beyond the Reno-friendly region and with more than a round trip between samples. β is what remains, as in the RFC; in equation (9) of Borlaug 2014 it is what is taken away.",
     outputs: &[
         output("window", Measure::Number("segments"), "then"),
         output("back", Measure::Time, "K: when it is again what it was"),

@@ -6,7 +6,7 @@
 //! AQM: probes are lost low on the curve, more often than on the idle line, while the interface carried a steady
 //! rate. Without counters of the interface a line whose own rate moves looks the same, so nothing is said.
 //!
-//! **Source.** Seed document 000, sections 6.1.3 to 6.1.5: losses at peak delay, the level below which the delay
+//! **Source.** Borlaug 2014, sections 6.1.3 to 6.1.5: losses at peak delay, the level below which the delay
 //! does not fall, waits that are normally distributed under one TCP flow.
 //!
 //! **Limits.** Fair queueing keeps probes out of the queue that the load fills: they show neither that queue nor its

@@ -67,7 +67,7 @@ params! {
         /// time of small datagrams before and after the flood; 30 s with hold=30s is the usual plot of a flood
         before: Duration = "1 s" ["1 s".."60 s"];
         /// first find how much the sending host itself holds: datagrams as fast as it can, until it refuses one
-        own: bool = "false", "document 002, table 3.1.3";
+        own: bool = "false", "Chandele 2012, table 3.1.3";
         /// time limit for the floods, draining included; a queue that they do not fill is reported as "at least"
         within: Option<Duration> ["8 s".."1000 s"];
         /// upper limit on the bytes sent

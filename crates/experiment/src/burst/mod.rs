@@ -8,7 +8,7 @@
 //! the length shows if all datagrams after the last place are lost (drop-tail), and two senders of half of it each if
 //! the queue is shared.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 5 (50, 500, 1000
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 5 (50, 500, 1000
 //! and 1452 bytes, 5 s apart; two senders of 25).
 //!
 //! **Deviations.** The document lengthens the burst by one each time, from 1 to 100. It counts the packet in
@@ -28,7 +28,7 @@ use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 use std::collections::BTreeMap;
 
-const PENG: &str = "Peng 2012, chapter 5";
+const PENG: &str = "Gao 2012, chapter 5";
 
 /// Sizes of the source.
 const SIZES: [u32; 4] = [1452, 1000, 500, 50];
@@ -41,7 +41,7 @@ const BEHIND: usize = 4;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "burst": "What is the largest burst that this line takes without loss, and does its queue count packets or bytes?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the bursts
         direction: Direction = "up", PENG;
         /// payload of each datagram; by default 1452, 1000, 500 and 50 bytes in turn

@@ -6,7 +6,7 @@
 //! packets show the link under load and at rest. Pairs decide on the capacity, or trains if these are not slower, and
 //! streams on the available rate; the others stand beside them.
 //!
-//! **Source.** Each method's is in its file; the choice of them is that of document 002, sections 2.1 and 2.3.1.
+//! **Source.** Each method's is in its file; the choice of them is that of Chandele 2012, sections 2.1 and 2.3.1.
 //!
 //! **Units.** Rates are of whole IP packets, bit/s.
 //!

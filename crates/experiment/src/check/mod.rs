@@ -44,7 +44,7 @@ params! {
         /// a name whose signatures are wrong
         bogus: Arc<str> as Name = "dnssec-failed.org";
         /// ask the 13 root servers too whether their signatures come through
-        roots: bool = "false", "document 001, table 4";
+        roots: bool = "false", "Catalán 2014, table 4";
         /// ask these in place of the 13
         rootservers: Vec<Arc<str>> as List(Address);
         /// knock at these TCP ports in place of the usual ones of `ports`

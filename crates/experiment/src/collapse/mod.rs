@@ -26,11 +26,11 @@ use base::units::significant;
 use stats::Figure;
 use std::collections::BTreeMap;
 
-const DOCUMENT: &str = "document 001, section 6.3.3";
+const DOCUMENT: &str = "Catalán 2014, section 6.3.3";
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "collapse": "How long do an upload's own packets take during minutes of load, alone and beside a second upload?", ["document 001, section 6.3.3", "RFC 6298"] {
+    pub struct Params for "collapse": "How long do an upload's own packets take during minutes of load, alone and beside a second upload?", ["Catalán 2014, section 6.3.3", "RFC 6298"] {
         /// number of rounds; a second upload joins from the second on
         rounds: u32 = "3" ["1".."20"], DOCUMENT;
         /// length of a round; shorter if the budget would not be enough

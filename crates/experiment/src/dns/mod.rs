@@ -7,7 +7,7 @@
 //! checked, one whose signatures are wrong must not come back at all, unless the resolver is told not to check.
 //!
 //! **Source.** J. S. Catalán Olmos, "Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on
-//! Networks", UTFSM, tables 2 and 4 (180 to 220 ms found acceptable, 1300 ms slow); document 002, table 3.1.3;
+//! Networks", UTFSM, tables 2 and 4 (180 to 220 ms found acceptable, 1300 ms slow); Chandele 2012, table 3.1.3;
 //! RFC 4035, Protocol Modifications for the DNS Security Extensions, sections 3.2 and 4.
 //!
 //! **Units.** ms.
@@ -41,7 +41,7 @@ params! {
         /// compare with these
         others: Vec<Arc<str>> as List(Address);
         /// compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too
-        public: bool = "false", "document 002, table 3.1.3";
+        public: bool = "false", "Chandele 2012, table 3.1.3";
         /// names are made up below this one; that they do not exist is an answer too
         zone: Arc<str> as Name = "example.com";
         /// made-up names for each resolver
@@ -51,15 +51,15 @@ params! {
         /// a lookup unanswered for so long is lost
         patience: Duration = "5 s" ["100 ms".."30 s"], "resolv.conf(5)";
         /// ask for signatures too
-        dnssec: bool = "true", "document 001, table 4";
+        dnssec: bool = "true", "Catalán 2014, table 4";
         /// a name with valid signatures
         signed: Arc<str> as Name = "example.com";
         /// a name whose signatures are wrong
         bogus: Arc<str> as Name = "dnssec-failed.org";
         /// ask for records of many types at `zone`, and for what is too large for a datagram
-        types: bool = "true", "document 001, table 4";
+        types: bool = "true", "Catalán 2014, table 4";
         /// ask the 13 root servers too whether their signatures come through
-        roots: bool = "false", "document 001, table 4";
+        roots: bool = "false", "Catalán 2014, table 4";
         /// ask these in place of the 13
         rootservers: Vec<Arc<str>> as List(Address);
     }
@@ -75,7 +75,7 @@ pub const SPEC: Spec = Spec {
 
 /// An answer from its cache costs a resolver well below a millisecond; so much on top of the way is a slow one.
 const SLOW_WARM_MS: f64 = 30.0;
-/// Document 001, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
+/// Catalán 2014, table 2: up to 220 ms was acceptable, 1300 ms was not. The geometric mean of the two.
 const SLOW_COLD_MS: f64 = 535.0;
 /// Limit of a new name's lookup, ms: half as much again as the slowest acceptable one.
 const LAGGING_COLD_MS: f64 = 330.0;

@@ -3,7 +3,7 @@
 //! **Method.** Each is asked for the begin of the root zone with its signature, and to find out nothing. Each of them has
 //! both and says that it is its own (AA); whoever offers to find out more (RA) is somebody else on the way.
 //!
-//! **Source.** Table 4 of document 001, alert 8; RFC 4035, Protocol Modifications for the DNS Security Extensions, section
+//! **Source.** Table 4 of Catalán 2014, alert 8; RFC 4035, Protocol Modifications for the DNS Security Extensions, section
 //! 3.1.
 
 use super::super::alert::{Alert, Severity};

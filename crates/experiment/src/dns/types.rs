@@ -5,7 +5,7 @@
 //! The keys of the root with their signatures do not fit into 512 bytes: asked for within that, the answer must say
 //! that it is truncated, and come whole over TCP.
 //!
-//! **Source.** Table 4 of document 001, alert 9; RFC 3597, Handling of Unknown DNS Resource Record (RR) Types, section 3;
+//! **Source.** Table 4 of Catalán 2014, alert 9; RFC 3597, Handling of Unknown DNS Resource Record (RR) Types, section 3;
 //! RFC 6891, Extension Mechanisms for DNS (EDNS(0)), sections 6 and 7; RFC 7766, DNS Transport over TCP - Implementation
 //! Requirements, section 5.
 

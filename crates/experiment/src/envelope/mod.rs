@@ -3,7 +3,7 @@
 //! **Method.** `sweep`, `burst`, `sizes` and `spacing` run one after the other; each sees its own trains, and trains
 //! that two of them need are sent once. Their answers make one page of advice.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 6.
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 6.
 
 mod answer;
 mod steps;
@@ -15,7 +15,7 @@ use base::spec::{Params as _, params};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "envelope": "Within which size, spacing, burst and rate is an application safe on this line?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the measurements
         direction: Direction = "up";
     }

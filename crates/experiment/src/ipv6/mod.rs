@@ -3,7 +3,7 @@
 //! **Method.** Connections and datagrams over both versions in turn. Over IPv6 also: fragmented datagrams in each
 //! direction, packets of growing size that must not be fragmented, and packets with further headers.
 //!
-//! **Source.** Document 002, section 6.9.2; RFC 8200, Internet Protocol, Version 6 (IPv6) Specification, sections 4 and 5;
+//! **Source.** Chandele 2012, section 6.9.2; RFC 8200, Internet Protocol, Version 6 (IPv6) Specification, sections 4 and 5;
 //! RFC 8201, Path MTU Discovery for IP version 6.
 //!
 //! **Units.** ms, bytes of whole packets.
@@ -22,7 +22,7 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["document 002, section 6.9.2", "RFC 8200", "RFC 8201"] {
+    pub struct Params for "ipv6": "Is the server reached over IPv6 as well as over IPv4, and which is faster?", ["Chandele 2012, section 6.9.2", "RFC 8200", "RFC 8201"] {
         /// connections and datagrams of each version
         count: u32 = "20" ["3".."1000"];
         /// interval from one pair to the next

@@ -6,7 +6,7 @@
 //! correct is known to a box that reads it. The first packet of a connection is compared at departure and arrival;
 //! fragmented datagrams go in each direction.
 //!
-//! **Source.** Document 002, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
+//! **Source.** Chandele 2012, table 3.1.1, tests 2 and 3, and section 6.9.1; J. S. Catalán Olmos, "Testing, Detection and
 //! Possible Solutions for the Bufferbloat Phenomenon on Networks", UTFSM, table 4, alerts 2 and 3.
 
 use super::alert::{self, Alert, Severity};
@@ -21,14 +21,14 @@ use stats::Figure;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["document 002, tables 3.1.1 and section 6.9.1",
+    pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
             "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
         /// fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way
-        eicar: bool = "false", "document 002, section 6.9.1";
+        eicar: bool = "false", "Chandele 2012, section 6.9.1";
         /// TCP port that boxes for the web watch
-        http: u16 = "80" ["1".."65535"], "document 002, table 3.1.1";
+        http: u16 = "80" ["1".."65535"], "Chandele 2012, table 3.1.1";
         /// UDP port that boxes for names watch
-        dns: u16 = "53" ["1".."65535"], "document 002, table 3.1.1";
+        dns: u16 = "53" ["1".."65535"], "Chandele 2012, table 3.1.1";
     }
 }
 

@@ -7,7 +7,7 @@
 //! on addresses cannot be told from what does not.
 //!
 //! **Source.** RFC 4787, Network Address Translation (NAT) Behavioral Requirements for Unicast UDP, sections 4 to 6; RFC
-//! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; document 002, procedure j.
+//! 5780, NAT Behavior Discovery Using Session Traversal Utilities for NAT (STUN), section 4; Chandele 2012, procedure j.
 
 mod lifetime;
 mod silence;
@@ -29,11 +29,11 @@ use std::net::{IpAddr, SocketAddr};
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "document 002, procedure j"] {
+    pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
         /// fresh sockets whose external addresses are compared
         sockets: u32 = "8" ["2".."64"];
         /// over so long, so that an address that alternates with time is seen
-        during: Duration = "10 s" ["0 s".."100 s"], "document 002, procedure j";
+        during: Duration = "10 s" ["0 s".."100 s"], "Chandele 2012, procedure j";
         /// see how long a silent mapping lives, up to this, which is how long that takes (5min)
         lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
     }

@@ -25,12 +25,12 @@ use stats::Figure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DOCUMENT: &str = "document 001, section 6.3.4";
+const DOCUMENT: &str = "Catalán 2014, section 6.3.4";
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["document 001, section 6.3.4",
-            "document 002, table 3.1.1",
+    pub struct Params for "page": "How long do pages take to load in a browser, idle and under load, and how many connections do they open?", ["Catalán 2014, section 6.3.4",
+            "Chandele 2012, table 3.1.1",
             "W3C, Navigation Timing Level 2",] {
         /// pages to load, such as https://www.example.org/; several are separated by semicolons; a comma is written %2C
         url: Vec<Arc<str>> as List(Url);

@@ -1,7 +1,7 @@
 //! Landmarks: the gateway, the server and other named hosts by ICMP echo at rest, with the gateway's share of each
 //! round trip.
 //!
-//! **Source.** Document 002, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
+//! **Source.** Chandele 2012, section 6.4, tables 6.4.1 and 6.4.2 (the last hop is the larger part of round trips to
 //! landmarks everywhere).
 
 use super::super::answer::{Figured, Quantity, Table};

@@ -70,7 +70,7 @@ params! {
         /// TCP flows of each load
         flows: u32 = "4" ["1".."64"];
         /// ping these hosts too, once a round: how much of the way to each is the gateway's
-        landmarks: Vec<Arc<str>> as List(Name), "document 002, tables 6.4.1 and 6.4.2";
+        landmarks: Vec<Arc<str>> as List(Name), "Chandele 2012, tables 6.4.1 and 6.4.2";
     }
 }
 

@@ -7,7 +7,7 @@
 //! the sizes. At one size just above the first edge the rate is varied, and the throughput set beside B²/b, which it
 //! would have if each fragment were lost independently with the probability (b − B)/b.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, chapter 3 (sizes from 50
 //! bytes in steps of 10, 3 Mbit/s over a line of 1.97; 1470 bytes for B²/b). RFC 8899, Packetization Layer Path MTU
 //! Discovery for Datagram Transports, for probing with whole packets.
 //!
@@ -30,14 +30,14 @@ use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 
-const PENG: &str = "Peng 2012, section 3.4";
+const PENG: &str = "Gao 2012, section 3.4";
 
 /// Payload that every link takes whole, for the measurement of the link's rate.
 const PLAIN: u32 = 1200;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
+    pub struct Params for "sizes": "Which size of datagram gets most through this line, and from which size on are they cut?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",
             "RFC 8899, Packetization Layer Path MTU Discovery for Datagram Transports",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;
@@ -285,7 +285,7 @@ mod tests {
         let v4: Vec<u32> = [1472, 1473, 2952, 2953].map(|p| pieces(p, 1472, 28)).into();
         assert_eq!(v4, [1, 2, 2, 3]);
         assert_eq!([last_of(2, 1452, 48), last_of(2, 1472, 28)], [2888, 2952]);
-        // 004 section 3.3: 1470 bytes are 1496 + 78.
+        // Gao 2012, section 3.3: 1470 bytes are 1496 + 78.
         assert_eq!(on_the_line(1470, 1452, 48), 1574);
     }
 }

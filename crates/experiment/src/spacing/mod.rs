@@ -4,7 +4,7 @@
 //! then waits; pattern II waits as long before each. In a queue that is nearly always full, a pair's first datagram
 //! takes the place that has become free, and its second finds none.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, sections 4.2 to 4.4 (10 000
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, sections 4.2 to 4.4 (10 000
 //! of each, from 3.2 Mbit/s down to 1.8 over a line of 1.97).
 //!
 //! **Deviations.** 500 of each unless told otherwise. The rates are in the document's proportion to the line's.
@@ -21,14 +21,14 @@ use base::record::Direction;
 use base::spec::{Params as _, params};
 use base::{Bytes, Duration};
 
-const PENG: &str = "Peng 2012, section 4.3";
+const PENG: &str = "Gao 2012, section 4.3";
 
 /// Rates over the link's in the source: 3.2 to 1.8 Mbit/s over 1.97.
 const FACTORS: [f64; 8] = [1.624, 1.523, 1.421, 1.320, 1.218, 1.117, 1.015, 0.914];
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "spacing": "Does it matter on this line whether datagrams come in pairs or evenly spaced?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "spacing": "Does it matter on this line whether datagrams come in pairs or evenly spaced?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;
         /// payload of the first of each pair

@@ -6,7 +6,7 @@
 //! like the source. `mode=fast` first overloads the link for a moment: datagrams that wait in a queue come out at the
 //! link's own rate, which narrows the search; the steps next to it are then tried.
 //!
-//! **Source.** G. Peng, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
+//! **Source.** P. Gao, "Campus-Wide Smart Grid Communication Network Project Report", EPFL 2012, section 2.3.2
 //! (steps of 25 kbit/s, 10 s each, 5 s apart).
 //!
 //! **Deviations.** The source counts losses only. Fast links are stepped by a hundredth of their rate.
@@ -30,7 +30,7 @@ use base::spec::{Params as _, choices, params};
 use base::{BitsPerSec, Bytes, Duration};
 use stats::Figure;
 
-const PENG: &str = "Peng 2012, section 2.3.2";
+const PENG: &str = "Gao 2012, section 2.3.2";
 
 choices! {
     /// Way to search.
@@ -39,7 +39,7 @@ choices! {
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["G. Peng, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
+    pub struct Params for "sweep": "What is the highest rate of datagrams that this line carries without loss?", ["P. Gao, Campus-Wide Smart Grid Communication Network Project Report, EPFL 2012",] {
         /// direction of the datagrams
         direction: Direction = "up", PENG;
         /// payload of each datagram

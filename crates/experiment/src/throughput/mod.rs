@@ -5,7 +5,7 @@
 //! read beside each; they include cross traffic. Probes of a session run all the time: round trips at rest and under
 //! each load.
 //!
-//! **Source.** 000, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
+//! **Source.** Borlaug 2014, section 3.5.1 and figure 15: three connections after a warm-up, with latency under load and jitter
 //! (SamKnows); one connection with the interface's counters, the *passive throughput*, and the capacity by UDP (BISMark).
 //!
 //! **Deviations.** Jitter is the mean difference of successive round trips (RFC 3393's delay variation of consecutive
@@ -30,8 +30,8 @@ use base::words::Words;
 use stats::{Delays, Figure};
 use std::ops::Range;
 
-const DOCUMENT: &str = "document 000, section 3.5.1";
-/// Others are on the line from here on (000, section 3.5.1), bit/s down and up.
+const DOCUMENT: &str = "Borlaug 2014, section 3.5.1";
+/// Others are on the line from here on (Borlaug 2014, section 3.5.1), bit/s down and up.
 const OTHERS_BPS: [(Direction, f64); 2] = [(Direction::Down, 64e3), (Direction::Up, 32e3)];
 /// Largest size of a packet's link-layer header that an interface counts: Ethernet.
 const LINK_HEADER: f64 = 14.0;
@@ -42,7 +42,7 @@ const POINT_S: f64 = 0.5;
 
 params! {
     #[derive(Clone, Debug)]
-    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["document 000, section 3.5.1", "RFC 3148", "RFC 3393"] {
+    pub struct Params for "throughput": "How much does the line carry, by each of the ways people measure it, and what do packets wait meanwhile?", ["Borlaug 2014, section 3.5.1", "RFC 3148", "RFC 3393"] {
         /// direction to fill
         direction: Ways = "both";
         /// connections of the first method

@@ -21,7 +21,7 @@ use base::spec::{Params as _, params};
 use base::{BitsPerSec, Bytes, Duration};
 use stats::Figure;
 
-const CHANDELE: &str = "document 002, section 3.4 (g)";
+const CHANDELE: &str = "Chandele 2012, section 3.4 (g)";
 
 params! {
     #[derive(Clone, Debug)]

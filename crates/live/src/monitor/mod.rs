@@ -83,7 +83,7 @@ pub enum MonitorError {
 pub struct TargetStatus {
     pub name: Text,
     pub rtt: Option<Duration>,
-    /// Round trips of the last ten answers (000 appendix C.2.2).
+    /// Round trips of the last ten answers (Borlaug 2014, appendix C.2.2).
     pub recent: VecDeque<Duration>,
     pub rows: u64,
     pub answered: u64,

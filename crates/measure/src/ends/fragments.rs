@@ -1,6 +1,6 @@
 //! Fragmented datagrams: which of the fragments arrived.
 //!
-//! **Source.** Gao Peng, *Campus-Wide Smart Grid Communication Network Project Report*, EPFL 2012 (document 004),
+//! **Source.** P. Gao, *Campus-Wide Smart Grid Communication Network Project Report*, EPFL 2012,
 //! sections 3.3 and 4.5 (first and second fragments counted at both ends); RFC 791, RFC 8200.
 
 use super::capture::Packet;

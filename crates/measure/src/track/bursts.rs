@@ -11,7 +11,7 @@
 //! - *unknown*: several ACKs released it together. A sender that splits its super-segments before the capture looks
 //!   like a sender that paces, or like a sender whose ACKs arrived in bunches.
 //!
-//! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012 (document 002), sections
+//! **Source.** A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi 2012, sections
 //! 5.2.2 and 6.6, which attributes every burst to offload and delayed ACKs together and asks for a better rule.
 //! RFC 5681 section 3.1: slow start sends twice what was acknowledged. **Limits.** If the capture is far from the
 //! sender, the ACK that released a burst cannot be determined.

@@ -176,7 +176,7 @@ pub struct Retransmission {
 }
 
 /// Cause to which a loss is attributed (A. R. Chandele, *Network Measurement in 2G/3G Cellular Network*, IIT Delhi
-/// 2012, document 002, table 6.6.1).
+/// 2012, table 6.6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// Sent while the path carried nothing.

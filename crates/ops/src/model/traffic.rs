@@ -1,4 +1,4 @@
-//! `tailback model NAME --traffic FILE`: parameters of document 003's table 3.1 from the packets of a capture.
+//! `tailback model NAME --traffic FILE`: parameters of table 3.1 of Thombre 2020 from the packets of a capture.
 
 use crate::{trace, usage};
 use serde_json::Value;

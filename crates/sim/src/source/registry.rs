@@ -222,7 +222,7 @@ params! {
         /// rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
     }
 }
 
@@ -233,7 +233,7 @@ params! {
         /// mean rate of whole IP packets
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
     }
 }
 
@@ -244,7 +244,7 @@ params! {
         /// rate of whole IP packets during a burst
         rate: BitsPerSec [RATES], NO_USUAL;
         /// size of the whole IP packet
-        size: Bytes = "210 B" [PACKETS], "document 003, section 4.2";
+        size: Bytes = "210 B" [PACKETS], "Thombre 2020, section 4.2";
         /// mean length of a burst
         on: Duration = "500 ms" [GAPS], NO_USUAL;
         /// mean length of a pause
