@@ -186,31 +186,31 @@ params! {
     #[derive(Clone, Copy, Debug)]
     pub(super) struct MixtureParams for "mixture": "TCP and UDP at one link: load, spread, and a bound of the mean delay", ["Thombre 2020, section 3.2, (3.4), (3.5), (4.10)",
             "Kingman 1962, for W′ = max(W + A − S, 0)",] {
-        /// TCP's part α of the traffic
+        /// share α of TCP in the traffic
         share: f64 as Probability = "0.92" [SHARES], "Thombre 2020, section 3.1";
         /// datagrams that the link serves in a unit of time, θ
         served: f64 = "10" ["0.000001".."1000000000"], "none: Thombre 2020 prints none";
-        /// if given, rate of the link, from which θ follows: `served` does not count then
+        /// if given, rate of the link, from which θ follows; `served` is then ignored
         rate: Option<BitsPerSec> [RATES];
-        /// Weibull, or 1500 bytes of TCP and 210 of UDP
+        /// random: Weibull; fixed: 1500 bytes of TCP and 210 of UDP
         sizes: Sizes = "random", "Thombre 2020, section 4.1";
-        /// the unit of time in which datagrams are counted
+        /// unit of time in which datagrams are counted
         unit: Duration = "1ms" [TIMES], "none: Thombre 2020 prints none";
-        /// of TCP's arrival rate, β
+        /// shape β of TCP's arrival rate
         tcp_rate_shape: f64 = "1.34266" ["0.2".."20"], "Thombre 2020, table 3.1";
-        /// its scale η, in datagrams in a unit of time
+        /// scale η of TCP's arrival rate, in datagrams in a unit of time
         tcp_rate_scale: f64 = "10.8176" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
-        /// of the size of a TCP segment
+        /// shape of the size of a TCP segment
         tcp_size_shape: f64 = "0.811221" ["0.2".."20"], "Thombre 2020, table 3.1";
-        /// its scale, in bytes
+        /// scale of the size of a TCP segment, in bytes
         tcp_size_scale: f64 = "712.344" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
-        /// of UDP's arrival rate
+        /// shape of UDP's arrival rate
         udp_rate_shape: f64 = "1.29519" ["0.2".."20"], "Thombre 2020, table 3.1";
-        /// its scale, in datagrams in a unit of time
+        /// scale of UDP's arrival rate, in datagrams in a unit of time
         udp_rate_scale: f64 = "2.72557" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
-        /// of the size of a UDP datagram
+        /// shape of the size of a UDP datagram
         udp_size_shape: f64 = "1.10141" ["0.2".."20"], "Thombre 2020, table 3.1";
-        /// its scale, in bytes
+        /// scale of the size of a UDP datagram, in bytes
         udp_size_scale: f64 = "826.505" ["0.000001".."1000000000"], "Thombre 2020, table 3.1";
     }
 }

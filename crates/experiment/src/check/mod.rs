@@ -41,15 +41,15 @@ params! {
         zone: Arc<str> as Name = "example.com";
         /// name with valid signatures
         signed: Arc<str> as Name = "example.com";
-        /// a name whose signatures are wrong
+        /// name with wrong signatures
         bogus: Arc<str> as Name = "dnssec-failed.org";
-        /// ask the 13 root servers too whether their signatures come through
+        /// also ask the 13 root servers for their signatures
         roots: bool = "false", "Catalán 2014, table 4";
-        /// ask these in place of the 13
+        /// servers to ask instead of the 13 root servers
         rootservers: Vec<Arc<str>> as List(Address);
-        /// knock at these TCP ports in place of the usual ones of `ports`
+        /// TCP ports to test instead of the usual ones of `ports`
         tcp: Vec<u16> ["1".."65535"];
-        /// the same of UDP
+        /// UDP ports to test instead of the usual ones of `ports`
         udp: Vec<u16> ["1".."65535"];
     }
 }

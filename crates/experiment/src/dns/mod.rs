@@ -36,31 +36,31 @@ params! {
     #[derive(Clone, Debug)]
     pub struct Params for "dns": "How long do names take to resolve, and is the resolver to blame or the line?", ["J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",
             "RFC 4035",] {
-        /// ask these in place of those that this host uses
+        /// resolvers to ask instead of those of this host
         resolvers: Vec<Arc<str>> as List(Address);
-        /// compare with these
+        /// further resolvers to compare with
         others: Vec<Arc<str>> as List(Address);
-        /// compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9 too
+        /// also compare with 1.1.1.1, 8.8.8.8 and 9.9.9.9
         public: bool = "false", "Chandele 2012, table 3.1.3";
-        /// names are made up below this one; that they do not exist is an answer too
+        /// domain for made-up names; the answer that they do not exist is an answer too
         zone: Arc<str> as Name = "example.com";
         /// made-up names for each resolver
         count: u32 = "10" ["3".."1000"];
-        /// from one lookup to the next
+        /// interval between lookups
         interval: Duration = "100 ms" ["10 ms".."60 s"];
-        /// a lookup unanswered for so long is lost
+        /// time after which an unanswered lookup is lost
         patience: Duration = "5 s" ["100 ms".."30 s"], "resolv.conf(5)";
-        /// ask for signatures too
+        /// also ask for signatures
         dnssec: bool = "true", "Catalán 2014, table 4";
-        /// a name with valid signatures
+        /// name with valid signatures
         signed: Arc<str> as Name = "example.com";
-        /// a name whose signatures are wrong
+        /// name with wrong signatures
         bogus: Arc<str> as Name = "dnssec-failed.org";
-        /// ask for records of many types at `zone`, and for what is too large for a datagram
+        /// also ask for records of many types at `zone`, and for an answer too large for a datagram
         types: bool = "true", "Catalán 2014, table 4";
-        /// ask the 13 root servers too whether their signatures come through
+        /// also ask the 13 root servers for their signatures
         roots: bool = "false", "Catalán 2014, table 4";
-        /// ask these in place of the 13
+        /// servers to ask instead of the 13 root servers
         rootservers: Vec<Arc<str>> as List(Address);
     }
 }

@@ -23,11 +23,12 @@ params! {
     #[derive(Clone, Debug)]
     pub struct Params for "middlebox": "Do boxes on the way read, change or block what passes?", ["Chandele 2012, table 3.1.1 and section 6.9.1",
             "J. S. Catalán Olmos, Testing, Detection and Possible Solutions for the Bufferbloat Phenomenon on Networks, UTFSM",] {
-        /// fetch the EICAR test string too: harmless, but it raises the alarm of every antivirus program that sees it, here and on the way
+        /// also fetch the EICAR test string: harmless, but it raises the alarm of every antivirus program that sees it,
+        /// here and on the path
         eicar: bool = "false", "Chandele 2012, section 6.9.1";
-        /// TCP port that boxes for the web watch
+        /// TCP port that web proxies watch
         http: u16 = "80" ["1".."65535"], "Chandele 2012, table 3.1.1";
-        /// UDP port that boxes for names watch
+        /// UDP port that DNS proxies watch
         dns: u16 = "53" ["1".."65535"], "Chandele 2012, table 3.1.1";
     }
 }

@@ -32,9 +32,9 @@ params! {
     pub struct Params for "nat": "Are addresses translated on the way, and how does that map and filter?", ["RFC 4787", "RFC 5780", "Chandele 2012, procedure j"] {
         /// fresh sockets whose external addresses are compared
         sockets: u32 = "8" ["2".."64"];
-        /// over so long, so that an address that alternates with time is seen
+        /// time in which these sockets send, to find external addresses that change
         during: Duration = "10 s" ["0 s".."100 s"], "Chandele 2012, procedure j";
-        /// see how long a silent mapping lives, up to this, which is how long that takes (5min)
+        /// longest silence to test for a mapping's lifetime, such as 5min; the test takes that long
         lifetime: Option<Duration> ["2 s".."15 min"], "RFC 4787, section 4.3";
     }
 }

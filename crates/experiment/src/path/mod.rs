@@ -69,7 +69,7 @@ params! {
         hops: usize = "30" ["1".."64"];
         /// TCP flows of each load
         flows: u32 = "4" ["1".."64"];
-        /// ping these hosts too, once a round: how much of the way to each is the gateway's
+        /// other hosts to ping, once a round, to find the gateway's share of each round trip
         landmarks: Vec<Arc<str>> as List(Name), "Chandele 2012, tables 6.4.1 and 6.4.2";
     }
 }
