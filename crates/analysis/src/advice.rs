@@ -17,10 +17,13 @@ use base::record::Direction;
 
 /// Directions that need help, and how strongly.
 pub struct Need {
+    /// True if downloads need help.
     pub down: bool,
+    /// True if uploads need help.
     pub up: bool,
 }
 
+/// Recommended settings for both directions.
 pub fn advice(need: &Need, down: &DirectionAnswer, up: &DirectionAnswer) -> Vec<Advice> {
     if !need.down && !need.up {
         return Vec::new();

@@ -8,11 +8,16 @@ use stats::{Delays, Figure};
 /// Version of this shape in `--json`.
 pub const ANSWER_VERSION: u32 = 1;
 
+/// Answer of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
+    /// Version of the shape, [`ANSWER_VERSION`].
     pub version: u32,
+    /// Name of the run.
     pub title: String,
+    /// Start of the run, UNIX ns.
     pub started_ns: i64,
+    /// Length of the run, s.
     pub duration_s: f64,
     /// True if the run went to its planned end.
     pub complete: bool,
@@ -20,13 +25,19 @@ pub struct Answer {
     pub base_rtt_ms: Figure,
     /// Idle, download, upload, both: in the order in which they ran.
     pub phases: Vec<PhaseAnswer>,
+    /// Bottleneck of the downlink.
     pub down: DirectionAnswer,
+    /// Bottleneck of the uplink.
     pub up: DirectionAnswer,
     /// The direction in which packets wait longest under load, or `None` where neither adds delay that matters.
     pub worst_direction: Option<base::record::Direction>,
+    /// Round trips per minute under load.
     pub responsiveness: Responsiveness,
+    /// Grade of the added delay.
     pub grade: Grade,
+    /// Relation of the two ends' clocks.
     pub clock: ClockAnswer,
+    /// Errors and limits of the instrument.
     pub instrument: Instrument,
     /// Findings, gravest first, each with its evidence.
     pub findings: Vec<Finding>,
@@ -39,7 +50,9 @@ pub struct Answer {
 pub struct PhaseAnswer {
     /// `idle`, `down`, `up` or `both`.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
     /// True if the figures were stable when the phase ended.
     pub stable: bool,
@@ -53,9 +66,11 @@ pub struct PhaseAnswer {
     pub added_down: Delays,
     /// Round trips that the load's own packets saw (TCP_INFO of the sender), weighted by time; null in the idle phase.
     pub in_flow_rtt: Option<Delays>,
+    /// Loss of the probes.
     pub loss: Loss,
     /// Payload rate of the load.
     pub goodput_down_bps: Option<Figure>,
+    /// Payload rate of the upload.
     pub goodput_up_bps: Option<Figure>,
     /// Traffic of others on the interface while the test ran.
     pub cross_traffic_bps: Option<f64>,
@@ -63,15 +78,24 @@ pub struct PhaseAnswer {
     pub reliability: Vec<Reliability>,
 }
 
+/// Loss of probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
+    /// Probes sent.
     pub sent: u64,
+    /// Probes without an answer in time.
     pub lost: u64,
+    /// Probes lost on the uplink.
     pub lost_up: u64,
+    /// Probes lost on the downlink.
     pub lost_down: u64,
+    /// Answers after the limit for loss.
     pub late: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
+    /// Slots in which nothing was sent.
     pub not_sent: u64,
     /// lost / sent × 100, with its interval.
     pub percent: Figure,
@@ -81,8 +105,10 @@ pub struct Loss {
     pub pattern: String,
 }
 
+/// Share of probes answered within a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reliability {
+    /// Limit of the round trip, ms.
     pub limit_ms: f64,
     /// Share of the probes, 0 to 1.
     pub share: Figure,
@@ -110,11 +136,13 @@ pub struct DirectionAnswer {
     pub factor_too_large: Figure,
     /// Delay added under load in this direction (p50, p95, p99, max), from the phase that loads it alone.
     pub added: Delays,
+    /// Kind of the queue, with the evidence.
     pub discipline: DisciplineGuess,
     /// Median round trip of the load's own packets minus that of the probes, in the same phase.
     pub in_flow_minus_probe_ms: Figure,
 }
 
+/// Meaning of the size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueIs {
@@ -126,6 +154,7 @@ pub enum QueueIs {
     Controlled,
 }
 
+/// Kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Discipline {
@@ -139,8 +168,10 @@ pub enum Discipline {
     CannotTell,
 }
 
+/// Verdict on the kind of a queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DisciplineGuess {
+    /// Kind of the queue.
     pub is: Discipline,
     /// Evidence, one line for each observation, with its numbers.
     pub evidence: Vec<String>,
@@ -161,10 +192,13 @@ pub struct Responsiveness {
     pub loaded_rpm: Figure,
     /// The other common formula: 60 000 / mean of both trimmed means in ms.
     pub harmonic_rpm: Figure,
+    /// Trimmed mean of the fresh connections' times, ms.
     pub foreign_ms: Figure,
+    /// Trimmed mean of the load's own round trips, ms.
     pub loaded_ms: Figure,
 }
 
+/// Grade of the added delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Grade {
     /// `A+` to `F`, or `?`.
@@ -180,6 +214,7 @@ pub struct Grade {
 pub struct ClockAnswer {
     /// Far clock minus near clock at the start.
     pub offset_ms: Figure,
+    /// Drift of the far clock against the near one, parts in a million.
     pub drift_ppm: Figure,
     /// Trust in words: both ends share one clock, or the bound from the smallest round trip and its assumptions.
     pub trust: String,
@@ -188,8 +223,11 @@ pub struct ClockAnswer {
 /// Errors and limits of the instrument itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instrument {
+    /// Slots of the plan.
     pub probes_planned: u64,
+    /// Probes sent.
     pub probes_sent: u64,
+    /// Slots in which the host sent nothing.
     pub missed_slots: u64,
     /// Delay that the hosts added and that was subtracted, over all answered probes.
     pub host_share: Delays,
@@ -201,6 +239,7 @@ pub struct Instrument {
     pub doubts: Vec<String>,
 }
 
+/// Severity of a finding.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -212,8 +251,10 @@ pub enum Severity {
     Bad,
 }
 
+/// Finding with its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
+    /// Severity of the finding.
     pub severity: Severity,
     /// Sentence that a person can act on.
     pub says: String,
@@ -221,6 +262,7 @@ pub struct Finding {
     pub evidence: Vec<String>,
 }
 
+/// Recommended setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// Effect of the setting, in one sentence.

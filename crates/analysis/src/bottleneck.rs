@@ -38,17 +38,23 @@ const POLICED: f64 = 0.5;
 /// Facts that every phase of a recording shares.
 #[derive(Clone, Copy)]
 pub struct Scene<'a> {
+    /// Recording of the test.
     pub rec: &'a Recording,
+    /// Relation of the clocks; none if it is unknown.
     pub clock: Option<&'a ClockFit>,
     /// Smallest round trip of the idle link.
     pub base_rtt_ms: Option<f64>,
+    /// Drift of the base delay.
     pub baseline: &'a Baseline,
     /// Size of a probe's IP packet.
     pub probe_ip_bytes: f64,
 }
 
+/// Evidence of one phase on one direction's bottleneck.
 pub struct Bottleneck {
+    /// Direction of the load.
     pub direction: Direction,
+    /// Phase of the load.
     pub phase: Phase,
     /// (sent ns, wait in this direction in ms) of every probe of the whole phase, warm-up too.
     pub waits: Vec<(i64, f64)>,
@@ -59,9 +65,11 @@ pub struct Bottleneck {
     pub epochs: Option<Vec<i64>>,
     /// Usual interval between two samples of one flow, ns.
     pub sample_ns: i64,
+    /// Number of flows.
     pub flows: usize,
     /// Share of the steady part's seconds in which flows delivered something, each flow by itself.
     pub busy: f64,
+    /// Payload rate of the load.
     pub goodput: Figure,
     /// Rate of the load in whole IP packets, whatever limited it; `None` where no load was sampled.
     pub carried_bps: Option<f64>,
@@ -87,6 +95,7 @@ pub struct Bottleneck {
     pub rate_moves: Option<f64>,
     /// Time of one full packet on the link, ms; 0 where the rate is unknown.
     pub packet_ms: f64,
+    /// Base round trip, ms.
     pub base_rtt_ms: f64,
     /// Probes sent while this direction was not loaded, and the number of them that the link itself lost.
     pub unloaded: (u64, u64),

@@ -60,6 +60,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     stats::quantile_of_sorted(&stats::sorted(&v), 0.5).unwrap_or(0.0)
 }
 
+/// Base line of a series, with its shifts.
 pub fn baseline(series: &Series) -> Baseline {
     let all = minutes(series);
     if all.len() < NEEDED {

@@ -24,6 +24,7 @@ use stats::Figure;
 /// Highest drift that is believed: no working quartz or virtual machine is off by more.
 pub(crate) const MOST_DRIFT: f64 = 1e-3;
 
+/// Relation of the far clock to the near one.
 #[derive(Clone, Debug)]
 pub struct ClockFit {
     same: bool,
@@ -45,7 +46,9 @@ pub struct ClockFit {
 /// The waits of one probe in each direction, ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waits {
+    /// Wait on the uplink, ms.
     pub up_ms: f64,
+    /// Wait on the downlink, ms.
     pub down_ms: f64,
 }
 
@@ -198,6 +201,7 @@ impl ClockFit {
         self.tolerance_ns / 1e6
     }
 
+    /// Statement on the clocks for the answer.
     pub fn answer(&self) -> ClockAnswer {
         if self.same {
             return ClockAnswer {

@@ -22,6 +22,7 @@ pub const COMPARISON_VERSION: u32 = 1;
 pub struct SideBySide {
     /// [`COMPARISON_VERSION`].
     pub version: u32,
+    /// Comparison of the figures.
     pub comparison: Comparison,
     /// The statistics of each, in the order in which they were named.
     pub recordings: Vec<Statistics>,
@@ -30,27 +31,38 @@ pub struct SideBySide {
     pub together: Option<Together>,
 }
 
+/// Figures of several recordings side by side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
+    /// Recordings in the order in which they were named.
     pub recordings: Vec<Named>,
+    /// Method of the differences, in words.
     pub method: String,
     /// The whole, and each phase, span and state of the link that at least two recordings have.
     pub sections: Vec<Section>,
 }
 
+/// Recording of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
+    /// Name of the recording.
     pub name: String,
+    /// Origin of its rows.
     pub origin: Origin,
+    /// Target whose probes are compared.
     pub target: String,
 }
 
+/// Part of a comparison: the whole, a phase or a span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Section {
+    /// Name of the part.
     pub name: String,
+    /// Figures of the part.
     pub rows: Vec<Row>,
 }
 
+/// Unit of a compared figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -61,9 +73,12 @@ pub enum Unit {
     Count,
 }
 
+/// Figure of all recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
+    /// Name of the figure.
     pub name: String,
+    /// Unit of the figure.
     pub unit: Unit,
     /// Values, one for each recording; null if it has no such section.
     pub values: Vec<Option<Figure>>,

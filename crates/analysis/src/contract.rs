@@ -20,10 +20,13 @@ const TOLERANCE: f64 = 0.9;
 /// The contracted rates, as they stand under `contract` in the recording's known facts of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promised {
+    /// Contracted rate of the downlink.
     pub down: BitsPerSec,
+    /// Contracted rate of the uplink.
     pub up: BitsPerSec,
 }
 
+/// Contracted rates of a recording; none if it has none.
 pub fn promised(rec: &Recording) -> Option<Promised> {
     let contract = rec.meta.known_link.as_ref()?.get("contract")?;
     let rate = |direction: &str| contract.get(direction)?.as_str()?.parse().ok();

@@ -48,7 +48,9 @@ pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
 
 /// 95 % point of the delay that load adds in each direction, beyond what the idle link adds of its own.
 pub struct Added {
+    /// Delay added on the downlink, ms.
     pub down: Figure,
+    /// Delay added on the uplink, ms.
     pub up: Figure,
 }
 
@@ -76,6 +78,7 @@ impl Added {
     }
 }
 
+/// Findings of a test, gravest first.
 pub fn findings(a: &Answer, added: &Added, promised: Option<&Promised>) -> Vec<Finding> {
     let mut list = Vec::new();
     let mut say = |severity, says: String, evidence: Vec<String>| {

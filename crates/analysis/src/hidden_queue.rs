@@ -26,6 +26,7 @@ use stats::Figure;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Version of the shape in `--json`.
 pub const HIDDEN_QUEUE_VERSION: u32 = 1;
 
 /// Window of the base: its least round trip counts as that of an empty queue. Loads longer than this without one empty
@@ -33,6 +34,7 @@ pub const HIDDEN_QUEUE_VERSION: u32 = 1;
 pub const BASE_NS: i64 = 3_600_000_000_000;
 const S: f64 = 1e9;
 
+/// Variant of the equations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
@@ -43,8 +45,10 @@ pub enum Law {
 }
 
 impl Law {
+    /// All values, in order.
     pub const ALL: [Law; 2] = [Law::Printed, Law::Mended];
 
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Law::Printed => "printed",
@@ -66,6 +70,7 @@ struct Arrival {
 pub struct Compared {
     /// Time that the measurement is about.
     pub at_ns: i64,
+    /// Measured wait, ms.
     pub measured_ms: f64,
     /// Predicted wait. `None` for the first measurement, and after an interval whose bytes were not counted.
     pub predicted_ms: Option<f64>,
@@ -242,11 +247,13 @@ pub struct Observed {
 /// Estimates along a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
+    /// Measurements beside their predictions.
     pub compared: Vec<Compared>,
     /// Estimated wait at the end of each interval, ms.
     pub estimated: Vec<(i64, f64)>,
     /// Estimated less true wait, ms, if the truth is known.
     pub beside_truth: Vec<f64>,
+    /// Base round trip at the end, ms.
     pub base_ms: Option<f64>,
 }
 
@@ -297,12 +304,19 @@ pub fn follow(law: Law, capacity: BitsPerSec, every_ns: i64, seen: &Observed) ->
 /// Errors in ms, with the columns of table 21.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
+    /// Number of errors.
     pub count: u64,
+    /// Largest error, ms.
     pub max_ms: f64,
+    /// Smallest error, ms.
     pub min_ms: f64,
+    /// Mean error, ms.
     pub mean_ms: Figure,
+    /// Median error, ms.
     pub median_ms: Figure,
+    /// Standard deviation, ms.
     pub sd_ms: f64,
+    /// Variance, ms².
     pub variance_ms2: f64,
 }
 
@@ -335,10 +349,15 @@ impl Course {
 /// Answer on the hidden queue behind a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HiddenQueue {
+    /// Version of the shape, [`HIDDEN_QUEUE_VERSION`].
     pub version: u32,
+    /// Name of the recording.
     pub title: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Capacity of the link, bit/s.
     pub capacity_bps: f64,
     /// Source of the capacity.
     pub capacity_from: String,
@@ -348,13 +367,16 @@ pub struct HiddenQueue {
     pub laws: Vec<ByLaw>,
 }
 
+/// Estimate by one variant of the equations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ByLaw {
+    /// Variant of the equations.
     pub law: Law,
     /// Base at the end: the round trip taken for one through an empty queue.
     pub base_ms: Option<f64>,
     /// Median and 95 % point of the estimate, one value an interval.
     pub wait_p50_ms: Figure,
+    /// 95 % point of the estimate.
     pub wait_p95_ms: Figure,
     /// Predicted less measured, one value a measurement.
     pub error: Option<Errors>,
@@ -363,6 +385,7 @@ pub struct ByLaw {
 }
 
 impl ByLaw {
+    /// Figures of an estimate along a recording.
     pub fn of(law: Law, course: &Course) -> ByLaw {
         let waits: Vec<f64> = course.estimated.iter().map(|e| e.1).collect();
         ByLaw {

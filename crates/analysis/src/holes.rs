@@ -16,7 +16,9 @@ use stats::Figure;
 /// A stretch in which nothing was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
     /// Reason from the exclusion that covers the gap, or from an incident at that time; empty if neither is known.
     pub reason: String,
@@ -35,14 +37,19 @@ pub struct Outage {
     pub ended: bool,
 }
 
+/// Gaps, outages and availability of a target.
 pub struct Holes {
+    /// Gaps in order.
     pub gaps: Vec<Gap>,
+    /// Outages in order.
     pub outages: Vec<Outage>,
+    /// Share of the probed time outside outages.
     pub availability: Figure,
     /// Stretches in which probes were due, in order; outages are included.
     pub due: Vec<(i64, i64)>,
 }
 
+/// Finds the gaps and outages of a series.
 pub fn holes(series: &Series) -> Holes {
     let shortest = series.plan.shortest_hole_ns();
     let slots: Vec<&Slot> = series.slots.all.iter().filter(|s| s.sent > 0).collect();

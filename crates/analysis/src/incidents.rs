@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// Kind of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IncidentKind {
@@ -35,8 +36,11 @@ pub enum IncidentKind {
 /// An event at `from_ns`, or one that lasted until `to_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Incident {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Kind of the incident.
     pub kind: IncidentKind,
     /// Target or interface; empty if it is this host.
     pub subject: String,

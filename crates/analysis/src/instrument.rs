@@ -16,6 +16,7 @@ use base::record::{Direction, Recording, Status};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Errors and limits of the instrument in a recording.
 pub fn instrument(rec: &Recording, base_rtt_ms: Option<f64>) -> Instrument {
     let probes = phases::probes(rec, "udp", i64::MIN..i64::MAX);
     let planned = probes

@@ -65,11 +65,13 @@ pub struct Noise {
 /// Facts that the first flood is planned from.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
+    /// Direction of the floods.
     pub direction: Direction,
     /// Rate that the TCP load reached, whole IP packets.
     pub carried_bps: f64,
     /// Size of the load's full packet at the IP layer, and of the IP and UDP headers of a datagram.
     pub packet_bytes: f64,
+    /// Bytes of the IP and UDP headers of a datagram.
     pub headers: u32,
 }
 

@@ -11,12 +11,17 @@ use crate::findings::is_bloat;
 pub struct Waiting {
     /// Destination of the data: a host, or "the hosts that were called".
     pub towards: String,
+    /// Least round trip, ms.
     pub base_ms: f64,
+    /// Median wait, ms.
     pub median_ms: f64,
+    /// 95 % point of the wait, ms.
     pub p95_ms: f64,
+    /// Longest wait, ms.
     pub max_ms: f64,
     /// Time of one full packet at the highest rate seen; 0 where that is not known.
     pub packet_ms: f64,
+    /// Measured time, s.
     pub measured_s: f64,
 }
 

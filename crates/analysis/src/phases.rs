@@ -10,12 +10,16 @@ use base::record::{Delay, Direction, Flow, Recording};
 use stats::Figure;
 use std::ops::Range;
 
+/// Phase of a test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
+    /// Name: idle, down, up, both.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
     /// End of the warm-up: from here on figures count.
     pub warm_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
     /// True if the phase ended by plan and not with the recording.
     pub ended: bool,
@@ -26,12 +30,15 @@ impl Phase {
     pub fn loads(&self, direction: Direction) -> bool {
         self.name == "both" || self.name == direction.word()
     }
+    /// True if the phase puts load on a direction.
     pub fn is_loaded(&self) -> bool {
         self.loads(Direction::Up) || self.loads(Direction::Down)
     }
+    /// Time without the warm-up, UNIX ns.
     pub fn steady(&self) -> Range<i64> {
         self.warm_ns..self.to_ns
     }
+    /// Whole time, UNIX ns.
     pub fn whole(&self) -> Range<i64> {
         self.from_ns..self.to_ns
     }

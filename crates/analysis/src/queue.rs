@@ -18,11 +18,17 @@ use crate::bottleneck::Bottleneck;
 use crate::overload;
 use stats::Figure;
 
+/// Size of a queue.
 pub struct Size {
+    /// Size in time, ms.
     pub ms: Figure,
+    /// Size in bytes.
     pub bytes: Figure,
+    /// Meaning of the size.
     pub is: QueueIs,
+    /// Bandwidth-delay product, bytes.
     pub bdp_bytes: Figure,
+    /// Size divided by the bandwidth-delay product.
     pub factor: Figure,
 }
 

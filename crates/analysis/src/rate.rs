@@ -27,12 +27,14 @@ pub const USUAL_MSS: f64 = 1448.0;
 pub struct Carried {
     from_ns: i64,
     grid: Vec<(f64, f64)>,
+    /// Number of flows.
     pub flows: usize,
     /// True if the payload was counted on delivery. Counts in order stall behind a hole and jump when it is repaired,
     /// so their short-term rate is not the link's.
     pub smooth: bool,
 }
 
+/// Payload of the load of `direction` in `range`; none if it was not sampled.
 pub fn carried(rec: &Recording, direction: Direction, range: Range<i64>) -> Option<Carried> {
     let rows = phases::flows(rec, direction, range);
     let smooth = rows.iter().any(|f| f.delivered_bytes.is_some());
@@ -128,10 +130,12 @@ impl Carried {
             .collect()
     }
 
+    /// Length of the series, s.
     pub fn seconds(&self) -> f64 {
         self.grid.last().map_or(0.0, |g| g.0)
     }
 
+    /// Payload bytes of the series.
     pub fn bytes(&self) -> f64 {
         self.grid.last().map_or(0.0, |g| g.1) - self.grid.first().map_or(0.0, |g| g.1)
     }
@@ -197,7 +201,9 @@ pub fn mss(rec: &Recording, direction: Direction, range: Range<i64>) -> f64 {
 
 /// Load of one phase and direction, as input for its rate.
 pub struct Load<'a> {
+    /// Payload of the load.
     pub carried: &'a Carried,
+    /// Payload of a full segment, bytes.
     pub mss: f64,
     /// Waits of the probes in this direction: sending time in ns, wait in ms.
     pub waits: &'a [(i64, f64)],
@@ -246,6 +252,7 @@ impl Steadiness {
 
 /// Rate of the link and the evidence for it.
 pub struct Rated {
+    /// Rate with its interval, or the reason why it is unknown.
     pub figure: Figure,
     /// True if a queue stood during most of the load.
     pub stood: bool,

@@ -16,6 +16,7 @@ pub const LIMITS_MS: [f64; 13] = [
     10.0, 20.0, 50.0, 100.0, 150.0, 200.0, 300.0, 400.0, 500.0, 670.0, 700.0, 1000.0, 1500.0,
 ];
 
+/// Share of the probes within each limit.
 pub fn reliability(probes: &[&Delay], limits_ms: &[f64]) -> Vec<Reliability> {
     let sent: Vec<&&Delay> = probes
         .iter()

@@ -38,6 +38,7 @@ pub fn trimmed_mean(values: &[f64]) -> Figure {
     stats::mean_figure(&kept)
 }
 
+/// Responsiveness of the phases in `list`.
 pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
     let all = |why: &str, formula: String| {
         let f = || Figure::cannot_tell(why);

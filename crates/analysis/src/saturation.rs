@@ -42,8 +42,11 @@ pub struct Rates {
 /// Times at which one direction was full.
 #[derive(Clone, Debug)]
 pub struct Full {
+    /// Direction of the traffic.
     pub direction: Direction,
+    /// Rate that counts as the link's, bit/s.
     pub rate_bps: Figure,
+    /// Source of the rate, in words.
     pub rate_from: String,
     /// True if the rate was found rather than given: delay has to confirm it.
     pub found: bool,

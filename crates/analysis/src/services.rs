@@ -18,23 +18,29 @@ use stats::Z95;
 /// Tables that are built in.
 pub const BUILT_IN: &str = include_str!("services.toml");
 
+/// Table of services.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// Name of the table.
     pub name: String,
     /// Source of the table's figures.
     #[serde(default)]
     pub source: String,
+    /// Services in order.
     #[serde(rename = "service")]
     pub services: Vec<Service>,
 }
 
+/// Service with its requirements.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
+    /// Name of the service.
     pub name: String,
     /// Longest time that a message may take.
     pub latency: Duration,
+    /// Direction of its messages: one way, or a round trip.
     #[serde(default)]
     pub way: Way,
     /// Share of the messages that must be in time, 0 to 1; also read as `"99.9 %"`.
@@ -60,6 +66,7 @@ fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     }
 }
 
+/// Directions of a service's messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
@@ -75,6 +82,7 @@ struct File {
     tables: Vec<Table>,
 }
 
+/// Reason why a table cannot be read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ServicesError {
     #[error("{0}")]
@@ -121,6 +129,7 @@ impl Service {
     }
 }
 
+/// Verdict on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Can {
@@ -132,21 +141,30 @@ pub enum Can {
 /// Verdicts on one service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
+    /// Name of the table.
     pub table: String,
+    /// Name of the service.
     pub service: String,
+    /// Longest time of a message, ms.
     pub latency_ms: f64,
+    /// Direction of its messages.
     pub way: Way,
     /// Limit for round trips that the service was judged by.
     pub limit_ms: f64,
+    /// Required share, 0 to 1.
     pub required: f64,
     /// Verdicts, one for each span, such as the whole and each phase.
     pub spans: Vec<Judged>,
 }
 
+/// Verdict on a service in one span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judged {
+    /// Name of the span.
     pub span: String,
+    /// Verdict.
     pub can: Can,
+    /// Measured share.
     pub share: Figure,
     /// Reason for a verdict of "cannot tell".
     pub because: String,

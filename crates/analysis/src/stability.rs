@@ -20,8 +20,10 @@ use crate::rate;
 use base::record::{Delay, Direction, Recording};
 use stats::Figure;
 
+/// Verdict on the stability of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stability {
+    /// True if the phase may stop.
     pub stable: bool,
     /// The figure that still moves, or the time until all had settled.
     pub why: String,

@@ -25,15 +25,20 @@ use stats::Figure;
 use stats::Moments;
 use stats::runs;
 
+/// Version of the shape in `--json`.
 pub const STATISTICS_VERSION: u32 = 1;
 
 /// Points of the distribution that every summary of a long span has.
 pub const POINTS: [f64; 8] = [0.05, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99, 0.999];
 
+/// Statistics of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Statistics {
+    /// Version of the shape, [`STATISTICS_VERSION`].
     pub version: u32,
+    /// Name of the recording.
     pub title: String,
+    /// Origin of its rows.
     pub origin: Origin,
     /// True if the run went to its planned end.
     pub complete: bool,
@@ -43,56 +48,78 @@ pub struct Statistics {
     pub to_ns: i64,
     /// Excluded times, with reasons.
     pub excluded: Vec<Excluded>,
+    /// Incidents in order.
     pub incidents: Vec<Incident>,
+    /// Statistics of each target.
     pub targets: Vec<TargetStatistics>,
 }
 
+/// Excluded time with its probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Excluded {
+    /// Time and reason.
     #[serde(flatten)]
     pub span: Exclusion,
     /// Probes that were sent in it.
     pub probes: u64,
 }
 
+/// Statistics of one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetStatistics {
+    /// Name of the target.
     pub target: String,
     /// Usual interval from one probe to the next.
     pub interval_ms: f64,
     /// Relative error of the round trips: 0, or that of the histograms of thinned probes.
     pub rounding: f64,
+    /// Figures of the whole recording.
     pub whole: Summary,
+    /// Figures of each day.
     pub days: Vec<Summary>,
+    /// Figures of each window.
     pub windows: Vec<Summary>,
+    /// Figures of each phase.
     pub phases: Vec<Summary>,
     /// Requested spans.
     pub spans: Vec<Summary>,
+    /// Figures while the link was full, by direction.
     pub loaded: Vec<Loaded>,
+    /// Worst sliding window for each limit.
     pub worst: Vec<Worst>,
+    /// Gaps in order.
     pub gaps: Vec<Gap>,
+    /// Outages in order.
     pub outages: Vec<Outage>,
     /// Least length of the gaps and outages that were looked for.
     pub shortest_hole_s: f64,
     /// Share of the time in which probes were due that lies outside outages. Time in which the network kept probes from
     /// leaving counts; time in which this host did not probe does not.
     pub availability: Figure,
+    /// Course of the smallest round trip.
     pub baseline: Baseline,
+    /// Verdicts on services.
     pub services: Vec<Verdict>,
 }
 
 /// The figures of one span of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
+    /// Name of the span.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Probes sent.
     pub sent: u64,
     /// Probes never answered, or late.
     pub lost: u64,
     /// Probes answered after the limit for loss.
     pub late: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
     /// Slots in which nothing was sent, for any reason.
     pub not_sent: u64,
@@ -101,23 +128,33 @@ pub struct Summary {
     pub cut_off: u64,
     /// lost / sent × 100.
     pub loss_percent: Figure,
+    /// Round trips of the answered probes.
     pub rtt: RoundTrips,
+    /// Share of the probes within each limit.
     pub reliability: Vec<Reliability>,
 }
 
+/// Distribution of round trips.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundTrips {
+    /// Number of round trips.
     pub count: u64,
+    /// Least round trip, ms.
     pub min_ms: Option<f64>,
+    /// Greatest round trip, ms.
     pub max_ms: Option<f64>,
+    /// Mean, ms.
     pub mean_ms: Figure,
+    /// Standard deviation, ms.
     pub sd_ms: Option<f64>,
     /// Variance, ms².
     pub variance_ms2: Option<f64>,
+    /// Points of the distribution.
     pub points: Vec<Point>,
 }
 
 impl RoundTrips {
+    /// Point of the distribution at this share.
     pub fn point(&self, share: f64) -> Figure {
         let found = self.points.iter().find(|p| p.share == share);
         found.map_or_else(
@@ -132,15 +169,18 @@ impl RoundTrips {
 pub struct Point {
     /// Cumulative share, 0 to 1.
     pub share: f64,
+    /// Round trip at that share, ms.
     pub ms: Figure,
 }
 
 /// Figures while the link was full in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Loaded {
+    /// Direction in which the link was full.
     pub direction: Direction,
     /// Rate that counted as the link's, with its source.
     pub rate_bps: Figure,
+    /// Source of the rate, in words.
     pub rate_from: String,
     /// Time in which the link was full.
     pub seconds: f64,
@@ -151,22 +191,30 @@ pub struct Loaded {
 /// The sliding window with the smallest reliability.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worst {
+    /// Limit of the round trip, ms.
     pub limit_ms: f64,
+    /// Begin of the window, UNIX ns.
     pub from_ns: i64,
+    /// End of the window, UNIX ns.
     pub to_ns: i64,
+    /// Probes sent in the window.
     pub sent: u64,
+    /// Share of them answered within the limit.
     pub share: Figure,
 }
 
 /// Base line: the course of the smallest round trip.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
+    /// True if shifts were looked for.
     pub looked: bool,
     /// Method of the search for shifts, or the reason why there was none.
     pub method: String,
+    /// Shifts in order.
     pub shifts: Vec<Shift>,
 }
 
+/// Cause of a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShiftCause {
@@ -182,13 +230,17 @@ pub enum ShiftCause {
 /// A stretch whose base line differs from the recording's usual one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shift {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
     /// Step against the usual base line.
     pub step_ms: f64,
+    /// Base line in it, ms.
     pub base_ms: f64,
     /// Step in intervals between probes, if it is a whole number of them.
     pub intervals: Option<i64>,
+    /// Cause of the shift.
     pub cause: ShiftCause,
 }
 

@@ -92,6 +92,7 @@ fn of_a_full_queue(size_ms: &Figure, b: &Bottleneck) -> Figure {
     size_ms.clone().map(|ms| ms.max(met))
 }
 
+/// Reason why a recording has no answer of a test.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnalysisError {
     #[error(

@@ -15,16 +15,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stats::Figure;
 
+/// Combined figures of redundant uplinks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Together {
+    /// Names of the links.
     pub links: Vec<String>,
+    /// Begin of the common time, UNIX ns.
     pub from_ns: i64,
+    /// End of the common time, UNIX ns.
     pub to_ns: i64,
     /// Time in which all links were probed.
     pub seconds: f64,
     /// Number of probes that were set beside each other.
     pub compared: u64,
+    /// Share of the time outside outages.
     pub availability: Beside,
+    /// Share of the messages within each limit.
     pub reliability: Vec<Within>,
     /// Outages of all links at once.
     pub outages: Vec<(i64, i64)>,
@@ -33,26 +39,35 @@ pub struct Together {
 /// Figures of each link, and of all together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
+    /// Figure of each link.
     pub each: Vec<Figure>,
+    /// Figure of all links together.
     pub together: Figure,
     /// Combined figure if the links' failures were independent.
     pub if_independent: Figure,
 }
 
+/// Shares within one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Within {
+    /// Limit of the round trip, ms.
     pub limit_ms: f64,
+    /// Share of each link, and of all together.
     #[serde(flatten)]
     pub shares: Beside,
 }
 
 /// Probes of one link: send time of each judged one, and the number of the ascending limits that it missed.
 pub struct Link<'a> {
+    /// Name of the link.
     pub name: String,
+    /// Statistics of its target.
     pub statistics: &'a TargetStatistics,
+    /// Due time of each judged probe, and the limits that it missed.
     pub probes: Vec<(i64, u8)>,
 }
 
+/// Reason why there are no combined figures.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TogetherError {
     #[error("two links are needed, and there is {0}")]

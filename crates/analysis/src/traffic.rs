@@ -15,6 +15,7 @@ use stats::Figure;
 use stats::fit::{Family, Fit, FitError, Rounding, Sample, fit_all};
 use stats::hurst::Hurst;
 
+/// Transport protocol of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
@@ -252,6 +253,7 @@ impl Traffic {
         self.steps = merged(&self.steps, 2);
     }
 
+    /// Figures of all packets so far.
     pub fn finish(self) -> TrafficAnswer {
         let span_ns = self.origin_ns.map_or(0, |o| self.latest_ns - o);
         let [tcp, udp, both] = &self.classes;
@@ -366,11 +368,15 @@ fn gaps(class: &Class, tick_ns: f64) -> Law {
 /// Output of `trace --traffic --json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TrafficAnswer {
+    /// Time from the first packet to the last, s.
     pub span_s: f64,
     /// Share of TCP among the packets of TCP and UDP.
     pub tcp_share_of_packets: Option<f64>,
+    /// Share of TCP among the bytes of TCP and UDP.
     pub tcp_share_of_bytes: Option<f64>,
+    /// Packets that are neither TCP nor UDP.
     pub other_packets: u64,
+    /// Bytes of these packets.
     pub other_bytes: u64,
     /// Packets that are out of time order in the capture.
     pub backward_packets: u64,
@@ -386,10 +392,14 @@ pub struct TrafficAnswer {
     pub classes: Vec<ClassAnswer>,
 }
 
+/// Figures of TCP, UDP or both.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassAnswer {
+    /// Name: TCP only, UDP only, TCP+UDP.
     pub name: &'static str,
+    /// Number of packets.
     pub packets: u64,
+    /// Bytes of IP packets.
     pub bytes: u64,
     /// Arrivals, packets a second.
     pub arrivals: Law,
@@ -397,6 +407,7 @@ pub struct ClassAnswer {
     pub sizes: Law,
     /// Gaps, seconds between packets.
     pub gaps: Law,
+    /// Hurst parameter of the packets in each step.
     pub hurst: HurstAnswer,
     /// Data of the three estimates, for plots.
     #[serde(skip)]
@@ -406,18 +417,22 @@ pub struct ClassAnswer {
 /// Sample of a quantity and the families that fit it, best first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Law {
+    /// Number of values.
     pub values: u64,
     /// Number of independent values with the same uncertainty.
     pub effective_values: f64,
+    /// Mean of the values.
     pub mean: Option<f64>,
     /// Standard deviation over mean.
     pub variation: Option<f64>,
+    /// Fits of the families, best first.
     pub fits: Vec<FitAnswer>,
     /// Families that do not fit, or the reason why none could be tried.
     pub without: Vec<String>,
     /// Share of the values up to each value.
     #[serde(skip)]
     pub shares: Vec<(f64, f64)>,
+    /// Fitted curves, for plots.
     #[serde(skip)]
     pub curves: Vec<Fit>,
 }
@@ -458,22 +473,30 @@ impl Law {
         }
     }
 
+    /// Fit of one family; none if it has none.
     pub fn of(&self, family: Family) -> Option<&FitAnswer> {
         self.fits.iter().find(|f| f.family == family.word())
     }
 }
 
+/// Fit of one family.
 #[derive(Clone, Debug, Serialize)]
 pub struct FitAnswer {
+    /// Name of the family.
     pub family: &'static str,
     /// Parameters in the order of their names.
     pub parameters: Vec<(&'static str, Figure)>,
+    /// Akaike's criterion.
     pub aic: f64,
+    /// Logarithm of the likelihood.
     pub log_likelihood: f64,
     /// Largest difference between the two distribution functions, as a share.
     pub kolmogorov_smirnov: f64,
+    /// Anderson and Darling's A².
     pub anderson_darling: f64,
+    /// Value of A² that 95 of 100 samples of the family stay below.
     pub anderson_darling_critical_5pct: f64,
+    /// True if the family is rejected at 5 %.
     pub rejected: bool,
 }
 
@@ -496,8 +519,11 @@ impl FitAnswer {
 /// Hurst parameter of the packets in each step.
 #[derive(Clone, Debug, Serialize)]
 pub struct HurstAnswer {
+    /// Estimate from variance over time scales.
     pub variance_time: Figure,
+    /// Estimate from the rescaled range.
     pub rescaled_range: Figure,
+    /// Estimate from wavelet coefficients.
     pub wavelet: Figure,
     /// Scales that each line was fitted over, in steps, in the order above: the value holds for these.
     pub scales: Option<[[f64; 2]; 3]>,

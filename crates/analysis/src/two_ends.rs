@@ -19,8 +19,11 @@ use stats::Figure;
 /// Packet seen at both ends, with its time at each end on that end's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// Time at the near end, ns.
     pub near_ns: i64,
+    /// Time at the far end, ns.
     pub far_ns: i64,
+    /// True if the packet went up.
     pub up: bool,
 }
 
@@ -197,6 +200,7 @@ impl TwoClocks {
         }
     }
 
+    /// Drift of the far clock against the near one, parts in a million.
     pub fn drift_ppm(&self) -> Figure {
         Figure::Is {
             value: self.slope * 1e6,

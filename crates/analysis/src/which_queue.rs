@@ -22,11 +22,15 @@ use stats::Figure;
 pub struct WhichQueue {
     /// Direction of the queue; null where probes alone were recorded.
     pub direction: Option<Direction>,
+    /// Kind of the queue, with the evidence.
     pub discipline: DisciplineGuess,
+    /// Base round trip, ms.
     pub base_rtt_ms: Figure,
     /// Rate of the bottleneck while the queue stood, whole IP packets.
     pub link_rate_bps: Figure,
+    /// Size in time, ms.
     pub queue_ms: Figure,
+    /// Meaning of the size.
     pub queue_is: QueueIs,
     /// `queue_ms` × `link_rate_bps`.
     pub queue_bytes: Figure,

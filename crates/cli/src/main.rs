@@ -17,10 +17,10 @@ use std::process::ExitCode;
 #[command(
     name = "tailback",
     version,
-    about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it",
-    long_about = "Finds where packets wait on an Internet link, says how long and why, and what to do about it.\n\n\
-        Start `tailback serve` on a machine beyond the line you suspect, then `tailback test THAT-MACHINE` on this side of it. \
-        Without a second machine, `tailback test` shows the whole job over an emulated line.",
+    about = "Find where packets wait on an Internet link, how long and why, and the cure",
+    long_about = "Finds where packets wait on an Internet link, says how long and why, and prints the commands that cure it.\n\n\
+        Start `tailback serve` on a machine beyond the link, then `tailback test THAT-MACHINE` on this side of it. \
+        Without a second machine, `tailback test` tests an emulated link.",
     after_help = "Exit codes: 0 done, 1 a finding is above the threshold you set, 2 wrong usage, 3 could not measure."
 )]
 struct Cli {

@@ -21,6 +21,7 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// Word for it in texts and files.
     pub fn word(self) -> &'static str {
         match self {
             Severity::Serious => "serious",
@@ -30,8 +31,10 @@ impl Severity {
     }
 }
 
+/// Finding with its severity and its consequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alert {
+    /// Severity of the finding.
     pub severity: Severity,
     /// Finding in one sentence.
     pub what: String,
@@ -40,6 +43,7 @@ pub struct Alert {
 }
 
 impl Alert {
+    /// Creates an alert.
     pub fn new(severity: Severity, what: impl Into<String>, means: impl Into<String>) -> Alert {
         Alert {
             severity,

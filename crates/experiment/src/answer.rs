@@ -36,11 +36,14 @@ pub struct Figured {
     pub key: String,
     /// Name for people.
     pub name: String,
+    /// Unit of the figure.
     pub unit: Quantity,
+    /// Value with its interval, or the reason why it is unknown.
     pub figure: Figure,
 }
 
 impl Figured {
+    /// Creates a figure with its key and name.
     pub fn new(key: &str, name: &str, unit: Quantity, figure: Figure) -> Figured {
         Figured {
             key: key.into(),
@@ -54,12 +57,15 @@ impl Figured {
 /// Rows of texts; the first column names the row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Table {
+    /// Title above the table.
     pub title: String,
+    /// Headings of the columns.
     pub columns: Vec<String>,
     /// Rows of as many texts as there are columns.
     pub rows: Vec<Vec<String>>,
 }
 
+/// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Draw {
@@ -72,9 +78,12 @@ pub enum Draw {
     Thin,
 }
 
+/// Curve of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
+    /// Name in the legend.
     pub name: String,
+    /// Style of the curve.
     pub draw: Draw,
     /// Points; null interrupts the line.
     pub points: Vec<(f64, Option<f64>)>,
@@ -83,9 +92,13 @@ pub struct Series {
 /// Plot: curves over two even axes, with units in their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Plot {
+    /// Title above the plot.
     pub title: String,
+    /// Name and unit of the horizontal axis.
     pub x: String,
+    /// Name and unit of the vertical axis.
     pub y: String,
+    /// Curves.
     pub series: Vec<Series>,
 }
 
@@ -104,7 +117,9 @@ pub struct Outcome {
     pub advice: Vec<String>,
     /// Reasons to distrust the answer; empty if there are none.
     pub doubts: Vec<String>,
+    /// Tables of the report.
     pub tables: Vec<Table>,
+    /// Plots of the report.
     pub plots: Vec<Plot>,
 }
 
@@ -134,21 +149,28 @@ impl Outcome {
     }
 }
 
+/// Answer of a recording's experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeAnswer {
+    /// Version of the JSON shape.
     pub version: u32,
+    /// Name of the run.
     pub title: String,
     /// Kind with its parameters: `sweep:size=1000 B`.
     pub probe: String,
     /// Question that the kind answers.
     pub question: String,
+    /// Start of the run, UNIX ns.
     pub started_ns: i64,
+    /// Length of the run, s.
     pub duration_s: f64,
     /// True if the run went to its planned end.
     pub complete: bool,
     /// Traffic of the run itself, both directions combined: whole IP packets.
     pub own_bytes: u64,
+    /// Number of IP packets of the run itself, both directions combined.
     pub own_packets: u64,
+    /// Result of the kind.
     #[serde(flatten)]
     pub outcome: Outcome,
 }

@@ -43,7 +43,9 @@ pub enum Ask {
 /// A connection to a port, or datagrams to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knock {
+    /// Transport protocol: TCP or UDP.
     pub transport: Transport,
+    /// Address to knock at.
     pub at: SocketAddr,
     /// What is said there.
     pub says: Vec<u8>,
@@ -51,6 +53,7 @@ pub struct Knock {
     pub enough: usize,
     /// Datagrams that are sent before it counts as lost on the way, each with its part of the patience.
     pub tries: u32,
+    /// Longest wait for an answer.
     pub patience: Duration,
 }
 
@@ -70,15 +73,18 @@ pub enum Back {
 pub struct Tried {
     /// True if a connection came about (TCP).
     pub connected: bool,
+    /// Answer that came back.
     pub back: Back,
 }
 
 /// The ports that the far end has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
+    /// Token that a datagram to the ports has to carry.
     pub token: [u8; TOKEN_LEN],
     /// Where the request came from, as the far end sees it, and as this end does.
     pub from: SocketAddr,
+    /// Local address of the request's connection.
     pub local: SocketAddr,
     /// Where to send to, in the order of the request, or why a port is not open.
     pub at: Vec<Result<SocketAddr, String>>,

@@ -60,7 +60,9 @@ impl Failure for Stopped {
 /// Mean rates of an interface over a stretch of time, link-layer headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
+    /// Rate of the downlink.
     pub down: BitsPerSec,
+    /// Rate of the uplink.
     pub up: BitsPerSec,
 }
 
@@ -74,6 +76,7 @@ impl Rates {
 /// Sending in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passing {
+    /// Time since the begin of the sending.
     pub elapsed: Duration,
     /// Datagrams that have been sent, or have arrived.
     pub datagrams: u64,
@@ -91,6 +94,7 @@ pub enum Counted {
 /// Session of probes with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probing {
+    /// Interval between probes.
     pub interval: Duration,
     /// Shortest interval that is set later.
     pub shortest: Duration,
@@ -99,11 +103,14 @@ pub struct Probing {
 /// Rough rates of whole IP packets, from a few packets back to back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scouted {
+    /// Rate of the uplink.
     pub up: BitsPerSec,
+    /// Rate of the downlink.
     pub down: BitsPerSec,
 }
 
 impl Scouted {
+    /// Rate of one direction.
     pub fn rate(self, direction: Direction) -> BitsPerSec {
         match direction {
             Direction::Up => self.up,
@@ -117,7 +124,9 @@ impl Scouted {
 pub struct Load {
     /// Name of the load within its run.
     pub number: u32,
+    /// Direction of the load.
     pub direction: Direction,
+    /// Number of flows.
     pub flows: u32,
     /// Congestion control of the flows; by default CUBIC, if the kernel allows it.
     pub congestion: Option<String>,
@@ -132,7 +141,9 @@ pub struct Load {
 /// State of a running load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
+    /// Number of the load within its run.
     pub number: u32,
+    /// Direction of the load.
     pub direction: Direction,
     /// Payload so far: acknowledged for uploads, received for downloads.
     pub bytes: Bytes,
@@ -145,17 +156,20 @@ pub struct Loaded {
 /// Load that is over, with the server's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
+    /// Number of the load within its run.
     pub number: u32,
     /// Reasons why flows ended early or the server gave no report.
     pub faults: Vec<String>,
     /// Datagrams sent; null unless both ends reported.
     pub sent: Option<u64>,
+    /// Datagrams received; null unless both ends reported.
     pub received: Option<u64>,
 }
 
 /// Fresh TCP connections at an interval, each with one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
+    /// Interval between two connections.
     pub interval: Duration,
     /// Greatest number of open connections.
     pub at_once: usize,

@@ -44,6 +44,7 @@ pub struct Bounds {
     pub first_train: i64,
     /// Upper limit on the trains, whole IP packets, both directions together.
     pub budget: Bytes,
+    /// Policy towards cross traffic.
     pub others: Others,
     /// True to wait while another client loads the far end's uplink; false to fail at once.
     pub waits: bool,
@@ -64,16 +65,21 @@ impl Bounds {
 /// How far a run is.
 #[derive(Clone, Debug, Default)]
 pub struct Progress<'a> {
+    /// Name of the stage.
     pub stage: &'a str,
     /// Number of the stage, from 1.
     pub number: usize,
+    /// Time since the begin of the stage.
     pub elapsed: Duration,
     /// Time that the stage takes; that of draining queues is not in it.
     pub whole: Duration,
     /// Sent so far in all, whole IP packets.
     pub spent: Bytes,
+    /// Rate of the uplink, if there is a load.
     pub rate_up: Option<BitsPerSec>,
+    /// Rate of the downlink, if there is a load.
     pub rate_down: Option<BitsPerSec>,
+    /// Further text for the live view.
     pub note: String,
 }
 

@@ -55,6 +55,8 @@ pub struct Spec {
     pub takes: &'static str,
     /// Whether its answer is right on a line that others use too.
     pub beside_others: bool,
+    /// Source of its rows.
     pub how: How,
+    /// Answer from a recording with these parameters.
     pub answer: fn(&Words, &Recording) -> Outcome,
 }

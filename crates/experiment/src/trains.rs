@@ -26,6 +26,7 @@ choices! {
 }
 
 impl Ways {
+    /// Directions, one after the other.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Ways::Both => &[Direction::Up, Direction::Down],
@@ -36,6 +37,7 @@ impl Ways {
 }
 
 impl Ends {
+    /// Directions, one after the other.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Ends::Up => Ways::Up.directions(),

@@ -54,7 +54,9 @@ impl Default for Lblca {
 /// State of a buffer at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Buffer {
+    /// Bytes in the buffer.
     pub occupancy: f64,
+    /// Size of the buffer, bytes.
     pub size: f64,
 }
 
@@ -67,6 +69,7 @@ impl Buffer {
 /// Feedback from a router to the preceding one, (6.3) and (6.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feedback {
+    /// Buffer of the next router.
     pub buffer: Buffer,
     /// Rate at which the router sends, weighted over its ports; in units of size per unit of time.
     pub rate: f64,

@@ -53,11 +53,13 @@ pub struct DirectionSpec {
     /// Slow change of the propagation delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
+    /// Law of the added delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSpec>,
     /// Loss on the link, after the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossSpec>,
+    /// Law of reordering.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reorder: Option<ReorderSpec>,
     /// Sleep of a radio transmitter.
@@ -147,7 +149,9 @@ pub enum SpecError {
 /// Link definition built into the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
+    /// Name on the command line.
     pub name: &'static str,
+    /// Text of the link file.
     pub toml: &'static str,
 }
 
@@ -212,7 +216,9 @@ pub const DIRECTION_KEYS: &[(&str, &str)] = &[
 /// Key of a direction whose value is one of several models.
 #[derive(Clone, Debug)]
 pub struct Laws {
+    /// Key of the link file that the laws are for.
     pub key: &'static str,
+    /// Laws to choose from.
     pub entries: Vec<&'static Entry>,
 }
 

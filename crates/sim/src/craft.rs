@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Cross traffic on the link: Poisson arrivals, sizes as on an access link.
 #[derive(Clone, Copy, Debug)]
 pub struct Cross {
+    /// Mean rate of the cross traffic.
     pub rate: BitsPerSec,
 }
 
@@ -30,12 +31,14 @@ pub struct Hosts {
     pub access: BitsPerSec,
     /// Lead of the receiver's clock at the start, ns; `drift_ppm` is its drift.
     pub ahead_ns: i64,
+    /// Drift of the receiver's clock, parts in a million.
     pub drift_ppm: f64,
     /// Maximum delay of a timestamp.
     pub stamp_late: Duration,
     /// Fragments of incomplete datagrams that the receiving host keeps, each for 60 s in IPv6 (RFC 8200 section 4.5)
     /// and 30 s in IPv4. Once there is no more room, no fragmented datagram is received.
     pub room: usize,
+    /// Seed of the run.
     pub seed: u64,
 }
 

@@ -19,11 +19,13 @@ use serde::Deserialize;
 use statrs::function::gamma::gamma;
 use std::collections::BTreeMap;
 
+/// Model of a packet's delay over several hops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hops {
     /// TCP's share of the cross traffic, α.
     pub share: f64,
+    /// Number of hops.
     pub hops: u32,
     /// Datagrams that the flow sends.
     pub datagrams: u32,
@@ -35,7 +37,9 @@ pub struct Hops {
     pub served: f64,
     /// Buffer of a router, bytes.
     pub buffer: f64,
+    /// Datagrams of TCP.
     pub tcp: Stream,
+    /// Datagrams of UDP.
     pub udp: Stream,
 }
 
@@ -43,7 +47,9 @@ pub struct Hops {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
+    /// Shape and scale of the arrivals.
     pub rate: [f64; 2],
+    /// Shape and scale of the sizes.
     pub size: [f64; 2],
 }
 

@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Routers {
+    /// Law of the ports.
     #[serde(default)]
     pub law: Lblca,
     /// Time for which a rate holds, d.

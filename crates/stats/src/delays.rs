@@ -7,13 +7,21 @@ use serde::{Deserialize, Serialize};
 /// Distribution of delays: figures for people, a histogram for merging.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Delays {
+    /// Number of delays.
     pub count: u64,
+    /// Smallest delay, ms.
     pub min_ms: Figure,
+    /// Mean, ms.
     pub mean_ms: Figure,
+    /// Mean deviation from the mean, ms.
     pub mdev_ms: Figure,
+    /// Median, ms.
     pub p50_ms: Figure,
+    /// 95 % point, ms.
     pub p95_ms: Figure,
+    /// 99 % point, ms.
     pub p99_ms: Figure,
+    /// Largest delay, ms.
     pub max_ms: Figure,
     /// HdrHistogram in microseconds, V2 deflate-free encoding, base64: histograms can be added.
     pub histogram: String,

@@ -13,6 +13,7 @@ pub enum Figure {
 }
 
 impl Figure {
+    /// Figure without uncertainty.
     pub fn exactly(value: f64) -> Figure {
         Figure::Is {
             value,
@@ -20,6 +21,7 @@ impl Figure {
             high: value,
         }
     }
+    /// Unknown figure, with the reason.
     pub fn cannot_tell(because: impl Into<String>) -> Figure {
         Figure::CannotTell {
             cannot_tell: because.into(),
@@ -35,6 +37,7 @@ impl Figure {
             Figure::CannotTell { cannot_tell } => Err(cannot_tell.clone()),
         }
     }
+    /// Value; none if it is unknown.
     pub fn value(&self) -> Option<f64> {
         match self {
             Figure::Is { value, .. } => Some(*value),
@@ -110,6 +113,7 @@ impl Figure {
         }
     }
 
+    /// Figure whose value and interval go through `f`, which must not fall.
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Figure {
         match self {
             Figure::Is { value, low, high } => Figure::Is {

@@ -29,18 +29,24 @@ pub const LEAST: usize = 512;
 /// Result of one estimator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
+    /// Hurst parameter.
     pub h: Figure,
     /// Statistic at each scale; scales in bins.
     pub points: Vec<(f64, f64)>,
     /// Smallest scale of the fitted line.
     pub from: f64,
+    /// Largest scale of the fitted line.
     pub to: f64,
 }
 
+/// Hurst parameter by three estimators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hurst {
+    /// Estimate from variance over time scales.
     pub variance_time: Estimate,
+    /// Estimate from the rescaled range.
     pub rescaled_range: Estimate,
+    /// Estimate from wavelet coefficients.
     pub wavelet: Estimate,
 }
 

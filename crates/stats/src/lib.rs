@@ -44,13 +44,17 @@ pub const Z95: f64 = 1.959_963_984_540_054;
 /// Count, mean and spread of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moments {
+    /// Number of finite values.
     pub n: usize,
+    /// Mean.
     pub mean: f64,
     /// Standard deviation of the sample (n − 1).
     pub sd: f64,
     /// Mean absolute deviation from the mean, which `ping` calls mdev.
     pub mdev: f64,
+    /// Smallest value.
     pub min: f64,
+    /// Largest value.
     pub max: f64,
 }
 

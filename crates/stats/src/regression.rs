@@ -10,6 +10,7 @@ use crate::student_t95;
 /// Fitted line: one coefficient for each column, the first for the constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regression {
+    /// Coefficients, that of the constant first.
     pub coefficients: Vec<f64>,
     /// Standard deviation of the residuals.
     pub deviation: f64,
@@ -27,14 +28,17 @@ pub struct Regression {
 /// Prediction for one new value, in the columns of appendix A.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
+    /// Expected value.
     pub value: f64,
     /// Standard error of an individual value, not of the mean.
     pub standard_error: f64,
     /// Lower end of the interval that holds 95 % of individual values.
     pub low: f64,
+    /// Upper end of the interval that holds 95 % of individual values.
     pub high: f64,
 }
 
+/// Reason why no line could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegressionError {
     #[error("{rows} rows are too few for {columns} columns: at least {least}")]
@@ -109,6 +113,7 @@ impl Regression {
         })
     }
 
+    /// Prediction for a new row, with its interval.
     pub fn predict(&self, row: &[f64]) -> Prediction {
         let x = [&[1.0], row].concat();
         let through: Vec<f64> = self.inverse.iter().map(|r| dot(r, &x)).collect();

@@ -33,6 +33,7 @@ impl Variable {
         }
     }
 
+    /// Mean of the variable.
     pub fn mean(self) -> f64 {
         self.moment(1.0)
     }
@@ -53,7 +54,9 @@ pub fn weibull_scale(mean: f64, shape: f64) -> f64 {
 /// Datagrams of one protocol: how many in a unit of time, and how large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stream {
+    /// Datagrams in a unit of time.
     pub rate: Variable,
+    /// Bytes of a datagram.
     pub size: Variable,
 }
 
@@ -107,14 +110,18 @@ const STEP: f64 = 0.1;
 /// (3.4) and (3.5): both protocols, and the part of TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mixture {
+    /// Share of TCP, α.
     pub share: f64,
+    /// Datagrams of TCP.
     pub tcp: Stream,
+    /// Datagrams of UDP.
     pub udp: Stream,
     /// Datagrams that the link serves in a unit of time, θ.
     pub served: f64,
 }
 
 impl Mixture {
+    /// Mixture from the parameters of a model.
     pub fn of(given: &MixtureParams) -> Mixture {
         let weibull = |shape, scale| Variable::Weibull { shape, scale };
         let size = |shape, scale, fixed| match given.sizes {
@@ -169,6 +176,7 @@ impl Mixture {
         )
     }
 
+    /// Mean load of the link.
     pub fn load(&self) -> f64 {
         self.arrivals().0 / self.service().0
     }
@@ -215,6 +223,7 @@ params! {
     }
 }
 
+/// Model of traffic of TCP and UDP at one link.
 pub static MIXTURE: Model = Model {
     entry: MixtureParams::ENTRY,
     formula: "A = α·C·P + (1−α)·B·D;  S = θ·(α·C + (1−α)·B);  E[CP] = E[C]·E[P], Var[CP] = E[C²]·E[P²] − E[CP]², E[Xⁿ] = ηⁿ·Γ(1 + n/β);  delay ≤ unit·(Var A + Var S)/(2·E[S]²·(1−ρ)), ρ = E[A]/E[S]",
@@ -280,6 +289,7 @@ pub(super) mod tests {
     use crate::tests::figure;
     use base::rng::{Rng, Streams, uniform};
 
+    /// Draw of a variable.
     pub fn draw(of: Variable, rng: &mut Rng) -> f64 {
         match of {
             Variable::Weibull { shape, scale } => {

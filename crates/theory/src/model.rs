@@ -32,8 +32,11 @@ impl Measure {
 /// Figure that a model gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
+    /// Name in JSON and in tests.
     pub name: &'static str,
+    /// Unit of the figure.
     pub measure: Measure,
+    /// Meaning of the figure.
     pub doc: &'static str,
 }
 
@@ -48,12 +51,17 @@ pub struct Example {
     pub gives: &'static [(&'static str, f64)],
 }
 
+/// Model: a formula with its parameters, outputs, limits and example.
 pub struct Model {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
+    /// Formula as text.
     pub formula: &'static str,
     /// Conditions under which the formula holds.
     pub limits: &'static str,
+    /// Figures that it gives, in order.
     pub outputs: &'static [Output],
+    /// Worked example.
     pub example: Example,
     /// Computes one value for each of `outputs`; `None` if there is none for these parameters.
     pub(crate) compute: fn(&Words) -> Result<Vec<Option<f64>>, OutOfModel>,
@@ -64,6 +72,7 @@ pub struct Model {
 #[error("{0}")]
 pub struct OutOfModel(pub String);
 
+/// Reason why a model could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
     #[error(transparent)]

@@ -46,6 +46,7 @@ params! {
     }
 }
 
+/// Model of timely delivery.
 pub static DELIVERY: Model = Model {
     entry: DeliveryParams::ENTRY,
     formula: "longest = idle + Σ 8·buffer/rate;  tries = ⌊required/longest⌋;  delivered = 1 − loss^tries",
@@ -122,6 +123,7 @@ params! {
     }
 }
 
+/// Model of reliability from a distribution of delay.
 pub static RELIABILITY: Model = Model {
     entry: ReliabilityParams::ENTRY,
     formula: "R = (1 − loss)·F(limit − base), F matched to mean and deviation",
@@ -237,6 +239,7 @@ params! {
     }
 }
 
+/// Model of two redundant links.
 pub static REDUNDANCY: Model = Model {
     entry: RedundancyParams::ENTRY,
     formula: "down = common·u + (1 − common)·u·v, u the smaller and v the larger unavailability",
@@ -289,6 +292,7 @@ params! {
     }
 }
 
+/// Model of fragmented datagrams beyond the capacity.
 pub static FRAGMENTS: Model = Model {
     entry: FragmentsParams::ENTRY,
     formula: "k = ⌈(datagram + 8)/⌊(mtu − headers)/8⌋·8⌉, 1 where it fits whole;  beyond the capacity throughput = b·(B/b)ᵏ, for two fragments B²/b",

@@ -70,6 +70,7 @@ params! {
     }
 }
 
+/// Model of Little's law.
 pub static LITTLE: Model = Model {
     entry: LittleParams::ENTRY,
     formula: "L = λ·W",
@@ -103,6 +104,7 @@ params! {
     }
 }
 
+/// Model of the queue M/M/1.
 pub static MM1: Model = Model {
     entry: Mm1Params::ENTRY,
     formula: "ρ = λ/μ;  wait = ρ/(μ(1−ρ));  sojourn T = 1/(μ(1−ρ)), exponential, so its quantile p is −T·ln(1−p)",
@@ -151,6 +153,7 @@ params! {
     }
 }
 
+/// Model of the queue M/M/1/K.
 pub static MM1K: Model = Model {
     entry: Mm1kParams::ENTRY,
     formula: "loss = (1−ρ)ρᴷ/(1−ρᴷ⁺¹), at ρ = 1: 1/(K+1);  N = Σ n·ρⁿ/Σ ρⁿ, n = 0…K;  sojourn = N/(λ(1−loss))",
@@ -213,6 +216,7 @@ params! {
     }
 }
 
+/// Model of the queue M/D/1.
 pub static MD1: Model = Model {
     entry: Md1Params::ENTRY,
     formula: "wait = ρ/(2μ(1−ρ))",
@@ -244,6 +248,7 @@ params! {
     }
 }
 
+/// Model of the queue M/G/1.
 pub static MG1: Model = Model {
     entry: Mg1Params::ENTRY,
     formula: "wait = ρ(1+c²)/(2μ(1−ρ))",
@@ -285,6 +290,7 @@ params! {
     }
 }
 
+/// Model of the queue G/G/1.
 pub static GG1: Model = Model {
     entry: Gg1Params::ENTRY,
     formula: "wait ≤ λ(σₐ² + σₛ²)/(2(1−ρ));  wait ≥ (λ²σₛ² + ρ(ρ−2))/(2λ(1−ρ));  between them ρ(cₐ²+cₛ²)/(2μ(1−ρ))·g",

@@ -25,6 +25,7 @@ params! {
     }
 }
 
+/// Model of the bandwidth-delay product.
 pub static BDP: Model = Model {
     entry: BdpParams::ENTRY,
     formula: "BDP = rate · rtt / 8;  delay of a full buffer = 8 · buffer / rate;  factor = buffer / BDP",
@@ -94,6 +95,7 @@ params! {
     }
 }
 
+/// Model of the rules for buffer sizes.
 pub static SIZING: Model = Model {
     entry: SizingParams::ENTRY,
     formula: "product: rtt·C;  small: rtt·C/√n, delay rtt/√n (22);  delay rule: D·C (23), (24);  tiny: log(W²/(2(1−θ))) / log(1/ρ) packets;  20 packets",
@@ -167,6 +169,7 @@ params! {
     }
 }
 
+/// Model of the occupancy of a buffer.
 pub static OCCUPANCY: Model = Model {
     entry: OccupancyParams::ENTRY,
     formula: "Q = ΣWᵢ − rtt·C, normal with mean B/2 and σ = (rtt·C + B) / (3√3·√n), cut at 0 and B; the link is full at least erf(3√3·B·√n / (2√2·(rtt·C + B))) of the time",

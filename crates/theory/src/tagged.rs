@@ -75,6 +75,7 @@ params! {
     }
 }
 
+/// Model of one flow beside background traffic.
 pub static TAGGED: Model = Model {
     entry: TaggedParams::ENTRY,
     formula: "a slot = unit/θ: L ← max(min(L + W, I) − 1, 0), law of L + W = q ⊗ w;  gap of k slots: f(k) = e^(−((k−1)/η)^β) − e^(−(k/η)^β);  q of the next datagram = Σ f(k)·q_k;  delay = (L + W) slots;  jitter = delay of the next − its own, by their joint law",

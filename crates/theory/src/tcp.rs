@@ -24,6 +24,7 @@ params! {
     }
 }
 
+/// Model of Reno's throughput by its sawtooth.
 pub static MATHIS: Model = Model {
     entry: MathisParams::ENTRY,
     formula: "window = √(3/(2·b·p));  rate = window·MSS/RTT",
@@ -64,6 +65,7 @@ params! {
     }
 }
 
+/// Model of Reno's throughput with time-outs.
 pub static PADHYE: Model = Model {
     entry: PadhyeParams::ENTRY,
     formula: "B = min(W/RTT, 1/(RTT·√(2bp/3) + T₀·min(1, 3√(3bp/8))·p·(1 + 32p²))) segments/s",
@@ -126,6 +128,7 @@ params! {
     }
 }
 
+/// Model of CUBIC's throughput.
 pub static CUBIC: Model = Model {
     entry: CubicParams::ENTRY,
     formula: "cubic = (C(3+β)/(4(1−β)))^¼·RTT^¾/p^¾;  reno = √(3/(2p));  window = the larger",
@@ -174,6 +177,7 @@ params! {
     }
 }
 
+/// Model of CUBIC's window after a loss.
 pub static CUBIC_WINDOW: Model = Model {
     entry: CubicWindowParams::ENTRY,
     formula: "W(t) = C(t − K)³ + W_max;  K = ∛(W_max(1 − β)/C)",

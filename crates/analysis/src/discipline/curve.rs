@@ -147,6 +147,7 @@ pub(super) fn judge(rec: &Recording) -> DisciplineGuess {
 
 /// Levels and rate of the time in which the delay stood up.
 pub(crate) struct Levels {
+    /// Base round trip, ms.
     pub base_ms: Figure,
     /// Rate of the busiest interface in that time.
     pub rate_bps: Figure,

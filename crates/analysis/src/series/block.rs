@@ -5,8 +5,11 @@ use base::record::Status;
 /// Probe, with the fields that statistics need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
+    /// Send time, UNIX ns.
     pub sent_ns: i64,
+    /// Round trip, ns; none without an answer.
     pub rtt_ns: Option<i64>,
+    /// Fate of the probe.
     pub status: Status,
 }
 
@@ -24,18 +27,24 @@ impl Probe {
 /// Counts of probes by fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Probes answered in time.
     pub ok: u64,
+    /// Probes answered after the limit for loss.
     pub late: u64,
     /// Never answered.
     pub lost: u64,
+    /// Further answers to a probe.
     pub duplicates: u64,
+    /// Probes with impossible times.
     pub invalid: u64,
+    /// Slots in which nothing was sent.
     pub not_sent: u64,
     /// Probes that the network kept from leaving.
     pub cut_off: u64,
 }
 
 impl Counts {
+    /// Adds other counts.
     pub fn add(&mut self, o: &Counts) {
         self.ok += o.ok;
         self.late += o.late;
@@ -45,6 +54,7 @@ impl Counts {
         self.not_sent += o.not_sent;
         self.cut_off += o.cut_off;
     }
+    /// Probes sent.
     pub fn sent(&self) -> u64 {
         self.ok + self.late + self.lost + self.invalid
     }
@@ -71,8 +81,11 @@ impl Counts {
 /// Stretch of time whose probes belong together in every figure.
 #[derive(Clone, Debug)]
 pub struct Block {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
+    /// Counts of the block's probes.
     pub counts: Counts,
     /// Round trips of the answered probes, ns; ascending once the series is finished.
     pub rtts: Vec<i64>,

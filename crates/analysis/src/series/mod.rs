@@ -23,8 +23,11 @@ use slots::Slots;
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
+    /// Division of time.
     pub plan: Plan,
+    /// Blocks in order.
     pub blocks: Vec<Block>,
+    /// Slots in order.
     pub slots: Slots,
     /// True if some of the round trips come from histograms.
     pub rounded: bool,
@@ -37,6 +40,7 @@ pub struct Series {
 }
 
 impl Series {
+    /// Creates an empty series.
     pub fn new(plan: Plan) -> Series {
         let blocks: Vec<Block> = plan.blocks();
         Series {

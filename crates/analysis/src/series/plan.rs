@@ -58,6 +58,7 @@ pub struct Outline {
 const STEPS: usize = 200_000;
 
 impl Outline {
+    /// Adds a send time.
     pub fn add(&mut self, sent_ns: i64) {
         let (first, last) = self.span.unwrap_or((sent_ns, sent_ns));
         self.span = Some((first.min(sent_ns), last.max(sent_ns)));
@@ -85,6 +86,7 @@ impl Outline {
         self.span
     }
 
+    /// Number of send times.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -109,19 +111,26 @@ pub struct Cuts {
     pub window_ns: Option<i64>,
     /// Further instants: ends of phases and spans.
     pub edges: Vec<i64>,
+    /// Excluded times.
     pub exclusions: Vec<Exclusion>,
     /// Limits of reliability, ascending.
     pub limits_ns: Vec<i64>,
 }
 
+/// Division of time into blocks and slots.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// Begin, UNIX ns.
     pub from_ns: i64,
     /// End of the plan, after the last probe.
     pub to_ns: i64,
+    /// Usual interval between probes, ns.
     pub interval_ns: i64,
+    /// Length of a slot, ns.
     pub slot_ns: i64,
+    /// Length of a block, ns.
     pub block_ns: i64,
+    /// Times between which figures are kept apart.
     pub cuts: Cuts,
 }
 

@@ -5,21 +5,28 @@ use super::plan::Plan;
 use base::histogram::Histogram;
 use base::record::Status;
 
+/// Slot of probes.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
+    /// Send time of the first probe, UNIX ns.
     pub first_sent_ns: i64,
+    /// Send time of the last probe, UNIX ns.
     pub last_sent_ns: i64,
     /// Send times of the first and the last probe answered in time; `first` is after `last` if there is none.
     pub first_ok_ns: i64,
+    /// Send time of the last probe answered in time, UNIX ns.
     pub last_ok_ns: i64,
     /// Probes that went out, or that the network kept from leaving.
     pub sent: u32,
     /// Number of judged probes: it is known whether they were answered in time.
     pub judged: u32,
+    /// Probes lost.
     pub lost: u32,
     /// Round trips: their number, the smallest, and their sum.
     pub answered: u32,
+    /// Least round trip, ns.
     pub least_rtt_ns: i64,
+    /// Sum of the round trips, ns.
     pub rtt_sum_ns: i64,
 }
 
@@ -38,10 +45,14 @@ impl Slot {
     };
 }
 
+/// Slots of a series.
 #[derive(Clone, Debug)]
 pub struct Slots {
+    /// Begin of the first slot, UNIX ns.
     pub from_ns: i64,
+    /// Length of a slot, ns.
     pub length_ns: i64,
+    /// Slots in order.
     pub all: Vec<Slot>,
     limits_ns: Vec<i64>,
     /// Number of probes of each slot that were answered within each limit but not within the one before.
@@ -63,6 +74,7 @@ impl Slots {
         }
     }
 
+    /// Begin of a slot, UNIX ns.
     pub fn begin_ns(&self, slot: usize) -> i64 {
         self.from_ns + slot as i64 * self.length_ns
     }
@@ -154,6 +166,7 @@ impl Slots {
             })
     }
 
+    /// Limits of reliability, ns, ascending.
     pub fn limits_ns(&self) -> &[i64] {
         &self.limits_ns
     }

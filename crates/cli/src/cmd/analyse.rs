@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Say what recordings show, also ones that were cut short",
-    long_about = "Says what a recording shows, also one that was cut short. One of `tailback test` is answered as after the test; any other, \
-        and with any of the options below that one too, by statistics: loss, round trips, reliability, what services it can carry, and what \
-        is wrong with the recording. Where there were no probes, as in many simulations, it says how long packets waited in the queues and what \
-        the transfers got. Several recordings are set side by side; with --together they are taken as links of one place.",
+    about = "Print the answer or the statistics of recordings, even of incomplete ones",
+    long_about = "Prints the answer of a recording, even of an incomplete one. A recording of `tailback test` gets the \
+        answer of the test. Any other gets statistics: loss, round trips, reliability, services that it can \
+        carry, and faults of the recording. Each of the options below selects statistics for a test too. A \
+        recording without probes, as of many simulations, gets the waits in its queues and the throughput of \
+        its transfers. Several recordings are compared; with --together they are redundant uplinks.",
     after_help = "Examples:\n  tailback analyse weeks.rec --zone Europe/Oslo --exclude gaps.toml\n  \
         tailback analyse weeks.rec --span upload=2014-05-16T09:14/2014-05-16T09:40 --window 10min\n  \
         tailback analyse adsl.rec twin.rec pie.rec --markdown\n  \

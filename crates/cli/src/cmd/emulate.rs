@@ -8,9 +8,9 @@ use std::ffi::OsString;
 #[derive(clap::Args)]
 #[command(
     about = "Run any program behind an emulated link",
-    long_about = "Runs a program behind an emulated link: its own network namespace, real kernel TCP, both directions apart. \
-        The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a program there. \
-        Several links are chained in the order given. Nothing is left behind, however it ends.",
+    long_about = "Runs a program behind an emulated link: a network namespace of its own, real kernel TCP, both \
+        directions separate. The far end of the link is the host `far` (10.77.0.2, fd77::2); --far starts a \
+        program there. Several links are chained in the order given. Nothing is left behind when it ends.",
     after_help = "Examples:\n  tailback emulate adsl -- ping -c 5 far\n  \
         tailback emulate adsl --far 'iperf3 -s -1' -- iperf3 -c far\n  \
         tailback emulate lte fiber --set up.queue=fq_codel -- ./my-program\n  \

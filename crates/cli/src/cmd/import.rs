@@ -10,8 +10,10 @@ use store::import::Format;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Make a recording of other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and traffic monitors' CSV",
-    after_help = "What kind a file is, is told by its content; all files go into one recording. A line that makes no sense is left out and named."
+    about = "Make a recording from other tools' files: irtt, flent, fping, ping, SmokePing, and the delay and \
+        traffic monitors' CSV",
+    after_help = "The content of a file tells its format; all files go into one recording. A line that cannot be read \
+        is skipped and reported."
 )]
 pub struct Args {
     /// Files to import, in the order of time if one continues another

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Reckon with a formula: buffer sizes, queues, TCP throughput, reliability",
-    long_about = "Reckon with a formula: buffer sizes, queues, TCP throughput, reliability.\n\n\
-        Without a name it lists the formulas; with a name alone it explains that one: the formula, its source, where it holds, \
-        its parameters, and an example that can be checked by hand.",
+    about = "Evaluate a formula: buffer sizes, queues, TCP throughput, reliability",
+    long_about = "Evaluates a formula: buffer sizes, queues, TCP throughput, reliability.\n\n\
+        Without a name it lists the formulas. With a name alone it explains that one: the formula, its \
+        source, its limits, its parameters, and an example that can be checked by hand.",
     after_help = "Examples:\n  \
         tailback model bdp rate=700kbit/s rtt=19ms buffer=37625B\n  \
         tailback model mm1 rate=10Mbit/s offered=8Mbit/s\n  \

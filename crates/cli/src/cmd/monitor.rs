@@ -11,19 +11,19 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Watch delay, traffic and availability for weeks",
-    long_about = "Probes one or more targets at a fixed interval, for weeks, and records each probe's fate, the traffic of the \
-        interface that leads there, this host's load and the interface's availability. It goes on through outages, restarts of \
-        the server, changes of address, clock steps and a sleeping host, and says each of them in the recording. \
-        Every slot gets a row.\n\n\
-        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), http://HOST/PATH or \
-        https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append ,TIME for an interval of its own. TCP, HTTP and DNS are asked once a \
-        second unless you say so.",
+    about = "Record delay, traffic and availability for weeks",
+    long_about = "Probes one or more targets at a fixed interval, for weeks. It records each probe's fate, the traffic \
+        of the interface towards the first target, this host's load and the interface's availability. It \
+        continues through outages, restarts of the server, changes of address, clock steps and suspends, and \
+        records each of them. Every slot gets a row.\n\n\
+        Targets: SERVER (a machine running `tailback serve`), icmp:HOST, tcp:HOST:PORT (time to connect), \
+        http://HOST/PATH or https://HOST/PATH (fresh connection to first byte), dns:NAME@SERVER. Append \
+        ,TIME for an interval of its own; the default for TCP, HTTP and DNS is one second.",
     after_help = "Examples:\n  \
         tailback monitor far.example\n  \
         tailback monitor far.example icmp:192.0.2.1 dns:example.org@192.0.2.53 --output home.rec\n  \
         tailback monitor icmp:192.0.2.1,1s --quiet --output home.rec &\n\n\
-        Started again with the same targets and --output, it goes on with the same recording. Stop with Ctrl-C or SIGTERM."
+        If started again with the same targets and --output, it continues the same recording. Stop with Ctrl-C or SIGTERM."
 )]
 pub struct Args {
     /// Targets to probe; at most one SERVER

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Ask a line one question: the highest rate without loss, the largest burst, the best size …",
-    long_about = "Asks a line one question and answers it with a number, its interval and the evidence.\n\n\
-        KIND is one of the kinds below, with what it shall be told: `sweep`, `sweep:size=1000,mode=full`; `tailback list probes` \
-        prints every parameter. SERVER is a machine beyond the line that runs `tailback serve`. With --link both ends are \
-        on this machine and an emulated line lies between them.\n\n\
-        What it sends goes only to a server that has agreed, never exceeds --budget, and does not begin while others use the line.",
+    about = "Run one experiment: the highest rate without loss, the largest burst, the best size …",
+    long_about = "Runs one experiment, which answers one question about a link with a number, its interval and the evidence.\n\n\
+        KIND is one of the kinds below with its parameters: `sweep`, `sweep:size=1000,mode=full`; `tailback list probes` \
+        prints all parameters. SERVER is a machine beyond the link that runs `tailback serve`. With --link both ends are \
+        on this machine with an emulated link between them.\n\n\
+        Traffic goes only to a server that has agreed, never exceeds --budget, and does not start while there is cross traffic.",
     after_help = kinds(),
 )]
 pub struct Args {
@@ -95,8 +95,8 @@ fn kinds() -> String {
     }
     text + "\nExamples:\n  tailback probe sweep far.example\n  \
         tailback probe sweep:direction=down,size=500 far.example\n  \
-        tailback probe sweep --link shdsl                      both ends here, over an emulated line\n  \
-        tailback list probes                                   what each kind can be told"
+        tailback probe sweep --link shdsl                      both ends on this machine, over an emulated link\n  \
+        tailback list probes                                   parameters of each kind"
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {

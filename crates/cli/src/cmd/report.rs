@@ -8,8 +8,10 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(
     about = "Draw recordings: one HTML page, or single plots as SVG or PNG",
-    after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one probe make \
-                  one of their figures over the day. Of a probe's recording .svg has all of its pictures, one below the other.\n\nThe format follows the ending of --output: .html for the page, .svg or .png for a plot. PNG is made by rsvg-convert, resvg, inkscape or chromium, whichever is installed."
+    after_help = "Several recordings make one page: their distributions over each other, their figures side by side. Runs of one \
+        experiment make a page of their figures over the day. An .svg of an experiment has all of its plots, one below \
+        the other.\n\nThe extension of --output sets the format: .html for the page, .svg or .png for a plot. PNG needs \
+        rsvg-convert, resvg, inkscape or chromium."
 )]
 pub struct Args {
     /// Recordings to plot

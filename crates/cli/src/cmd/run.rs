@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Run a plan, or repeat what made a recording",
-    long_about = "Runs a plan, or repeats what made a recording: the same scenario, the same targets at the same intervals, the same \
-        captures. A plan is a JSON file {\"verb\": …, \"plan\": …}; a recording keeps its own in meta.json. Captures and imported files are \
-        looked for by their names in the current directory.",
+    about = "Run a plan, or repeat the run that made a recording",
+    long_about = "Runs a plan, or repeats the run that made a recording: the same scenario, the same targets at the same intervals, the \
+        same captures. A plan is a JSON file {\"verb\": …, \"plan\": …}; a recording has its own in meta.json. Captures and \
+        imported files are read by their names from the current directory.",
     after_help = "Examples:\n  tailback run home.rec --output again.rec\n  tailback run plan.json --json"
 )]
 pub struct Args {

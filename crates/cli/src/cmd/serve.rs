@@ -20,12 +20,12 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    about = "Be the far end of a test: answer probes, take uploads, give downloads",
-    long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
-        address before it gets anything, no answer is larger than its question, and each client has a budget, \
-        so that the server is of no use to anybody who spoofs addresses. With keys, strangers get nothing at all.",
-    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve keys add anna --keys FILE    a key for anna, and the line for her\n  \
-        tailback serve --keys FILE            for those with a key\n\n\
+    about = "Run the server: answer probes, receive uploads, send downloads",
+    long_about = "Runs the server for `tailback test` and the other commands on one port, UDP and TCP. A client must prove that it \
+        receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
+        So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
+    after_help = "Examples:\n  tailback serve                        for everybody\n  tailback serve keys add anna --keys FILE    a key for anna; prints the line for her\n  \
+        tailback serve --keys FILE            for users with a key\n\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {

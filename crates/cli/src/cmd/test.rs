@@ -11,17 +11,18 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Find where packets wait on this line: idle, download, upload, both",
-    long_about = "Finds where packets wait on this line. Probes it at rest, then while a download, an upload and both fill it, \
-        and says: the round trip at rest, the rates, the delay under load, where the queue is, how large (in ms and bytes), \
-        which kind, how reliable the line is for delays you care about, a grade, and what to set.\n\n\
-        With a SERVER (a machine running `tailback serve`) it measures the real line to it. Without, it runs the whole job \
-        on this machine over an emulated line.",
+    about = "Find the queue of a link: idle, download, upload, both",
+    long_about = "Finds the queue of a link. Probes measure the link at rest, then while a download, an upload and \
+        both fill it. The answer has the round trip at rest, the rates, the delay under load, the direction, \
+        size (in ms and bytes) and kind of the queue, the reliability for the delays that you need, a grade, \
+        and commands for a cure.\n\n\
+        With a SERVER (a machine running `tailback serve`) it tests the real link to it. Without, it tests \
+        an emulated link on this machine.",
     after_help = "Examples:\n  \
         tailback test far.example\n  \
         tailback test far.example --contract 50mbit/10mbit\n  \
         tailback test --link cable\n  \
-        tailback test --link cable --set up.queue=fq_codel    the same line, cured"
+        tailback test --link cable --set up.queue=fq_codel    the same link, cured"
 )]
 pub struct Args {
     /// Server: a name or address, with :PORT if it is not the default port

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    about = "Say what the packets of a capture show: rates, retransmissions and their causes, round trips, breaks",
-    long_about = "Reads packet captures (pcap and pcapng; gzip and zstd are unpacked; - is standard input) and says of each TCP \
-        connection how much it carried, what was sent again and why, how long its round trips took, and where it broke off. \
-        A damaged file gives everything before and after the damage.",
+    about = "Analyse a packet capture: rates, retransmissions and their causes, round trips, breaks",
+    long_about = "Reads packet captures (pcap and pcapng; gzip and zstd are unpacked; - is standard input). The answer \
+        has the payload, the retransmissions with their causes, the round trips and the breaks of each TCP \
+        connection. A damaged file gives everything before and after the damage.",
     after_help = "Examples:\n  tailback trace home.pcap\n  tailback trace --json home.pcapng.gz\n  \
         tailback trace home.pcap -o home.rec && tailback report home.rec\n  \
         tailback trace home.pcap --connection 17\n  \

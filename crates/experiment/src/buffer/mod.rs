@@ -75,6 +75,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a quarter of a minute on a line with a second of queue, twice what the line carries in that time",

@@ -42,8 +42,11 @@ pub fn next(way: Direction, payload: u32, trains: &[Train], left: Option<f64>) -
 
 /// Queue of the sending host.
 pub struct Own {
+    /// Size of the queue, bytes.
     pub bytes: Figure,
+    /// Wait of a datagram in the full queue, ms.
     pub ms: Figure,
+    /// Evidence in one sentence.
     pub evidence: String,
 }
 

@@ -21,9 +21,11 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     /// Server as the user named it, or `embedded`.
     pub server: String,
+    /// Phases to run, in order.
     pub phases: Vec<Phase>,
     /// Shortest and longest idle phase.
     pub idle_min: Duration,
+    /// Longest idle phase.
     pub idle_max: Duration,
     /// Shortest loaded phase after its warm-up.
     pub loaded_min: Duration,
@@ -119,8 +121,10 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// All values, in order.
     pub const ALL: [Phase; 4] = [Phase::Idle, Phase::Down, Phase::Up, Phase::Both];
 
+    /// Name in recordings and options.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Idle => "idle",

@@ -165,6 +165,7 @@ impl Steps for Bufferbloat {
 }
 
 impl Bufferbloat {
+    /// Creates the steps of a test.
     pub fn new(plan: Plan) -> Bufferbloat {
         Bufferbloat {
             plan,

@@ -55,6 +55,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and a few hundred datagrams of each size",

@@ -45,6 +45,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes at 2 Mbit/s, one from 20 Mbit/s on; some 25 MB",

@@ -19,6 +19,7 @@ const RESOLUTION: f64 = 0.005;
 const FEWEST: usize = 40;
 /// Width at which the search ends, as a share of the capacity.
 const NARROW: f64 = 0.05;
+/// Greatest number of streams of the search.
 pub const MOST: usize = 8;
 
 /// Facts about the link before streams are sent.
@@ -50,6 +51,7 @@ impl Stream {
     }
 }
 
+/// Stream from a train; none if too little of it arrived.
 pub fn of(train: &Train, line: &Line) -> Option<Stream> {
     let Line { capacity, bits, .. } = *line;
     // Datagrams ahead of the stream only make a queue.

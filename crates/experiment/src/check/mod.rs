@@ -54,6 +54,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about a minute and less than two, and up to the budget: it floods the line for seconds, each way",
@@ -72,8 +73,11 @@ const LEAST_FLOOD: Duration = Duration::from_secs(8);
 /// Step: a kind and its longest duration.
 #[derive(Clone, Debug)]
 pub struct Step {
+    /// Title in the table of steps.
     pub title: &'static str,
+    /// Kind to run, with its parameters.
     pub probe: ProbeSpec,
+    /// Longest duration.
     pub at_most: Duration,
 }
 

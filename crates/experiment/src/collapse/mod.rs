@@ -47,6 +47,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a quarter of an hour, or what the budget allows; all that the line carries upwards meanwhile",

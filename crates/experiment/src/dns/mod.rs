@@ -65,6 +65,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds for each resolver, and 130 kB at most; asks the resolvers themselves, which are not our server",
@@ -338,7 +339,9 @@ fn told(of: Option<f64>) -> String {
 
 /// Alerts about the resolvers in use, or why there can be none.
 pub(super) struct Verdicts {
+    /// Alerts on the time and the failures of lookups.
     pub names: Result<Vec<Alert>, String>,
+    /// Verdict on signatures, with its alerts.
     pub signatures: Result<(&'static str, Vec<Alert>), String>,
     /// Verdict on record types and on their transport.
     pub types: Result<(String, Vec<Alert>), String>,

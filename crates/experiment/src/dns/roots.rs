@@ -57,14 +57,17 @@ impl Roots {
         self.0.iter().filter(|r| which(r)).count()
     }
 
+    /// Number of servers that were asked.
     pub fn asked(&self) -> usize {
         self.0.len()
     }
 
+    /// Number of servers whose signatures came through.
     pub fn signed(&self) -> usize {
         self.count(Root::signed)
     }
 
+    /// Verdict in one sentence.
     pub fn text(&self) -> String {
         format!(
             "{} of {} answered, {} with signatures",
@@ -74,6 +77,7 @@ impl Roots {
         )
     }
 
+    /// Alerts on missing signatures and foreign answers.
     pub fn alerts(&self) -> Vec<Alert> {
         let mut alerts = Vec::new();
         let (asked, answered) = (self.asked(), self.count(Root::answered));
@@ -121,6 +125,7 @@ impl Roots {
         alerts
     }
 
+    /// Table of the servers.
     pub fn table(&self) -> Table {
         let row = |r: &Root| {
             let told = match &r.said {

@@ -23,6 +23,7 @@ pub enum Found {
 }
 
 impl Found {
+    /// Finding in a word.
     pub fn text(&self) -> String {
         match self {
             Found::Fine(text) | Found::Wrong(text) => text.clone(),
@@ -36,8 +37,11 @@ impl Found {
 pub struct Types {
     /// Findings by type.
     pub each: Vec<(String, Found)>,
+    /// Finding on extended questions.
     pub extended: Option<Found>,
+    /// Finding on large answers.
     pub large: Option<Found>,
+    /// Finding on answers over TCP.
     pub tcp: Option<Found>,
 }
 
@@ -73,6 +77,7 @@ fn none(said: &Said) -> String {
 }
 
 impl Types {
+    /// Findings on the resolver with this address.
     pub fn of(notes: &[(&str, DnsNote)], address: &str) -> Types {
         let its = || notes.iter().filter(|(a, _)| *a == address).map(|(_, n)| n);
         let typed: Vec<(&str, &Said)> = its()

@@ -21,6 +21,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about six minutes, as much as the line carries in that time",

@@ -32,6 +32,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four seconds and some for answers that never come, 150 kB",

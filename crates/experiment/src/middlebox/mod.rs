@@ -33,6 +33,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a second where nothing is in the way, up to two minutes where much is blocked, 80 kB",

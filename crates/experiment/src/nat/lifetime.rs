@@ -22,12 +22,17 @@ const REQUIRED_S: f64 = 120.0;
 /// Fate of one silent socket; the silence was between `least_s` and `most_s`.
 #[derive(Clone, Copy, Debug)]
 pub struct Silence {
+    /// True if the socket had talked, false if it had asked once.
     pub talked: bool,
+    /// Shortest possible length of the silence, s.
     pub least_s: f64,
+    /// Longest possible length of the silence, s.
     pub most_s: f64,
+    /// True if the server's datagram arrived after it.
     pub arrived: bool,
 }
 
+/// Lifetime of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lives {
     /// The lifetime was not tested.
@@ -82,6 +87,7 @@ fn span(s: f64) -> String {
 }
 
 impl Lives {
+    /// Lifetime in words.
     pub fn text(self) -> String {
         match self {
             Lives::Untried => "not asked for (lifetime=5min)".into(),

@@ -39,6 +39,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "ten seconds and some for answers that never come, 30 kB; with `lifetime=` so much longer, and 100 kB",

@@ -56,6 +56,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes and the time of 50 loads; what the pages bring and what the line carries during half a minute and ten loads",

@@ -19,7 +19,9 @@ const ROUNDS: usize = 5;
 pub struct Place {
     /// Number of the hop; none for a server at an unknown distance.
     pub hop: Option<usize>,
+    /// Round trips at rest by round, ms.
     pub idle: BTreeMap<i64, f64>,
+    /// Round trips under load by round, ms.
     pub loaded: BTreeMap<i64, f64>,
 }
 
@@ -56,8 +58,10 @@ impl Stretch {
     }
 }
 
+/// Delay that load adds along a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Differences {
+    /// Stretches from near to far.
     pub stretches: Vec<Stretch>,
     /// Hops with a delay under load that farther ones do not share, and its lower bound, ms.
     pub own: BTreeMap<usize, f64>,

@@ -42,6 +42,7 @@ choices! {
 }
 
 impl Load {
+    /// Directions to fill.
     pub fn directions(self) -> &'static [Direction] {
         match self {
             Load::Both => &[Direction::Up, Direction::Down],
@@ -74,6 +75,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "a minute and a half, as much as the line carries in 50 s (--budget shares it between the directions)",

@@ -8,26 +8,33 @@ const SETTLE_S: f64 = 3.0;
 /// Distance above which rounds and probes of the session are not compared, ns.
 const NEAR_NS: i64 = 500_000_000;
 
+/// Name of the idle phase.
 pub const IDLE: &str = "idle";
 
 /// A phase, without the time in which its load settled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
+    /// Name of the phase.
     pub name: String,
+    /// Begin, UNIX ns.
     pub from_ns: i64,
+    /// End, UNIX ns.
     pub to_ns: i64,
 }
 
 /// Hosts that answer for a hop.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 pub struct Who {
+    /// Addresses that answered.
     #[serde(default)]
     pub addresses: Vec<String>,
+    /// Reason why the path ends here, if it does.
     #[serde(default)]
     pub end: serde_json::Value,
 }
 
 impl Who {
+    /// True if the server itself answered.
     pub fn is_server(&self) -> bool {
         self.end == "server"
     }
@@ -36,21 +43,30 @@ impl Who {
 /// Named host that is asked too.
 #[derive(Clone, Debug, Default, serde::Deserialize)]
 pub struct Landmark {
+    /// Name as the user wrote it.
     pub name: String,
+    /// Address that it resolved to.
     pub address: String,
 }
 
 /// Round trips of one target in ms by number of the round; none if the answer never came.
 pub type Series = BTreeMap<i64, (i64, Option<f64>)>;
 
+/// Contents of a recording on a path.
 pub struct Seen {
+    /// Phases in order.
     pub phases: Vec<Phase>,
     /// Hops; the first one is hop 1.
     pub hops: Vec<Who>,
+    /// Address of the server.
     pub server: Option<String>,
+    /// Address of the gateway.
     pub gateway: Option<String>,
+    /// Further named hosts.
     pub landmarks: Vec<Landmark>,
+    /// Reason why there is no ICMP echo, if there is none.
     pub no_echo: Option<String>,
+    /// Details of the events about the budget.
     pub budget: Vec<String>,
     targets: BTreeMap<String, Series>,
     /// Round trips of the session, by send time.
@@ -58,6 +74,7 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Reads a recording.
     pub fn of(recording: &Recording) -> Seen {
         let mut seen = Seen {
             phases: phases(recording),
@@ -105,6 +122,7 @@ impl Seen {
         seen
     }
 
+    /// Phase with this name.
     pub fn phase(&self, name: &str) -> Option<&Phase> {
         self.phases.iter().find(|p| p.name == name)
     }
@@ -126,6 +144,7 @@ impl Seen {
         }
     }
 
+    /// Round trips of the answered probes of a target in a phase, ms.
     pub fn answered(&self, target: &str, phase: &Phase) -> Vec<f64> {
         let series = self.in_phase(target, phase);
         series.into_values().filter_map(|v| v.1).collect()

@@ -50,6 +50,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "three minutes where nothing sleeps, five to nine where something does; 40 kB",

@@ -52,6 +52,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "four to five minutes, half of it waiting; 20 MB over 2 Mbit/s",

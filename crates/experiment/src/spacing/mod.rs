@@ -42,6 +42,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about two minutes on a line of 2 Mbit/s, and 24 MB with datagrams of 1452 bytes",

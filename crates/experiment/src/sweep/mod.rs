@@ -60,6 +60,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "about half a minute (full mode: 15 s a step), as much as the line carries in that time",

@@ -58,6 +58,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as 16 MB a controller take; both directions, every initial window, and offload both ways, as much again",

@@ -56,6 +56,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "two minutes, or what the budget allows; all that the line carries in them",

@@ -105,6 +105,7 @@ impl Steps for Throughput {
 }
 
 impl Throughput {
+    /// Creates the steps of a run.
     pub fn new(params: Params, setting: &Setting) -> Throughput {
         let ways = params.direction.directions().iter();
         let left = ways.flat_map(|d| METHODS.map(|m| (*d, m))).collect();

@@ -45,6 +45,7 @@ params! {
     }
 }
 
+/// Specification of the kind.
 pub const SPEC: Spec = Spec {
     entry: Params::ENTRY,
     takes: "as long as the datagrams take, 80 s each way unless told otherwise",

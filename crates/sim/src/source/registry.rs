@@ -15,6 +15,7 @@ use std::ops::Range;
 
 /// Entry for a source: its name, its parameters, and its constructor.
 pub struct Spec {
+    /// Name, summary, sources and parameters.
     pub entry: Entry,
     build: Build,
     /// Checks that parameters agree with each other; all required ones are present.
@@ -33,6 +34,7 @@ pub enum Made {
 }
 
 impl Spec {
+    /// Source with this name.
     pub fn named(name: &str) -> Option<&'static Spec> {
         SOURCES.iter().find(|s| s.entry.name == name)
     }

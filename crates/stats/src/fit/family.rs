@@ -4,6 +4,7 @@ use super::sample::{FitError, Sample};
 use statrs::function::erf::erfc;
 use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 
+/// Family of distributions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     Weibull,
@@ -15,6 +16,7 @@ pub enum Family {
 }
 
 impl Family {
+    /// All families.
     pub const ALL: [Family; 5] = [
         Family::Weibull,
         Family::Exponential,
@@ -23,6 +25,7 @@ impl Family {
         Family::Gamma,
     ];
 
+    /// Name in texts and JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Family::Weibull => "Weibull",
@@ -71,6 +74,7 @@ pub(super) enum Shape {
 }
 
 pub(super) struct Parameter {
+    /// Value of the parameter.
     pub value: f64,
     /// True if the interval is symmetric in the logarithm.
     pub logarithmic: bool,
@@ -140,6 +144,7 @@ impl Shape {
         }
     }
 
+    /// Share of the distribution up to `x`.
     pub fn cdf(self, x: f64) -> f64 {
         if x <= 0.0 {
             return 0.0;
@@ -216,7 +221,9 @@ impl Shape {
 }
 
 pub(super) struct Peak {
+    /// Member of the family with the highest likelihood.
     pub shape: Shape,
+    /// Logarithm of that likelihood.
     pub log_likelihood: f64,
     /// Standard errors of the parameters, in the logarithm where they are positive.
     pub errors: Vec<f64>,

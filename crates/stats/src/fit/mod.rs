@@ -35,9 +35,11 @@ use family::Shape;
 /// Fit of one family to one sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
+    /// Family of the distribution.
     pub family: Family,
     /// Parameters in the order of [`Family::parameters`], with 95 % intervals.
     pub parameters: Vec<Figure>,
+    /// Logarithm of the likelihood.
     pub log_likelihood: f64,
     /// Akaike's criterion: the smallest value marks the best family.
     pub aic: f64,
@@ -62,6 +64,7 @@ impl Fit {
         self.shape.cdf(x / self.scale)
     }
 
+    /// Mean of the fitted distribution.
     pub fn mean(&self) -> f64 {
         self.shape.mean() * self.scale
     }

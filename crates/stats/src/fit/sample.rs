@@ -61,6 +61,7 @@ pub struct Sample {
     pub(super) n: f64,
 }
 
+/// Reason why nothing could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FitError {
     #[error("{n} values are too few: {least} are needed")]
@@ -138,14 +139,17 @@ impl Sample {
         Sample::new(values.iter().map(|v| (*v, 1)), Rounding::Exact)
     }
 
+    /// Number of values.
     pub fn len(&self) -> u64 {
         self.n as u64
     }
 
+    /// True if there is no value.
     pub fn is_empty(&self) -> bool {
         self.n < 1.0
     }
 
+    /// Mean of the values.
     pub fn mean(&self) -> f64 {
         self.cells.iter().map(|c| c.count * c.value).sum::<f64>() / self.n
     }
