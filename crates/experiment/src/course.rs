@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Everything that a course may know, as of its latest action.
+/// State that a course may know, as of its latest action.
 #[derive(Clone, Debug, Default)]
 struct Known {
     now: Time,

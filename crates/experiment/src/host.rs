@@ -8,7 +8,7 @@ use base::program::{Sending, Train};
 use base::record::{Direction, Recording, Row};
 use base::{BitsPerSec, Bytes, Duration, Time};
 
-/// Above this rate others use the link down, so that a measurement should wait (Borlaug 2014, section 3.5.1).
+/// Rate of downlink cross traffic above which a measurement should wait (Borlaug 2014, section 3.5.1).
 pub const HOLD_OFF_DOWN: BitsPerSec = BitsPerSec::from_kbps(64);
 /// Rate of uplink cross traffic above which a measurement should wait.
 pub const HOLD_OFF_UP: BitsPerSec = BitsPerSec::from_kbps(32);

@@ -51,7 +51,7 @@ impl ProbeSpec {
             .expect("it was read from this table")
     }
 
-    /// What to send next; none for a kind that sends otherwise.
+    /// Next sending; none for a kind that sends otherwise.
     pub fn next(&self, trains: &[Train]) -> Option<Sending> {
         match self.kind().how {
             How::Trains(next) => next(self.words(), trains),

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Shows the rows so far to whoever asks.
 pub type Rows<'a> = dyn Fn(&mut dyn FnMut(&Recording)) + 'a;
 
-/// Everything that steps may know: the time, rows and states so far.
+/// State that steps may know: the time, rows and states so far.
 pub struct Seen<'a> {
     /// Present time.
     pub now: Time,
@@ -133,7 +133,7 @@ impl Action {
     }
 }
 
-/// One run of an experiment.
+/// Steps of a run.
 pub trait Steps {
     /// The next action, given everything seen so far.
     fn next(&mut self, seen: &Seen) -> Action;

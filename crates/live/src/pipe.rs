@@ -25,7 +25,7 @@ pub const TLS_FIRST: u8 = 22;
 const NAME: &str = "tailback.invalid";
 const RECORD_HEADER: usize = 5;
 
-/// One end of a connection, plain or TLS.
+/// End of a connection, plain or TLS.
 pub struct Pipe {
     tls: Option<Box<Connection>>,
     records: Records,

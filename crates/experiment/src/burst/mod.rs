@@ -64,7 +64,7 @@ pub const SPEC: Spec = Spec {
     answer: |w, recording| answer::answer(&w.read(), &Train::all_of(recording)),
 };
 
-/// One burst: its length, and its first loss.
+/// Burst with its length and its first loss.
 struct Trial<'a> {
     count: u64,
     train: &'a Train,

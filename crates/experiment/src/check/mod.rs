@@ -241,7 +241,7 @@ enum State {
     Alerts(Vec<Alert>),
     /// Unknown, with the reason.
     Unknown(String),
-    /// Not requested, with the option that requests it.
+    /// Skipped unless requested, with the option that requests it.
     NotAsked(&'static str),
 }
 

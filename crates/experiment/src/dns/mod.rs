@@ -1,4 +1,4 @@
-//! How long names take to resolve, and whether the resolver or the line is to blame.
+//! Time of name lookups, and its cause: the resolver or the link.
 //!
 //! **Method.** Each resolver is asked for made-up names, which no cache has, and for each of them again, which its
 //! cache has now. The way there and back is timed apart, by TCP connections to the resolver's port: its kernel takes or

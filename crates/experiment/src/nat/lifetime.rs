@@ -38,11 +38,11 @@ pub enum Lives {
     /// The lifetime was not tested.
     Untried,
     Between(f64, f64),
-    /// At least this long, which is the longest that was tried.
+    /// Lower bound: the longest silence that was tried.
     AtLeast(f64),
-    /// Nothing came even after the shortest silence.
+    /// Upper bound: nothing came even after the shortest silence.
     LessThan(f64),
-    /// Not even a datagram that was sent at once came.
+    /// Unknown: even a datagram that was sent at once did not come.
     Unknown,
 }
 

@@ -55,7 +55,7 @@ enum Depends {
     Not,
     OnAddress,
     OnAddressAndPort,
-    /// One of the first two, or nothing is known.
+    /// Unknown, or one of the first two.
     Unknown(String),
 }
 

@@ -26,7 +26,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// This host, with a round trip of zero.
+    /// Place of this host, with a round trip of zero.
     fn here() -> Place {
         Place {
             hop: Some(0),

@@ -9,7 +9,7 @@ use super::seen::{Phase, Seen};
 use base::units::significant;
 use stats::Figure;
 
-/// One host.
+/// Host with its round trips.
 struct Host {
     name: String,
     address: String,

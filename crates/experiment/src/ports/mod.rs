@@ -47,7 +47,7 @@ pub const SPEC: Spec = Spec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Open,
-    /// Nothing came through, and no answer came.
+    /// Filtered: nothing came through, and no answer came.
     Silent,
     /// A device on the path refused.
     Refused,

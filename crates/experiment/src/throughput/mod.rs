@@ -31,7 +31,7 @@ use stats::{Delays, Figure};
 use std::ops::Range;
 
 const DOCUMENT: &str = "Borlaug 2014, section 3.5.1";
-/// Others are on the line from here on (Borlaug 2014, section 3.5.1), bit/s down and up.
+/// Rates of cross traffic from which it counts (Borlaug 2014, section 3.5.1), bit/s down and up.
 const OTHERS_BPS: [(Direction, f64); 2] = [(Direction::Down, 64e3), (Direction::Up, 32e3)];
 /// Largest size of a packet's link-layer header that an interface counts: Ethernet.
 const LINK_HEADER: f64 = 14.0;

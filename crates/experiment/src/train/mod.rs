@@ -70,7 +70,7 @@ fn program(params: &Params) -> Program {
     Program::of(step)
 }
 
-/// One direction, all repeats together.
+/// Direction with all of its repeats.
 struct Way<'a> {
     direction: Direction,
     trains: Vec<&'a Train>,

@@ -1,4 +1,4 @@
-//! One end of a train on a connected socket: it sends a program, or stamps arrivals.
+//! End of a train on a connected socket: it sends a program, or stamps arrivals.
 
 use crate::clock::{Clock, mono_ns};
 use crate::probe::host;

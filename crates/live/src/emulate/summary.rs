@@ -39,7 +39,7 @@ pub struct DirectionSummary {
 pub struct Summary {
     pub up: DirectionSummary,
     pub down: DirectionSummary,
-    /// Of each packet: when it left less when it was due. Null where none left.
+    /// Median lateness: departure of a packet less its due time. Null if none left.
     pub lateness_p50_ns: Option<u64>,
     pub lateness_p99_ns: Option<u64>,
     pub lateness_max_ns: Option<u64>,

@@ -1,5 +1,5 @@
-//! One direction: the chain of links that a packet passes, and its stored frame. It is told the time like the links
-//! themselves.
+//! Direction of an emulation: the chain of links that a packet passes, and its stored frame. It is told the time like
+//! the links themselves.
 
 use super::frames::Frames;
 use super::header::{self, ETHERNET};

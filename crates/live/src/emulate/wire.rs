@@ -45,7 +45,7 @@ const END_SETTINGS: &[(&str, &str)] = &[
     ("ipv4/tcp_wmem", "4096 131072 134217728"),
 ];
 
-/// One end of a veth pair, with its settings.
+/// End of a veth pair, with its settings.
 pub(super) struct End {
     pub ns: NetNs,
     pub interface: &'static str,

@@ -1,4 +1,4 @@
-//! One flow of a load at this end: its thread, from the connection to the last sample.
+//! Flow of a load at this end: its thread, from the connection to the last sample.
 
 use super::exchange::{Line, Turn};
 use super::kernel::{TcpInfo, close_abruptly, congestion_of};

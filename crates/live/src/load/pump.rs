@@ -60,14 +60,14 @@ pub enum End {
     TimeUp,
     /// The far end closed or reset the connection.
     PeerClosed,
-    /// Nothing moved within the caller's patience.
+    /// Stalled: nothing moved within the caller's patience.
     Stalled,
     /// The receiver of the samples stopped it.
     Enough,
     Failed(io::Error),
 }
 
-/// One flow at one end.
+/// Flow at one end.
 pub struct Pump<'a> {
     pub socket: &'a TcpStream,
     /// Monotonic time of the end.

@@ -151,7 +151,7 @@ fn is_passing(e: &io::Error) -> bool {
     )
 }
 
-/// One flow of datagrams, from the request to its end.
+/// Flow of datagrams, from the request to its end.
 pub struct Carrier<'a> {
     pub stream: &'a Line<'a>,
     pub socket: &'a UdpSocket,

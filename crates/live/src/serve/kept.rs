@@ -18,7 +18,7 @@ const FEW: usize = 16;
 
 pub struct Kept {
     report: FlowReport,
-    /// One of this many samples is kept.
+    /// Interval between kept samples, in samples.
     every: u32,
     /// Samples since the last kept one.
     since: u32,
