@@ -3,7 +3,7 @@ CARGO ?= cargo
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 WEB := crates/report/web
 
-.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long install
+.PHONY: demo test build static assets deps truth draws probe-draws accuracy attack fuzz-long liar-long book install
 
 build: assets ## the binary, at target/release/tailback
 	$(CARGO) build --release --package tailback-cli
@@ -64,6 +64,9 @@ $(WEB)/dist/page.js: $(WEB)/package-lock.json $(wildcard $(WEB)/src/*)
 deps: ## Debian packages that the tests (not the program) use
 	@for p in chromium iproute2 nftables python3; do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
+
+book: ## the book as a site, in target/book; needs mdBook (`cargo install mdbook`)
+	mdbook build docs
 
 install: build
 	$(SUDO) install -m 755 target/release/tailback /usr/local/bin/tailback

@@ -1,4 +1,4 @@
-//! Puts every scenario of a document (`scenarios/NNN/ID.toml`) into the program, so that `tailback reproduce`
+//! Puts every scenario of a document (`scenarios/AUTHOR-YEAR/ID.toml`) into the program, so that `tailback reproduce`
 //! works without the source tree.
 
 use std::fmt::Write;
@@ -13,7 +13,7 @@ fn main() -> io::Result<()> {
     for folder in fs::read_dir(&root)? {
         let folder = folder?.path();
         let document = name(&folder);
-        if !(document.len() == 3 && document.bytes().all(|b| b.is_ascii_digit())) {
+        if !is_work(&document) {
             continue;
         }
         println!("cargo:rerun-if-changed={}", folder.display());
@@ -32,6 +32,13 @@ fn main() -> io::Result<()> {
     out.push(']');
     let to = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("reproductions.rs");
     fs::write(to, out)
+}
+
+/// True for the folder of a published work, `AUTHOR-YEAR`.
+fn is_work(folder: &str) -> bool {
+    folder
+        .rsplit_once('-')
+        .is_some_and(|(_, year)| year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn name(path: &Path) -> String {

@@ -1,18 +1,21 @@
 //! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
 
+mod book;
 mod circles;
 mod cites;
 mod gallery;
 mod generate;
 mod layers;
+mod sources;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
-  check    everything below that can fail: layers, cites, that generated files are fresh, and that
-           the gallery has a page for every scenario of a document
+  check    everything below that can fail: layers, cites, that generated files are fresh, that the
+           gallery has a page for every scenario of a published work, that the book lists every page and no link of it
+           is dead, and that sources are cited by name
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
            import each other in a circle, but for those in xtask/circles.txt
@@ -37,6 +40,8 @@ fn run(verb: Option<&str>) -> Result<()> {
             circles::check(&root)?;
             cites::check(&root)?;
             gallery::check(&root)?;
+            book::check(&root)?;
+            sources::check(&root)?;
             generate::check(&root)
         }
         Some("gen") => {

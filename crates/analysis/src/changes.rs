@@ -1,4 +1,4 @@
-//! The base line of a recording, and where its level moved.
+//! Base line of a recording, and the shifts of its level.
 //!
 //! **Method.** The base line is the smallest round trip of each minute, single outliers smoothed by a median of five.
 //! Its change points are those of `stats::change_points` with a penalty of 3 σ² ln n. σ comes from the median of the
@@ -7,7 +7,7 @@
 //! intervals between probes with no more spread than before is the instrument's fault: it takes the answer to
 //! one probe for the answer to another.
 //!
-//! **Source.** Seed document 000, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44.
+//! **Source.** Borlaug 2014, sections 5.2.6, 5.3.3 and 6.1.1, figures 38 and 44.
 //!
 //! **Limits.** Ends of shifts are good to a minute.
 
@@ -19,17 +19,17 @@ use std::cmp::Ordering;
 const MINUTE: i64 = 60_000_000_000;
 /// Minutes that a shift must last.
 const LEAST: usize = 5;
-/// Minutes without which nothing is usual.
+/// Minutes below which no level counts as the usual one.
 const NEEDED: usize = 30;
-/// How far from a whole number of intervals a step may be, in intervals.
+/// Greatest distance of a step from a whole number of intervals, in intervals.
 const TOLERANCE: f64 = 0.15;
 
-/// One minute, or one slot where slots are longer.
+/// Round trips of one minute, or of one slot where slots are longer.
 struct Minute {
     from_ns: i64,
     to_ns: i64,
     base_ms: f64,
-    /// Mean above the smallest.
+    /// Mean above the smallest round trip.
     spread_ms: f64,
 }
 
@@ -60,6 +60,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     stats::quantile_of_sorted(&stats::sorted(&v), 0.5).unwrap_or(0.0)
 }
 
+/// Base line of a series, with its shifts.
 pub fn baseline(series: &Series) -> Baseline {
     let all = minutes(series);
     if all.len() < NEEDED {

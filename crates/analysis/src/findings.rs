@@ -1,10 +1,10 @@
 //! Findings: one sentence a person can act on, with the numbers behind it, gravest first.
 //!
-//! **Method.** A direction is bloated where the 95 % point of the delay added under load exceeds 30 ms and
-//! two and a half packets' time, for on a slow line one packet alone takes long. What is fine is said too.
+//! **Method.** A direction is bloated if the 95 % point of the delay added under load exceeds 30 ms and the time of two
+//! and a half packets: on a slow link one packet alone takes long. Good results are reported too.
 //!
 //! **Source.** 30 ms: the grade A of DSLReports' scale, and half of what ITU-T G.114 leaves a call in one
-//! direction for a queue; seed document 000, section 6.1.3.
+//! direction for a queue; Borlaug 2014, section 6.1.3.
 //!
 //! **Limits.** The sentences follow the figures: where a figure is missing, the sentence is too.
 
@@ -16,7 +16,7 @@ use stats::Figure;
 /// Delay added under load that a person may notice, ms.
 pub const NOTICEABLE_MS: f64 = 30.0;
 
-/// Whether `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
+/// True if `added_ms` is more than a link without bloat adds, where one full packet takes `packet_ms`.
 pub fn is_bloat(added_ms: f64, packet_ms: f64) -> bool {
     added_ms > NOTICEABLE_MS.max(2.5 * packet_ms)
 }
@@ -48,12 +48,14 @@ pub(crate) fn packet_ms(d: &DirectionAnswer) -> f64 {
 
 /// 95 % point of the delay that load adds in each direction, beyond what the idle link adds of its own.
 pub struct Added {
+    /// Delay added on the downlink, ms.
     pub down: Figure,
+    /// Delay added on the uplink, ms.
     pub up: Figure,
 }
 
 impl Added {
-    /// The worse of the directions that were loaded; unknown where one of them is, for it may be worse still.
+    /// The worse of the loaded directions; unknown if one of them is unknown, for it may be worse.
     pub fn worst(&self, loaded: &[Direction]) -> Figure {
         let figures = loaded.iter().map(|d| match d {
             Direction::Up => (d, &self.up),
@@ -76,6 +78,7 @@ impl Added {
     }
 }
 
+/// Findings of a test, gravest first.
 pub fn findings(a: &Answer, added: &Added, promised: Option<&Promised>) -> Vec<Finding> {
     let mut list = Vec::new();
     let both = [

@@ -1,4 +1,4 @@
-//! Responsiveness: how many exchanges a minute the loaded link allows.
+//! Responsiveness: number of exchanges a minute that the loaded link allows.
 //!
 //! **Method.** Foreign: fresh TCP connections under load, the time to set one up and the time of a
 //! one-byte request on it: 60 000 / ((TM(tcp) + TM(request)) / 2). Loaded: the round trips of the load's own
@@ -38,6 +38,7 @@ pub fn trimmed_mean(values: &[f64]) -> Figure {
     stats::mean_figure(&kept)
 }
 
+/// Responsiveness of the phases in `list`.
 pub fn responsiveness(rec: &Recording, list: &[Phase]) -> Responsiveness {
     let Some(phase) = ["both", "up", "down"]
         .iter()

@@ -1,4 +1,4 @@
-//! When a phase may stop: once going on would not change its figures.
+//! Stability of a phase: it may stop once going on would not change its figures.
 //!
 //! **Method.** Idle: the base has not fallen and the 95 % point not moved between the first and the second
 //! half. Loaded: the last four moving averages of goodput differ by less than 5 %, the 95 % point of the
@@ -20,10 +20,12 @@ use crate::rate;
 use base::record::{Delay, Direction, Recording};
 use stats::Figure;
 
+/// Verdict on the stability of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stability {
+    /// True if the phase may stop.
     pub stable: bool,
-    /// What is still moving, or what has settled after how long.
+    /// The figure that still moves, or the time until all had settled.
     pub why: String,
 }
 
@@ -31,7 +33,7 @@ fn not_yet(why: String) -> Stability {
     Stability { stable: false, why }
 }
 
-/// Whether the latest phase of this name could stop at `now_ns`. Meant to be asked about once a second.
+/// Tells if the latest phase of this name could stop at `now_ns`. Meant to be asked about once a second.
 pub fn stable(rec: &Recording, phase: &str, now_ns: i64) -> Stability {
     match phases::phases(rec, Some(now_ns))
         .into_iter()

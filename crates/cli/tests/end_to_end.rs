@@ -59,7 +59,7 @@ fn remove(dir: &Path) {
     std::fs::remove_dir_all(dir).expect("the scratch directory can go");
 }
 
-/// 000 section 6.1.3: 430 ms of queue before an uplink of 700 kbit/s, 22 times too much.
+/// Borlaug 2014, section 6.1.3: 430 ms of queue before an uplink of 700 kbit/s, 22 times too much.
 #[test]
 fn the_thesis_adsl_line_is_told_as_it_is() {
     let _line = LINE.lock();

@@ -34,7 +34,7 @@ fn can_emulate() -> bool {
     can.status.success()
 }
 
-/// Document 004, chapter 5: 51 packets of 1452 bytes over IPv6.
+/// Gao 2012, chapter 5: 51 packets of 1452 bytes over IPv6.
 #[test]
 fn the_documents_burst_is_found_recorded_and_answered_again_from_the_recording() {
     if !can_emulate() {
@@ -178,7 +178,7 @@ fn capacity_tells_what_others_leave_free_of_an_emulated_line() {
     assert!((7e6..13e6).contains(&free), "{free}");
 }
 
-/// Table 5.2.1 of document 002 has files sent with segmentation offload and without.
+/// Table 5.2.1 of Chandele 2012 has files sent with segmentation offload and without.
 #[test]
 fn tcp_compares_transfers_with_offload_and_without_it() {
     if !can_emulate() {
@@ -208,7 +208,7 @@ fn tcp_compares_transfers_with_offload_and_without_it() {
     std::fs::remove_dir_all(&dir).expect("the recording can go");
 }
 
-/// Document 002 downloads: the server is the sender, whose controller and initial window are those of the far end.
+/// Chandele 2012 downloads: the server is the sender, whose controller and initial window are those of the far end.
 #[test]
 fn tcp_downloads_with_the_controller_and_the_window_that_the_server_was_told() {
     if !can_emulate() {

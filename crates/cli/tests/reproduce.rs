@@ -17,7 +17,7 @@ fn one_figure_is_run_compared_and_drawn_the_same_each_time() {
     for threads in ["1", "3"] {
         let ran = tailback(&[
             "reproduce",
-            "000/figure-5",
+            "borlaug-2014/figure-5",
             "--json",
             "-o",
             out,
@@ -33,8 +33,11 @@ fn one_figure_is_run_compared_and_drawn_the_same_each_time() {
         assert_eq!(json[0]["state"], json[0]["declared"]);
         assert_eq!(json[0]["figures"][0]["printed"], 1.07);
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
-        assert!(read("index.md").contains("(000/figure-9.md)"));
-        pages.push((read("000/figure-5.md"), read("000/figure-5-1.svg")));
+        assert!(read("index.md").contains("(borlaug-2014/figure-9.md)"));
+        pages.push((
+            read("borlaug-2014/figure-5.md"),
+            read("borlaug-2014/figure-5-1.svg"),
+        ));
     }
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(pages[0], pages[1]);
@@ -45,11 +48,14 @@ fn without_an_id_all_are_listed_and_a_wrong_one_is_refused() {
     let all = tailback(&["reproduce"]);
     let text = String::from_utf8(all.stdout).unwrap();
     assert!(
-        text.contains("000/figure-9 ") && text.contains("reproduced"),
+        text.contains("borlaug-2014/figure-9 ") && text.contains("reproduced"),
         "{text}"
     );
-    let wrong = tailback(&["reproduce", "000/figrue-9"]);
+    let wrong = tailback(&["reproduce", "borlaug-2014/figrue-9"]);
     assert_eq!(wrong.status.code(), Some(2));
     let told = String::from_utf8(wrong.stderr).unwrap();
-    assert!(told.contains("Did you mean \"000/figure-9\"?"), "{told}");
+    assert!(
+        told.contains("Did you mean \"borlaug-2014/figure-9\"?"),
+        "{told}"
+    );
 }

@@ -6,7 +6,7 @@ use std::io;
 
 /// Memory that the process may write to, bytes: a leak ends this process, not the host.
 const DATA_BYTES: u64 = 1 << 30;
-/// linux/capability.h
+/// Capability number of linux/capability.h.
 const CAP_NET_BIND_SERVICE: u32 = 10;
 const LINUX_CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 const LAST_CAP: i32 = 63;
@@ -32,7 +32,7 @@ pub enum PrivilegeError {
 /// Rights that a server keeps after its ports are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Ports below 1024 may be opened later.
+    /// True if ports below 1024 may be opened later.
     pub low_ports: bool,
 }
 
@@ -45,8 +45,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// # Errors
-    /// No user has that name.
+    /// # Errors An unknown user.
     pub fn find(name: &str) -> Result<Target, PrivilegeError> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Target {
@@ -62,10 +61,9 @@ impl Target {
         &self.name
     }
 
-    /// Becomes this user, with its group alone. Must run before other threads start.
+    /// Switches to this user, with its group alone. Must run before other threads start.
     ///
-    /// # Errors
-    /// The system refuses, or does not do it.
+    /// # Errors The system refuses, or does not do it.
     pub fn become_it(&self, kept: Kept) -> Result<(), PrivilegeError> {
         let refused = |what| {
             move |e: nix::errno::Errno| PrivilegeError::Refused {
@@ -105,8 +103,7 @@ pub fn is_root() -> bool {
 
 /// Forbids new rights, core files and endless memory, for this process and its threads to come.
 ///
-/// # Errors
-/// The kernel refuses, as before Linux 3.5.
+/// # Errors The kernel refuses, as before Linux 3.5.
 pub fn confine() -> io::Result<()> {
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     // Core files would hold keys. A service manager that allows no such call has limits of its own.
@@ -124,8 +121,8 @@ fn prctl(option: i32, value: u64) -> nix::Result<()> {
     nix::errno::Errno::result(done).map(drop)
 }
 
-/// Takes capabilities away for good, also from programs that the process would start. Without the right to do so there
-/// is nothing to take.
+/// Drops capabilities for good, even from programs that the process would start. Without the right to do so there is
+/// nothing to drop.
 fn drop_bounding_set(kept: Kept) {
     for cap in 0..=LAST_CAP {
         if !(kept.low_ports && cap as u32 == CAP_NET_BIND_SERVICE) {

@@ -13,7 +13,7 @@ use live::serve::{ServeConfig, Server};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::channel;
 
-/// Document 004's queue: 50 packets of any size and one in transmission.
+/// The queue of Gao 2012: 50 packets of any size and one in transmission.
 const LINE: &str = r#"
 name = "line"
 title = "2 Mbit/s, 50 packets"

@@ -14,7 +14,7 @@ use std::net::UdpSocket;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
-/// 430 ms of drop-tail queue at 0.7 Mbit/s up (000 §6.1.3), and a downlink that is out of the way.
+/// 430 ms of drop-tail queue at 0.7 Mbit/s up (Borlaug 2014, section 6.1.3), and a downlink that is out of the way.
 const SLOW_UP: &str = r#"
 name = "slow-up"
 title = "a slow uplink with a large buffer"

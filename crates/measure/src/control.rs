@@ -95,10 +95,12 @@ pub struct SessionId(pub [u8; 16]);
 /// First bytes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// Random number of the client.
     pub nonce: [u8; 16],
 }
 
 impl Hello {
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; HELLO_LEN] {
         let mut out = [0; HELLO_LEN];
         out[..3].copy_from_slice(&MAGIC);
@@ -122,12 +124,14 @@ impl Hello {
 pub struct Greeting {
     /// True if only users with a key are served.
     pub key_needed: bool,
+    /// Random number of the server.
     pub nonce: [u8; 16],
     /// Salt of the server's passphrases.
     pub salt: Salt,
 }
 
 impl Greeting {
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; GREETING_LEN] {
         let mut out = [0; GREETING_LEN];
         out[..3].copy_from_slice(&MAGIC);
@@ -153,6 +157,7 @@ impl Greeting {
 /// Parameters common to flows of every kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
+    /// Session that the flow belongs to.
     pub session: SessionId,
     /// Client's number for the flow; the report uses it.
     pub flow: u32,
@@ -162,6 +167,7 @@ pub struct FlowSpec {
     pub sample: Duration,
 }
 
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for the server's release and abilities.
@@ -253,22 +259,28 @@ const REFUSALS: [Refusal; 10] = [
 pub struct Accepted {
     /// Server's clock at the start of the flow, ns.
     pub server_ns: i64,
+    /// Granted length of the flow.
     pub duration: Duration,
+    /// Interval between the server's samples.
     pub sample: Duration,
     /// Congestion control that the server sends with; empty if the client is the sender.
     pub congestion: String,
     /// UDP port for the datagrams, and the token that each of them carries; zero for TCP flows.
     pub udp_port: u16,
+    /// Token of the flow's datagrams.
     pub udp_token: u64,
 }
 
+/// Facts about a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
     /// Release of the server.
     pub release: String,
     /// Congestion controls that the server's kernel allows it to use.
     pub congestion: Vec<String>,
+    /// Greatest number of flows of a client.
     pub max_flows: u32,
+    /// Longest flow.
     pub max_duration: Duration,
 }
 
@@ -296,21 +308,30 @@ const ENDS: [Ended; 6] = [
 /// Sender's TCP_INFO at one moment; null for fields that the kernel did not know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderState {
+    /// Congestion window, bytes.
     pub cwnd_bytes: u64,
+    /// Slow-start threshold, bytes.
     pub ssthresh_bytes: Option<u64>,
+    /// Smoothed round trip, ns.
     pub srtt_ns: Option<u64>,
+    /// Variation of the round trip, ns.
     pub rttvar_ns: Option<u64>,
+    /// Least round trip, ns.
     pub min_rtt_ns: Option<u64>,
+    /// Segments retransmitted.
     pub retransmits: u64,
     /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
     pub delivered_bytes: Option<u64>,
+    /// Delivery rate, bit/s.
     pub delivery_rate_bps: Option<u64>,
+    /// Payload of a full segment, bytes.
     pub mss_bytes: u64,
 }
 
 /// Datagram counters of a receiver. For a sender `expected` is the number it sent, and the rest is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCount {
+    /// Datagrams received.
     pub received: u64,
     /// Highest sequence number seen, plus one.
     pub expected: u64,
@@ -318,6 +339,7 @@ pub struct DatagramCount {
     pub reordered: u64,
 }
 
+/// State of a flow's end in a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// A receiver of bytes has no further state.
@@ -333,28 +355,39 @@ pub struct Sample {
     pub at: Duration,
     /// Payload bytes so far: acknowledged if the server sends; received if it receives.
     pub bytes: u64,
+    /// State of the flow's end.
     pub detail: Detail,
 }
 
 /// Times for which something other than the network limited a sender (tcpi_busy_time and related fields).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
+    /// Time in which the flow had data to send.
     pub busy: Duration,
+    /// Time in which the receive window held it back.
     pub receive_window: Duration,
+    /// Time in which the send buffer held it back.
     pub send_buffer: Duration,
     /// Time limited by the rate ceiling that the server's operator set.
     pub server_ceiling: Duration,
 }
 
+/// Report of the server on a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowReport {
+    /// Number of the flow.
     pub flow: u32,
+    /// Direction of the flow.
     pub direction: Direction,
     /// Server's clock at the start of the flow: the `server_ns` it accepted with.
     pub start_ns: i64,
+    /// Reason of its end.
     pub ended: Ended,
+    /// Congestion control of the sender.
     pub congestion: String,
+    /// Times in which it was held back.
     pub limits: Limits,
+    /// Samples in order.
     pub samples: Vec<Sample>,
 }
 
@@ -399,6 +432,7 @@ pub fn read_finished(body: &[u8]) -> Result<u64, ControlError> {
         })
 }
 
+/// Answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// The datagram that proves the path has arrived: the train may start.
@@ -555,6 +589,7 @@ impl Request {
 }
 
 impl Response {
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         let kind = match self {

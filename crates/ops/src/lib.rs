@@ -1,7 +1,7 @@
 //! Every verb of `tailback` as a library call: `Plan` → `run(&mut dyn Progress)` → `Answer`.
 //!
-//! A plan is data: it can be written down, kept in a recording's `meta.json` and run again. An answer is figures, with
-//! methods that give its text and its JSON. Nothing here parses arguments or prints.
+//! A plan is data: it can be stored in a recording's `meta.json` and run again. An answer is figures, with methods that
+//! give its text and its JSON. Nothing here parses arguments or prints.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -29,7 +29,7 @@ pub fn table(h: &HiddenQueue, zone: &TimeZone) -> (String, Table) {
     );
     let mut columns = vec![String::new()];
     columns.extend(h.laws.iter().map(|l| match l.law {
-        Law::Printed => "000, (28)(29) as printed".to_owned(),
+        Law::Printed => "Borlaug 2014, as printed".to_owned(),
         Law::Mended => "mended".to_owned(),
     }));
     let row = |label: &str, cell: &dyn Fn(&ByLaw) -> Cell| Row {

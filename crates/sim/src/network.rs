@@ -113,6 +113,7 @@ impl Observer for Blind {
     const BLIND: bool = true;
 }
 
+/// Event of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     Sent,
@@ -234,8 +235,11 @@ enum Feeder {
     Several,
 }
 
+/// TCP connection: its two ends and their hosts.
 pub struct Connection {
+    /// Sending end.
     pub sender: Sender,
+    /// Receiving end.
     pub receiver: Receiver,
     /// Application of the connection, and its number among that application's connections.
     application: u32,
@@ -259,6 +263,7 @@ pub struct Connection {
     pub lost: u64,
     /// Delay of its data, one way.
     pub delay: Summary,
+    /// ECN codepoint of data packets.
     pub forward_ecn: Ecn,
 }
 
@@ -273,16 +278,21 @@ impl Connection {
     }
 }
 
+/// Flow of datagrams with its counts.
 pub struct Datagrams {
     source: Source,
     way: Way,
     back: Option<Way>,
     place: u32,
+    /// Datagrams sent.
     pub sent: u64,
+    /// Datagrams received.
     pub received: u64,
     /// Packets dropped in the forward direction.
     pub lost: u64,
+    /// Bytes received.
     pub received_bytes: u64,
+    /// Datagrams answered.
     pub answered: u64,
     /// Delay in the forward direction, one way.
     pub delay: Summary,
@@ -313,20 +323,29 @@ impl Way {
 
 /// Kinds of actor or of route end: a tag holds a kind and a number.
 mod kind {
+    /// Link.
     pub const LINK: u32 = 0;
+    /// Sending end of a connection.
     pub const SENDER: u32 = 1;
+    /// Receiving end of a connection.
     pub const RECEIVER: u32 = 2;
+    /// Source of datagrams.
     pub const SOURCE: u32 = 3;
+    /// Receiver of datagrams.
     pub const SINK: u32 = 4;
+    /// Receiver of the answers to datagrams.
     pub const ANSWER: u32 = 5;
+    /// Connection.
     pub const CONNECTION: u32 = 6;
     /// Packets handed on ahead of time that will be refused by a full queue.
     pub const REFUSALS: u32 = 7;
     /// Packets that reach a link fed by several others.
     pub const MERGE: u32 = 8;
+    /// Application.
     pub const APPLICATION: u32 = 9;
     /// Bits of the number below the kind.
     pub const BITS: u32 = 25;
+    /// Mask of the number below the kind.
     pub const MASK: u32 = (1 << BITS) - 1;
 }
 
@@ -340,6 +359,7 @@ fn tag(kind: u32, number: usize) -> u32 {
     kind << kind::BITS | number as u32
 }
 
+/// Network of links, hosts, connections and sources.
 pub struct Network {
     now: Time,
     agenda: Agenda,
@@ -357,11 +377,13 @@ pub struct Network {
     fates: Fates,
     /// Future refusals of packets handed on ahead of time: time, link, and packet number; the earliest first.
     refusals: BinaryHeap<Reverse<(Time, LinkIndex, u32)>>,
+    /// Connections in order.
     pub connections: Vec<Connection>,
     hosts: Vec<Host>,
     /// Settings of the application added last.
     settings: Arc<Settings>,
     asks: Vec<Ask>,
+    /// Flows of datagrams in order.
     pub datagrams: Vec<Datagrams>,
     /// Route end of each flow.
     owners: Vec<u32>,
@@ -412,6 +434,7 @@ impl Default for Network {
 const REFUSALS: u32 = 0;
 
 impl Network {
+    /// Adds a link, whose random effects are drawn from streams of its name.
     pub fn add_link(&mut self, params: &LinkParams, streams: &Streams, name: &str) -> LinkIndex {
         match Express::of(params) {
             Some(express) => self.add_line(Line::Express(express)),
@@ -553,6 +576,7 @@ impl Network {
         number
     }
 
+    /// Present time.
     pub fn now(&self) -> Time {
         self.now
     }

@@ -26,11 +26,13 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 pub struct Instance {
     /// Number of its `[[flow]]`.
     pub group: usize,
+    /// Sending end in the network.
     pub end: End,
     /// Nodes of the graph that send and receive its packets.
     pub hosts: (u32, u32),
 }
 
+/// End of a flow in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Number of the application.
@@ -39,7 +41,9 @@ pub enum End {
     Datagrams(usize),
 }
 
+/// Network of a scenario with its flows.
 pub struct Plan {
+    /// Network to run.
     pub network: Network,
     /// Ports that set the rates of the watched links.
     pub(crate) ports: Option<Ports>,
@@ -51,6 +55,7 @@ pub struct Plan {
     pub varying: Vec<usize>,
     /// Reverse direction of the first watched link.
     pub back: Option<usize>,
+    /// Flows in the order of the scenario.
     pub flows: Vec<Instance>,
 }
 

@@ -31,38 +31,50 @@ pub type Rows<'a> = &'a mut dyn FnMut(Row);
 /// Figures of one run. Rates, delays and shares count from the end of the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
+    /// Seed of the run.
     pub seed: u64,
     /// Simulated time, seconds; shorter than asked for if the run was stopped.
     pub simulated_s: f64,
+    /// Number of events.
     pub events: u64,
+    /// Figures of the links.
     pub links: Vec<LinkOutcome>,
+    /// Figures of the flows.
     pub flows: Vec<FlowOutcome>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlOutcome>,
 }
 
+/// Figures of one link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkOutcome {
+    /// Name of the link.
     pub name: String,
+    /// Rate, bit/s.
     pub rate_bps: u64,
     /// Rate of whole IP packets that left the queue.
     pub delivered_bps: f64,
+    /// Share of the capacity that was used.
     pub utilisation: f64,
     /// Queueing delay that a packet would have met: sampled backlog over rate. If the rate varies, sojourn times of the
     /// delivered packets instead.
     pub queue_ms: Stats,
     /// Sojourn times of the delivered packets.
     pub sojourn_ms: Stats,
+    /// Packets dropped.
     pub drops: u64,
     /// Drops over packets offered.
     pub drop_share: f64,
+    /// Packets marked.
     pub marks: u64,
 }
 
 /// Totals of all flows of one `[[flow]]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowOutcome {
+    /// Name of the flows.
     pub name: String,
+    /// Number of equal flows.
     pub count: u64,
     /// Goodput of all flows together: payload that arrived in order; for datagrams, whole IP packets.
     pub goodput_bps: f64,
@@ -70,6 +82,7 @@ pub struct FlowOutcome {
     pub fairness: Option<f64>,
     /// Mean one-way delay of the packets, averaged over flows.
     pub delay_ms: Option<f64>,
+    /// 95 % point of the one-way delay, ms.
     pub delay_p95_ms: Option<f64>,
     /// Delay and jitter of the first flow's packets, retransmissions included, if it is followed.
     pub journeys: Option<Journeys>,
@@ -81,25 +94,34 @@ pub struct FlowOutcome {
     pub loss: Option<f64>,
     /// Packet delivery ratio: packets not dropped over packets sent.
     pub delivered: Option<f64>,
-    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: (6.7)–(6.9) of S. K. Thombre's PhD
-    /// thesis on link-by-link congestion avoidance, IIT Guwahati (document 003).
+    /// Delivery ratio over the mean one-way delay in units of 100 ms, as 10·log₁₀: Thombre 2020,
+    /// (6.7)–(6.9).
     pub efficacy_db: Option<f64>,
+    /// Segments retransmitted.
     pub retransmits: u64,
+    /// Retransmission time-outs.
     pub timeouts: u64,
     /// Transfers, pages, echoes, segments or connections completed. `took_ms` is the time of each, from request to
     /// completion.
     pub completed: u64,
+    /// Times of transfers, pages or echoes, ms.
     pub took_ms: Option<Stats>,
     /// Completion times of sizes up to 10 kB, 100 kB, 1 MB, and above, if there are any.
     pub took_by_size: Option<BySize>,
+    /// Figures of a video.
     pub video: Option<VideoOutcome>,
 }
 
+/// Times of transfers by size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BySize {
+    /// Times of transfers up to 10 kB.
     pub to_10_kb_ms: Option<Stats>,
+    /// Times of transfers from 10 to 100 kB.
     pub to_100_kb_ms: Option<Stats>,
+    /// Times of transfers from 100 kB to 1 MB.
     pub to_1_mb_ms: Option<Stats>,
+    /// Times of larger transfers.
     pub above_ms: Option<Stats>,
 }
 
@@ -129,6 +151,7 @@ pub struct VideoOutcome {
     pub stalls: f64,
     /// Stalled time over stalled and playing time.
     pub stalled_share: Option<f64>,
+    /// Changes of the bitrate.
     pub switches: f64,
 }
 
@@ -687,7 +710,7 @@ fn facts(scenario: &Scenario, rows: &mut Rows) {
     }
 }
 
-/// Time after which an answer is late: the monitor of O.-H. Borlaug's thesis (NTNU 2014, section 4.5.2) waits 10 s.
+/// Time after which an answer is late: the monitor of Borlaug 2014, section 4.5.2, waits 10 s.
 const LATE: Duration = Duration::from_secs(10);
 
 /// Upper limit on the probe numbers of one flow.

@@ -1,12 +1,12 @@
 //! Recordings with a date, with an interface's counters, and with what a measuring host does wrong; and the two homes of
-//! document 000 that are made of these.
+//! Borlaug 2014 that are made of these.
 
 use base::record::{Delay, Row, Status, Traffic};
 use sim::{Draft, Scenario, run};
 
 const SITES: [&str; 2] = [
-    include_str!("../../../scenarios/000/sites/rindadalsvegen.toml"),
-    include_str!("../../../scenarios/000/sites/tistelvegen.toml"),
+    include_str!("../../../scenarios/borlaug-2014/sites/rindadalsvegen.toml"),
+    include_str!("../../../scenarios/borlaug-2014/sites/tistelvegen.toml"),
 ];
 /// 4 May 2014, 23:59:50 UTC.
 const BEGAN_NS: i64 = 1_399_247_990_000_000_000;

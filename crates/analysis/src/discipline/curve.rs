@@ -1,4 +1,4 @@
-//! Which queue, from the delay curve of probes alone: where on it probes were lost.
+//! Kind of queue from the delay curve of probes alone: the places on the curve at which probes were lost.
 //!
 //! **Method.** The longest time in which the delay stood up is taken as loaded. The wait beside each lost
 //! probe, the more of both neighbours, is its level; losses within a round trip are one event. Drop-tail: nearly
@@ -6,12 +6,12 @@
 //! AQM: probes are lost low on the curve, more often than on the idle line, while the interface carried a steady
 //! rate. Without counters of the interface a line whose own rate moves looks the same, so nothing is said.
 //!
-//! **Source.** Seed document 000, sections 6.1.3 to 6.1.5: losses at peak delay, the level below which the delay
+//! **Source.** Borlaug 2014, sections 6.1.3 to 6.1.5: losses at peak delay, the level below which the delay
 //! does not fall, waits that are normally distributed under one TCP flow.
 //!
-//! **Limits.** Fair queueing keeps probes out of the queue that the load fills; they show neither it nor what is
-//! behind it. A probe is lost seldom: 10 a second take minutes to hours of load. Period, floor and shape of the
-//! curve are told as evidence and decide nothing: an AQM's sawtooth under one flow is as regular as a full buffer's.
+//! **Limits.** Fair queueing keeps probes out of the queue that the load fills: they show neither that queue nor its
+//! law. Probes are lost seldom: 10 a second take minutes to hours of load. Period, floor and shape of the curve are
+//! told as evidence and decide nothing: an AQM's sawtooth under one flow is as regular as a full buffer's.
 
 use crate::answer::{Discipline, DisciplineGuess};
 use crate::phases;
@@ -24,20 +24,20 @@ use std::ops::Range;
 const FEWEST: usize = 200;
 /// Events of loss below which nothing is said.
 const EVENTS: usize = 6;
-/// From this share of the highest wait on, a level is at the ceiling.
+/// Share of the highest wait from which a level is at the ceiling.
 const CEILING: f64 = 0.85;
-/// Below this share it is low on the curve.
+/// Share of the highest wait below which a level is low on the curve.
 const LOW: f64 = 0.6;
-/// Chance below which a coincidence is not believed.
+/// Probability below which a coincidence is not believed.
 const COINCIDENCE: f64 = 0.001;
-/// The carried rate of a line that keeps its own moves less than this, by seconds.
+/// Variation below which a link's carried rate counts as constant, by seconds.
 const STEADY_RATE: f64 = 0.12;
 
 /// The probes of one target in the order in which they were sent.
 struct Curve {
     /// (sent ns, wait in ms) of those that were answered.
     waits: Vec<(i64, f64)>,
-    /// When the lost ones were sent.
+    /// Send times of the lost probes, ns.
     lost: Vec<i64>,
     base_ms: f64,
 }
@@ -148,6 +148,7 @@ fn drops_early(moves: Option<f64>, idle_most: f64) -> (bool, String) {
 
 /// Levels and rate of the time in which the delay stood up.
 pub(crate) struct Levels {
+    /// Base round trip, ms.
     pub base_ms: Figure,
     /// Rate of the busiest interface in that time.
     pub rate_bps: Figure,
@@ -200,7 +201,7 @@ pub(crate) fn levels(rec: &Recording) -> Option<Levels> {
     })
 }
 
-/// The chance that at least `k` of `n` fall where a share `p` of all lies.
+/// Probability that at least `k` of `n` fall into a region that holds the share `p` of all.
 fn at_least(n: usize, p: f64, k: usize) -> f64 {
     match k.checked_sub(1) {
         None => 1.0,
@@ -209,7 +210,7 @@ fn at_least(n: usize, p: f64, k: usize) -> f64 {
 }
 
 impl Curve {
-    /// Of the target with the most answers.
+    /// Curve of the target with the most answers.
     fn of(rec: &Recording) -> Option<Curve> {
         let mut answers: BTreeMap<&str, usize> = BTreeMap::new();
         for d in rec.delay.iter().filter(|d| d.rtt_ms().is_some()) {
@@ -343,7 +344,7 @@ fn sawtooth(waits: &[(i64, f64)], top: f64) -> Option<String> {
     ))
 }
 
-/// How far the waits are from a normal distribution: the greatest difference of both distribution functions.
+/// Distance of the waits from a normal distribution: the greatest difference of both distribution functions.
 fn shape(sorted: &[f64]) -> Option<String> {
     let m = stats::moments(sorted).filter(|m| m.sd > 0.0 && m.n >= FEWEST)?;
     let n = sorted.len() as f64;

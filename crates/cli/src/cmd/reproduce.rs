@@ -11,11 +11,11 @@ use std::path::PathBuf;
     about = "Run figures and tables of documents again, and compare with what is printed",
     long_about = "Runs figures and tables of documents again, compares what comes out with what is printed, and says how far it agrees. \
         Without an ID it lists all there are.",
-    after_help = "Examples:\n  tailback reproduce\n  tailback reproduce 000/figure-9\n  \
-        tailback reproduce 000/figure-9 -o figures\n  tailback reproduce --all -o docs/book/gallery"
+    after_help = "Examples:\n  tailback reproduce\n  tailback reproduce borlaug-2014/figure-9\n  \
+        tailback reproduce borlaug-2014/figure-9 -o figures\n  tailback reproduce --all -o docs/book/gallery"
 )]
 pub struct Args {
-    /// Which, such as 000/figure-9; part of one takes all that begin so
+    /// Which, such as borlaug-2014/figure-9; part of one takes all that begin so
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// All of them

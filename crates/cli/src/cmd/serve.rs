@@ -1,4 +1,4 @@
-//! `tailback serve`: the far end.
+//! `tailback serve`: the server.
 
 use super::{serve_keys, usage};
 use crate::Outcome;
@@ -20,12 +20,12 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    about = "Be the far end of a test: answer probes, take uploads, give downloads",
-    long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
-        address before it gets anything, no answer is larger than its question, and each client has a budget, \
-        so that the server is of no use to anybody who spoofs addresses. With keys, strangers get nothing at all.",
-    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve keys add anna --keys FILE    a key for anna, and the line for her\n  \
-        tailback serve --keys FILE            for those with a key\n\n\
+    about = "Run the server: answer probes, receive uploads, send downloads",
+    long_about = "Runs the server for `tailback test` and the other commands on one port, UDP and TCP. A client must prove that it \
+        receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
+        So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
+    after_help = "Examples:\n  tailback serve                        for everybody\n  tailback serve keys add anna --keys FILE    a key for anna; prints the line for her\n  \
+        tailback serve --keys FILE            for users with a key\n\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {
@@ -55,7 +55,7 @@ pub struct Args {
     /// Clients served at once
     #[arg(long, value_name = "COUNT", default_value_t = Budgets::default().clients)]
     max_clients: usize,
-    /// Bytes that one client may move in an hour, both directions together [default: 100 GB]
+    /// Bytes that one client may move in an hour, both directions combined [default: 100 GB]
     #[arg(long, value_name = "SIZE")]
     bytes_per_hour: Option<Bytes>,
     /// Bytes that all clients together may move in an hour [default: 1000 GB]
@@ -88,10 +88,10 @@ enum LogFormat {
 
 /// Interval between two writes of the counters.
 const METRICS_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
-/// Log entries that may wait for whoever reads standard output.
+/// Log entries that may wait for the reader of standard output.
 const LOG_WAITS: usize = 256;
 
-/// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
+/// Starts the thread that writes the log. Nothing waits for it: a reader that stands still holds up only this thread.
 fn log(entries: Receiver<Entry>) -> anyhow::Result<()> {
     let write = move || {
         for entry in entries {
@@ -131,7 +131,7 @@ fn user(name: &str) -> anyhow::Result<Option<Target>> {
     Ok(Some(Target::find(name)?))
 }
 
-/// Directory of what the server keeps, where none is given.
+/// Default directory of the server's state.
 fn state_directory() -> Option<PathBuf> {
     let set = |name| {
         std::env::var_os(name)
@@ -156,7 +156,7 @@ fn tls(args: &Args) -> TlsKey {
     }
 }
 
-/// Starts the server. If its TLS key cannot be kept, it makes one for this run, and gives the reason.
+/// Starts the server. If its TLS key cannot be stored, it makes one for this run and gives the reason.
 fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
     let mut unkept = None;
     let started = match Server::start(config.clone()) {
@@ -180,7 +180,7 @@ enum Command {
     Keys(serve_keys::Args),
 }
 
-/// Tells the operator, if anybody reads standard error: a server goes on where nobody does.
+/// Writes to standard error, if somebody reads it: a server continues without a reader.
 fn tell(text: &str) {
     eprintln!("{text}");
 }

@@ -1,4 +1,4 @@
-//! The answer from all trains.
+//! Answer from all trains.
 
 use super::is_managed;
 use super::text::{delay_plot, rate_plot, row};
@@ -10,23 +10,23 @@ use base::program::Train;
 use base::units::significant;
 use stats::Figure;
 
-/// A flood must exceed the peak rate by this factor to show it, and so many stretches must show it.
+/// Factor by which a flood must exceed the peak rate to show it, and the number of stretches that must show it.
 const ABOVE_PEAK: f64 = 1.05;
 
 const EARLY: usize = 4;
 /// A base delay that moves by more than this share of the queue bends its figure.
 const DRIFTS: f64 = 0.3;
 
-/// Share of its size that a bucket is not known by: the two rates before and after the step are not exact.
+/// Uncertainty of a bucket's size, as a share: the two rates before and after the step are not exact.
 const BUCKET: f64 = 0.005;
 
-/// From this share of early losses on a law dropped them, in front of the link rather than behind it.
+/// Share of early losses from which an AQM in front of the link dropped them, rather than the link behind it.
 const LOSES_MUCH: f64 = 0.05;
 
-/// ShaperProbe: a step of less than a tenth is none.
+/// Smallest step: ShaperProbe ignores steps below a tenth.
 const STEP: f64 = 1.10;
 
-/// A token bucket: rates before and after the step, bit/s, and its size, bytes.
+/// Token bucket: rates before and after the step, bit/s, and its size, bytes.
 struct Bucket {
     peak: f64,
     sustained: f64,
@@ -34,14 +34,15 @@ struct Bucket {
     early: Vec<f64>,
     settled: Vec<f64>,
     bytes: f64,
-    /// When the step was, s since the first arrival.
+    /// Time of the step, s since the first arrival.
     at: f64,
     /// Upper limit on the tokens that earlier trains had taken from it, bytes.
     taken: f64,
 }
 
 impl Bucket {
-    /// Its bytes, the rate before it was empty and the rate after: the rates' clocks differ, and a stretch is known to a packet.
+    /// Bytes of the bucket, the rate before it was empty and the rate after. The rates' clocks differ, and a stretch is
+    /// known to a packet.
     fn figures(&self, seen: &Seen, sent_bps: f64) -> [Figure; 3] {
         let bytes = Figure::Is {
             value: self.bytes,
@@ -90,7 +91,7 @@ fn taken_before(trains: &[Train], number: i64, sustained: f64) -> f64 {
     trains.iter().filter(|t| t.number < number).map(of).sum()
 }
 
-/// The two levels that fit best, where there are two: no stretch before the step is slower than any after it.
+/// The two levels that fit best, if there are two: no stretch before the step is slower than any after it.
 fn bucket(seen: &Seen) -> Option<Bucket> {
     let rates = &seen.rates;
     let n = rates.len();
@@ -300,7 +301,7 @@ pub(super) fn answer(params: &Params, trains: &[Train]) -> Outcome {
     outcome
 }
 
-/// The rate that came out, up to the one that a link behind the queue may have lost a part of.
+/// Rate of arrivals, up to the rate of which a link behind the queue may have lost a part.
 fn with_lost(rate: Figure, lost_early: Option<&Figure>) -> Figure {
     match (rate, lost_early) {
         (Figure::Is { value, low, high }, Some(Figure::Is { high: lost, .. }))
@@ -320,7 +321,7 @@ fn with_lost(rate: Figure, lost_early: Option<&Figure>) -> Figure {
 struct Base {
     /// Median before the flood.
     at_rest: f64,
-    /// At the flood's last third, between the medians before and after it.
+    /// Median at the flood's last third, interpolated between the medians before and after it.
     at_tail: f64,
     /// Smaller of the two medians, and larger of the two 95 % quantiles.
     least: f64,
@@ -415,7 +416,7 @@ fn sent_bps(train: &Train, packet: f64) -> f64 {
     (sent.len().saturating_sub(1)) as f64 * packet * 8e9 / span.max(1) as f64
 }
 
-/// A queue holds whole packets: one that has room for less than one more is full.
+/// Packets in a full queue: one that has room for less than one more is full.
 fn queue_packets(bytes: &Figure, packet: f64) -> Figure {
     match bytes {
         Figure::Is { value, low, high } => Figure::Is {
@@ -427,7 +428,7 @@ fn queue_packets(bytes: &Figure, packet: f64) -> Figure {
     }
 }
 
-/// What of the queue is the sending host's own, and what the line's.
+/// Parts of the queue that belong to the sending host and to the link.
 fn tell_apart(trains: &[Train], flood: &Train, seen: &Seen, outcome: &mut Outcome) {
     let own = own::own(trains, own::flood_rate(flood));
     let refused = flood.facts.refused;

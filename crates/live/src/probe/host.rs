@@ -1,11 +1,10 @@
-//! What a timing thread asks of its host.
+//! Services of the host for a timing thread.
 
 use std::io;
 
 /// Random bytes from the kernel.
 ///
-/// # Errors
-/// When the kernel has none, which a running Linux does not do.
+/// # Errors The kernel has none, which does not happen on a running Linux.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
     // SAFETY: the buffer is given with its length. Requests of up to 256 bytes are never cut short.
@@ -17,7 +16,7 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     }
 }
 
-/// Names this boot of this kernel; empty where it cannot be read, which equals no other boot's.
+/// Identifier of this boot of the kernel; empty if it cannot be read, which equals no other boot's.
 pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -25,8 +24,8 @@ pub fn boot_id() -> Vec<u8> {
 /// Real-time priority of a thread that sends probes.
 pub const PROBES: i32 = 50;
 
-/// Asks for exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority where
-/// that is allowed. Gives whether it was.
+/// Requests exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority if allowed. Returns
+/// true if the priority was allowed.
 pub fn wake_exactly(priority: i32) -> bool {
     // SAFETY: both calls take plain numbers and one struct by address, and concern this thread only.
     unsafe {
@@ -43,7 +42,7 @@ pub fn wake_exactly(priority: i32) -> bool {
     }
 }
 
-/// Asks for exact wake-ups of the calling thread at its usual priority.
+/// Requests exact wake-ups of the calling thread at its usual priority.
 pub fn sleep_exactly() {
     // SAFETY: the call takes plain numbers, and concerns this thread only.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };

@@ -18,7 +18,7 @@ fn config() -> ServeConfig {
     }
 }
 
-/// The key of a test, of any text.
+/// Key for a test, derived from any text.
 fn key_of(text: &str) -> String {
     let mut hex: String = text.bytes().map(|b| format!("{b:02x}")).collect();
     hex.extend(std::iter::repeat_n('0', 64 - hex.len()));
@@ -79,7 +79,7 @@ fn split(taken: Receiver<Row>) -> (Vec<Flow>, Vec<Event>) {
     (flows, events)
 }
 
-/// The message of a load that must not start.
+/// Error of a load that must not start.
 fn refusal(plan: LoadPlan) -> LoadError {
     match Load::start(plan, Clock::start(), channel().0) {
         Err(e) => e,

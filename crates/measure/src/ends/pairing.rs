@@ -7,6 +7,7 @@ use crate::capture::frame::flag;
 use crate::track::Endpoint;
 use std::collections::{BTreeMap, HashMap};
 
+/// Direction of a packet: up or down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// Direction from the near end to the far one.
@@ -17,14 +18,19 @@ pub enum Way {
 /// A packet at both ends, each time on that end's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
+    /// Time at the near end, ns.
     pub near_ns: i64,
+    /// Time at the far end, ns.
     pub far_ns: i64,
+    /// Direction of the packet.
     pub way: Way,
+    /// Number of the flow.
     pub flow: u32,
     /// Length of the IP packet at its sender's end.
     pub bytes: u32,
 }
 
+/// Reason why a packet is missing at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostWhy {
     /// Lost between the two captures.
@@ -40,11 +46,17 @@ pub struct Lost {
     pub t_ns: i64,
     /// Number in the capture that saw it, from 1.
     pub frame: u32,
+    /// Direction of the packet.
     pub way: Way,
+    /// Number of the flow.
     pub flow: u32,
+    /// Bytes of the IP packet.
     pub bytes: u32,
+    /// Payload bytes.
     pub payload: u32,
+    /// Sequence number.
     pub seq: u32,
+    /// Reason why it is missing.
     pub why: LostWhy,
 }
 
@@ -53,12 +65,15 @@ pub struct Lost {
 pub struct Changes {
     /// Number of packets by the decrease of TTL or hop limit between upstream and downstream.
     pub hops: BTreeMap<i16, u64>,
+    /// Packets whose DSCP differs.
     pub dscp_changed: u64,
     /// Packets whose ECN-capable codepoint was cleared.
     pub ecn_cleared: u64,
     /// Packets that were marked CE.
     pub ecn_marked: u64,
+    /// Packets whose identification differs.
     pub identification_changed: u64,
+    /// Packets whose timestamp differs.
     pub timestamp_changed: u64,
     /// Difference by which sequence numbers are larger downstream.
     pub sequence_shift: u32,
@@ -81,6 +96,7 @@ pub struct Direction {
     pub not_captured: u64,
     /// Seen by the downstream end only: the upstream capture missed them, or they took another path.
     pub downstream_only: u64,
+    /// Packets that came more often than they were sent.
     pub duplicated: u64,
     /// Packets that arrived after one that was sent later (RFC 4737).
     pub reordered: u64,
@@ -93,27 +109,34 @@ pub struct Direction {
     /// Segments retransmitted although a copy had arrived at the downstream end: lost beyond it, its ACK lost, or
     /// spurious.
     pub repeated_after_arrival: u64,
+    /// Changes to the packets.
     pub changes: Changes,
 }
 
 /// A flow that both ends saw.
 #[derive(Clone, Debug)]
 pub struct FlowPair {
+    /// Number of the IP protocol.
     pub protocol: u8,
     /// True for fragmented datagrams between two addresses.
     pub pieces: bool,
     /// Sender and receiver of the direction from near to far, as the near end saw it and as the far end did.
     pub near: (Endpoint, Endpoint),
+    /// Endpoints at the far end.
     pub far: (Endpoint, Endpoint),
+    /// Counts of the uplink.
     pub up: Direction,
+    /// Counts of the downlink.
     pub down: Direction,
 }
 
 impl FlowPair {
+    /// True if addresses or ports differ between the ends.
     pub fn addresses_changed(&self) -> bool {
         self.near != self.far
     }
 
+    /// Counts of one direction.
     pub fn way(&self, way: Way) -> &Direction {
         match way {
             Way::Up => &self.up,
@@ -182,13 +205,19 @@ fn key(p: &Packet, f: Fields, (seq, ack): (u32, u32)) -> u64 {
 /// A direction of a flow, matched but not yet judged. Indices are those of the captures' packets.
 #[derive(Default)]
 pub(super) struct Raw {
+    /// Indexes of the same packet at both ends.
     pub pairs: Vec<(u32, u32)>,
+    /// Indexes of packets that only the near capture has.
     pub near_only: Vec<u32>,
+    /// Indexes of packets that only the far capture has.
     pub far_only: Vec<u32>,
     /// Further copies of a packet that has its twin.
     pub near_more: Vec<u32>,
+    /// Further copies of packets in the far capture.
     pub far_more: Vec<u32>,
+    /// Packets told apart by order and delay.
     pub ambiguous: u64,
+    /// Offsets of the sequence numbers between the ends.
     pub shift: (u32, u32),
 }
 
@@ -537,7 +566,9 @@ fn ways(near: &Capture, far: &Capture, raws: &[[Raw; 2]]) -> Vec<[Way; 2]> {
 /// capture ended, or the other one had ended.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
+    /// Time range of the upstream capture, ns.
     pub upstream: (i64, i64),
+    /// Time range of the downstream capture, ns.
     pub downstream: (i64, i64),
 }
 
@@ -547,6 +578,7 @@ impl Span {
         downstream: (i64::MAX, i64::MIN),
     };
 
+    /// Widens both ranges.
     pub fn widen(&mut self, up: i64, down: i64) {
         self.upstream = (self.upstream.0.min(up), self.upstream.1.max(up));
         self.downstream = (self.downstream.0.min(down), self.downstream.1.max(down));

@@ -100,7 +100,7 @@ struct Study {
 }
 
 /// A line through the rows, and how it fares with rows that it has not seen: `r2`, `r2_left_out`, `r2_new`, `deviation`
-/// over the mean, shares `outside…` of the 95 % intervals, `coefficient.KEY`, and `row.N.…` in the columns of 003's
+/// over the mean, shares `outside…` of the 95 % intervals, `coefficient.KEY`, and `row.N.…` in the columns of Thombre 2020,
 /// appendix A, in the order of size.
 fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, ScenarioError> {
     let invalid = |e: &dyn std::fmt::Display| ScenarioError::Invalid(format!("[calculate] {e}"));
@@ -170,7 +170,7 @@ fn regression(given: Table, seed: u64) -> Result<BTreeMap<String, f64>, Scenario
     Ok(all)
 }
 
-/// The columns of a row of a regression, after 003's table A.1.
+/// The columns of a row of a regression, after table A.1 of Thombre 2020.
 pub const TABLE_A1: [&str; 5] = ["actual", "predicted", "standard_error", "low", "high"];
 
 #[cfg(test)]

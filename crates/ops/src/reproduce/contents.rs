@@ -15,8 +15,12 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contents {
-    /// Three digits.
-    pub number: String,
+    /// Folder of its scenarios: the author and the year.
+    pub name: String,
+    /// Author and year as a citation gives them.
+    pub cite: String,
+    /// Author, title, university and date.
+    pub source: String,
     /// Drawings, photographs, screens, lists of equipment.
     pub nothing: Vec<String>,
     #[serde(rename = "entry")]
@@ -65,7 +69,7 @@ pub fn contents() -> anyhow::Result<Vec<Contents>> {
     Ok(file.document)
 }
 
-/// What an ID such as `003/figure-6.13` is.
+/// What an ID such as `thombre-2020/figure-6.13` is.
 pub enum Found<'a> {
     /// This ID of `tailback reproduce` makes it.
     Here(&'a str),
@@ -75,8 +79,8 @@ pub enum Found<'a> {
 
 /// `None` where no document has it.
 pub fn find<'a>(contents: &'a [Contents], id: &str) -> Option<Found<'a>> {
-    let (number, name) = id.split_once('/')?;
-    let document = contents.iter().find(|c| c.number == number)?;
+    let (work, name) = id.split_once('/')?;
+    let document = contents.iter().find(|c| c.name == work)?;
     let is_it = |of: &String| of.replace(' ', "-") == name;
     if document.nothing.iter().any(is_it) {
         return Some(Found::Nothing);
@@ -95,21 +99,21 @@ mod tests {
 
     /// How many figures and tables there are, as the documents' own lists and captions have them.
     const COUNTS: [(&str, usize, usize); 5] = [
-        ("000", 54, 26),
-        ("001", 17, 9),
-        ("002", 17, 14),
-        ("003", 34, 16),
-        ("004", 18, 1),
+        ("borlaug-2014", 54, 26),
+        ("catalan-2014", 17, 9),
+        ("chandele-2012", 17, 14),
+        ("thombre-2020", 34, 16),
+        ("gao-2012", 18, 1),
     ];
 
     #[test]
     fn every_figure_and_table_of_a_document_is_listed_once() {
-        for (contents, (number, figures, tables)) in contents().unwrap().iter().zip(COUNTS) {
-            assert_eq!(contents.number, number);
+        for (contents, (work, figures, tables)) in contents().unwrap().iter().zip(COUNTS) {
+            assert_eq!(contents.name, work);
             let names = contents.entries.iter().flat_map(|e| &e.of);
             let names: Vec<&String> = names.chain(&contents.nothing).collect();
             let once: BTreeSet<&String> = names.iter().copied().collect();
-            assert_eq!(once.len(), names.len(), "{number}: one is listed twice");
+            assert_eq!(once.len(), names.len(), "{work}: one is listed twice");
             for (kind, count) in [("figure ", figures), ("table ", tables)] {
                 let mut series: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
                 for name in names.iter().filter_map(|n| n.strip_prefix(kind)) {
@@ -124,10 +128,10 @@ mod tests {
                 }
                 for (chapter, found) in &series {
                     let whole = (1..=found.len() as u32).all(|n| found.contains(&n));
-                    assert!(whole, "{number}: {kind}{chapter}: {found:?}");
+                    assert!(whole, "{work}: {kind}{chapter}: {found:?}");
                 }
                 let found: usize = series.values().map(BTreeSet::len).sum();
-                assert_eq!(found, count, "{number}: {kind}");
+                assert_eq!(found, count, "{work}: {kind}");
             }
         }
     }

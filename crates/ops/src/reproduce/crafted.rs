@@ -32,7 +32,7 @@ pub struct Crafted {
     count: Option<u64>,
     #[serde(default = "ten_seconds")]
     time: Duration,
-    /// At which the host reaches the line; 004's do so over Ethernet of 100 Mbit/s.
+    /// At which the host reaches the line; Gao 2012's do so over Ethernet of 100 Mbit/s.
     #[serde(default = "ethernet")]
     access: BitsPerSec,
     /// Each gap is longer or shorter by up to so much of itself: hosts are not exact, and strict periods lock into the line's.

@@ -104,7 +104,7 @@ pub fn text(item: &Item, compared: &[Comparison], state: State) -> String {
     out
 }
 
-/// The rows of a regression in the layout of 003's table A.1; nothing where there are none.
+/// The rows of a regression in the layout of table A.1 of Thombre 2020; nothing where there are none.
 fn predictions(item: &Item, got: &Yield) -> String {
     let mut out = String::new();
     let Some(case) = item.reproduction.cases().into_iter().next() else {
@@ -181,11 +181,11 @@ pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart
 /// The index of all figures and tables; the states are those that the files declare, which a run confirms.
 pub fn index(items: &[Item], all: &[Contents]) -> String {
     let mut out = String::from(
-        "# Gallery\n\nEvery figure and table of the documents in which there is something to compute. *Reproduced*: every printed figure\n\
+        "# Gallery\n\nEvery figure and table of five published works ([sources](../../sources.md)) in which there is something to compute. *Reproduced*: every printed figure\n\
          comes out within what the document leaves open; *reproduced in trend*: of each figure that does not, the document states\n\
          which of two is larger, and ours agree with 95 % confidence, by another amount; *nearly reproduced*: some figures lie\n\
          outside, within the same order of magnitude; *not reproducible*, with the reason. Pages are made by one command, `tailback reproduce --all -o\n\
-         docs/book/gallery`; `tailback reproduce 003/figure-6.13` makes the one that has that figure. What needs real time, a\n\
+         docs/book/gallery`; `tailback reproduce thombre-2020/figure-6.13` makes the one that has that figure. What needs real time, a\n\
          namespace or a recording of weeks is made by the command that stands beside it, and its result is on the page of the\n\
          book that is named.\n",
     );
@@ -201,9 +201,10 @@ pub fn index(items: &[Item], all: &[Contents]) -> String {
         };
         let _ = writeln!(
             out,
-            "\n## Document {}\n\n{} reproduced, {} in trend, {} nearly, {} not reproducible.\n\n\
+            "\n## {}\n\n{}.\n\n{} reproduced, {} in trend, {} nearly, {} not reproducible.\n\n\
              | in the document | what | made by | state |\n|---|---|---|---|",
-            document.number,
+            document.cite,
+            document.source,
             counted(State::Reproduced),
             counted(State::Trend),
             counted(State::Near),

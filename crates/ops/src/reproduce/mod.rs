@@ -24,14 +24,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Every scenario of a document by its ID, such as `000/figure-9`.
+/// Every scenario of a document by its ID, such as `borlaug-2014/figure-9`.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/reproductions.rs"));
 
 /// Figures and tables to make again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// IDs such as 000/figure-9, or their beginnings; a list of all where there is none.
+    /// IDs such as borlaug-2014/figure-9, or their beginnings; a list of all where there is none.
     pub ids: Vec<String>,
     /// True to make all of them.
     pub all: bool,
@@ -455,7 +455,7 @@ fn carry_out_one(task: &Task, go_on: &mut dyn FnMut(f64) -> bool) -> Result<Done
     })
 }
 
-/// The page and its pictures, as `DIR/000/figure-9.md` and `DIR/000/figure-9-1.svg`.
+/// The page and its pictures, as `DIR/borlaug-2014/figure-9.md` and `DIR/borlaug-2014/figure-9-1.svg`.
 fn write_page(
     item: &Item,
     compared: &[Comparison],
@@ -500,14 +500,14 @@ mod tests {
     #[test]
     fn every_scenario_is_listed_and_a_figure_is_made_by_the_one_that_has_it() {
         let (items, contents) = (items().unwrap(), contents().unwrap());
-        let chosen = choose(&items, &contents, &asked("003/figure-6.13")).unwrap();
-        assert_eq!(chosen[0].id, "003/table-6.4");
+        let chosen = choose(&items, &contents, &asked("thombre-2020/figure-6.13")).unwrap();
+        assert_eq!(chosen[0].id, "thombre-2020/table-6.4");
         for (id, part) in [
             (
-                "000/figure-26",
+                "borlaug-2014/figure-26",
                 "made by `tailback report rindadalsvegen.rec",
             ),
-            ("000/figure-25", "nothing to compute"),
+            ("borlaug-2014/figure-25", "nothing to compute"),
         ] {
             let Err(e) = choose(&items, &contents, &asked(id)) else {
                 panic!("{id} is not made here")
@@ -523,12 +523,13 @@ mod tests {
     #[test]
     fn a_wrong_id_is_answered_with_the_nearest() {
         let items = items().unwrap();
-        let args = asked("000/figure-99");
+        let args = asked("borlaug-2014/figure-99");
         let Err(e) = choose(&items, &contents().unwrap(), &args) else {
             panic!("there is no such figure")
         };
         assert!(
-            e.to_string().contains("Did you mean \"000/figure-9\"?"),
+            e.to_string()
+                .contains("Did you mean \"borlaug-2014/figure-9\"?"),
             "{e}"
         );
     }

@@ -1,11 +1,11 @@
-//! The figures of runs as a table.
+//! Table of the runs' figures.
 
 use super::Point;
 use sim::Estimate;
 use sim::batch::estimates;
 use std::fmt::Write;
 
-/// What the table shows of a link or of flows: heading, figure, factor, digits.
+/// Column of a table on links or flows: heading, figure, factor, digits.
 type Column = (&'static str, &'static str, f64, usize);
 
 const LINK: &[Column] = &[
@@ -98,7 +98,7 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)]) -> String {
     out
 }
 
-/// The first `left` columns are words, the others numbers.
+/// Writes rows whose first `left` columns are words, the others numbers.
 fn write_rows(out: &mut String, heads: &[&str], rows: &[Vec<Cell>], left: usize) {
     // A column in which nothing stands says nothing.
     let used = (0..heads.len()).filter(|i| rows.iter().any(|r| r[*i].mean != "-"));
@@ -140,7 +140,7 @@ fn write_rows(out: &mut String, heads: &[&str], rows: &[Vec<Cell>], left: usize)
     }
 }
 
-/// A figure, and what it may be off by.
+/// Figure with its error.
 struct Cell {
     mean: String,
     half: String,

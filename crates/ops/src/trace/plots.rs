@@ -1,4 +1,4 @@
-//! The packets of a recording, drawn.
+//! Plots of a recording's packets.
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use store::Columns;
 
-/// Directions whose packets are in a page.
+/// Greatest number of directions whose packets are in a page.
 const WAYS: usize = 8;
-/// Directions in its table.
+/// Greatest number of directions in its table.
 const LISTED: usize = 50;
 
-/// What is drawn of a recording.
+/// Time range of the plots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
-    /// UNIX ns; all where it is not given.
+    /// Begin, UNIX ns; by default that of the recording.
     pub from_ns: Option<i64>,
     pub to_ns: Option<i64>,
 }
 
-/// The directions that are drawn: number and place in `loaded.directions`. Of the one that is named, or the largest.
+/// Directions to draw, with their indexes in `loaded.directions`: both of the named connection, or of the largest.
 fn chosen(loaded: &Loaded, connection: Option<&str>) -> anyhow::Result<usize> {
     let order = loaded.order();
     let first = |wanted: &dyn Fn(usize) -> bool| order.iter().copied().find(|i| wanted(*i));
@@ -164,7 +164,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What its sender did.
+    /// Adds what the packet's sender did.
     fn sent(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let known = |n: Option<i64>| n.unwrap_or(0).max(0) as u64;
         let t_s = seconds(self.t.get(row).unwrap_or(0) - first_ns);
@@ -190,7 +190,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What the other end said of it.
+    /// Adds what the other end acknowledged.
     fn acked(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let Some(to) = self.acked.get(row) else {
             return;
@@ -208,7 +208,7 @@ impl<'b> Segments<'b> {
     }
 }
 
-/// One plot of one direction, as SVG.
+/// Plot of one direction, as SVG.
 pub(crate) fn svg(
     from: Source<'_>,
     plot: Plot,
@@ -291,10 +291,10 @@ pub(crate) fn page(
     }))
 }
 
-/// Title, columns and rows of a table.
+/// Table: title, columns and rows.
 type Table = (String, Vec<String>, Vec<Vec<String>>);
 
-/// Tables of the page: connections, why packets were sent again, and losses.
+/// Tables of the page: connections, causes of retransmissions, and losses.
 fn tables(loaded: &Loaded, order: &[usize], sums: &Sums) -> Vec<Table> {
     let mut tables = vec![(
         "Connections".to_owned(),

@@ -1,4 +1,4 @@
-//! What passes an interface, once a second: the connections that carry most, what they repeat, how long they wait.
+//! Live view of an interface, once a second: the connections that carry most, with retransmissions and waits.
 
 use base::units::significant;
 use base::{BitsPerSec, Bytes};
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 
 /// Directions shown.
 const SHOWN: usize = 10;
-/// Directions that are looked at within one second, and pairs of hosts whose least round trip is remembered.
+/// Greatest number of directions tracked within one second, and of pairs of hosts whose least round trip is stored.
 const MOST: usize = 50_000;
 
-/// One direction within the last second.
+/// Counts of one direction within the last second.
 struct Tally {
     from: Endpoint,
     to: Endpoint,
@@ -22,7 +22,7 @@ struct Tally {
     rtt_count: u32,
     rtt_sum_ns: i64,
     rtt_min_ns: i64,
-    /// Those of ACKs that their receiver cannot have held back.
+    /// Number of ACKs that their receiver cannot have delayed.
     prompt_count: u32,
     prompt_sum_ns: i64,
 }
@@ -30,11 +30,11 @@ struct Tally {
 pub struct View {
     name: String,
     ends: Option<(Endpoint, Endpoint)>,
-    /// Whose acts follow, and whether these are the sender's.
+    /// Direction of the acts that follow, and the end that acts.
     turn: (u32, usize),
     senders: Option<(u32, usize)>,
     second: BTreeMap<(u32, usize), Tally>,
-    /// Least round trip ever seen between two hosts.
+    /// Least round trip so far between two hosts.
     least: BTreeMap<(Address, Address), i64>,
     packets: u64,
     bytes: u64,
@@ -115,7 +115,7 @@ impl View {
         }
     }
 
-    /// Ends the second and gives its text.
+    /// Ends the second and returns its text.
     pub fn end_second(&mut self, since_ns: i64, live: usize, dropped: u64) -> String {
         let text = self.text(since_ns, live, dropped);
         self.second.clear();
@@ -184,7 +184,7 @@ impl View {
     }
 }
 
-/// Of bytes that came within a second.
+/// Rate of the bytes of one second.
 fn rate(bytes: u64) -> String {
     format!("{:.3}", BitsPerSec::new(8 * bytes))
 }

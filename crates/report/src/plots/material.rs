@@ -55,7 +55,7 @@ impl Carried {
 }
 
 /// Host's own observations of an interface: an interval is successful if the interface was up, had an address and got
-/// an answer (002, chapter 5: stability is the share of successful intervals).
+/// an answer (Chandele 2012, chapter 5: stability is the share of successful intervals).
 #[derive(Clone, Debug)]
 pub struct Stability {
     pub interface: String,
