@@ -1,9 +1,7 @@
 //! Plans of all verbs as one type: what a file holds that `tailback run` takes, and what a recording says of how it
 //! came about.
 
-use crate::{
-    analyse, import, list, model, monitor, probe, report, reproduce, sim, test, trace, usage,
-};
+use crate::{analyse, import, list, model, monitor, probe, report, sim, test, trace, usage};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -26,7 +24,6 @@ pub enum Plan {
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
-    Reproduce(Box<reproduce::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
@@ -127,7 +124,6 @@ impl Plan {
             Plan::Monitor(p) => p.output = output,
             Plan::Probe(p) => p.output = Some(output),
             Plan::Report(p) => p.output = Some(output),
-            Plan::Reproduce(p) => p.output = Some(output),
             Plan::Sim(p) => p.output = Some(output),
             Plan::Test(p) => p.output = Some(output),
             Plan::Trace(p) => p.output = Some(output),
