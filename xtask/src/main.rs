@@ -1,11 +1,13 @@
 //! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
 
+mod additions;
 mod circles;
 mod cites;
 mod gallery;
 mod generate;
 mod layers;
 mod sources;
+mod tidy;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,9 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
   check    everything below that can fail: layers, cites, that generated files are fresh, that the
-           gallery has a page for every scenario of a published work, and that sources are cited by name
+           gallery has a page for every scenario of a published work, and that sources are cited by name,
+           and that docs/contrib names every file to touch for an addition;
+           that doc comments begin well and public items of pure rooms have them, but for the counts in xtask/tidy.txt
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
            import each other in a circle, but for those in xtask/circles.txt
@@ -39,10 +43,13 @@ fn run(verb: Option<&str>) -> Result<()> {
             cites::check(&root)?;
             gallery::check(&root)?;
             sources::check(&root)?;
+            additions::check(&root)?;
+            tidy::check(&root)?;
             generate::check(&root)
         }
         Some("gen") => {
             circles::shrink(&root)?;
+            tidy::shrink(&root)?;
             generate::write(&root)
         }
         Some("layers") => {
