@@ -8,7 +8,6 @@ pub mod model;
 pub mod monitor;
 pub mod probe;
 pub mod report;
-pub mod reproduce;
 pub mod run;
 pub mod serve;
 mod serve_keys;

@@ -1,18 +1,15 @@
-//! Hidden queue behind a gateway: its estimate over a recording, and over a simulation whose queue is known.
+//! The queue that a gateway cannot see: its estimate over a recording.
 
 use crate::scan::{self, Source};
 use crate::statistics::Ask;
 use crate::usage;
 use analysis::hidden_queue::{
-    BASE_NS, ByLaw, Course, Errors, HIDDEN_QUEUE_VERSION, HiddenQueue, Law, Observed, follow,
+    BASE_NS, ByLaw, HIDDEN_QUEUE_VERSION, HiddenQueue, Law, Observed, follow,
 };
 use analysis::saturation::Carried;
-use base::record::{Direction, Row, Status, TableId, Text};
+use base::record::{Direction, Status, TableId, Text};
 use base::{BitsPerSec, Duration};
-use sim::Draft;
-use sim::ScenarioError;
 use std::collections::BTreeMap;
-use toml::Table;
 
 /// Answer of `tailback analyse --hidden-queue`.
 ///
