@@ -46,7 +46,10 @@ impl Counts {
         self.cut_off += o.cut_off;
     }
     pub fn sent(&self) -> u64 {
-        self.ok + self.late + self.lost + self.invalid
+        let answered = self.ok.saturating_add(self.late);
+        answered
+            .saturating_add(self.lost)
+            .saturating_add(self.invalid)
     }
     /// Not answered within the limit for loss.
     pub fn missed(&self) -> u64 {
