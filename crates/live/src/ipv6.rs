@@ -126,7 +126,7 @@ impl Run<'_, '_> {
 
     /// Whether there is anything to be tried.
     fn family(&self, family: &Family) -> bool {
-        let at = self.listeners.at(family.udp).map_err(str::to_owned);
+        let at = self.listeners.at(family.udp);
         let local = at
             .as_ref()
             .ok()
@@ -217,7 +217,7 @@ impl Run<'_, '_> {
             .at(listener)
             .map_err(|why| CraftError::Socket {
                 what: "use the server's port",
-                source: io::Error::other(why.to_owned()),
+                source: io::Error::other(why),
             })?;
         socket_to(at).map_err(CraftError::socket("open a UDP socket"))
     }

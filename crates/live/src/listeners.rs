@@ -70,6 +70,14 @@ impl Listeners {
         }
     }
 
+    /// Gives an address if the user has named it: see [`Peer::admit`].
+    ///
+    /// # Errors
+    /// The reason why nothing may be sent there.
+    pub fn admit(&self, to: SocketAddr) -> Result<SocketAddr, String> {
+        self.peer.admit(to)
+    }
+
     /// # Errors
     /// The kernel does not say.
     pub fn local(&self) -> std::io::Result<SocketAddr> {
@@ -80,12 +88,12 @@ impl Listeners {
         &self.listening.token
     }
 
-    /// Where to send to, to reach the `i`th: at the server's address as it is seen from here where it was to be at that
-    /// one, otherwise where the server says that it is.
+    /// Address of the `i`th port: the server's own as it is seen from here if that was asked for, otherwise the one that
+    /// the server names, if the user has named it too.
     ///
     /// # Errors
-    /// Why it is not open.
-    pub fn at(&self, i: usize) -> Result<SocketAddr, &str> {
+    /// The reason why it is not open, or why nothing may be sent there.
+    pub fn at(&self, i: usize) -> Result<SocketAddr, String> {
         let v4 = self.peer.server.ip().to_canonical().is_ipv4();
         let here = match self.wanted[i].place {
             Place::Here => true,
@@ -94,13 +102,28 @@ impl Listeners {
             Place::V6 => !v4,
         };
         match &self.listening.opened[i] {
-            Opened::Not(why) => Err(why),
+            Opened::Not(why) => Err(why.clone()),
             Opened::At(at) if here => {
                 let mut server = self.peer.server;
                 server.set_port(at.port());
                 Ok(server)
             }
-            Opened::At(at) => Ok(*at),
+            Opened::At(at) => {
+                let at = self.peer.admit(*at)?;
+                let named_v4 = at.ip().to_canonical().is_ipv4();
+                let fits = match self.wanted[i].place {
+                    Place::V4 => named_v4,
+                    Place::V6 => !named_v4,
+                    Place::Here | Place::Elsewhere => named_v4 == v4,
+                };
+                match fits {
+                    true => Ok(at),
+                    false => Err(format!(
+                        "the server names {}, which is of another version of IP",
+                        at.ip()
+                    )),
+                }
+            }
         }
     }
 

@@ -114,8 +114,8 @@ impl AccessArgs {
                 ),
                 Err(_) => {
                     return Ok(Access {
-                        key: None,
                         pin: self.pin,
+                        ..Access::default()
                     });
                 }
             },
@@ -124,6 +124,7 @@ impl AccessArgs {
         Ok(Access {
             key: Some(key),
             pin: self.pin.or(pin),
+            ..Access::default()
         })
     }
 }

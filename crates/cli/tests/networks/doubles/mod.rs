@@ -57,7 +57,9 @@ pub fn probe(line: &Emulation, kind: &str) -> (Value, Output) {
     let dir = std::env::temp_dir().join(name);
     let mut command = Command::new(TAILBACK);
     command
-        .args(["probe", kind, &FAR_V4.to_string(), "--json", "-o"])
+        .args(["probe", kind, &FAR_V4.to_string()])
+        .args(planted::ALSO)
+        .args(["--json", "-o"])
         .arg(&dir);
     let out = line
         .near()
