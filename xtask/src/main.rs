@@ -1,18 +1,21 @@
 //! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
 
+#![forbid(unsafe_code)]
+
 mod circles;
 mod cites;
 mod gallery;
 mod generate;
 mod layers;
+mod soundness;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
-  check    everything below that can fail: layers, cites, that generated files are fresh, and that
-           the gallery has a page for every scenario of a document
+  check    everything below that can fail: layers, cites, that generated files are fresh, that unsafe code stands in one
+           folder, and that the gallery has a page for every scenario of a document
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
            import each other in a circle, but for those in xtask/circles.txt
@@ -35,6 +38,7 @@ fn run(verb: Option<&str>) -> Result<()> {
         Some("check") => {
             layers::check(&root)?;
             circles::check(&root)?;
+            soundness::check(&root)?;
             cites::check(&root)?;
             gallery::check(&root)?;
             generate::check(&root)

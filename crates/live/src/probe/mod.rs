@@ -5,7 +5,7 @@
 //! woken when one arrives. That is why a probe costs one wake-up and two to four system calls.
 
 mod error;
-pub mod host;
+pub use crate::sys::thread as host;
 mod thread;
 pub mod wire;
 

@@ -10,6 +10,7 @@
 //! All of this runs between fork and exec of a process that may have had threads: system calls only,
 //! no heap, no locks.
 
+use super::check;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::ffi::CStr;
 use std::io;
@@ -17,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr;
 
 /// All that the child needs, made ready before the fork.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The content of `/etc/hosts` behind the link.
     pub hosts: Vec<u8>,
     /// Said where the names could not be set up.
@@ -28,12 +29,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(hosts: String) -> Plan {
+    pub(crate) fn new(hosts: String) -> Plan {
         Plan {
             hosts: hosts.into_bytes(),
             no_names: b"warning: the names \"near\" and \"far\" are not known behind the link (/etc/hosts could not be replaced there); use 10.77.0.1 and 10.77.0.2\n".to_vec(),
             parent: nix::unistd::getpid().as_raw(),
-            hand_on_rights: super::prepare::rights_are_confined(),
+            hand_on_rights: crate::emulate::rights_are_confined(),
         }
     }
 }
@@ -98,6 +99,7 @@ fn keep(child: libc::pid_t, is_init: bool) -> ! {
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     // SAFETY: zeroes are values of these types; the calls fill in what they are given.
     let (mut all, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: fills in the set that it is given.
     unsafe { libc::sigfillset(&raw mut all) };
     loop {
         let mut status = 0;
@@ -245,19 +247,4 @@ fn fork() -> io::Result<libc::pid_t> {
 fn exit(code: i32) -> ! {
     // SAFETY: ends the process without running anything of the parent's.
     unsafe { libc::_exit(code) }
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
-}
-
-/// The host's names with ours in front, so that ours are found first.
-pub(super) fn hosts(of_host: &str) -> String {
-    let (near_v4, far_v4, near_v6, far_v6) =
-        (super::NEAR_V4, super::FAR_V4, super::NEAR_V6, super::FAR_V6);
-    format!("{near_v4}\tnear\n{far_v4}\tfar\n{near_v6}\tnear\n{far_v6}\tfar\n{of_host}")
 }
