@@ -23,6 +23,7 @@ pub mod pipe;
 pub mod privileges;
 pub mod probe;
 pub mod resolve;
+pub mod route;
 pub mod serve;
 pub mod sniff;
 pub mod sockets;
