@@ -23,6 +23,7 @@ mod recorder;
 pub mod report;
 pub mod reproduce;
 pub mod scan;
+pub mod serve;
 mod session;
 pub mod sim;
 mod statistics;

@@ -2,7 +2,7 @@
 //! came about.
 
 use crate::{
-    analyse, import, list, model, monitor, probe, report, reproduce, sim, test, trace, usage,
+    analyse, import, list, model, monitor, probe, report, reproduce, serve, sim, test, trace, usage,
 };
 use base::record::Meta;
 use live::monitor::MonitorPlan;
@@ -27,6 +27,7 @@ pub enum Plan {
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
     Reproduce(Box<reproduce::Plan>),
+    Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
@@ -136,7 +137,7 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) => {
+            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) | Plan::Serve(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

@@ -21,7 +21,7 @@ use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use ops::{Usage, counted, usage, write_file};
+pub use ops::{Usage, counted, usage};
 
 pub use crate::say::print;
 

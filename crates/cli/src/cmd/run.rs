@@ -1,7 +1,8 @@
 //! `tailback run`: a plan, or what a recording says of how it came about, carried out again.
 
 use super::{
-    AccessArgs, analyse, import, model, monitor, print, probe, report, reproduce, sim, test, trace,
+    AccessArgs, analyse, import, model, monitor, print, probe, report, reproduce, serve, sim, test,
+    trace,
 };
 use crate::Outcome;
 use ops::Plan;
@@ -63,6 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         Plan::Probe(p) => probe::carry_out(p, &args.access.read()?, (args.quiet, args.json)),
         Plan::Report(p) => report::carry_out(p),
         Plan::Reproduce(p) => reproduce::carry_out(p, args.json),
+        Plan::Serve(p) => serve::carry_out(p, None),
         Plan::Sim(p) => sim::carry_out(p, args.json),
         Plan::Test(p) => test::carry_out(p, &args.access.read()?, (args.quiet, args.json), None),
         Plan::Trace(p) => trace::carry_out(p, args.json),
