@@ -1,5 +1,7 @@
 //! The one helper of developers and CI: `cargo xtask check | gen | layers | cites | sample`.
 
+#![forbid(unsafe_code)]
+
 mod additions;
 mod book;
 mod circles;
@@ -7,6 +9,7 @@ mod cites;
 mod gallery;
 mod generate;
 mod layers;
+mod soundness;
 mod sources;
 mod tidy;
 
@@ -15,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
-  check    everything below that can fail: layers, cites, that generated files are fresh, that the
-           gallery has a page for every scenario of a published work, that sources are cited by name, that the book lists
+  check    everything below that can fail: layers, cites, that generated files are fresh, that unsafe code
+           stands in one folder, that the gallery has a page for every scenario of a published work, that sources are cited by name, that the book lists
            every page and has no dead link, that docs/contrib names every file to touch for an addition, and that
            doc comments begin well and public items of pure rooms have them, but for the counts in xtask/tidy.txt
   gen      write schema/ and docs/reference/ anew from their sources
@@ -41,6 +44,7 @@ fn run(verb: Option<&str>) -> Result<()> {
         Some("check") => {
             layers::check(&root)?;
             circles::check(&root)?;
+            soundness::check(&root)?;
             cites::check(&root)?;
             gallery::check(&root)?;
             book::check(&root)?;

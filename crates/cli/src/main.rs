@@ -1,6 +1,8 @@
 //! `tailback`: finds where packets wait on an Internet link. Each verb is one thin file: typed arguments become a
 //! validated plan, one library call carries it out, `report` prints the result.
 
+#![forbid(unsafe_code)]
+
 // Before all other modules, which use its macros.
 #[macro_use]
 mod say;

@@ -1,28 +1,20 @@
-//! UDP datagrams with the kernel's facts on them: times, marks, and the local address. This is the one place for the
-//! raw `recvmmsg` and `sendmsg` of Linux.
+//! UDP datagrams with what the kernel knows of them: when they passed, which marks they carried, which
+//! address they were for.
 //!
 //! Transmit times are taken when the packet enters the kernel's packet scheduler (`SOF_TIMESTAMPING_TX_SCHED`), not at
 //! the driver: a queue on our own interface is part of the path, and waiting there must count. Receive times are taken
 //! when the driver hands the packet in. Both are wall time; see [`measure::clock::WallClock`].
 
 use crate::clock::{Clock, mono_ns, wall_ns};
+use crate::sys::message::SO_RXQ_OVFL;
+use crate::sys::option;
 use measure::clock::Reading;
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::RawFd;
 
-/// Largest datagram that is received whole.
-pub const DATAGRAM: usize = 1536;
-const CONTROL: usize = 256;
-
-/// Origins of messages in the error queue: `SO_EE_ORIGIN_*` of linux/errqueue.h.
-const ORIGIN_ICMP: u8 = 2;
-const ORIGIN_ICMP6: u8 = 3;
-const ORIGIN_TIMESTAMPING: u8 = 4;
-
-/// Socket option of asm-generic/socket.h.
-const SO_RXQ_OVFL: i32 = 40;
+pub use crate::sys::message::{Batch, DATAGRAM, NetError, Received, send, send_to};
+pub(crate) use crate::sys::option::set_int;
+pub use crate::sys::option::set_receive_timeout;
 
 /// Enables receive times, and with `tx` transmit times that carry the number of the datagram on its socket, counted
 /// from 0. Another call restarts the count.
@@ -113,55 +105,16 @@ pub fn only_echo_replies(fd: RawFd, v6: bool) -> io::Result<()> {
     let mut blocked = [u32::MAX; 8];
     let reply = if v6 { 129 } else { 0 };
     blocked[reply / 32] &= !(1 << (reply % 32));
-    let (level, len) = if v6 {
-        (libc::SOL_ICMPV6, size_of_val(&blocked))
+    let (level, words) = if v6 {
+        (libc::SOL_ICMPV6, 8)
     } else {
-        (SOL_RAW, size_of::<u32>())
+        (SOL_RAW, 1)
     };
-    // SAFETY: the option takes one word, or eight for IPv6, whose address and size are given.
-    check(unsafe { libc::setsockopt(fd, level, FILTER, blocked.as_ptr().cast(), len as u32) })
-}
-
-/// Limits how long a blocking receive waits.
-///
-/// # Errors The kernel refuses the option.
-pub fn set_receive_timeout(fd: RawFd, wait: base::Duration) -> io::Result<()> {
-    let micros = (wait.as_nanos() / 1_000).max(1);
-    let time = libc::timeval {
-        tv_sec: (micros / 1_000_000) as _,
-        tv_usec: (micros % 1_000_000) as _,
-    };
-    // SAFETY: the option takes a timeval, whose address and size are given.
-    check(unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const time).cast(),
-            size_of::<libc::timeval>() as u32,
-        )
-    })
-}
-
-pub(crate) fn set_int(fd: RawFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option takes an int, whose address and size are given.
-    check(unsafe {
-        libc::setsockopt(
-            fd,
-            level,
-            name,
-            (&raw const value).cast(),
-            size_of::<i32>() as u32,
-        )
-    })
-}
-
-fn check(code: i32) -> io::Result<()> {
-    if code < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    let blocked: Vec<u8> = blocked[..words]
+        .iter()
+        .flat_map(|w| w.to_ne_bytes())
+        .collect();
+    option::set(fd, level, FILTER, &blocked)
 }
 
 /// Compares the wall clock with the run's clock. Of three tries the tightest comparison is taken: losing the processor
@@ -518,7 +471,8 @@ unsafe fn put_control<T>(at: *mut libc::cmsghdr, level: i32, kind: i32, value: T
     }
 }
 
-/// Probe numbers of the kernel's datagram numbers. The kernel counts from 0 since timestamps were last enabled.
+/// Which probe the kernel's number of a datagram stands for. The kernel counts from 0 since timestamps
+/// were asked for last.
 pub(crate) struct SentNumbers {
     next: u32,
     probes: [Option<(u32, u64)>; 128],

@@ -14,17 +14,21 @@ pub mod inbox;
 pub mod listen;
 pub mod post;
 pub mod seal;
+mod types;
 
 use crate::keys::{SALT_LEN, Salt, Ticket, UserKey};
-use base::program::{Fragments, MOST_DATAGRAMS, Program};
+use base::program::Program;
 use base::record::Direction;
 use base::{BitsPerSec, Duration};
 use codec::{Reader, Writer};
+pub use types::{
+    ControlError, DatagramCount, Detail, Ended, FlowReport, FlowSpec, LARGEST, LAST_NS, LONGEST,
+    Limits, Sample, SenderState, SessionId, Stamp, Stamps, VERSION,
+};
+use types::{LONGEST_SAMPLE, MAX_PROGRAM};
 
 /// Default UDP and TCP port of the server.
 pub const DEFAULT_PORT: u16 = 7117;
-/// Version of these messages. A server answers no other.
-pub const VERSION: u8 = 3;
 /// Length of the client's hello.
 pub const HELLO_LEN: usize = 20;
 /// Length of the greeting.
@@ -32,65 +36,18 @@ pub const GREETING_LEN: usize = 21 + SALT_LEN;
 /// Maximum number of samples in all flows of a report, so that neither side stores without limit.
 pub const MAX_REPORT_SAMPLES: usize = 200_000;
 
-/// Longest duration that either end may name; a longer one is an attack or a mistake.
-pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-/// Limits of received values, checked when they are read, so that arithmetic cannot overflow.
-const LONGEST_SAMPLE: Duration = Duration::from_secs(60);
-const FASTEST: BitsPerSec = BitsPerSec::new(1_000_000_000_000);
-/// Last valid time, UNIX ns: in the year 2096.
-pub const LAST_NS: i64 = 4_000_000_000_000_000_000;
-/// Largest amount: a floating-point number holds it exactly.
-pub const LARGEST: u64 = 1 << 53;
-
 const MAGIC: [u8; 3] = *b"TBK";
 const REQUEST_HEADER_LEN: usize = 8;
 const MAX_REQUEST_BODY: usize = 16 << 10;
 const _: () =
     assert!(MAX_REQUEST_BODY > MAX_PROGRAM + 256 && MAX_REQUEST_BODY <= u16::MAX as usize);
-/// Length of the longest program as text, with the maximum number of steps and shots.
-const MAX_PROGRAM: usize = 12 << 10;
 const RESPONSE_HEADER_LEN: usize = 5;
 const MAX_RESPONSE_BODY: usize = 4096;
 const MAX_REPORT_BODY: usize = 8 << 20;
 /// Length of the longest body of stamps. A stamp takes 5 bytes on a link of a few Mbit/s, and at most 20.
 const MAX_STAMPS_BODY: usize = 20 * base::program::MOST_DATAGRAMS as usize + 256;
-const MAX_TEXT: usize = 1024;
 const MAX_NAMES: usize = 64;
 const MAX_FLOWS: usize = 256;
-
-/// Fault of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ControlError {
-    #[error(
-        "the far end does not speak Tailback's control protocol: is it another service on that port?"
-    )]
-    NotTailback,
-    #[error(
-        "the far end speaks version {theirs} of the control protocol, this build version {VERSION}: use the same release at both ends"
-    )]
-    Version { theirs: u8 },
-    #[error("wrong key: the server has no such user and key")]
-    WrongKey,
-    #[error("the server serves only users with a key, and the request has none")]
-    KeyNeeded,
-    #[error(
-        "the server has no keys, and one was given: leave it out, or start `tailback serve` with --keys"
-    )]
-    NoKeyThere,
-    #[error(
-        "the answer does not carry the server's signature: somebody on the path answers in its place, or changes what it says"
-    )]
-    Unsigned,
-    #[error("a message of {bytes} bytes, where at most {limit} are allowed")]
-    TooLong { bytes: usize, limit: usize },
-    #[error("a malformed message: {what}")]
-    Malformed { what: &'static str },
-}
-
-/// Identifier of a load run at the server. The client draws it at random and tells nobody else, so that only the client
-/// that started a session can read its report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub [u8; 16]);
 
 /// First bytes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +124,6 @@ pub struct FlowSpec {
     pub sample: Duration,
 }
 
-/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Asks for the server's release and abilities.

@@ -22,6 +22,7 @@ mod queue_samples;
 mod recorder;
 pub mod report;
 pub mod scan;
+pub mod serve;
 mod session;
 pub mod sim;
 mod statistics;

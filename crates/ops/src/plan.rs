@@ -1,6 +1,8 @@
 //! Plans of all verbs as one type: the content of a file for `tailback run`, and the plan that a recording holds.
 
-use crate::{analyse, import, list, model, monitor, probe, report, sim, test, trace, usage};
+use crate::{
+    analyse, import, list, model, monitor, probe, report, reproduce, serve, sim, test, trace, usage,
+};
 use base::record::Meta;
 use live::monitor::MonitorPlan;
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ pub enum Plan {
     Monitor(Box<monitor::Plan>),
     Probe(Box<probe::Plan>),
     Report(Box<report::Plan>),
+    Reproduce(Box<reproduce::Plan>),
+    Serve(Box<serve::Plan>),
     Sim(Box<sim::Plan>),
     Test(Box<test::Plan>),
     Trace(Box<trace::Plan>),
@@ -129,7 +133,7 @@ impl Plan {
                     curve.output = output;
                 }
             }
-            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) => {
+            Plan::Analyse(_) | Plan::List(_) | Plan::Model(_) | Plan::Serve(_) => {
                 return Err(usage("this plan writes nothing: leave --output out"));
             }
         }

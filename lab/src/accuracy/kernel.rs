@@ -127,8 +127,8 @@ pub fn in_a_network(probe: &str, line: &Line, plants: &[Plant]) -> Result<Said, 
     let before = site.as_ref().map(|s| s.counts(&emulation));
     let scratch = TempDir::new("accuracy");
     let mut command = tailback(&probe, &scratch)?;
-    command.arg(FAR_V4.to_string());
-    let mut said = said(near.command(&mut command), &recording(&scratch))?;
+    command.arg(FAR_V4.to_string()).args(planted::ALSO);
+    let mut said = said(near.command(&mut command), &scratch.recording())?;
     if let (Some(site), Some(before)) = (&site, before) {
         said.connections = taken(&emulation, site, &before);
     }

@@ -42,6 +42,7 @@ pub fn probe(program: &Program, line: &Emulation, kind: &str) -> (Value, Output)
     let recording = dir.at("probe.rec");
     let far = FAR_V4.to_string();
     let mut command = program.command(&["probe", kind, &far, "--json", "-o", &recording]);
+    command.args(planted::ALSO);
     let out = line.near().command(&mut command).output();
     let out = out.expect("tailback runs");
     let told = String::from_utf8_lossy(&out.stderr).into_owned();

@@ -14,6 +14,13 @@ pub fn outside() -> String {
 
 /// Gives the server a second address; for a shell at the far end.
 pub const SECOND_ADDRESS: &str = "ip addr add 10.77.0.3/24 dev link0";
+/// Options that name the addresses beside the server's: its second one, its IPv6, and those outside.
+pub const ALSO: [&str; 4] = [
+    "--also=10.77.0.3",
+    "--also=fd77::2",
+    "--also=10.77.0.101",
+    "--also=10.77.0.102",
+];
 
 /// Rules that translate what leaves by `how`, and hand what comes for `OUTSIDE` from `whom` to the inside.
 pub fn translator(how: &str, whom: Option<&str>) -> String {

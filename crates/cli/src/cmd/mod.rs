@@ -20,7 +20,7 @@ use measure::keys::{KeyFile, Pin};
 use std::io::Write;
 use std::path::PathBuf;
 
-pub use ops::{Usage, counted, usage, write_file};
+pub use ops::{Usage, counted, usage};
 
 pub use crate::say::print;
 
@@ -114,8 +114,8 @@ impl AccessArgs {
                 ),
                 Err(_) => {
                     return Ok(Access {
-                        key: None,
                         pin: self.pin,
+                        ..Access::default()
                     });
                 }
             },
@@ -124,6 +124,7 @@ impl AccessArgs {
         Ok(Access {
             key: Some(key),
             pin: self.pin.or(pin),
+            ..Access::default()
         })
     }
 }

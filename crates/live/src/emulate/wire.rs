@@ -12,12 +12,10 @@
 //! emulator's ends it is somebody else's frame, which the kernel there leaves alone.
 
 use super::{EmulateError, NetNs};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
 
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const FAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);

@@ -719,7 +719,7 @@ fn fresh_connections_are_timed_and_none_is_sent_when_too_many_wait() {
                 server,
                 access: Access {
                     key: key.map(anna),
-                    pin: None,
+                    ..Access::default()
                 },
                 patience: Duration::from_millis(patience),
             },

@@ -54,3 +54,22 @@ pub fn ignore_hangup() {
     // SAFETY: no handler of ours runs.
     unsafe { sigaction(Signal::SIGHUP, &action) }.expect("SIGHUP can be ignored");
 }
+
+/// Waits for one of these blocked signals, at most this long: the signal, and true if the kernel itself sent it, as it does
+/// for Ctrl-C at the terminal.
+pub(crate) fn wait(signals: &SigSet, most: std::time::Duration) -> Option<(Signal, bool)> {
+    let timeout = libc::timespec {
+        tv_sec: most.as_secs() as libc::time_t,
+        tv_nsec: most.subsec_nanos().into(),
+    };
+    // SAFETY: zeroes are a value of this type, and all three live across the call.
+    let (signal, info) = unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        (
+            libc::sigtimedwait(signals.as_ref(), &raw mut info, &raw const timeout),
+            info,
+        )
+    };
+    let signal = Signal::try_from(signal).ok()?;
+    Some((signal, info.si_code == libc::SI_KERNEL))
+}

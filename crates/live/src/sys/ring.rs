@@ -1,6 +1,7 @@
 //! Frames of an interface through a ring of memory shared with the kernel (packet(7), TPACKET_V2: unlike V3 it shows each
 //! frame at once, and cuts it to the size of its slot).
 
+use super::{check, option};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
@@ -25,7 +26,7 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
         OwnedFd::from_raw_fd(fd)
     };
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
-    set_option(&socket, libc::PACKET_VERSION, &version)?;
+    set_int(&socket, libc::PACKET_VERSION, version)?;
     Ok(socket)
 }
 
@@ -46,9 +47,7 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<u16> {
             failed => failed,
         }
     };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(done)?;
     Ok(address.sll_hatype)
 }
 
@@ -69,14 +68,28 @@ pub(crate) fn counts(socket: &OwnedFd) -> io::Result<libc::tpacket_stats> {
             &raw mut len,
         )
     };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(counts)
-    }
+    check(done)?;
+    Ok(counts)
 }
 
-pub(crate) fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+/// Sets an option of the packet socket whose value is an integer.
+pub(crate) fn set_int(socket: &OwnedFd, option: libc::c_int, value: i32) -> io::Result<()> {
+    option::set_int(socket.as_raw_fd(), libc::SOL_PACKET, option, value)
+}
+
+/// Lets frames for other hosts come in too, as a mirror port has them.
+pub(crate) fn receive_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let all = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &all)
+}
+
+/// Sets an option to a plain C structure without pointers.
+fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     // SAFETY: the kernel reads the value for its whole length, and every caller passes the plain type of its option.
     let done = unsafe {
         libc::setsockopt(
@@ -87,11 +100,7 @@ pub(crate) fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) ->
             size_of::<T>() as libc::socklen_t,
         )
     };
-    if done < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    check(done).map(drop)
 }
 
 /// Frame in its slot.

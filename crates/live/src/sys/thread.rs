@@ -1,5 +1,7 @@
-//! Services of the host for a timing thread.
+//! Timing and priority of the calling thread.
 
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use std::io;
 
 /// Random bytes from the kernel.
@@ -7,13 +9,8 @@ use std::io;
 /// # Errors The kernel has none, which does not happen on a running Linux.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
-    // SAFETY: the buffer is given with its length. Requests of up to 256 bytes are never cut short.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-    if got == N as isize {
-        Ok(bytes)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    super::random::fill(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Identifier of this boot of the kernel; empty if it cannot be read, which equals no other boot's.
@@ -27,9 +24,9 @@ pub const PROBES: i32 = 50;
 /// Requests exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority if allowed. Returns
 /// true if the priority was allowed.
 pub fn wake_exactly(priority: i32) -> bool {
-    // SAFETY: both calls take plain numbers and one struct by address, and concern this thread only.
+    sleep_exactly();
+    // SAFETY: the call takes plain numbers and one struct by address, and concerns this thread only.
     unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
         let mut param: libc::sched_param = std::mem::zeroed();
         param.sched_priority = priority;
         // By its number: musl's function of that name refuses always.
@@ -44,31 +41,29 @@ pub fn wake_exactly(priority: i32) -> bool {
 
 /// Requests exact wake-ups of the calling thread at its usual priority.
 pub fn sleep_exactly() {
-    // SAFETY: the call takes plain numbers, and concerns this thread only.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let _ = nix::sys::prctl::set_timerslack(1);
 }
 
 /// Sleeps until the monotonic clock shows `mono_ns`.
 pub fn sleep_until(mono_ns: i64) {
-    let until = libc::timespec {
-        tv_sec: mono_ns / 1_000_000_000,
-        tv_nsec: mono_ns % 1_000_000_000,
-    };
+    let until = TimeSpec::new(mono_ns / 1_000_000_000, mono_ns % 1_000_000_000);
     // An interrupted sleep is a wake-up like any other: the caller looks at the clock.
-    // SAFETY: the time is given by address.
-    unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_BOOTTIME,
-            libc::TIMER_ABSTIME,
-            &raw const until,
-            std::ptr::null_mut(),
-        )
-    };
+    let _ = clock_nanosleep(
+        ClockId::CLOCK_BOOTTIME,
+        ClockNanosleepFlags::TIMER_ABSTIME,
+        &until,
+    );
 }
 
 /// Processor time of the calling thread, ns.
 pub fn thread_cpu_ns() -> u64 {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |t| {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |t| {
         t.tv_sec().unsigned_abs() * 1_000_000_000 + t.tv_nsec().unsigned_abs()
     })
+}
+
+/// The calling thread gives way to all others.
+pub fn be_nice() {
+    // SAFETY: takes plain numbers; on Linux it concerns the calling thread only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }

@@ -9,6 +9,7 @@
 //!
 //! All of this runs between fork and exec of a process that may have had threads: system calls only, no heap, no locks.
 
+use super::check;
 use nix::sched::{CloneFlags, setns, unshare};
 use std::ffi::CStr;
 use std::io;
@@ -16,7 +17,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr;
 
 /// Input of the child, prepared before the fork.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The content of `/etc/hosts` behind the link.
     pub hosts: Vec<u8>,
     /// Message for the case that the names could not be set up.
@@ -27,12 +28,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(hosts: String) -> Plan {
+    pub(crate) fn new(hosts: String) -> Plan {
         Plan {
             hosts: hosts.into_bytes(),
             no_names: b"warning: the names \"near\" and \"far\" are not known behind the link (/etc/hosts could not be replaced there); use 10.77.0.1 and 10.77.0.2\n".to_vec(),
             parent: nix::unistd::getpid().as_raw(),
-            hand_on_rights: super::prepare::rights_are_confined(),
+            hand_on_rights: crate::emulate::rights_are_confined(),
         }
     }
 }
@@ -97,6 +98,7 @@ fn keep(child: libc::pid_t, is_init: bool) -> ! {
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     // SAFETY: zeroes are values of these types; the calls fill in what they are given.
     let (mut all, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: fills in the set that it is given.
     unsafe { libc::sigfillset(&raw mut all) };
     loop {
         let mut status = 0;
