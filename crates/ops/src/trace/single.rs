@@ -5,6 +5,7 @@ use super::expert::{Event, events};
 use super::text::{bytes, rate};
 use base::units::significant;
 use measure::track::{Connection, Traffic};
+use report::table::{Column, Table};
 use std::fmt::Write;
 
 /// Events shown of a direction.
@@ -20,7 +21,7 @@ pub(super) fn find<'t>(traffic: &'t Traffic, text: &str) -> Option<&'t Connectio
     })
 }
 
-pub(super) fn text(c: &Connection, begin_ns: i64) -> String {
+pub(super) fn text(c: &Connection, begin_ns: i64, width: usize) -> String {
     let report = ConnectionReport::of(c);
     let mut out = String::new();
     let _ = writeln!(
@@ -60,13 +61,20 @@ pub(super) fn text(c: &Connection, begin_ns: i64) -> String {
         let _ = writeln!(out, "\nNo packet tells of trouble.");
         return out;
     }
-    let _ = writeln!(out, "\n{:>9} {:>14}  from", "packet", "time s");
-    for (e, first) in all.iter().take(SHOWN) {
-        let frame = e.frame.map_or("-".into(), |f| f.to_string());
+    let heads = [
+        "packet".into(),
+        Column::of("time", "s"),
+        Column::words("from"),
+    ];
+    let rows = all.iter().take(SHOWN).map(|(e, first)| {
         let from = if *first { &report.a } else { &report.b };
-        let t = seconds(e.t_ns - begin_ns);
-        let _ = writeln!(out, "{frame:>9} {t:>14.6}  {from}: {}", e.says());
-    }
+        let cells = vec![
+            format!("{:.6}", seconds(e.t_ns - begin_ns)),
+            format!("{from}: {}", e.says()),
+        ];
+        (e.frame.map(u64::from), cells)
+    });
+    let _ = write!(out, "\n{}", Table::new("", heads).with(rows).text(width));
     if all.len() > SHOWN {
         let _ = writeln!(out, "… and {} more: --json has all", all.len() - SHOWN);
     }

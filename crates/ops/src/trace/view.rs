@@ -4,11 +4,14 @@ use base::units::significant;
 use base::{BitsPerSec, Bytes};
 use measure::capture::frame::{Address, Frame};
 use measure::track::{Act, Endpoint};
+use report::table::{Cell, Column, Table};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Directions shown.
 const SHOWN: usize = 10;
+/// Width of the terminal that is assumed for the text of a second, columns.
+const WIDTH: usize = 110;
 /// Directions that are looked at within one second, and pairs of hosts whose least round trip is remembered.
 const MOST: usize = 50_000;
 
@@ -154,33 +157,32 @@ impl View {
         if rows.is_empty() {
             return out;
         }
-        let name = |t: &Tally| format!("{} > {}", t.from, t.to);
-        let width = rows.iter().map(|(_, t)| name(t).len()).max().unwrap_or(0);
-        let _ = writeln!(
-            out,
-            "{:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-            "#", "from > to", "goodput", "again", "in flight", "RTT ms", "queue ms"
-        );
-        for ((number, _), t) in rows {
+        let heads = [
+            "#".into(),
+            Column::words("from > to"),
+            "goodput".into(),
+            "again".into(),
+            "in flight".into(),
+            Column::of("RTT", "ms"),
+            Column::of("queue", "ms"),
+        ];
+        let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
+        let rows = rows.into_iter().map(|((number, _), t)| {
             let mean = t.rtt_sum_ns / i64::from(t.rtt_count.max(1));
-            let timed = t.rtt_count > 0;
             let least = self.least.get(&(t.from.address, t.to.address));
-            let ms = |ns: i64| significant(ns as f64 / 1e6, 3);
             let prompt = t.prompt_sum_ns / i64::from(t.prompt_count.max(1));
             let known = least.filter(|_| t.prompt_count > 0);
-            let queue = known.map(|l| ms((prompt - l).max(0)));
-            let _ = writeln!(
-                out,
-                "{number:>5} {:width$} {:>12} {:>6} {:>10} {:>8} {:>9}",
-                name(t),
-                rate(t.fresh_bytes),
-                t.again,
-                format!("{:.3}", Bytes::new(t.in_flight)),
-                if timed { ms(mean) } else { "-".into() },
-                queue.unwrap_or_else(|| "-".into())
-            );
-        }
-        out
+            let cells: Vec<Cell> = vec![
+                format!("{} > {}", t.from, t.to).into(),
+                rate(t.fresh_bytes).into(),
+                t.again.into(),
+                format!("{:.3}", Bytes::new(t.in_flight)).into(),
+                (t.rtt_count > 0).then(|| ms(mean)).into(),
+                known.map(|l| ms((prompt - l).max(0))).into(),
+            ];
+            (u64::from(number), cells)
+        });
+        out + &Table::new("", heads).with(rows).text(WIDTH)
     }
 }
 
