@@ -88,7 +88,13 @@ fn describe(text: &mut String, entry: &Entry, width: usize) -> std::fmt::Result 
     writeln!(text, "{}: {}", entry.name, entry.summary)?;
     let rows = entry.parameters.iter().map(|p| {
         let default = p.default.unwrap_or("-").to_owned();
-        let cells = vec![default, format!("{} ({})", p.doc, p.section)];
+        let cells = vec![
+            default,
+            match p.section {
+                "" => p.doc.to_owned(),
+                section => format!("{} ({section})", p.doc),
+            },
+        ];
         (format!("    {}", p.name), cells)
     });
     let table = Table::new("", ["", "", ""].map(Column::words)).with(rows);

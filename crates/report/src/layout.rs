@@ -5,7 +5,7 @@ use crate::words::{self, nines};
 
 use analysis::holes::Gap;
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
-use base::units::significant;
+use base::print::significant;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use stats::Figure;

@@ -6,8 +6,7 @@ use analysis::compare::{Comparison, Unit};
 use analysis::services::{Can, Verdict, Way};
 use analysis::statistics::{Statistics, Summary, TargetStatistics};
 use analysis::together::{Beside, Together};
-use base::print::{DELAY, PERCENT, number};
-use base::units::significant;
+use base::print::{DELAY, PERCENT, number, significant};
 use jiff::tz::TimeZone;
 use stats::Figure;
 

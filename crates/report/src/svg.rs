@@ -142,15 +142,13 @@ pub(crate) fn draw(spec: &PlotSpec) -> Picture {
     for panel in &spec.panels {
         let keys = legend(panel);
         let above = keys.len().saturating_sub(1) as f64 * ROW;
-        let name_y = y + 28.0 + above;
+        let named = !panel.y.name.is_empty();
+        let headed = named || !panel.note.is_empty();
+        let name_y = y + above + if headed { 28.0 } else { 0.0 };
         let phases = !spec.phases.is_empty() && placed.is_empty();
-        let note = !panel.note.is_empty();
-        let marks = spec.x.above;
-        let room = match (phases, note || marks) {
-            (true, _) => 36.0,
-            (_, true) => 14.0 + ROW,
-            _ => 14.0,
-        };
+        let extra = [spec.x.above, named && !panel.note.is_empty()];
+        let rows = extra.into_iter().filter(|e| *e).count();
+        let room = 14.0 + if phases { 22.0 } else { 0.0 } + ROW * rows as f64;
         y = name_y + room + panel.height + 8.0;
         placed.push(Placed {
             panel,
@@ -288,7 +286,7 @@ impl Placed<'_> {
         let marks = y.marks((self.panel.height / LABEL).clamp(4.0, MARKS));
         html! {
             text.name x=(LEFT) y=(short(self.name_y)) { (y.name) }
-            @if !self.panel.note.is_empty() { text.small x=(LEFT) y=(short(self.name_y + ROW)) { (self.panel.note) } }
+            @if !self.panel.note.is_empty() { text.small x=(LEFT) y=(short(self.name_y + if y.name.is_empty() { 0.0 } else { ROW })) { (self.panel.note) } }
             @for (v, name) in marks.iter().filter(|m| y.holds(m.0)) {
                 @let at = self.y(*v);
                 @if y.marks.is_none() {

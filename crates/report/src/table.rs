@@ -141,7 +141,7 @@ impl Column {
         match (&*self.head, &*self.unit) {
             (head, "") => head.to_owned(),
             ("", unit) => unit.to_owned(),
-            (head, unit) => format!("{head}, {unit}"),
+            (head, unit) => format!("{head} {unit}"),
         }
     }
 }
@@ -223,6 +223,14 @@ impl Table {
             columns,
             rows: Vec::new(),
         }
+    }
+
+    /// Aligns the labels as numbers.
+    pub fn numbered(mut self) -> Table {
+        if let Some(first) = self.columns.first_mut() {
+            first.align = Align::Right;
+        }
+        self
     }
 
     /// Appends a row.
@@ -494,7 +502,11 @@ impl<'t> Grid<'t> {
 
     fn side_by_side(&self, which: Range<usize>, out: &mut Vec<Line>) {
         let label = self.indent + self.widths[0][0];
-        let mut head = format!("{:<label$}", self.heads[0]);
+        let numbered = self.table.columns[0].align == Align::Right;
+        let mut head = match numbered {
+            true => format!("{:>label$}", self.heads[0]),
+            false => format!("{:<label$}", self.heads[0]),
+        };
         for i in which.clone() {
             let (text, w) = (&self.heads[i], self.whole(i));
             head += &match self.table.columns[i].align {
@@ -509,8 +521,11 @@ impl<'t> Grid<'t> {
             });
         }
         for row in &self.cells {
-            let mut line = format!("{:indent$}{}", "", row[0][0], indent = self.indent);
-            line += &" ".repeat(label.saturating_sub(length(&line)));
+            let width = self.widths[0][0];
+            let mut line = match numbered {
+                true => format!("{:1$}{2:>width$}", "", self.indent, row[0][0]),
+                false => format!("{:1$}{2:<width$}", "", self.indent, row[0][0]),
+            };
             let mut rest = Vec::new();
             for i in which.clone() {
                 let ([main, half], [w, h]) = (&row[i], self.widths[i]);

@@ -1,8 +1,8 @@
 //! What a kind said beside the truth: rows of the page.
 
 use crate::cell::{At, Cell, Is, Truth};
+use base::print::significant;
 use base::record::Recording;
-use base::units::significant;
 use serde_json::Value;
 use stats::Figure;
 

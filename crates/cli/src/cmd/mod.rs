@@ -88,6 +88,15 @@ pub fn stdout_style() -> ::report::terminal::Style {
     }
 }
 
+/// Width for tables: that of the terminal. What is piped to another program is not folded, unless COLUMNS says so.
+pub fn table_width() -> usize {
+    use std::io::IsTerminal;
+    match std::io::stdout().is_terminal() || std::env::var_os("COLUMNS").is_some() {
+        true => stdout_style().width,
+        false => usize::MAX,
+    }
+}
+
 /// Options that say how to be let in, and how to know the server.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {

@@ -1,6 +1,6 @@
 //! `tailback reproduce`: figures and tables of documents, run again and set beside what is printed.
 
-use super::{print, print_json, stdout_style};
+use super::{print, print_json, table_width};
 use crate::Outcome;
 use crate::console::Console;
 use ops::reproduce::{Answer, Plan};
@@ -51,7 +51,7 @@ pub fn carry_out(plan: &Plan, json: bool) -> anyhow::Result<Outcome> {
     }
     match json {
         true => print_json(&answer.json())?,
-        false => print(&answer.text(stdout_style().width))?,
+        false => print(&answer.text(table_width()))?,
     }
     Ok(match answer {
         Answer::Compared {

@@ -5,8 +5,7 @@ mod traffic;
 
 use crate::progress::{Observer, Shared};
 use crate::{Progress, usage, write_file};
-use base::print::{RATE, SIZE, SPAN};
-use base::units::significant;
+use base::print::{RATE, SIZE, SPAN, significant};
 use base::words::Words;
 use report::table::{Column, Table, wrapped};
 use report::terminal::Style;

@@ -3,8 +3,8 @@
 use super::calculate::TABLE_A1;
 use super::contents::{Contents, Entry, Made};
 use super::{Item, Yield};
+use base::print::significant;
 use base::record::{Queue, Recording};
-use base::units::significant;
 use report::plot::{Axis, Curve, Draw, PlotSpec, distribution};
 use report::table::{Column, Table};
 use sim::Scenario;

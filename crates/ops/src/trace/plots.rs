@@ -2,11 +2,10 @@
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
-use super::text::bytes;
 use crate::scan::{self, Source};
 use crate::{usage, write_file};
+use base::print::{SIZE, SPAN, significant};
 use base::record::{Row, TableId};
-use base::units::significant;
 use report::packets::{Acked, Again, Mark, Packets, Page, Plot, Sent};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -259,8 +258,8 @@ pub(crate) fn page(
     let sums = loaded.sums();
     let key = [
         ("Packets", held.packets.to_string()),
-        ("Bytes", bytes(held.bytes)),
-        ("Lasts", format!("{} s", significant(held.duration_s(), 3))),
+        ("Bytes", SIZE.print(held.bytes as f64)),
+        ("Lasts", SPAN.print(held.duration_s())),
         (
             "TCP, of the bytes",
             format!("{} %", significant(share(held.tcp.bytes), 3)),

@@ -2,8 +2,7 @@
 
 use super::answer::{ConnectionReport, Direction, seconds};
 use super::expert::{Event, events};
-use super::text::{bytes, rate};
-use base::units::significant;
+use base::print::{RATE, SIZE, significant};
 use measure::track::{Connection, Traffic};
 use report::table::{Column, Table};
 use std::fmt::Write;
@@ -74,7 +73,11 @@ pub(super) fn text(c: &Connection, begin_ns: i64, width: usize) -> String {
         ];
         (e.frame.map(u64::from), cells)
     });
-    let _ = write!(out, "\n{}", Table::new("", heads).with(rows).text(width));
+    let _ = write!(
+        out,
+        "\n{}",
+        Table::new("", heads).numbered().with(rows).text(width)
+    );
     if all.len() > SHOWN {
         let _ = writeln!(out, "… and {} more: --json has all", all.len() - SHOWN);
     }
@@ -89,16 +92,16 @@ fn direction(out: &mut String, d: &Direction) {
         d.to,
         d.packets,
         d.data_packets,
-        bytes(d.data_bytes),
-        bytes(d.unique_bytes),
+        SIZE.print(d.data_bytes as f64),
+        SIZE.print(d.unique_bytes as f64),
         d.goodput_bps
-            .map_or(String::new(), |r| format!(", {}", rate(r)))
+            .map_or(String::new(), |r| format!(", {}", RATE.print(r)))
     );
     let _ = writeln!(
         out,
         "  sent again: {} packets, {}; lost {} of {} packets on the wire",
         d.retransmitted_packets,
-        bytes(d.retransmitted_bytes),
+        SIZE.print(d.retransmitted_bytes as f64),
         d.losses.lost,
         d.losses.data_packets
     );
@@ -119,9 +122,13 @@ fn direction(out: &mut String, d: &Direction) {
         known(d.window_scale),
         if d.sack_permitted { "yes" } else { "no" },
         if d.timestamps { "yes" } else { "no" },
-        bytes(d.in_flight_max_bytes)
+        SIZE.print(d.in_flight_max_bytes as f64)
     );
     if d.missing_bytes > 0 {
-        let _ = writeln!(out, "  {} are not in the capture", bytes(d.missing_bytes));
+        let _ = writeln!(
+            out,
+            "  {} are not in the capture",
+            SIZE.print(d.missing_bytes as f64)
+        );
     }
 }

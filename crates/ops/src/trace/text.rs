@@ -4,9 +4,8 @@ use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, s
 use super::expert::Expert;
 use crate::counted;
 use analysis::answer::Finding;
+use base::print::{RATE, SIZE, significant};
 use base::record;
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use measure::track::{Cause, Connection, Half};
 use report::table::{Cell, Column, Table};
 use std::fmt::Write;
@@ -139,7 +138,7 @@ pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> Str
         out,
         "{}, {} in {} s: TCP {:.1} %, UDP {:.1} % of the bytes",
         counted(held.packets, "packet"),
-        bytes(held.bytes),
+        SIZE.print(held.bytes as f64),
         significant(held.duration_s(), 4),
         share(held.tcp.bytes),
         share(held.udp.bytes),
@@ -328,25 +327,27 @@ pub(super) fn directions(sums: &Sums, rows: &[Row]) -> Table {
         "breaks".into(),
     ];
     let ms = |v: Option<f64>| Cell::from(v.map(|v| format!("{v:.1}")));
-    Table::new("Connections", heads).with(rows.iter().map(|r| {
-        let (c, d) = (&r.0, r.direction());
-        // By bytes: a super-segment is one packet here, and its repairs are several.
-        let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
-        let cells = vec![
-            r.name().into(),
-            format!("{:.3}", seconds(c.first_ns - sums.begin_ns.unwrap_or(0))).into(),
-            significant(c.duration_s, 4).into(),
-            bytes(d.unique_bytes).into(),
-            d.goodput_bps.map(rate).into(),
-            d.retransmitted_packets.into(),
-            format!("{again:.2}").into(),
-            ms(d.rtt_min_ms),
-            ms(d.rtt_p50_ms),
-            ms(d.rtt_p95_ms),
-            d.breaks.len().to_string().into(),
-        ];
-        (c.number.to_string(), cells)
-    }))
+    Table::new("Connections", heads)
+        .numbered()
+        .with(rows.iter().map(|r| {
+            let (c, d) = (&r.0, r.direction());
+            // By bytes: a super-segment is one packet here, and its repairs are several.
+            let again = 100.0 * d.retransmitted_bytes as f64 / d.data_bytes.max(1) as f64;
+            let cells = vec![
+                r.name().into(),
+                format!("{:.3}", seconds(c.first_ns - sums.begin_ns.unwrap_or(0))).into(),
+                significant(c.duration_s, 4).into(),
+                SIZE.print(d.unique_bytes as f64).into(),
+                d.goodput_bps.map(|v| RATE.print(v)).into(),
+                d.retransmitted_packets.into(),
+                format!("{again:.2}").into(),
+                ms(d.rtt_min_ms),
+                ms(d.rtt_p50_ms),
+                ms(d.rtt_p95_ms),
+                d.breaks.len().to_string().into(),
+            ];
+            (c.number.to_string(), cells)
+        }))
 }
 
 /// Returns the causes of retransmissions with their packets; `None` if nothing was sent again.
@@ -519,7 +520,7 @@ fn limits(out: &mut String, rows: &[Row]) {
                 out,
                 "    {} of more than two segments (up to {}): {offload} of offload, {acks} released by one ACK, {application} of the application, {unknown} cannot be told",
                 counted(bursts, "burst"),
-                bytes(d.burst_max_bytes),
+                SIZE.print(d.burst_max_bytes as f64),
             );
         }
         if d.bunched_acks > 0 {
@@ -542,12 +543,4 @@ pub(super) fn words(cause: Cause) -> &'static str {
         Cause::TailProbe => "as tail loss probes",
         Cause::Unknown => "for no reason that shows",
     }
-}
-
-pub(super) fn bytes(n: u64) -> String {
-    format!("{:.3}", Bytes::new(n))
-}
-
-pub(super) fn rate(bps: f64) -> String {
-    format!("{:.3}", BitsPerSec::new(bps.round() as u64))
 }

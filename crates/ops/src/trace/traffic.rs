@@ -5,7 +5,7 @@ use crate::progress::Observer;
 use crate::{usage, write_file};
 use analysis::traffic::{ClassAnswer, Law, Protocol, Traffic, TrafficAnswer};
 use base::Duration;
-use base::units::significant;
+use base::print::significant;
 use measure::capture::frame::{Frame, Transport};
 use measure::unsolicited::{Found, Unsolicited, Watch};
 use report::table::{Cell, Column, Table};

@@ -1,7 +1,6 @@
 //! What passes an interface, once a second: the connections that carry most, what they repeat, how long they wait.
 
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
+use base::print::{RATE, SIZE, significant};
 use measure::capture::frame::{Address, Frame};
 use measure::track::{Act, Endpoint};
 use report::table::{Cell, Column, Table};
@@ -142,7 +141,7 @@ impl View {
             self.name,
             since_ns / 1_000_000_000,
             self.packets,
-            rate(self.bytes)
+            RATE.print(8.0 * self.bytes as f64)
         );
         let mut rows: Vec<((u32, usize), &Tally)> = self
             .second
@@ -174,21 +173,16 @@ impl View {
             let known = least.filter(|_| t.prompt_count > 0);
             let cells: Vec<Cell> = vec![
                 format!("{} > {}", t.from, t.to).into(),
-                rate(t.fresh_bytes).into(),
+                RATE.print(8.0 * t.fresh_bytes as f64).into(),
                 t.again.into(),
-                format!("{:.3}", Bytes::new(t.in_flight)).into(),
+                SIZE.print(t.in_flight as f64).into(),
                 (t.rtt_count > 0).then(|| ms(mean)).into(),
                 known.map(|l| ms((prompt - l).max(0))).into(),
             ];
             (u64::from(number), cells)
         });
-        out + &Table::new("", heads).with(rows).text(WIDTH)
+        out + &Table::new("", heads).numbered().with(rows).text(WIDTH)
     }
-}
-
-/// Of bytes that came within a second.
-fn rate(bytes: u64) -> String {
-    format!("{:.3}", BitsPerSec::new(8 * bytes))
 }
 
 #[cfg(test)]

@@ -349,6 +349,7 @@ mod tests {
         // 90 ms on an axis to 100: the only bar in the upper third.
         let rtt = Plot::Rtt.spec(&p).unwrap().svg();
         let bars = rtt.split("class=\"sample\"").nth(1).unwrap();
+        let bars = bars.split("</path>").next().unwrap();
         let tops = bars.split('M').skip(1).filter_map(|bar| {
             let (_, y) = bar.split_once(' ')?;
             y.split_once('v')?.0.parse::<f64>().ok()

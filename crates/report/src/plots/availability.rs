@@ -7,7 +7,7 @@ use super::heat::hours_of_the_day;
 use super::material::{Intervals, Material, Part};
 use crate::plot::{Axis, Panel, PlotSpec, Rectangle, Series, Shape};
 use crate::words::nines;
-use base::units::significant;
+use base::print::significant;
 use std::collections::BTreeMap;
 
 /// Largest number of days with a row each.

@@ -1,7 +1,7 @@
 //! Two ends for a terminal of 80 columns.
 
 use super::answer::{EndsAnswer, FragmentsAnswer, WayAnswer};
-use base::units::significant;
+use base::print::significant;
 use report::table::Table;
 use stats::Figure;
 use std::fmt::Write;
