@@ -1,6 +1,6 @@
 //! Lines as cells describe them and as the page names them.
 
-use base::units::significant;
+use base::print::significant;
 use link::LinkSpec;
 
 #[derive(Clone)]

@@ -1,8 +1,8 @@
 //! Rows of the page: a kind's claims beside the truth.
 
 use crate::accuracy::cell::{At, Cell, Is, Truth};
+use base::print::significant;
 use base::record::Recording;
-use base::units::significant;
 use serde_json::Value;
 use stats::Figure;
 

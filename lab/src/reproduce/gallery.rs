@@ -3,9 +3,10 @@
 use super::calculate::TABLE_A1;
 use super::contents::{Contents, Entry, Made};
 use super::{Item, Yield};
+use base::print::significant;
 use base::record::{Queue, Recording};
-use base::units::significant;
-use report::chart::{Chart, Draw, Series, distribution};
+use report::plot::{Axis, Curve, Draw, PlotSpec, distribution};
+use report::table::{Column, Table};
 use sim::Scenario;
 use sim::document::{Plot, PlotKind, Side, State};
 use sim::journey::ipdv_ms;
@@ -81,20 +82,20 @@ const HEADS: [&str; 6] = [
     "",
 ];
 
-/// For the terminal.
-pub fn text(item: &Item, compared: &[Comparison], state: State) -> String {
+/// Returns the comparison as a table.
+fn table(compared: &[Comparison]) -> Table {
+    Table::new("", HEADS.map(Column::words)).with(compared.iter().map(|c| {
+        let [label, cells @ ..] = cells(c);
+        (label, cells.to_vec())
+    }))
+}
+
+/// Returns the comparison for a terminal of this width.
+pub fn text(item: &Item, compared: &[Comparison], state: State, width: usize) -> String {
     let d = &item.reproduction.document;
     let mut out = format!("{}: {}\n", item.id, d.title);
-    let rows: Vec<[String; 6]> = std::iter::once(HEADS.map(String::from))
-        .chain(compared.iter().map(cells))
-        .collect();
-    for row in rows.iter().filter(|_| !compared.is_empty()) {
-        for (i, cell) in row.iter().enumerate() {
-            let width = rows.iter().map(|r| r[i].chars().count()).max().unwrap_or(0);
-            let _ = write!(out, "  {cell:width$}");
-        }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
+    if !compared.is_empty() {
+        out += &table(compared).text(width);
     }
     let because = match state == d.state {
         true => &d.because,
@@ -106,34 +107,35 @@ pub fn text(item: &Item, compared: &[Comparison], state: State) -> String {
 
 /// The rows of a regression in the layout of table A.1 of Thombre 2020; nothing where there are none.
 fn predictions(item: &Item, got: &Yield) -> String {
-    let mut out = String::new();
     let Some(case) = item.reproduction.cases().into_iter().next() else {
-        return out;
+        return String::new();
     };
-    let row = |n: usize| -> Option<Vec<f64>> {
+    let row = |n: u64| -> Option<(u64, Vec<String>)> {
         let cells = TABLE_A1
             .iter()
-            .map(|c| got.first(&case, &format!("row.{n}.{c}")));
-        cells.collect()
+            .map(|c| got.first(&case, &format!("row.{n}.{c}")).map(shown));
+        Some((n, cells.collect::<Option<_>>()?))
     };
-    for (n, cells) in (1..).map_while(|n| Some((n, row(n)?))) {
-        if n == 1 {
-            out.push_str(
-                "The first run in the layout of the document's table A.1, in Mbit:\n\n\
-                 | row | actual | predicted | standard error | 95 % lower limit of an individual | upper |\n|---|---|---|---|---|---|\n",
-            );
-        }
-        let cells: Vec<String> = cells.into_iter().map(shown).collect();
-        let _ = writeln!(out, "| {n} | {} |", cells.join(" | "));
+    let heads = [
+        "row",
+        "actual",
+        "predicted",
+        "standard error",
+        "95 % lower limit of an individual",
+        "upper",
+    ];
+    let table = Table::new("", heads).with((1..).map_while(row));
+    match table.rows.is_empty() {
+        true => String::new(),
+        false => format!(
+            "The first run in the layout of the document's table A.1, in Mbit:\n\n{}\n",
+            table.markdown()
+        ),
     }
-    if !out.is_empty() {
-        out.push('\n');
-    }
-    out
 }
 
 /// The page of one item, as Markdown.
-pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart]) -> String {
+pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[PlotSpec]) -> String {
     let d = &item.reproduction.document;
     let mut out = format!("# {}\n\n", d.title);
     let _ = writeln!(
@@ -147,15 +149,7 @@ pub fn page(item: &Item, compared: &[Comparison], got: &Yield, pictures: &[Chart
         let _ = writeln!(out, "**What we set up.** {}\n", d.setup.trim());
     }
     if !compared.is_empty() {
-        let _ = writeln!(
-            out,
-            "| {} |\n|{}",
-            HEADS.join(" | "),
-            "---|".repeat(HEADS.len())
-        );
-        for c in compared {
-            let _ = writeln!(out, "| {} |", cells(c).join(" | "));
-        }
+        out += &table(compared).markdown();
         if d.seeds > 1 {
             let _ = writeln!(
                 out,
@@ -190,38 +184,37 @@ pub fn index(items: &[Item], all: &[Contents]) -> String {
          book that is named.\n",
     );
     for document in all {
-        let rows = document
-            .entries
-            .iter()
-            .filter_map(|entry| row(items, entry));
-        let rows: Vec<(usize, State, String)> = rows.collect();
-        let counted = |state: State| -> usize {
-            let those = rows.iter().filter(|r| r.1 == state);
-            those.map(|r| r.0).sum()
-        };
+        let mut table = Table::new("", ["in the document", "what", "made by", "state"]);
+        let mut counted: BTreeMap<State, usize> = BTreeMap::new();
+        for entry in &document.entries {
+            if let Some((state, cells)) = row(items, entry) {
+                *counted.entry(state).or_default() += entry.of.len();
+                table.row(entry.of.join(", "), cells);
+            }
+        }
+        let counted = |state: State| counted.get(&state).copied().unwrap_or(0);
         let _ = writeln!(
             out,
-            "\n## {}\n\n{}.\n\n{} reproduced, {} in trend, {} nearly, {} not reproducible.\n\n\
-             | in the document | what | made by | state |\n|---|---|---|---|",
+            "\n## {}\n\n{}.\n\n{} reproduced, {} in trend, {} nearly, {} not reproducible.\n\n{}",
             document.cite,
             document.source,
             counted(State::Reproduced),
             counted(State::Trend),
             counted(State::Near),
             counted(State::NotReproducible),
+            table.markdown(),
         );
-        rows.iter().for_each(|r| out.push_str(&r.2));
         let _ = writeln!(
             out,
-            "\nNothing to compute (drawings, photographs, screens, algorithms, equipment, others' statistics): {}.",
+            "Nothing to compute (drawings, photographs, screens, algorithms, equipment, others' statistics): {}.",
             document.nothing.join(", ")
         );
     }
     out
 }
 
-/// Number of figures and tables in a row, its state, and the row.
-fn row(items: &[Item], entry: &Entry) -> Option<(usize, State, String)> {
+/// Returns the state of an entry, and its row behind the label.
+fn row(items: &[Item], entry: &Entry) -> Option<(State, [String; 3])> {
     let (what, made, state, because) = match &entry.made {
         Made::Here { page } => {
             let item = items.iter().find(|i| i.id == *page)?;
@@ -242,24 +235,20 @@ fn row(items: &[Item], entry: &Entry) -> Option<(usize, State, String)> {
             (&e.what, made, e.state, &e.because)
         }
     };
-    let text = format!(
-        "| {} | {what} | {made} | {} |\n",
-        entry.of.join(", "),
-        in_words(state, because)
-    );
-    Some((entry.of.len(), state, text))
+    let cells = [what.clone(), made, in_words(state, because)];
+    Some((state, cells))
 }
 
 /// The plots of an item.
 ///
 /// # Errors
 /// A plot of something that its runs do not have.
-pub fn pictures(item: &Item, got: &Yield) -> Result<Vec<Chart>, String> {
+pub fn pictures(item: &Item, got: &Yield) -> Result<Vec<PlotSpec>, String> {
     let plots = item.reproduction.document.plots.iter();
     plots.map(|plot| picture(item, plot, got)).collect()
 }
 
-fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
+fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<PlotSpec, String> {
     let cases = item.reproduction.cases_of(plot);
     let mut drawn = match plot.kind {
         PlotKind::Sweep => sweep(item, plot, &cases, got)?,
@@ -275,7 +264,7 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
         drawn.span = None;
     }
     if let Some([from, to]) = plot.line {
-        drawn.series.push(Series {
+        drawn.series.push(Curve {
             name: String::new(),
             draw: Draw::Thin,
             colour: 0,
@@ -288,27 +277,27 @@ fn picture(item: &Item, plot: &Plot, got: &Yield) -> Result<Chart, String> {
     if series.iter().all(|s| s.points.is_empty()) {
         return Err(format!("plot \"{}\" has nothing to show", plot.title));
     }
-    Ok(Chart {
-        title: drawn.title,
-        x: match (plot.kind, distribution_of) {
-            (PlotKind::Sweep | PlotKind::Course, _) => plot.x.clone(),
-            (_, Some(what)) => what.into(),
-            (kind, None) if by_number(kind) => "packet number".into(),
-            _ => "time, s".into(),
-        },
-        y: match plot.y.as_str() {
-            "" => unit.into(),
-            y => y.into(),
-        },
-        span,
-        top: distribution_of.map(|_| 100.0).or(plot.top),
-        series,
+    let x = match (plot.kind, distribution_of) {
+        (PlotKind::Sweep | PlotKind::Course, _) => &*plot.x,
+        (_, Some(what)) => what,
+        (kind, None) if by_number(kind) => "packet number",
+        _ => "time, s",
+    };
+    let y = match plot.y.as_str() {
+        "" => unit,
+        y => y,
+    };
+    let x = Axis::even(x, span.0, span.1);
+    let series = series.into_iter().map(Into::into).collect();
+    Ok(match distribution_of.map(|_| 100.0).or(plot.top) {
+        None => PlotSpec::lines(drawn.title, x, y, series),
+        Some(top) => PlotSpec::single(drawn.title, x, Axis::even(y, 0.0, top), series),
     })
 }
 
 /// Lines of a picture, its title, and its horizontal span where that is known.
 struct Drawn {
-    series: Vec<Series>,
+    series: Vec<Curve>,
     title: String,
     span: Option<(f64, f64)>,
 }
@@ -338,7 +327,7 @@ fn axes(kind: PlotKind) -> (&'static str, Option<&'static str>) {
 }
 
 /// The span that holds all points.
-fn span(series: &[Series], from_zero: bool) -> (f64, f64) {
+fn span(series: &[Curve], from_zero: bool) -> (f64, f64) {
     let xs = || series.iter().flat_map(|s| &s.points).map(|p| p.0);
     let most = xs().fold(0.0, f64::max);
     if from_zero {
@@ -388,7 +377,7 @@ fn case_by_case(item: &Item, plot: &Plot, cases: &[Case], got: &Yield) -> Result
         };
         let many = lines.len() > 1;
         for (i, (name, draw, points)) in lines.into_iter().enumerate() {
-            series.push(Series {
+            series.push(Curve {
                 name: named(if several { &case.variant } else { "" }, &name, many),
                 draw,
                 colour: if many { colour + i } else { colour },
@@ -439,7 +428,7 @@ fn named(variant: &str, name: &str, many: bool) -> String {
 type Points = Vec<(f64, Option<f64>)>;
 
 /// A line for each part of a calculation, over its steps from 1 on.
-fn stepped(plot: &Plot, cases: &[Case], got: &Yield) -> Vec<Series> {
+fn stepped(plot: &Plot, cases: &[Case], got: &Yield) -> Vec<Curve> {
     let window = plot.window.map_or((0.0, f64::INFINITY), |[from, to]| {
         (from.as_secs_f64(), to.as_secs_f64())
     });
@@ -452,7 +441,7 @@ fn stepped(plot: &Plot, cases: &[Case], got: &Yield) -> Vec<Series> {
             )
         })
     });
-    let line = |(colour, (name, course)): (usize, (String, &Vec<f64>))| Series {
+    let line = |(colour, (name, course)): (usize, (String, &Vec<f64>))| Curve {
         name,
         draw: Draw::Line,
         colour,
@@ -664,7 +653,7 @@ fn swept(
     plot: &Plot,
     cases: &[Case],
     got: &Yield,
-) -> Result<(Vec<Series>, Vec<f64>), String> {
+) -> Result<(Vec<Curve>, Vec<f64>), String> {
     let d = &item.reproduction.document;
     let figure = plot.figure.as_deref().unwrap_or_default();
     let x_of = |case: &Case| {
@@ -714,14 +703,14 @@ fn swept(
         let (printed, above): (Points, Points) = printed.into_iter().partition(near);
         beyond.extend(above.into_iter().filter_map(|p| p.1));
         let ours = if name.is_empty() { "ours".into() } else { name };
-        series.push(Series {
+        series.push(Curve {
             name: ours,
             draw: Draw::Knots,
             colour,
             points,
         });
         if !printed.is_empty() {
-            series.push(Series {
+            series.push(Curve {
                 name: std::mem::take(&mut key).into(),
                 draw: Draw::Marks,
                 colour,

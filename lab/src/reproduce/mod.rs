@@ -12,6 +12,7 @@ use base::record::Recording;
 use base::words::nearest;
 use contents::{Contents, Found, contents, find};
 use ops::{Event, Observer, Progress, Shared, threads, usage, write_file};
+use report::table::{Column, Table};
 use serde::{Deserialize, Serialize};
 use sim::Estimate;
 use sim::ScenarioError;
@@ -175,13 +176,13 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
 }
 
 impl Answer {
-    /// The answer for a terminal.
-    pub fn text(&self) -> String {
+    /// Returns the answer for a terminal of this width.
+    pub fn text(&self, width: usize) -> String {
         match self {
-            Answer::List(items) => list(items),
+            Answer::List(items) => list(items).text(width),
             Answer::Compared { judged, .. } => judged
                 .iter()
-                .map(|j| gallery::text(&j.item, &j.compared, j.state))
+                .map(|j| gallery::text(&j.item, &j.compared, j.state, width))
                 .collect(),
             Answer::Interrupted => String::new(),
         }
@@ -275,20 +276,15 @@ fn elsewhere(id: &str, listed: Option<&Found>) -> anyhow::Result<()> {
     Err(usage(format!("{id} is {told}")))
 }
 
-fn list(items: &[Item]) -> String {
-    let wide = |f: &dyn Fn(&Item) -> usize| items.iter().map(f).max().unwrap_or(0);
-    let id = wide(&|i| i.id.chars().count());
-    let title = wide(&|i| i.reproduction.document.title.chars().count());
-    let lines = items.iter().map(|item| {
+fn list(items: &[Item]) -> Table {
+    let rows = items.iter().map(|item| {
         let d = &item.reproduction.document;
-        format!(
-            "{:id$}  {:title$}  {}\n",
+        (
             item.id,
-            d.title,
-            in_words(d.state, &d.because)
+            vec![d.title.clone(), in_words(d.state, &d.because)],
         )
     });
-    lines.collect()
+    Table::new("", ["", "", ""].map(Column::words)).with(rows)
 }
 
 fn as_json(item: &Item, compared: &[Comparison], state: State) -> serde_json::Value {

@@ -87,7 +87,16 @@ pub fn stdout_style() -> ::report::terminal::Style {
     }
 }
 
-/// Options for access to a server and for its identity.
+/// Width for tables: that of the terminal. What is piped to another program is not folded, unless COLUMNS says so.
+pub fn table_width() -> usize {
+    use std::io::IsTerminal;
+    match std::io::stdout().is_terminal() || std::env::var_os("COLUMNS").is_some() {
+        true => stdout_style().width,
+        false => usize::MAX,
+    }
+}
+
+/// Options that say how to be let in, and how to know the server.
 #[derive(clap::Args, Clone)]
 pub struct AccessArgs {
     /// File with one line "NAME KEY", as printed by `tailback serve keys add` (or set TAILBACK_KEY to the line)

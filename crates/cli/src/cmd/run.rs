@@ -55,7 +55,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         }
         Plan::Import(p) => import::carry_out(p, args.json),
         Plan::List(p) => {
-            print(&ops::list::run(*p)?)?;
+            print(&ops::list::run(*p, super::table_width())?)?;
             Ok(Outcome::Done)
         }
         Plan::Model(p) => model::carry_out(p, args.json),

@@ -2,12 +2,10 @@
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
-use super::text::Sums;
 use crate::scan::{self, Source};
 use crate::{usage, write_file};
+use base::print::{SIZE, SPAN, significant};
 use base::record::{Row, TableId};
-use base::units::significant;
-use base::{BitsPerSec, Bytes};
 use report::packets::{Acked, Again, Mark, Packets, Page, Plot, Sent};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -218,7 +216,8 @@ pub(crate) fn svg(
     let loaded = recorded::load(from)?;
     let way = chosen(&loaded, connection)?;
     let all = packets(from, &loaded, &[way], span)?;
-    plot.svg(&all[0]).map_err(anyhow::Error::msg)
+    let spec = plot.spec(&all[0]).map_err(anyhow::Error::msg)?;
+    Ok(spec.svg())
 }
 
 /// Every plot of one direction into a directory.
@@ -233,8 +232,8 @@ pub(super) fn all(
     std::fs::create_dir_all(directory)
         .map_err(|e| anyhow::anyhow!("cannot create {}: {e}", directory.display()))?;
     for plot in Plot::ALL {
-        if let Ok(svg) = plot.svg(&packets[0]) {
-            write_file(&directory.join(format!("{}.svg", plot.word())), &svg)?;
+        if let Ok(spec) = plot.spec(&packets[0]) {
+            write_file(&directory.join(format!("{}.svg", plot.word())), &spec.svg())?;
         }
     }
     Ok(())
@@ -259,8 +258,8 @@ pub(crate) fn page(
     let sums = loaded.sums();
     let key = [
         ("Packets", held.packets.to_string()),
-        ("Bytes", bytes(held.bytes)),
-        ("Lasts", format!("{} s", significant(held.duration_s(), 3))),
+        ("Bytes", SIZE.print(held.bytes as f64)),
+        ("Lasts", SPAN.print(held.duration_s())),
         (
             "TCP, of the bytes",
             format!("{} %", significant(share(held.tcp.bytes), 3)),
@@ -281,7 +280,7 @@ pub(crate) fn page(
         key: key.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         notes,
         findings,
-        tables: tables(&loaded, &order, &sums),
+        tables: loaded.tables(LISTED),
         ways,
         json: {
             let mut json = Vec::new();
