@@ -5,6 +5,7 @@ mod cites;
 mod gallery;
 mod generate;
 mod layers;
+mod typescript;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

@@ -244,7 +244,7 @@ fn labels(x: &Axis, placed: &[Placed], bottom: f64) -> Markup {
     html! {
         @for (v, name) in x.marks(MARKS).iter().filter(|m| x.holds(m.0)) {
             @let at = first.x(*v);
-            text.small[x.marks.is_some()] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
+            text class=[x.marks.is_some().then_some("small")] x=(short(at)) y=(short(y)) text-anchor=(anchor(at, name)) { (name) }
         }
     }
 }
