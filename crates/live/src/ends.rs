@@ -1,4 +1,4 @@
-//! Ports of the far end and sockets of our own, as the steps of experiments ask for them.
+//! Ports of the server and sockets of our own, as the steps of experiments ask for them.
 
 mod knock;
 
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// Longest datagram that is heard whole.
+/// Longest datagram that is received whole.
 const MOST: usize = 8192;
 
-/// What is open at both ends; dropping it closes all.
+/// Open ports and sockets at both ends; dropping it closes all.
 #[derive(Default)]
 pub struct Ends {
     listeners: Option<Listeners>,
@@ -25,8 +25,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// # Errors
-    /// The server refuses or vanishes; there is no socket.
+    /// # Errors The server refuses or vanishes; there is no socket.
     pub fn ask(&mut self, ask: &Ask, peer: &Peer, tally: &Tally) -> Result<Answer, CraftError> {
         match ask {
             Ask::Listen(wanted, open) => self.listen(wanted, *open, peer, tally),
@@ -34,9 +33,18 @@ impl Ends {
             Ask::Order { port, to, len } => {
                 Ok(Answer::Ordered(self.listeners()?.send(*port, to, *len)?))
             }
-            Ask::Knock(knocks) => Ok(Answer::Knocked(knock::all(knocks, tally))),
+            Ask::Knock(knocks) => {
+                for knock in knocks {
+                    let at = self.listeners()?.admit(knock.at);
+                    at.map_err(|why| missing("send to that address", &why))?;
+                }
+                Ok(Answer::Knocked(knock::all(knocks, tally)))
+            }
             Ask::Socket(number) => self.open(*number),
             Ask::Send { socket, to, bytes } => {
+                if let Err(why) = self.listeners()?.admit(*to) {
+                    return Ok(Answer::Withheld(why));
+                }
                 // What the kernel refuses is as lost as what the line loses.
                 let _ = self.socket(*socket)?.send_to(bytes, to);
                 tally.datagram(*to, bytes.len());
@@ -76,7 +84,7 @@ impl Ends {
         self.listeners = None;
         let listeners = Listeners::open(peer, wanted.to_vec(), open, tally.clone())?;
         let local = listeners.local();
-        let at = |i| listeners.at(i).map_err(str::to_owned);
+        let at = |i| listeners.at(i);
         let ports = Ports {
             token: *listeners.token(),
             from: listeners.listening.from,
@@ -87,10 +95,10 @@ impl Ends {
         Ok(Answer::Ports(ports))
     }
 
-    /// At the address that leads to the server.
+    /// Opens a socket at the address that leads to the server.
     fn open(&mut self, number: u32) -> Result<Answer, CraftError> {
         let toward = self.listeners()?.at(0);
-        let toward = toward.map_err(|why| missing("use the server's port", why))?;
+        let toward = toward.map_err(|why| missing("use the server's port", &why))?;
         let made = || -> io::Result<(UdpSocket, SocketAddr)> {
             let scout = UdpSocket::bind(any(toward))?;
             scout.connect(toward)?;

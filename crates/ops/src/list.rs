@@ -1,4 +1,4 @@
-//! `tailback list`: links, disciplines, controllers, sources and probes to choose from.
+//! `tailback list`: links, disciplines, controllers, sources and experiments to choose from.
 
 use base::words::Entry;
 use report::table::{Column, Table};

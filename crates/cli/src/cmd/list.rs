@@ -5,9 +5,7 @@ use crate::Outcome;
 use ops::list::Plan;
 
 #[derive(clap::Args)]
-#[command(
-    about = "List what there is to choose from: links, disciplines, controllers, sources, probes"
-)]
+#[command(about = "List links, disciplines, controllers, sources or experiments")]
 pub struct Args {
     #[arg(value_enum)]
     what: What,

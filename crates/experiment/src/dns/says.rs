@@ -1,4 +1,4 @@
-//! What was found of resolvers, in words.
+//! Sentences on the findings about resolvers.
 
 use super::super::alert::{Alert, Severity};
 use super::{Blame, Handling, Resolver, median, told};
@@ -182,7 +182,7 @@ pub(super) fn evidence(resolvers: &[Resolver], base: Option<f64>) -> Vec<String>
     lines
 }
 
-/// The one that answers new names sooner than the first by more than chance.
+/// Resolver that answers new names sooner than the first one, by more than chance.
 fn sooner<'a, 'b>(all: &'a [Resolver<'b>], than: &Resolver) -> Option<&'a Resolver<'b>> {
     let bounds = |r: &Resolver| match Resolver::figure(&r.cold) {
         Figure::Is { value, low, high } => Some((value, low, high)),

@@ -1,4 +1,4 @@
-//! Recordings of probes: one answer, several beside each other, their pictures.
+//! Recordings of probes: one answer, several side by side, and their plots.
 
 use crate::progress::Observer;
 use crate::scan::{self, Source};
@@ -44,7 +44,7 @@ pub(crate) fn answers(
         .collect())
 }
 
-/// Recordings of one kind as one page, or their pictures over the day.
+/// Recordings of one kind as one page, or their plots over the day.
 pub(crate) fn draw_all(
     paths: &[PathBuf],
     page: bool,
@@ -63,7 +63,7 @@ pub(crate) fn draw_all(
     Ok(report::probe::pictures("over the day", &plots))
 }
 
-/// Page of one recording, or all of its pictures, one below the other.
+/// Page of one recording, or all of its plots, one below the other.
 pub(crate) fn draw(from: Source<'_>, page: bool) -> anyhow::Result<String> {
     let recording = scan::whole(from)?;
     let answer = experiment::analyse(&recording)?;

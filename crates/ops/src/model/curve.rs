@@ -1,4 +1,4 @@
-//! Figures of a formula drawn over one of its parameters.
+//! Curves of a formula's figures over one of its parameters.
 
 use super::unit;
 use crate::usage;
@@ -69,10 +69,10 @@ pub(super) fn drawing(
     Ok(PlotSpec::lines(model.entry.summary, x, y_unit, series).svg())
 }
 
-/// A place on the axis, and the figures there.
+/// Position on the axis, and the figures there.
 type Evaluated<E> = (f64, Result<Vec<Option<f64>>, E>);
 
-/// One line a figure, each value divided by the scale of its axis.
+/// Series of each figure, each value divided by the scale of its axis.
 fn series<E>(
     shown: &[(usize, &Output)],
     points: &[Evaluated<E>],
@@ -90,7 +90,7 @@ fn series<E>(
     shown.iter().enumerate().map(line).collect()
 }
 
-/// The figures to draw and where each stands among the outputs. They share an axis, so they share a unit.
+/// Figures to draw, with their positions among the outputs. They share an axis, so they must share a unit.
 fn shown<'a>(
     model: &'a Model,
     values: &[Option<f64>],
@@ -128,7 +128,7 @@ fn shown<'a>(
     Ok(shown)
 }
 
-/// By what to divide, and the name of the axis, so that its marks are short numbers.
+/// Divisor and name of the axis, chosen so that its labels are short numbers.
 fn scale(shown: &[(usize, &Output)], most: f64) -> (f64, String) {
     let (scale, unit) = fitting(shown[0].1.measure, most);
     let name = match shown {
@@ -152,7 +152,7 @@ fn fitting(measure: Measure, most: f64) -> (f64, &'static str) {
     }
 }
 
-/// The axis of what is varied, in the units that the models reckon in.
+/// Axis of the varied parameter, in the units of the models.
 struct Axis {
     low: f64,
     high: f64,
@@ -189,7 +189,7 @@ impl Axis {
         })
     }
 
-    /// Where the curve is reckoned: in even steps, of what is counted at whole numbers only.
+    /// Positions at which the curve is computed: even steps, or whole numbers for a count.
     fn places(&self) -> Vec<f64> {
         let even = (0..=STEPS)
             .map(|i| self.low + (self.high - self.low) * f64::from(i) / f64::from(STEPS));
@@ -201,7 +201,7 @@ impl Axis {
         places
     }
 
-    /// A value as one would write it for the parameter.
+    /// Value as one would write it for the parameter.
     fn word(&self, value: f64) -> String {
         match self.measure {
             Measure::Time => format!("{}ns", (value * 1e9).round()),

@@ -1,4 +1,4 @@
-//! `tailback model`: the formulas of queues, buffers and transport as a calculator.
+//! `tailback model`: formulas of queues, buffers and transport as a calculator.
 
 mod curve;
 mod traffic;
@@ -19,15 +19,15 @@ use theory::{MODELS, Measure, Model, parse};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// Name of the formula; a list of all where not given.
+    /// Name of the formula; without it, all are listed.
     pub name: Option<String>,
-    /// Its parameters as KEY=VALUE, with their units.
+    /// Parameters as KEY=VALUE, with their units.
     pub parameters: Vec<String>,
     /// Capture whose traffic gives further parameters.
     pub traffic: Option<PathBuf>,
     /// Curve to draw.
     pub curve: Option<Curve>,
-    /// True to evaluate without any parameter, instead of explaining the formula.
+    /// True to evaluate the formula without any parameter, instead of explaining it.
     pub evaluate: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
 pub struct Curve {
     /// Parameter and its range, KEY=LOW..HIGH.
     pub over: String,
-    /// Figures to draw; the first but the load where none is named.
+    /// Figures to draw; by default the first except the load.
     pub show: Vec<String>,
     /// SVG file to write.
     pub output: PathBuf,
@@ -54,14 +54,13 @@ pub enum Answer {
         words: Words,
         values: Vec<Option<f64>>,
     },
-    /// A curve was drawn into the plan's output.
+    /// Curve written to the plan's output.
     Drawn,
 }
 
 /// Evaluates, explains or draws a formula.
 ///
-/// # Errors
-/// Names and values that are not known, or that the formula does not hold for.
+/// # Errors Unknown names and values, and parameters outside the formula's limits.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -100,10 +99,9 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
 }
 
 impl Answer {
-    /// The answer for a terminal.
+    /// Text of the answer for a terminal.
     ///
-    /// # Errors
-    /// None that a text in memory has.
+    /// # Errors None: a text in memory cannot fail.
     pub fn text(&self, style: Style) -> Result<String, std::fmt::Error> {
         match self {
             Answer::List => {
@@ -117,7 +115,7 @@ impl Answer {
         }
     }
 
-    /// The figures in seconds, bytes and bits per second; `None` where there are none.
+    /// Figures in seconds, bytes and bits per second; `None` if there are none.
     pub fn json(&self) -> Option<serde_json::Value> {
         match self {
             Answer::Figures {

@@ -1,4 +1,4 @@
-//! The figures of runs as a table.
+//! Table of the runs' figures.
 
 use super::Point;
 use report::table::{Cell, Column, Table};
@@ -6,7 +6,7 @@ use sim::Estimate;
 use sim::batch::estimates;
 use std::fmt::Write;
 
-/// Column of a link's or a flow's figure: heading, unit, figure, factor, digits.
+/// Column of a table on links or flows: heading, figure, factor, digits.
 type Figure = (&'static str, &'static str, &'static str, f64, usize);
 
 const LINK: &[Figure] = &[
@@ -73,7 +73,7 @@ pub fn table(results: &[(&Point, Vec<&sim::Outcome>)], width: usize) -> String {
     out
 }
 
-/// Returns the table of one kind of thing. Its first columns are the point's labels and the name.
+/// Writes rows whose first `left` columns are words, the others numbers.
 fn one(results: &[(&Point, Vec<&sim::Outcome>)], what: &str, figures: &[Figure]) -> Option<Table> {
     let labels = &results.first()?.0.labels;
     let words = labels.iter().map(|(k, _)| k.as_str()).chain([what]);

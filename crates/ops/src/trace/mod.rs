@@ -37,11 +37,11 @@ use std::io::Write;
 /// Figures of captures.
 pub struct Answer {
     pub found: Found,
-    /// What went wrong after the figures were whole, such as a recording that could not be kept.
+    /// Failure after the figures were complete, such as a recording that could not be written.
     pub failed: Option<anyhow::Error>,
 }
 
-/// Figures by what was asked for.
+/// Figures by the kind of question.
 pub enum Found {
     Packets(Box<Packets>),
     Traffic(Box<TrafficAnswer>),
@@ -50,8 +50,7 @@ pub enum Found {
 
 /// Reads the captures.
 ///
-/// # Errors
-/// Files that are no captures, an interface that may not be read, outputs that exist already.
+/// # Errors Files that are no captures, an interface that may not be read, outputs that exist already.
 pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     let shared = Shared::new(progress);
     let observer: &dyn Observer = &shared;
@@ -80,7 +79,7 @@ pub fn run(plan: &Plan, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
 }
 
 impl Answer {
-    /// Returns the tables for a terminal of this width.
+    /// Text of the answer for a terminal.
     pub fn text(&self, width: usize) -> String {
         match &self.found {
             Found::Packets(p) => p.text(width),
@@ -91,8 +90,7 @@ impl Answer {
 
     /// Writes all figures as JSON, and ends the line.
     ///
-    /// # Errors
-    /// Those of the receiver.
+    /// # Errors Those of the writer.
     pub fn json(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         let written = match &self.found {
             Found::Packets(p) => p.json(out),

@@ -1,4 +1,4 @@
-//! The packets of a recording, drawn.
+//! Plots of a recording's packets.
 
 use super::answer::seconds;
 use super::recorded::{self, Loaded};
@@ -11,20 +11,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use store::Columns;
 
-/// Directions whose packets are in a page.
+/// Greatest number of directions whose packets are in a page.
 const WAYS: usize = 8;
-/// Directions in its table.
+/// Greatest number of directions in its table.
 const LISTED: usize = 50;
 
-/// What is drawn of a recording.
+/// Time range of the plots.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Span {
-    /// UNIX ns; all where it is not given.
+    /// Begin, UNIX ns; by default that of the recording.
     pub from_ns: Option<i64>,
     pub to_ns: Option<i64>,
 }
 
-/// The directions that are drawn: number and place in `loaded.directions`. Of the one that is named, or the largest.
+/// Directions to draw, with their indexes in `loaded.directions`: both of the named connection, or of the largest.
 fn chosen(loaded: &Loaded, connection: Option<&str>) -> anyhow::Result<usize> {
     let order = loaded.order();
     let first = |wanted: &dyn Fn(usize) -> bool| order.iter().copied().find(|i| wanted(*i));
@@ -162,7 +162,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What its sender did.
+    /// Adds what the packet's sender did.
     fn sent(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let known = |n: Option<i64>| n.unwrap_or(0).max(0) as u64;
         let t_s = seconds(self.t.get(row).unwrap_or(0) - first_ns);
@@ -188,7 +188,7 @@ impl<'b> Segments<'b> {
         }
     }
 
-    /// What the other end said of it.
+    /// Adds what the other end acknowledged.
     fn acked(&self, row: usize, first_ns: i64, p: &mut Packets) {
         let Some(to) = self.acked.get(row) else {
             return;
@@ -206,7 +206,7 @@ impl<'b> Segments<'b> {
     }
 }
 
-/// One plot of one direction, as SVG.
+/// Plot of one direction, as SVG.
 pub(crate) fn svg(
     from: Source<'_>,
     plot: Plot,
@@ -288,4 +288,94 @@ pub(crate) fn page(
             String::from_utf8(json)?
         },
     }))
+}
+
+/// Table: title, columns and rows.
+type Table = (String, Vec<String>, Vec<Vec<String>>);
+
+/// Tables of the page: connections, causes of retransmissions, and losses.
+fn tables(loaded: &Loaded, order: &[usize], sums: &Sums) -> Vec<Table> {
+    let mut tables = vec![(
+        "Connections".to_owned(),
+        [
+            "From > to",
+            "#",
+            "Begin, s",
+            "Lasts, s",
+            "Payload",
+            "Goodput",
+            "Again",
+            "RTT min, ms",
+            "p50",
+            "p95",
+            "Breaks",
+        ]
+        .map(String::from)
+        .to_vec(),
+        order
+            .iter()
+            .take(LISTED)
+            .map(|i| line(loaded, *i))
+            .collect(),
+    )];
+    let causes: Vec<Vec<String>> = sums
+        .causes()
+        .filter(|(_, n)| *n > 0)
+        .map(|(cause, n)| vec![super::text::words(cause).to_owned(), n.to_string()])
+        .collect();
+    if !causes.is_empty() {
+        let columns = vec!["Sent again".to_owned(), "Packets".to_owned()];
+        tables.push(("Why it was sent again".to_owned(), columns, causes));
+    }
+    let put_down: Vec<Vec<String>> = sums
+        .losses
+        .shares()
+        .filter(|(_, n)| *n > 0)
+        .map(|(what, n)| {
+            let share = 100.0 * n as f64 / sums.losses.lost.max(1) as f64;
+            vec![what.to_owned(), n.to_string(), significant(share, 3)]
+        })
+        .collect();
+    if !put_down.is_empty() {
+        let columns = ["Put down to", "Packets", "%"].map(String::from).to_vec();
+        tables.push((
+            "What the losses are put down to".to_owned(),
+            columns,
+            put_down,
+        ));
+    }
+    tables
+}
+
+fn line(loaded: &Loaded, i: usize) -> Vec<String> {
+    let d = &loaded.directions[i];
+    let r = &d.row;
+    let begin = loaded.directions.first().map_or(0, |d| d.row.first_ns);
+    let lasts = r.last_ns - r.first_ns;
+    let ms = |ns: Option<i64>| ns.map_or("–".into(), |ns| significant(ns as f64 / 1e6, 3));
+    let unique = r.unique_bytes.max(0) as u64;
+    let goodput = match lasts {
+        0 => "–".to_owned(),
+        ns => format!(
+            "{:.3}",
+            BitsPerSec::new((8.0 * unique as f64 / seconds(ns)).round() as u64)
+        ),
+    };
+    vec![
+        format!("{} > {}", r.source, r.destination),
+        (r.flow / 2).to_string(),
+        significant(seconds(r.first_ns - begin), 4),
+        significant(seconds(lasts), 4),
+        bytes(unique),
+        goodput,
+        r.retransmitted_packets.to_string(),
+        ms(r.rtt_min_ns),
+        ms(r.rtt_p50_ns),
+        ms(r.rtt_p95_ns),
+        d.breaks.len().to_string(),
+    ]
+}
+
+fn bytes(n: u64) -> String {
+    format!("{:.3}", Bytes::new(n))
 }

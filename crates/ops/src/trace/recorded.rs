@@ -1,4 +1,4 @@
-//! A recording that `tailback trace` made: the same figures again.
+//! Recordings made by `tailback trace`: the same figures again.
 
 use super::answer::{
     Break, BreakTimes, Comment, ConnectionReport, Conversation, Each, Held, Recorded, Report,
@@ -11,7 +11,7 @@ use base::record::{Row, TableId};
 use report::Table;
 use std::collections::BTreeMap;
 
-/// Directions that are shown, those with the most data first.
+/// Number of directions that are shown, those with the most data first.
 const TOP: usize = 20;
 
 /// True if a recording is of a capture at one place.
@@ -20,7 +20,7 @@ pub(crate) fn made(from: Source<'_>) -> anyhow::Result<bool> {
     Ok(meta.verb == "trace" && meta.plan.get("captures").is_some())
 }
 
-/// A capture's recording without its single packets: the figures of `tailback trace`.
+/// Recording of a capture without its single packets: the figures of `tailback trace`.
 pub struct Loaded {
     pub(super) held: Held,
     pub(super) notes: Vec<String>,
@@ -49,7 +49,7 @@ pub(crate) fn load(from: Source<'_>) -> anyhow::Result<Loaded> {
     Ok(loaded)
 }
 
-/// Breaks and packets that tell of trouble, by the number of their direction.
+/// Breaks and packets with problems, by the number of their direction.
 #[derive(Default)]
 struct Told {
     breaks: BTreeMap<i64, Vec<Break>>,

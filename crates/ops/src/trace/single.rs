@@ -1,4 +1,4 @@
-//! One connection in text: both directions, and every event with the number of its packet.
+//! Text of one connection: both directions, and every event with the number of its packet.
 
 use super::answer::{ConnectionReport, Direction, seconds};
 use super::expert::{Event, events};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// Events shown of a direction.
 const SHOWN: usize = 500;
 
-/// The connection of a number, or of both ends as they are listed.
+/// Finds a connection by its number, or by both ends as they are listed.
 pub(super) fn find<'t>(traffic: &'t Traffic, text: &str) -> Option<&'t Connection> {
     let number = text.trim().parse::<u32>().ok();
     let ends: Vec<&str> = text.split('>').map(str::trim).collect();

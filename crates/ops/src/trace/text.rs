@@ -1,4 +1,4 @@
-//! The tables that `tailback trace` shows in a terminal.
+//! Tables of `tailback trace` for a terminal.
 
 use super::answer::{Comment, ConnectionReport, Direction, Held, Losses, again, seconds};
 use super::expert::Expert;
@@ -10,14 +10,14 @@ use measure::track::{Cause, Connection, Half};
 use report::table::{Cell, Column, Table};
 use std::fmt::Write;
 
-/// Everything of all connections together.
+/// Sums over all connections.
 #[derive(Default)]
 pub(super) struct Sums {
     connections: usize,
     conversations: usize,
     /// Directions that carried data.
     carrying: usize,
-    /// When the first connection began, UNIX ns.
+    /// Begin of the first connection, UNIX ns.
     begin_ns: Option<i64>,
     by_cause: [u64; 6],
     needless: u64,
@@ -41,7 +41,7 @@ impl Sums {
         }
     }
 
-    /// Packets sent again by cause.
+    /// Retransmitted packets by cause.
     pub(super) fn causes(&self) -> impl Iterator<Item = (Cause, u64)> {
         Cause::ALL.into_iter().zip(self.by_cause)
     }
@@ -79,7 +79,7 @@ impl Sums {
         self.losses.add(&Losses::of(h));
     }
 
-    /// A direction as a recording holds it; the first one of each connection counts the connection.
+    /// Adds a direction of a recording; the first one of each connection counts the connection.
     pub(super) fn recorded(&mut self, r: &record::Connection) {
         let n = |n: i64| u64::try_from(n).unwrap_or(0);
         if r.flow % 2 == 0 {
@@ -116,19 +116,19 @@ impl Row {
     }
 }
 
-/// What is shown besides the figures of all together.
+/// Selection that is shown besides the sums.
 pub(super) struct Shown {
     pub(super) notes: Vec<String>,
     /// Directions with the most data, the largest first.
     pub(super) rows: Vec<Row>,
-    /// Directions in which something broke off.
+    /// Directions in which a flow broke off.
     pub(super) broken: Vec<Row>,
     pub(super) findings: Vec<Finding>,
     pub(super) expert: Vec<Expert>,
     pub(super) comments: Vec<Comment>,
 }
 
-/// Remarks shown of a file.
+/// Greatest number of remarks that are shown.
 const REMARKS: usize = 20;
 
 pub(super) fn text(held: &Held, sums: &Sums, shown: &Shown, width: usize) -> String {
@@ -208,7 +208,7 @@ fn what_was_cut(out: &mut String, held: &Held) {
     }
 }
 
-/// Packets that no connection has, and clocks that run backward.
+/// Writes the packets that belong to no connection, and the faults of clocks.
 fn what_was_not_read(out: &mut String, held: &Held) {
     for (n, what) in [
         (
@@ -248,7 +248,7 @@ fn what_was_not_read(out: &mut String, held: &Held) {
     }
 }
 
-/// Writes the kinds of trouble, gravest first.
+/// Writes the kinds of problems, gravest first.
 fn experts(out: &mut String, list: &[Expert], width: usize) {
     if list.is_empty() {
         return;
@@ -283,7 +283,7 @@ fn experts(out: &mut String, list: &[Expert], width: usize) {
     );
 }
 
-/// What somebody remarked in the file.
+/// Writes the remarks in the file.
 fn remarks(out: &mut String, comments: &[Comment]) {
     for c in comments.iter().take(REMARKS) {
         let at = match c.frame {
@@ -376,7 +376,7 @@ pub(super) fn losses_table(all: &Losses) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Everything that went wrong, of all connections together.
+/// Writes the retransmissions of all connections by cause.
 fn causes(out: &mut String, s: &Sums) {
     let again = s.again();
     if again > 0 {
@@ -460,7 +460,7 @@ fn breaks(out: &mut String, broken: &[Row]) {
     }
 }
 
-/// What the losses are put down to: the thesis's table 6.6.1.
+/// Writes the losses by cause: the thesis's table 6.6.1.
 fn losses(out: &mut String, all: &Losses) {
     if all.lost == 0 {
         return;
@@ -487,7 +487,7 @@ fn losses(out: &mut String, all: &Losses) {
     }
 }
 
-/// What the largest directions waited for, and how their packets came.
+/// Writes the limits and the bursts of the largest directions.
 fn limits(out: &mut String, rows: &[Row]) {
     let mut first = true;
     for r in rows.iter().take(5) {

@@ -25,8 +25,7 @@ pub struct Answer {
 
 /// Reads an address with the length of its prefix, such as 192.0.2.7 or 2001:db8::/32.
 ///
-/// # Errors
-/// Says what is wrong with it.
+/// # Errors The fault in the text.
 pub fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let (address, length) = text
         .split_once('/')
@@ -46,7 +45,7 @@ pub fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     Ok((address, length))
 }
 
-/// Which protocol an IP packet carries; of a fragment, what it is a piece of.
+/// Protocol of an IP packet; for a fragment, that of the whole.
 fn protocol(frame: &Frame<'_>) -> Protocol {
     match frame.transport {
         Transport::Tcp(_) => Protocol::Tcp,
@@ -157,7 +156,7 @@ pub(crate) fn of(path: &Path) -> anyhow::Result<TrafficAnswer> {
     Ok(traffic.finish())
 }
 
-/// An IP packet that an Ethernet frame without jumbo size holds.
+/// Largest IP packet of an Ethernet frame without jumbo size.
 const LARGEST_ETHERNET: u32 = 1500;
 
 #[derive(Serialize)]
@@ -165,10 +164,10 @@ struct Whole {
     notes: Vec<String>,
     #[serde(flatten)]
     traffic: TrafficAnswer,
-    /// Addresses at home, at most 16 of them.
+    /// Local addresses, at most 16 of them.
     home: Vec<String>,
     unsolicited: Vec<UnsolicitedRow>,
-    /// Multicast and broadcast.
+    /// Multicast and broadcast packets.
     group_packets: u64,
 }
 
@@ -177,7 +176,7 @@ struct UnsolicitedRow {
     kind: &'static str,
     from: String,
     to: String,
-    /// The port at home; for ICMP 256 × type + code, or the query's identifier; for another protocol its number.
+    /// Local port; for ICMP 256 × type + code, or the query's identifier; for another protocol its number.
     port: u16,
     packets: u64,
     first_ns: i64,
@@ -198,7 +197,7 @@ impl UnsolicitedRow {
     }
 }
 
-/// The three quantities of table 3.1: heading, unit, its size in the answer's unit, and where they stand.
+/// The three quantities of table 3.1: heading, unit, its size in the answer's unit, and accessor.
 type Quantity = (&'static str, &'static str, f64, fn(&ClassAnswer) -> &Law);
 
 fn quantities() -> [Quantity; 3] {
@@ -278,7 +277,7 @@ fn table_3_1(a: &TrafficAnswer, out: &mut String, width: usize) {
     }
 }
 
-/// Converts a figure to its value and its interval.
+/// Value and interval as two cells.
 fn estimate(f: &Figure) -> Cell {
     match f {
         Figure::Is { value, low, high } => Cell::Estimate {
@@ -359,7 +358,7 @@ fn self_similarity(a: &TrafficAnswer, out: &mut String, width: usize) {
     *out += &remarks;
 }
 
-/// Rows of unsolicited packets that are shown.
+/// Greatest number of rows of unsolicited packets that are shown.
 const SHOWN: usize = 15;
 
 fn unsolicited(found: &Found, out: &mut String, width: usize) {

@@ -1,4 +1,4 @@
-//! What passes an interface, once a second: the connections that carry most, what they repeat, how long they wait.
+//! Live view of an interface, once a second: the connections that carry most, with retransmissions and waits.
 
 use base::print::{RATE, SIZE, significant};
 use measure::capture::frame::{Address, Frame};
@@ -14,7 +14,7 @@ const WIDTH: usize = 110;
 /// Directions that are looked at within one second, and pairs of hosts whose least round trip is remembered.
 const MOST: usize = 50_000;
 
-/// One direction within the last second.
+/// Counts of one direction within the last second.
 struct Tally {
     from: Endpoint,
     to: Endpoint,
@@ -24,7 +24,7 @@ struct Tally {
     rtt_count: u32,
     rtt_sum_ns: i64,
     rtt_min_ns: i64,
-    /// Those of ACKs that their receiver cannot have held back.
+    /// Number of ACKs that their receiver cannot have delayed.
     prompt_count: u32,
     prompt_sum_ns: i64,
 }
@@ -32,11 +32,11 @@ struct Tally {
 pub struct View {
     name: String,
     ends: Option<(Endpoint, Endpoint)>,
-    /// Whose acts follow, and whether these are the sender's.
+    /// Direction of the acts that follow, and the end that acts.
     turn: (u32, usize),
     senders: Option<(u32, usize)>,
     second: BTreeMap<(u32, usize), Tally>,
-    /// Least round trip ever seen between two hosts.
+    /// Least round trip so far between two hosts.
     least: BTreeMap<(Address, Address), i64>,
     packets: u64,
     bytes: u64,
@@ -117,7 +117,7 @@ impl View {
         }
     }
 
-    /// Ends the second and gives its text.
+    /// Ends the second and returns its text.
     pub fn end_second(&mut self, since_ns: i64, live: usize, dropped: u64) -> String {
         let text = self.text(since_ns, live, dropped);
         self.second.clear();
@@ -183,6 +183,11 @@ impl View {
         });
         out + &Table::new("", heads).numbered().with(rows).text(WIDTH)
     }
+}
+
+/// Rate of the bytes of one second.
+fn rate(bytes: u64) -> String {
+    format!("{:.3}", BitsPerSec::new(8 * bytes))
 }
 
 #[cfg(test)]

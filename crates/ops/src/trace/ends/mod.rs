@@ -1,4 +1,4 @@
-//! `tailback trace NEAR --far FAR`: what both ends of a path say together.
+//! `tailback trace NEAR --far FAR`: the joint answer of captures at both ends of a path.
 
 mod answer;
 mod recording;
