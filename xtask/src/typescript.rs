@@ -55,7 +55,7 @@ fn interface(name: &str, schema: &Value) -> Result<String> {
                 "?"
             }
         };
-        write!(out, "{}  {key}{mark}: {kind};\n", comment(part, "  "))?;
+        writeln!(out, "{}  {key}{mark}: {kind};", comment(part, "  "))?;
     }
     out += "}\n";
     Ok(out)
