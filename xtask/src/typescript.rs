@@ -1,6 +1,7 @@
 //! Types of TypeScript from the schema of Rust's types, for the script of the report's page.
 
 use anyhow::{Result, bail};
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use std::fmt::Write;
 
@@ -13,9 +14,14 @@ const HEAD: &str =
 /// A schema of a form that the page does not use.
 pub fn page() -> Result<String> {
     let mut all = Map::new();
+    let writer = || SchemaSettings::draft2020_12().for_serialize();
     for schema in [
-        schemars::schema_for!(report::data::PageCurves),
-        schemars::schema_for!(report::data::PacketsOfWay),
+        writer()
+            .into_generator()
+            .into_root_schema_for::<report::data::PageCurves>(),
+        writer()
+            .into_generator()
+            .into_root_schema_for::<report::data::PacketsOfWay>(),
     ] {
         let mut schema = schema.to_value();
         let title = schema["title"].as_str().unwrap_or_default().to_owned();
