@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "a global allocator that counts",
     ),
 ];
-const FOLDERS: [&str; 3] = ["crates", "xtask", "fuzz"];
+const FOLDERS: [&str; 5] = ["crates", "xtask", "fuzz", "lab", "testkit"];
 
 /// # Errors
 /// Names each file with unsafe code that is not allowed, and each crate that does not forbid it.

@@ -265,7 +265,7 @@ fn what_is_excluded_counts_nowhere_and_shows_as_a_gap_with_its_reason() {
 
 #[test]
 fn an_outage_has_the_send_times_of_its_probes_and_is_taken_from_the_availability() {
-    // 154 s of silence in an hour of a probe each 100 ms: table 15 of document 000.
+    // 154 s of silence in an hour of a probe each 100 ms: table 15 of Borlaug 2014.
     let mut rows = answered(&[19 * MS; 36_000]);
     rows[10_000..11_540].fill((Status::Lost, None));
     let t = analysed(&series(&rows, 100 * MS, cuts()), &[]);
@@ -394,7 +394,7 @@ fn steps_are_found_from_a_tenth_of_the_base_line_on() {
     }
 }
 
-/// Figures 38 and 44 of document 000: the base line stands at multiples of the interval between probes for hours,
+/// Figures 38 and 44 of Borlaug 2014: the base line stands at multiples of the interval between probes for hours,
 /// because the monitor took each answer for that of a later probe.
 #[test]
 fn steps_by_multiples_of_the_interval_are_the_instruments_fault() {

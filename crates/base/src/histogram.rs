@@ -17,6 +17,7 @@ pub struct Histogram(Steps);
 /// Sketch with HdrHistogram's steps of three digits.
 type Steps = Sketch<10>;
 
+/// Reason why bytes are no histogram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistogramError {
     #[error(
@@ -76,6 +77,7 @@ fn hdr() -> hdrhistogram::Histogram<u64> {
 }
 
 impl Histogram {
+    /// Creates an empty histogram.
     pub fn new() -> Histogram {
         Histogram::default()
     }
@@ -97,6 +99,7 @@ impl Histogram {
         self.0.count()
     }
 
+    /// True if it has no value.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -112,6 +115,7 @@ impl Histogram {
             .share_within((ms * 1e3).clamp(0.0, MOST_US as f64) as u64)
     }
 
+    /// Adds all values of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.0.merge(&other.0);
     }

@@ -280,6 +280,7 @@ macro_rules! choices {
         $vis enum $name { $($(#[$of])* $variant),+ }
 
         impl $name {
+            /// Word for it in texts and files.
             #[allow(dead_code, reason = "not every choice is printed")]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }

@@ -44,14 +44,19 @@ pub enum Unit {
 /// Parameter of an entry. `default`, `min` and `max` are written as a user would type them.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
+    /// Name as it is written.
     pub name: &'static str,
+    /// Unit and kind of the value.
     pub unit: Unit,
     /// Default value. `None`: unset unless given; `doc` describes the effect.
     pub default: Option<&'static str>,
+    /// Smallest value, as it is written.
     pub min: &'static str,
+    /// Largest value, as it is written.
     pub max: &'static str,
     /// Source of the default.
     pub section: &'static str,
+    /// Help in one line.
     pub doc: &'static str,
     /// True if it must be given when it has no default.
     pub required: bool,
@@ -60,12 +65,17 @@ pub struct Parameter {
 /// Named item of a table, with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
+    /// Name as it is written.
     pub name: &'static str,
+    /// Summary in one line.
     pub summary: &'static str,
+    /// Sources: RFC, paper or book.
     pub sources: &'static [&'static str],
+    /// Parameters in order.
     pub parameters: &'static [Parameter],
 }
 
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Duration(Duration),
@@ -231,6 +241,7 @@ impl Words {
         Ok(Words { entry, values })
     }
 
+    /// Entry that the words were read against.
     pub fn entry(&self) -> &'static Entry {
         self.entry
     }

@@ -43,18 +43,21 @@ pub enum Ask {
 /// A connection to a port, or datagrams to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knock {
+    /// Transport protocol: TCP or UDP.
     pub transport: Transport,
+    /// Address to knock at.
     pub at: SocketAddr,
-    /// What is said there.
+    /// Bytes to send there.
     pub says: Vec<u8>,
     /// Bytes after which nothing more is waited for (TCP).
     pub enough: usize,
     /// Datagrams that are sent before it counts as lost on the way, each with its part of the patience.
     pub tries: u32,
+    /// Longest wait for an answer.
     pub patience: Duration,
 }
 
-/// What came back to this end of a knock.
+/// Answer to a knock at this end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Back {
     Bytes(Vec<u8>),
@@ -65,26 +68,29 @@ pub enum Back {
     Nothing,
 }
 
-/// What became of a knock.
+/// Outcome of a knock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     /// True if a connection came about (TCP).
     pub connected: bool,
+    /// Answer that came back.
     pub back: Back,
 }
 
 /// The ports that the far end has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
+    /// Token that a datagram to the ports has to carry.
     pub token: [u8; TOKEN_LEN],
-    /// Where the request came from, as the far end sees it, and as this end does.
+    /// Source of the request, as the far end sees it; then as this end does.
     pub from: SocketAddr,
+    /// Local address of the request's connection.
     pub local: SocketAddr,
-    /// Where to send to, in the order of the request, or why a port is not open.
+    /// Addresses to send to, in the order of the request, or the reason why a port is not open.
     pub at: Vec<Result<SocketAddr, String>>,
 }
 
-/// What a host answers.
+/// Answer of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Ports(Ports),

@@ -1,4 +1,4 @@
-//! Ports of the far end and sockets of our own, as the steps of experiments ask for them.
+//! Ports of the server and sockets of our own, as the steps of experiments ask for them.
 
 mod knock;
 
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-/// Longest datagram that is heard whole.
+/// Longest datagram that is received whole.
 const MOST: usize = 8192;
 
-/// What is open at both ends; dropping it closes all.
+/// Open ports and sockets at both ends; dropping it closes all.
 #[derive(Default)]
 pub struct Ends {
     listeners: Option<Listeners>,
@@ -25,8 +25,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// # Errors
-    /// The server refuses or vanishes; there is no socket.
+    /// # Errors The server refuses or vanishes; there is no socket.
     pub fn ask(&mut self, ask: &Ask, peer: &Peer, tally: &Tally) -> Result<Answer, CraftError> {
         match ask {
             Ask::Listen(wanted, open) => self.listen(wanted, *open, peer, tally),
@@ -96,7 +95,7 @@ impl Ends {
         Ok(Answer::Ports(ports))
     }
 
-    /// At the address that leads to the server.
+    /// Opens a socket at the address that leads to the server.
     fn open(&mut self, number: u32) -> Result<Answer, CraftError> {
         let toward = self.listeners()?.at(0);
         let toward = toward.map_err(|why| missing("use the server's port", &why))?;

@@ -273,7 +273,7 @@ impl<'a> Errand<'a> {
         Ok(Load::start(plan, self.clock, self.rows.clone())?)
     }
 
-    /// Ends a run while others use the line (000, section 3.5.1). Takes two seconds, in which no load of ours may run.
+    /// Ends a run while others use the line (Borlaug 2014, section 3.5.1). Takes two seconds, in which no load of ours may run.
     ///
     /// # Errors
     /// Others use it, or the user wants no more.

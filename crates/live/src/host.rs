@@ -1,4 +1,4 @@
-//! What kind of machine this is, and how busy: facts that a reader needs in order to judge figures.
+//! Facts about this machine and its load, which a reader needs in order to judge figures.
 
 use crate::clock::Clock;
 use crate::load::CongestionControls;
@@ -17,8 +17,7 @@ fn line(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
 }
 
-/// The facts of this host as the calling thread's network namespace sees them; what cannot be learnt is
-/// left out.
+/// Facts of this host, as the calling thread's network namespace shows them; unknown ones are left out.
 pub fn facts(interface: Option<&str>) -> Host {
     let mut facts = BTreeMap::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -64,7 +63,7 @@ fn processor() -> Option<String> {
     Some(model.split_once(':')?.1.trim().to_string())
 }
 
-/// The root discipline with its parameters, as `tc` of iproute2 prints it; none where that is missing.
+/// Root discipline with its parameters, as printed by `tc` of iproute2; none if that is not installed.
 fn discipline(interface: &str) -> Option<String> {
     let out = Command::new("tc")
         .args(["qdisc", "show", "dev", interface, "root"])
@@ -75,11 +74,11 @@ fn discipline(interface: &str) -> Option<String> {
     Some(first.trim().to_string())
 }
 
-/// Which offloads an interface has on: they decide how large the packets are that a queue sees.
+/// Offloads of an interface: they decide how large the packets are that a queue sees.
 mod offload {
     use crate::sys::interface::ethtool;
 
-    /// ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO, linux/ethtool.h.
+    /// Requests ETHTOOL_GTSO, ETHTOOL_GGSO, ETHTOOL_GGRO of linux/ethtool.h.
     const ASKED: [(u32, &str); 3] = [(0x1e, "tso"), (0x23, "gso"), (0x2b, "gro")];
 
     pub fn of(interface: &str) -> Vec<String> {
@@ -96,7 +95,7 @@ mod offload {
     }
 }
 
-/// Bytes that are free for us on the file system of `path`, and all it has; `None` where it does not say.
+/// Free bytes and total size of the file system of `path`; `None` if it does not say.
 pub fn disk_space(path: &std::path::Path) -> Option<(u64, u64)> {
     let s = nix::sys::statvfs::statvfs(path).ok()?;
     let block = s.fragment_size();
@@ -113,8 +112,8 @@ struct Ticks {
     all: u64,
 }
 
-/// The first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest
-/// time, which comes after, is in user time already.
+/// Reads the first line of `/proc/stat`, proc_stat(5): user nice system idle iowait irq softirq steal …; guest time,
+/// which comes after, is in user time already.
 fn parse(stat: &str) -> Option<Ticks> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let t: Vec<u64> = line
@@ -130,7 +129,7 @@ fn parse(stat: &str) -> Option<Ticks> {
     })
 }
 
-/// The share of processors that was busy in between, waiting for others' virtual machines included.
+/// Share of processors that was busy in between, stolen time included.
 fn share(before: Ticks, after: Ticks) -> Option<f64> {
     let all = after.all.checked_sub(before.all).filter(|n| *n > 0)?;
     // Idle time can run backwards by a tick (proc_stat(5)).
@@ -138,7 +137,7 @@ fn share(before: Ticks, after: Ticks) -> Option<f64> {
     Some(busy as f64 / all as f64)
 }
 
-/// The share of processors that was busy since it was asked last.
+/// Share of processors that was busy since the previous call.
 #[derive(Default)]
 pub(crate) struct Load(Option<Ticks>);
 
@@ -151,12 +150,11 @@ impl Load {
     }
 }
 
-/// Writes the host's load each interval. Dropping it stops it.
+/// Sampler of the host's load at an interval. Dropping it stops it.
 pub struct CpuSampler(Ticker);
 
 impl CpuSampler {
-    /// # Errors
-    /// The thread could not be started.
+    /// # Errors Failure to start the thread.
     pub fn start(interval: Duration, clock: Clock, rows: Sender<Row>) -> io::Result<CpuSampler> {
         let mut load = Load::default();
         load.since_last();

@@ -1,5 +1,5 @@
-//! The only room with a clock, sockets, namespaces and raw packets. Everything that decides lives in
-//! the pure rooms; this one tells them the time and carries their bytes.
+//! Clock, sockets, namespaces and raw packets. All decisions are in the pure crates; this one tells them the time and
+//! carries their bytes.
 
 #![deny(unsafe_code)]
 

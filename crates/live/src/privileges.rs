@@ -8,7 +8,7 @@ use std::io;
 
 /// Memory that the process may write to, bytes: a leak ends this process, not the host.
 const DATA_BYTES: u64 = 1 << 30;
-/// linux/capability.h
+/// Capability number of linux/capability.h.
 const CAP_NET_BIND_SERVICE: u32 = 10;
 const LAST_CAP: u32 = 63;
 
@@ -33,7 +33,7 @@ pub enum PrivilegeError {
 /// Rights that a server keeps after its ports are open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Ports below 1024 may be opened later.
+    /// True if ports below 1024 may be opened later.
     pub low_ports: bool,
 }
 
@@ -46,8 +46,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// # Errors
-    /// No user has that name.
+    /// # Errors An unknown user.
     pub fn find(name: &str) -> Result<Target, PrivilegeError> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Target {
@@ -63,10 +62,9 @@ impl Target {
         &self.name
     }
 
-    /// Becomes this user, with its group alone. Must run before other threads start.
+    /// Switches to this user, with its group alone. Must run before other threads start.
     ///
-    /// # Errors
-    /// The system refuses, or does not do it.
+    /// # Errors The system refuses, or does not do it.
     pub fn become_it(&self, kept: Kept) -> Result<(), PrivilegeError> {
         let refused = |what| {
             move |e: nix::errno::Errno| PrivilegeError::Refused {
@@ -106,8 +104,7 @@ pub fn is_root() -> bool {
 
 /// Forbids new rights, core files and endless memory, for this process and its threads to come.
 ///
-/// # Errors
-/// The kernel refuses, as before Linux 3.5.
+/// # Errors The kernel refuses, as before Linux 3.5.
 pub fn confine() -> io::Result<()> {
     prctl::set_no_new_privs()?;
     // Core files would hold keys. A service manager that allows no such call has limits of its own.
@@ -117,6 +114,12 @@ pub fn confine() -> io::Result<()> {
         let _ = setrlimit(Resource::RLIMIT_DATA, most, most);
     }
     Ok(())
+}
+
+fn prctl(option: i32, value: u64) -> nix::Result<()> {
+    // SAFETY: the options that are used here take one number and no pointer.
+    let done = unsafe { libc::prctl(option, value, 0u64, 0u64, 0u64) };
+    nix::errno::Errno::result(done).map(drop)
 }
 
 /// Takes capabilities away for good, also from programs that the process would start. Without the right to do so there

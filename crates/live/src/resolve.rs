@@ -1,4 +1,4 @@
-//! From what a person writes to the address of a server.
+//! Addresses of servers, from their names as a person writes them.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
@@ -21,8 +21,7 @@ pub enum ResolveError {
 
 /// Address of `far.example`, `far.example:7000`, `192.0.2.1`, `2001:db8::1` or `[2001:db8::1]:7000`.
 ///
-/// # Errors
-/// The name is unknown, or has no address of the family asked for.
+/// # Errors An unknown name, or one without an address of the requested family.
 pub fn server(
     name: &str,
     default_port: u16,

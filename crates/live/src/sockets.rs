@@ -1,4 +1,4 @@
-//! The host of experiments over real sockets: it carries out what their steps say, and decides nothing.
+//! Host of experiments over real sockets: it carries out what their steps say, and decides nothing.
 
 use crate::clock::Clock;
 use crate::craft::{self, CraftError};
@@ -19,28 +19,28 @@ use experiment::host::{Counted, Ended, Fresh, Host, Loaded, Passing, Probing, Ra
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often counters of the interface are read.
+/// Interval at which counters of the interface are read.
 const COUNT: Duration = Duration::from_millis(100);
-/// How often the processors' load is read.
+/// Interval at which the processors' load is read.
 const PROCESSOR: Duration = Duration::from_secs(1);
-/// The queue that a load has filled may still drain when the far end is asked for its report.
+/// Longest wait for the far end's report: the queue that a load has filled may still drain.
 const REPORTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// The far end, and where rows go.
+/// Server, and the receiver of rows.
 pub struct Setup {
     pub peer: Peer,
     pub clock: Clock,
     pub rows: Sender<Row>,
-    /// Rows so far, where somebody keeps them; without them steps see none.
+    /// Rows so far, if they are kept; without them steps see none.
     pub so_far: Arc<Mutex<Recording>>,
-    /// The one that leads to the server where not given.
+    /// Interface whose counters are read; by default the one towards the server.
     pub interface: Option<String>,
-    /// Where what passes is counted, trains not.
+    /// Counter of traffic, without trains.
     pub tally: Tally,
 }
 
 impl Setup {
-    /// Rows that nobody reads back, the interface that leads there, a tally of its own.
+    /// Set-up with default settings: no rows are kept, the interface towards the server, a new counter.
     pub fn new(peer: Peer, clock: Clock, rows: Sender<Row>) -> Setup {
         Setup {
             peer,
@@ -53,7 +53,7 @@ impl Setup {
     }
 }
 
-/// A host whose line begins in the network namespace of the calling thread. Dropping it ends all that runs.
+/// Host whose link begins in the network namespace of the calling thread. Dropping it ends all that runs.
 pub struct Sockets {
     // In the order in which they end.
     prober: Option<Prober>,
@@ -96,7 +96,7 @@ impl Sockets {
         }
     }
 
-    /// Counts its datagrams for what they are, whole packets, and gives what both ends counted.
+    /// Counts its datagrams as whole packets, and returns the counts of both ends.
     fn datagrams(&self, load: &experiment::host::Load, outcome: &LoadOutcome) -> DatagramOutcome {
         let Some(rate) = load.datagrams else {
             return DatagramOutcome::default();

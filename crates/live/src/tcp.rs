@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicBool;
 
 /// How often a transfer is sampled.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Breaks of up to 260 s were seen on GPRS (document 002, section 5.1.3).
+/// Breaks of up to 260 s were seen on GPRS (Chandele 2012, section 5.1.3).
 const PATIENCE: Duration = Duration::from_secs(300);
 /// From one transfer to the next: what the last one left in queues is gone, all of it having been acknowledged.
 const REST: std::time::Duration = std::time::Duration::from_millis(300);
@@ -42,7 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// A download is allowed so long, and as long again as it takes at [`SLOWEST`], up to [`LONGEST`]: the server samples a
 /// flow the less often the longer it may last.
 const AT_LEAST: Duration = Duration::from_secs(60);
-/// Bytes a second; GPRS made five times a thousand (document 002, table 5.2.1).
+/// Bytes a second; GPRS made five times a thousand (Chandele 2012, table 5.2.1).
 const SLOWEST: u64 = 4000;
 const LONGEST: Duration = Duration::from_secs(600);
 

@@ -7,9 +7,7 @@
 use base::record::Row;
 use link::LinkSpec;
 use live::clock::{Clock, mono_ns, wall_minus_mono_ns};
-use live::emulate::{
-    self, EmulateError, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary,
-};
+use live::emulate::{self, Emulation, FAR_V4, FAR_V6, NEAR_V4, NEAR_V6, Options, Summary};
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, recvmsg,
     setsockopt, sockopt,
@@ -20,33 +18,12 @@ use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::Instant;
+use testkit::line::spec as link;
+use testkit::skip;
 
 /// The emulation, or nothing where this system does not allow one.
 fn start(hops: &[LinkSpec]) -> Option<Emulation> {
-    match Emulation::start(hops, Options::new(Clock::start())) {
-        Ok(emulation) => Some(emulation),
-        Err(e @ (EmulateError::NotAllowed { .. } | EmulateError::Kernel { .. })) => {
-            skip(&e.to_string());
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
-}
-
-fn skip(why: &str) {
-    assert!(
-        std::env::var("TAILBACK_REQUIRE_NETNS").is_err(),
-        "TAILBACK_REQUIRE_NETNS is set, yet: {why}"
-    );
-    eprintln!("skipped: {why}");
-}
-
-/// `direction` is TOML without the table's head.
-fn link(up: &str, down: &str) -> LinkSpec {
-    LinkSpec::parse(&format!(
-        "name = \"test\"\ntitle = \"test\"\n[up]\n{up}\n[down]\n{down}\n"
-    ))
-    .expect("a link")
+    testkit::line::start(hops)
 }
 
 const FAST: &str = "rate = \"1 Gbit/s\"\nqueue = \"fifo:bytes=10MB\"";

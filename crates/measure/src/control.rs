@@ -52,10 +52,12 @@ const MAX_FLOWS: usize = 256;
 /// First bytes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// Random number of the client.
     pub nonce: [u8; 16],
 }
 
 impl Hello {
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; HELLO_LEN] {
         let mut out = [0; HELLO_LEN];
         out[..3].copy_from_slice(&MAGIC);
@@ -79,12 +81,14 @@ impl Hello {
 pub struct Greeting {
     /// True if only users with a key are served.
     pub key_needed: bool,
+    /// Random number of the server.
     pub nonce: [u8; 16],
     /// Salt of the server's passphrases.
     pub salt: Salt,
 }
 
 impl Greeting {
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; GREETING_LEN] {
         let mut out = [0; GREETING_LEN];
         out[..3].copy_from_slice(&MAGIC);
@@ -105,6 +109,19 @@ impl Greeting {
             salt: std::array::from_fn(|i| bytes[21 + i]),
         })
     }
+}
+
+/// Parameters common to flows of every kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Session that the flow belongs to.
+    pub session: SessionId,
+    /// Client's number for the flow; the report uses it.
+    pub flow: u32,
+    /// Maximum duration of the flow.
+    pub duration: Duration,
+    /// Interval between the server's samples.
+    pub sample: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,23 +215,160 @@ const REFUSALS: [Refusal; 10] = [
 pub struct Accepted {
     /// Server's clock at the start of the flow, ns.
     pub server_ns: i64,
+    /// Granted length of the flow.
     pub duration: Duration,
+    /// Interval between the server's samples.
     pub sample: Duration,
     /// Congestion control that the server sends with; empty if the client is the sender.
     pub congestion: String,
     /// UDP port for the datagrams, and the token that each of them carries; zero for TCP flows.
     pub udp_port: u16,
+    /// Token of the flow's datagrams.
     pub udp_token: u64,
 }
 
+/// Facts about a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInfo {
     /// Release of the server.
     pub release: String,
     /// Congestion controls that the server's kernel allows it to use.
     pub congestion: Vec<String>,
+    /// Greatest number of flows of a client.
     pub max_flows: u32,
+    /// Longest flow.
     pub max_duration: Duration,
+}
+
+/// End of a flow as the server saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Running,
+    TimeUp,
+    ByClient,
+    Budget,
+    Failed,
+    /// Complete: all data requested was sent and acknowledged.
+    Whole,
+}
+
+const ENDS: [Ended; 6] = [
+    Ended::Running,
+    Ended::TimeUp,
+    Ended::ByClient,
+    Ended::Budget,
+    Ended::Failed,
+    Ended::Whole,
+];
+
+/// Sender's TCP_INFO at one moment; null for fields that the kernel did not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SenderState {
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u64,
+    /// Slow-start threshold, bytes.
+    pub ssthresh_bytes: Option<u64>,
+    /// Smoothed round trip, ns.
+    pub srtt_ns: Option<u64>,
+    /// Variation of the round trip, ns.
+    pub rttvar_ns: Option<u64>,
+    /// Least round trip, ns.
+    pub min_rtt_ns: Option<u64>,
+    /// Segments retransmitted.
+    pub retransmits: u64,
+    /// Payload that has arrived, in whole segments, counted when first acknowledged, selectively or not.
+    pub delivered_bytes: Option<u64>,
+    /// Delivery rate, bit/s.
+    pub delivery_rate_bps: Option<u64>,
+    /// Payload of a full segment, bytes.
+    pub mss_bytes: u64,
+}
+
+/// Datagram counters of a receiver. For a sender `expected` is the number it sent, and the rest is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCount {
+    /// Datagrams received.
+    pub received: u64,
+    /// Highest sequence number seen, plus one.
+    pub expected: u64,
+    /// Datagrams that arrived after one with a higher number.
+    pub reordered: u64,
+}
+
+/// State of a flow's end in a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// A receiver of bytes has no further state.
+    Receiver,
+    Sender(SenderState),
+    Datagrams(DatagramCount),
+}
+
+/// Sample of a flow at the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Time since the flow's start.
+    pub at: Duration,
+    /// Payload bytes so far: acknowledged if the server sends; received if it receives.
+    pub bytes: u64,
+    /// State of the flow's end.
+    pub detail: Detail,
+}
+
+/// Times for which something other than the network limited a sender (tcpi_busy_time and related fields).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Time in which the flow had data to send.
+    pub busy: Duration,
+    /// Time in which the receive window held it back.
+    pub receive_window: Duration,
+    /// Time in which the send buffer held it back.
+    pub send_buffer: Duration,
+    /// Time limited by the rate ceiling that the server's operator set.
+    pub server_ceiling: Duration,
+}
+
+/// Report of the server on a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowReport {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Direction of the flow.
+    pub direction: Direction,
+    /// Server's clock at the start of the flow: the `server_ns` it accepted with.
+    pub start_ns: i64,
+    /// Reason of its end.
+    pub ended: Ended,
+    /// Congestion control of the sender.
+    pub congestion: String,
+    /// Times in which it was held back.
+    pub limits: Limits,
+    /// Samples in order.
+    pub samples: Vec<Sample>,
+}
+
+/// Send or arrival time of a datagram of a train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Number in the program.
+    pub seq: u64,
+    /// Time on the server's clock, UNIX ns.
+    pub at_ns: i64,
+    /// ECN bits with which it left or arrived.
+    pub ecn: u8,
+}
+
+/// Datagrams of a train that the server sent or received.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamps {
+    /// Stamps in the order in which the datagrams passed.
+    pub stamps: Vec<Stamp>,
+    /// Datagrams that the server's own host refused, when it sent.
+    pub refused: u64,
+    /// Datagrams that overflowed the server's own receive buffer, when it received.
+    pub overflowed: u64,
+    /// Fragment counters; null if the server may not watch its interface.
+    pub fragments: Option<Fragments>,
 }
 
 /// Body of the [frame](seal) in which the client reports, after its part of a train, how many datagrams have left.
@@ -234,6 +388,7 @@ pub fn read_finished(body: &[u8]) -> Result<u64, ControlError> {
         })
 }
 
+/// Answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// The datagram that proves the path has arrived: the train may start.
@@ -390,6 +545,7 @@ impl Request {
 }
 
 impl Response {
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::default();
         let kind = match self {

@@ -22,6 +22,7 @@ pub mod fault;
 pub mod flow;
 pub mod hops;
 pub mod journey;
+pub mod gateway;
 pub mod lblca;
 pub mod lblca_ports;
 pub mod marking;

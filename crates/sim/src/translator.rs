@@ -64,7 +64,9 @@ pub enum Block {
 pub struct Way {
     /// True if there is a NAT.
     pub translates: bool,
+    /// Mapping of the translator.
     pub mapping: Depends,
+    /// Filtering of the translator.
     pub filtering: Depends,
     /// Number of external addresses, which mappings of new sockets take in turn.
     pub addresses: u8,
@@ -81,6 +83,7 @@ pub struct Way {
     pub delay: Duration,
     /// Share of datagrams lost in each direction.
     pub loss: f64,
+    /// Seed of the run.
     pub seed: u64,
 }
 
@@ -120,6 +123,7 @@ pub struct Translator {
     way: Way,
     now: Time,
     rng: Rng,
+    /// Recording of the run.
     pub recording: Recording,
     /// Ports that the server has opened.
     ports: Vec<(Transport, Result<SocketAddr, String>)>,
@@ -131,6 +135,7 @@ pub struct Translator {
 }
 
 impl Translator {
+    /// Creates a translator.
     pub fn new(way: Way) -> Translator {
         Translator {
             rng: Streams::new(way.seed).stream("translator/loss"),

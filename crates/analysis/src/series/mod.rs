@@ -1,15 +1,14 @@
-//! Delays of weeks: probes of one target, read once in any order, kept so that exact figures of the whole,
-//! of a day, of a window or of any span that was asked for can be had from the same numbers.
+//! Delays of weeks: the probes of one target, read once in any order. They are kept so that exact figures of the whole,
+//! a day, a window or any requested span come from the same numbers.
 //!
-//! **Method.** Time is cut into blocks: at midnight, at every edge that was asked for, and every so often in
-//! between. A block counts its probes by what became of them and keeps their round trips in ascending order.
-//! Figures of a span are those of the union of its blocks: counts and moments add, quantiles are found
-//! among several ascending runs without merging them (`stats::runs`), and the blocks' own means tell how much
-//! the samples depend on each other (`stats`). Beside the blocks, short slots keep what gaps, outages, base
-//! line and the worst sliding window are found from (`slots`).
+//! **Method.** Time is cut into blocks: at midnight, at every requested edge, and at regular intervals in between. A
+//! block counts its probes by fate and keeps their round trips in ascending order. Figures of a span are those of the
+//! union of its blocks: counts and moments add, quantiles are found among several ascending runs without merging them
+//! (`stats::runs`), and the blocks' own means tell how much the samples depend on each other (`stats`). Beside the
+//! blocks, short slots serve for gaps, outages, base line and the worst sliding window (`slots`).
 //!
-//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned out to histograms
-//! count with three digits.
+//! **Limits.** 8 bytes for each answered probe stay in memory. Probes that were thinned to histograms count with three
+//! digits.
 
 mod block;
 pub mod plan;
@@ -39,14 +38,17 @@ pub struct TooMany {
 /// The probes of one target.
 #[derive(Clone, Debug)]
 pub struct Series {
+    /// Division of time.
     pub plan: Plan,
+    /// Blocks in order.
     pub blocks: Vec<Block>,
+    /// Slots in order.
     pub slots: Slots,
-    /// Whether some of the round trips come from histograms.
+    /// True if some of the round trips come from histograms.
     pub rounded: bool,
     /// Stretches in which the network kept probes from leaving, in order.
     cut_off: Vec<(i64, i64)>,
-    /// True if round trips are not kept, only what gaps and outages are found from.
+    /// True if round trips are not kept, only the data for gaps and outages.
     holes_only: bool,
     /// Thinned probes and their round trips so far.
     thinned: (u64, u64),
@@ -55,6 +57,7 @@ pub struct Series {
 }
 
 impl Series {
+    /// Creates an empty series.
     pub fn new(plan: Plan) -> Series {
         let blocks: Vec<Block> = plan.blocks();
         Series {
@@ -69,7 +72,7 @@ impl Series {
         }
     }
 
-    /// One that knows gaps, outages and availability alone, and takes no memory for round trips.
+    /// Creates a series for gaps, outages and availability alone, which takes no memory for round trips.
     pub fn of_holes(plan: Plan) -> Series {
         Series {
             holes_only: true,
@@ -77,13 +80,14 @@ impl Series {
         }
     }
 
-    /// Tells, before any probe is added, when the network kept probes from leaving: those count as not answered.
+    /// Sets the times in which the network kept probes from leaving, which count as not answered. Call this before
+    /// adding a probe.
     pub fn cut_off(&mut self, spans: Vec<(i64, i64)>) {
         self.cut_off = spans;
     }
 
-    /// True if a slot that took so long overlaps a stretch in which the network kept probes from leaving. The label of
-    /// a probe may lie an interval before the refusal that it met.
+    /// True if the slot of length `length_ns` overlaps a stretch in which the network kept probes from leaving. The
+    /// label of a probe may lie an interval before the refusal that it met.
     fn is_cut_off(&self, t_ns: i64, length_ns: i64) -> bool {
         overlaps(&self.cut_off, t_ns, length_ns.max(self.plan.interval_ns))
     }
@@ -97,7 +101,7 @@ impl Series {
         self.blocks.get_mut(self.at).filter(|b| holds(b))
     }
 
-    /// Probes outside the plan's span are passed over.
+    /// Adds a probe; probes outside the plan's span are ignored.
     pub fn add(&mut self, p: Probe) {
         let expected = self.plan.probes_a_block();
         let cut_off = p.status == Status::NotSent && self.is_cut_off(p.sent_ns, 0);
@@ -174,7 +178,7 @@ impl Series {
         Ok(())
     }
 
-    /// Brings the round trips in order, on so many threads.
+    /// Sorts the round trips, on `threads` threads.
     pub fn finish(&mut self, threads: usize) {
         let share = self.blocks.len().div_ceil(threads.max(1)).max(1);
         std::thread::scope(|scope| {
@@ -184,12 +188,12 @@ impl Series {
         });
     }
 
-    /// The blocks that figures count, in time order.
+    /// Blocks that figures count, in time order.
     pub fn counted(&self) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(|b| b.excluded.is_none())
     }
 
-    /// Those of a span whose edges the plan knows.
+    /// Blocks of a span whose edges the plan knows.
     pub fn within(&self, from_ns: i64, to_ns: i64) -> Vec<&Block> {
         let first = self.blocks.partition_point(|b| b.from_ns < from_ns);
         self.blocks[first..]

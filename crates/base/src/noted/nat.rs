@@ -16,6 +16,7 @@ pub enum Far {
     OtherAddress,
 }
 
+/// Notes of a run of `nat`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 pub enum NatNote {

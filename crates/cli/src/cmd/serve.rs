@@ -1,4 +1,4 @@
-//! `tailback serve`: the far end.
+//! `tailback serve`: the server.
 
 use super::serve_keys;
 use crate::Outcome;
@@ -17,12 +17,12 @@ use std::sync::mpsc::Receiver;
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    about = "Be the far end of a test: answer probes, take uploads, give downloads",
-    long_about = "Runs the far end of `tailback test` on one port, UDP and TCP. A client must show that it can receive at its \
-        address before it gets anything, no answer is larger than its question, and each client has a budget, \
-        so that the server is of no use to anybody who spoofs addresses. With keys, strangers get nothing at all.",
-    after_help = "Examples:\n  tailback serve                        for anybody\n  tailback serve keys add anna --keys FILE    a key for anna, and the line for her\n  \
-        tailback serve --keys FILE            for those with a key\n\n\
+    about = "Run the server: answer probes, receive uploads, send downloads",
+    long_about = "Runs the server for `tailback test` and the other commands on one port, UDP and TCP. A client must prove that it \
+        receives at its address before it gets data. No answer is larger than its question, and each client has a budget. \
+        So the server is useless to attackers who spoof addresses. With keys, it serves users with a key only.",
+    after_help = "Examples:\n  tailback serve                        for everybody\n  tailback serve keys add anna --keys FILE    a key for anna; prints the line for her\n  \
+        tailback serve --keys FILE            for users with a key\n\n\
         Open the port in the firewall for UDP and TCP. Stop with Ctrl-C."
 )]
 pub struct Args {
@@ -52,7 +52,7 @@ pub struct Args {
     /// Clients served at once
     #[arg(long, value_name = "COUNT", default_value_t = Budgets::default().clients)]
     max_clients: usize,
-    /// Bytes that one client may move in an hour, both directions together [default: 100 GB]
+    /// Bytes that one client may move in an hour, both directions combined [default: 100 GB]
     #[arg(long, value_name = "SIZE")]
     bytes_per_hour: Option<Bytes>,
     /// Bytes that all clients together may move in an hour [default: 1000 GB]
@@ -89,7 +89,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Log entries that may wait for whoever reads standard output.
+/// Interval between two writes of the counters.
 const LOG_WAITS: usize = 256;
 
 /// Starts the thread that writes the log. It is never waited for: a reader that stands still holds up only this thread.
@@ -108,6 +108,28 @@ fn write_log(entries: Receiver<Entry>) -> anyhow::Result<()> {
         .spawn(write)
         .context("cannot start a thread for the log")?;
     Ok(())
+}
+
+/// Writes the counters to a file that anybody may read.
+fn write_metrics(path: &Path, server: &Server) -> anyhow::Result<()> {
+    super::write_file(path, &metrics::render(&server.stats()))?;
+    let readable = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, readable)
+        .with_context(|| format!("cannot let others read {}", path.display()))
+}
+
+/// User to become, if the process has rights to give up.
+fn user(name: &str) -> anyhow::Result<Option<Target>> {
+    if !privileges::is_root() {
+        return Ok(None);
+    }
+    if name == "root" {
+        eprintln!(
+            "tailback: serves as root, as --user root says. A fault in it would be a fault with all rights"
+        );
+        return Ok(None);
+    }
+    Ok(Some(Target::find(name)?))
 }
 
 /// Directory of what the server keeps, where none is given.
@@ -136,6 +158,35 @@ fn tls(args: &Args) -> Tls {
         },
         None => Tls::Fresh,
     }
+}
+
+/// Starts the server. If its TLS key cannot be stored, it makes one for this run and gives the reason.
+fn start(mut config: ServeConfig, asked_for: bool) -> anyhow::Result<(Server, Option<TlsError>)> {
+    let mut unkept = None;
+    let started = match Server::start(config.clone()) {
+        Err(ServeError::Tls(e @ TlsError::File { .. })) if !asked_for => {
+            unkept = Some(e);
+            config.tls = TlsKey::Fresh;
+            Server::start(config)
+        }
+        other => other,
+    };
+    started.map(|server| (server, unkept)).map_err(|e| match e {
+        ServeError::Keys(e) => usage(e.to_string()),
+        ServeError::Tls(e) => usage(e.to_string()),
+        e => e.into(),
+    })
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Make, list and remove the keys of users
+    Keys(serve_keys::Args),
+}
+
+/// Writes to standard error, if somebody reads it: a server continues without a reader.
+fn tell(text: &str) {
+    eprintln!("{text}");
 }
 
 pub fn run(args: Args) -> anyhow::Result<Outcome> {

@@ -50,7 +50,7 @@ pub(super) struct Run {
     ports: Ports,
 }
 
-/// One of our sockets.
+/// Socket of ours.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     number: u32,
@@ -193,7 +193,7 @@ impl Run {
         }
     }
 
-    /// Where the latest datagram of this socket to that port came from, which is noted.
+    /// External address of this socket's latest datagram to that port, which is noted.
     async fn mapped(&self, own: Own, far: usize, answered: bool) -> Option<SocketAddr> {
         let (all, payload) = (self.arrivals().await, self.payload(own));
         let its = |a: &&Arrival| a.listener == far as u32 && a.bytes == payload;

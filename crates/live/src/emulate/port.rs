@@ -1,5 +1,5 @@
-//! The emulator's end of a veth pair: frames come in through a ring of memory shared with the kernel, and go out many to
-//! a system call.
+//! Emulator's end of a veth pair: frames come in through a ring of memory shared with the kernel, and go out many to a
+//! system call.
 
 use super::EmulateError;
 use super::header::ETHERNET;
@@ -7,15 +7,17 @@ use crate::sys::message::Frames;
 use crate::sys::ring::{self, Ring};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Memory of one ring: at 1 Gbit/s it holds what arrives in 60 ms and more.
+/// Size of one ring: at 1 Gbit/s it holds the frames of 60 ms and more.
 const RING: usize = 16 << 20;
+/// Messages per system call; the kernel takes at most 1024.
+const BATCH: usize = 256;
 
-/// What a port lost.
+/// Losses of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PortLosses {
-    /// Frames that the kernel had no room for in the ring: this program was too late.
+    /// Frames that did not fit into the ring: this program was too late.
     pub ring_full: u64,
-    /// Frames longer than the MTU: somebody switched an offload on again.
+    /// Frames longer than the MTU: an offload was switched on again.
     pub oversized: u64,
     /// Frames that the kernel refused to send.
     pub not_sent: u64,
@@ -31,7 +33,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// Opens the interface of that name in the calling thread's namespace.
+    /// Opens the named interface in the calling thread's namespace.
     pub(super) fn open(interface: &str, mtu: u32) -> Result<Port, EmulateError> {
         let failed = |what: &str| {
             EmulateError::kernel(format!(
@@ -59,7 +61,7 @@ impl Port {
         })
     }
 
-    /// Hands over all that has arrived: each frame with the kernel's stamp, wall time in ns.
+    /// Hands over all arrived frames, each with the kernel's stamp, wall time in ns.
     pub(super) fn receive(&mut self, mut f: impl FnMut(&[u8], i64)) {
         let (longest, oversized) = (self.longest, &mut self.losses.oversized);
         // At most one turn of the ring, so that a flood cannot keep us here.
@@ -81,12 +83,12 @@ impl Port {
         !self.ring.is_empty()
     }
 
-    /// Sends the frames in order.
+    /// Sends frames in order.
     pub(super) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) {
         self.losses.not_sent += self.batch.send(self.socket.as_raw_fd(), frames);
     }
 
-    /// With the kernel's count of what did not fit into the ring.
+    /// Losses, with the kernel's count of frames that did not fit into the ring.
     pub(super) fn losses(&mut self) -> Result<PortLosses, EmulateError> {
         let counts = ring::counts(&self.socket).map_err(EmulateError::kernel(format!(
             "read the packet counters of \"{}\"",

@@ -1,4 +1,4 @@
-//! Knocks at many ports at once.
+//! Connection attempts to many ports at once.
 
 use crate::clock::mono_ns;
 use crate::errand::{Tally, socket_to};

@@ -1,4 +1,4 @@
-//! One request to the far end and its answer, over a fresh connection.
+//! Request to the server and its answer, over a fresh connection.
 
 use super::LoadError;
 use super::kernel::{choose_congestion, lift_send_buffer, random_bytes};
@@ -19,10 +19,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often a blocked read looks at the stop flag.
+/// Interval at which a blocked read checks the stop flag.
 const TICK: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// How a client is let in, and how it knows the server.
+/// Credentials of the client, and identity of the server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub key: Option<Credential>,
@@ -39,23 +39,23 @@ impl Access {
     }
 }
 
-/// Where the far end is, and how to be let in.
+/// Address of the server, and the access to it.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub server: SocketAddr,
     pub access: Access,
-    /// How long a connection, or an answer, may take.
+    /// Longest wait for a connection or an answer.
     pub patience: Duration,
 }
 
-/// When a request left and its answer came, monotonic.
+/// Monotonic times of a request and its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     pub sent: i64,
     pub answered: i64,
 }
 
-/// A connection to the server: its socket, which carries the load, and what is said over it.
+/// Connection to the server: its socket, which carries the load, and the control messages on it.
 pub struct Line {
     stream: TcpStream,
     talk: Mutex<Talk>,
@@ -63,7 +63,7 @@ pub struct Line {
 
 struct Talk {
     pipe: Pipe,
-    /// From the greeting on.
+    /// State of TLS, from the greeting on.
     end: Option<ClientEnd>,
 }
 
@@ -88,10 +88,9 @@ impl AsFd for Line {
 }
 
 impl Line {
-    /// Over a connection that exists.
+    /// Wraps a connection that exists.
     ///
-    /// # Errors
-    /// The TLS library's own.
+    /// # Errors Those of the TLS library.
     pub fn new(stream: TcpStream, pin: Option<Pin>) -> io::Result<Line> {
         let pipe = pin.map_or(Ok(Pipe::plain()), Pipe::client)?;
         Ok(Line {
@@ -104,10 +103,9 @@ impl Line {
         self.talk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something after the request.
+    /// Sends a message after the request.
     ///
-    /// # Errors
-    /// The connection does not take it, or there has been no request.
+    /// # Errors The connection does not take it, or there has been no request.
     pub fn say(&self, body: &[u8]) -> io::Result<()> {
         let mut talk = self.talk();
         let end = talk.end.as_mut().ok_or(io::ErrorKind::NotConnected)?;
@@ -116,7 +114,7 @@ impl Line {
         { &self.stream }.write_all(&bytes)
     }
 
-    /// Fills `buf` before the monotonic time `until`, looking at `stop` while it waits.
+    /// Fills `buf` before the monotonic time `until`, checking `stop` while it waits.
     fn read_all(
         &self,
         pipe: &mut Pipe,
@@ -174,7 +172,7 @@ impl Peer {
         Line::new(stream, self.access.pin).map_err(unreachable)
     }
 
-    /// Key that signs probes over UDP: the user's own; otherwise, from a server with a pin, a ticket that comes inside TLS.
+    /// Key that signs probes over UDP: the user's own, or, from a server with a pin, a ticket that comes inside TLS.
     ///
     /// # Errors
     /// Those of [`Peer::ask`].
@@ -193,10 +191,10 @@ impl Peer {
         }
     }
 
-    /// Says hello, asks, and waits for the answer, of which it reads not one byte too many.
+    /// Sends the greeting and the request, and waits for the answer. It does not read beyond the answer.
     ///
-    /// # Errors
-    /// A refusal, with the server's reason; silence; a far end that is no Tailback, or not the one that has the key.
+    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback, or lacks the key of the
+    /// pin.
     pub fn ask(
         &self,
         line: &Line,
@@ -247,10 +245,9 @@ impl Peer {
         }
     }
 
-    /// The next answer on a connection, by the monotonic time `until`, of which it reads not one byte too many.
+    /// Waits for the next answer on a connection until the monotonic time `until`. It does not read beyond the answer.
     ///
-    /// # Errors
-    /// A refusal, with the server's reason; silence; a far end that is no Tailback.
+    /// # Errors A refusal, with the server's reason; no answer; a far end that is no Tailback.
     pub fn hear(&self, line: &Line, until: i64, stop: &AtomicBool) -> Result<Response, LoadError> {
         self.hear_in(line, &mut line.talk(), until, stop)
     }
@@ -279,7 +276,7 @@ impl Peer {
         }
     }
 
-    /// What the server said before it hung up in the middle of a flow, if it said anything.
+    /// Last message of the server before it closed the connection in the middle of a flow, if there is one.
     pub fn last_words(&self, line: &Line) -> Option<LoadError> {
         let until = mono_ns() + 200_000_000;
         match self.hear(line, until, &AtomicBool::new(false)) {
@@ -331,7 +328,7 @@ impl Peer {
     }
 }
 
-/// Fills `buf` by `read` before the monotonic time `until`, looking at `stop` while it waits.
+/// Fills `buf` by `read` before the monotonic time `until`, checking `stop` while it waits.
 fn read_all_by(
     buf: &mut [u8],
     until: i64,

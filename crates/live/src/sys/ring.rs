@@ -8,10 +8,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK: usize = 1 << 16;
-/// The ring's own header before each frame, with its alignment.
+/// Size of the ring's own header before each frame, with its alignment.
 const MARGIN: usize = 128;
 
-/// A packet socket of no protocol: nothing comes in before its ring stands and it is bound to an interface.
+/// Packet socket of no protocol: it receives nothing before its ring exists and it is bound to an interface.
 pub(crate) fn socket() -> io::Result<OwnedFd> {
     // SAFETY: the call has no pointers; a socket that it returns is ours alone.
     let socket = unsafe {
@@ -30,7 +30,8 @@ pub(crate) fn socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// From now on every frame of the interface comes in. Gives the kind of its hardware, an `ARPHRD_` number.
+/// Binds the socket to an interface, so that it receives every frame. Returns the kind of its hardware, an `ARPHRD_`
+/// number.
 pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<u16> {
     // SAFETY: `sockaddr_ll` is plain data, for which all zeroes is a value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -50,7 +51,7 @@ pub(crate) fn bind(socket: &OwnedFd, index: u32) -> io::Result<u16> {
     Ok(address.sll_hatype)
 }
 
-/// Frames that came since the last call, and of those the ones that the ring had no room for.
+/// Frames since the last call, and the number of them that did not fit into the ring.
 pub(crate) fn counts(socket: &OwnedFd) -> io::Result<libc::tpacket_stats> {
     let mut counts = libc::tpacket_stats {
         tp_packets: 0,
@@ -102,21 +103,21 @@ fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result
     check(done).map(drop)
 }
 
-/// A frame in its slot.
+/// Frame in its slot.
 pub(crate) struct Frame<'a> {
-    /// As much of it as the slot holds.
+    /// Captured part of the frame, as much as the slot holds.
     pub data: &'a [u8],
-    /// Its length on the wire.
+    /// Length on the wire.
     pub wire_len: usize,
-    /// The kernel's stamp, wall time, ns.
+    /// Kernel's stamp, wall time, ns.
     pub t_ns: i64,
-    /// This host sent it.
+    /// True if this host sent it.
     pub outgoing: bool,
-    /// The VLAN tag that the kernel or the card took out of it: protocol and tag, as they stood in it.
+    /// VLAN tag that the kernel or the card removed: protocol and tag, as they were in the frame.
     pub vlan: Option<(u16, u16)>,
 }
 
-/// The mapping, and whose turn it is.
+/// Memory mapping, and the next slot.
 pub(crate) struct Ring {
     base: *mut u8,
     len: usize,
@@ -132,7 +133,7 @@ impl Drop for Ring {
 }
 
 impl Ring {
-    /// `len` bytes of slots for frames of at least `longest` bytes.
+    /// Maps `len` bytes of slots for frames of at least `longest` bytes.
     pub fn map(socket: &OwnedFd, longest: usize, len: usize) -> io::Result<Ring> {
         let frame = (longest + MARGIN).next_power_of_two();
         let request = libc::tpacket_req {
@@ -164,12 +165,12 @@ impl Ring {
         })
     }
 
-    /// How many fit.
+    /// Number of slots.
     pub fn frames(&self) -> usize {
         self.len / self.frame
     }
 
-    /// Hands the oldest frame to `f`, then gives the slot back. False where there is none.
+    /// Hands the oldest frame to `f`, then returns the slot. False if there is none.
     pub fn take(&mut self, f: impl FnOnce(&Frame<'_>)) -> bool {
         // SAFETY: `next` counts whole slots within the mapping, each of which starts with the header that
         // packet(7) describes, with a `sockaddr_ll` behind it. The kernel writes a slot only while its status word is

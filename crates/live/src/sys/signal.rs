@@ -1,4 +1,4 @@
-//! Signals. The first Ctrl-C asks the run to end and keep what it has; the second ends the process.
+//! Signals. The first Ctrl-C asks the run to end and keep its rows; the second ends the process.
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ extern "C" fn note(_: i32) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGINT and SIGTERM set a flag; a second one has its usual effect.
+/// Makes SIGINT and SIGTERM set a flag; a second one has its usual effect.
 pub fn catch_interrupt() {
     let action = SigAction::new(
         SigHandler::Handler(note),
@@ -32,7 +32,7 @@ extern "C" fn note_hangup(_: i32) {
     HUNG_UP.store(true, Ordering::Relaxed);
 }
 
-/// From now on SIGHUP sets a flag, which [`hung_up`] takes.
+/// Makes SIGHUP set a flag, which [`hung_up`] takes.
 pub fn catch_hangup() {
     let action = SigAction::new(
         SigHandler::Handler(note_hangup),
@@ -48,7 +48,7 @@ pub fn hung_up() -> bool {
     HUNG_UP.swap(false, Ordering::Relaxed)
 }
 
-/// From now on the end of the terminal is not the end of the program.
+/// Lets the program survive the end of its terminal.
 pub fn ignore_hangup() {
     let action = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler of ours runs.

@@ -6,15 +6,14 @@ use std::io;
 
 /// Random bytes from the kernel.
 ///
-/// # Errors
-/// When the kernel has none, which a running Linux does not do.
+/// # Errors The kernel has none, which does not happen on a running Linux.
 pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0u8; N];
     super::random::fill(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Names this boot of this kernel; empty where it cannot be read, which equals no other boot's.
+/// Identifier of this boot of the kernel; empty if it cannot be read, which equals no other boot's.
 pub fn boot_id() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
@@ -22,8 +21,8 @@ pub fn boot_id() -> Vec<u8> {
 /// Real-time priority of a thread that sends probes.
 pub const PROBES: i32 = 50;
 
-/// Asks for exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority where
-/// that is allowed. Gives whether it was.
+/// Requests exact wake-ups of the calling thread: a timer slack of 1 ns, and a real-time priority if allowed. Returns
+/// true if the priority was allowed.
 pub fn wake_exactly(priority: i32) -> bool {
     sleep_exactly();
     // SAFETY: the call takes plain numbers and one struct by address, and concerns this thread only.
@@ -40,7 +39,7 @@ pub fn wake_exactly(priority: i32) -> bool {
     }
 }
 
-/// Asks for exact wake-ups of the calling thread at its usual priority.
+/// Requests exact wake-ups of the calling thread at its usual priority.
 pub fn sleep_exactly() {
     let _ = nix::sys::prctl::set_timerslack(1);
 }

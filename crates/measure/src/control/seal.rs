@@ -26,6 +26,7 @@ use crate::keys::{Credential, ID_LEN, Identity, SessionKeys, UserId, UserKey, Us
 use crate::wire::Key;
 use sha2::{Digest, Sha256};
 
+/// Length of a signature, bytes.
 pub const TAG_LEN: usize = 32;
 const SIGNED: u8 = 0x80;
 const PONG: u8 = 0;
@@ -35,6 +36,7 @@ const PONG: u8 = 0;
 pub struct Transcript([u8; 32]);
 
 impl Transcript {
+    /// Transcript of the greeting.
     pub fn new(hello: &[u8; HELLO_LEN], greeting: &[u8; GREETING_LEN]) -> Transcript {
         let hash = Sha256::new().chain_update(hello).chain_update(greeting);
         Transcript(hash.finalize().into())
@@ -270,9 +272,11 @@ pub struct Asked(Vec<u8>);
 /// Request of a client that is admitted.
 #[derive(Debug)]
 pub struct Admitted {
+    /// Request of the client.
     pub request: Request,
     /// User of the key; null if everybody is served.
     pub user: Option<Identity>,
+    /// Server's end of the signed connection.
     pub end: ServerEnd,
 }
 

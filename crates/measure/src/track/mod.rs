@@ -211,10 +211,15 @@ impl Live {
 /// UDP between two ends; a single capture shows nothing but sizes.
 #[derive(Clone, Debug)]
 pub struct Conversation {
+    /// First endpoint.
     pub a: Endpoint,
+    /// Other endpoint.
     pub b: Endpoint,
+    /// Time of the first packet, ns.
     pub first_ns: i64,
+    /// Time of the last packet, ns.
     pub last_ns: i64,
+    /// Packets of each direction.
     pub packets: [u64; 2],
     /// Payload bytes by direction.
     pub bytes: [u64; 2],
@@ -223,11 +228,17 @@ pub struct Conversation {
 /// Totals of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
+    /// Packets of the capture.
     pub packets: u64,
+    /// Bytes of IP packets.
     pub bytes: u64,
+    /// Packets of TCP.
     pub tcp_packets: u64,
+    /// Bytes of TCP's packets.
     pub tcp_bytes: u64,
+    /// Packets of UDP.
     pub udp_packets: u64,
+    /// Bytes of UDP's packets.
     pub udp_bytes: u64,
     /// Packets that are neither TCP nor UDP, or not IP.
     pub other_packets: u64,
@@ -237,6 +248,7 @@ pub struct Totals {
     pub tunnelled_packets: [u64; TUNNELS.len()],
     /// Packets with an earlier time than the packet before them, and the largest such difference.
     pub backward_packets: u64,
+    /// Largest step backward of the times, ns.
     pub backward_most_ns: i64,
     /// Packets captured too short to hold the transport header.
     pub cut_packets: u64,
@@ -244,6 +256,7 @@ pub struct Totals {
     pub cut_options_packets: u64,
     /// First fragments, and later fragments.
     pub first_fragments: u64,
+    /// Fragments after the first.
     pub later_fragments: u64,
     /// Packets without a time, which no connection can use.
     pub untimed_packets: u64,
@@ -251,7 +264,9 @@ pub struct Totals {
     pub evicted: u64,
     /// Finished connections that are not listed because there were too many.
     pub not_listed: u64,
+    /// Time of the first packet, ns.
     pub first_ns: Option<i64>,
+    /// Time of the last packet, ns.
     pub last_ns: Option<i64>,
 }
 
@@ -314,6 +329,7 @@ pub struct Tracker {
     begun: u32,
     /// Current batch; `None` only while it is followed.
     batch: Option<Box<Batch>>,
+    /// Sums over the capture so far.
     pub totals: Totals,
 }
 
@@ -332,6 +348,7 @@ impl Default for Tracker {
 }
 
 impl Tracker {
+    /// Creates a tracker.
     pub fn new(settings: Settings) -> Tracker {
         let seeds = Seeds::new(settings.seed);
         Tracker {
@@ -665,8 +682,11 @@ impl Tracker {
 /// Contents of a capture, grouped.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
+    /// Sums over the capture.
     pub totals: Totals,
+    /// Connections of TCP.
     pub connections: Vec<Connection>,
+    /// Conversations of UDP.
     pub conversations: Vec<Conversation>,
 }
 

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 pub struct Plan {
     /// Kind with its parameters.
     pub probe: ProbeSpec,
-    /// Far end as the user names it; none with emulated links.
+    /// Server as the user names it; none with emulated links.
     #[serde(default)]
     pub server: Option<String>,
     /// Emulated links, near end first, with a router between one and the next.
@@ -37,16 +37,16 @@ pub struct Plan {
     pub others: Option<BitsPerSec>,
     /// Upper limit on traffic, both directions combined.
     pub budget: Bytes,
-    /// Interface whose counters show cross traffic; the one that leads to the server where not given.
+    /// Interface whose counters show cross traffic; by default the interface towards the server.
     #[serde(default)]
     pub interface: Option<String>,
-    /// Longest wait for cross traffic to end; none gives up at once.
+    /// Longest wait for cross traffic to end; without it the run gives up at once.
     #[serde(default)]
     pub hold_off: Option<Duration>,
     /// True to wait while another client loads the server's uplink.
     #[serde(default = "yes")]
     pub waits: bool,
-    /// True to measure in spite of cross traffic.
+    /// True to continue when there is cross traffic.
     #[serde(default)]
     pub beside_others: bool,
     /// Addresses beside the server's that the probe may send to, if the server names them.
@@ -60,7 +60,7 @@ pub struct Plan {
     /// Name of the run in its report.
     #[serde(default)]
     pub title: Option<String>,
-    /// Recording to write; one whose name says when it was made where not given.
+    /// Recording to write; by default its name is the current time.
     #[serde(default)]
     pub output: Option<PathBuf>,
 }
@@ -70,10 +70,9 @@ fn yes() -> bool {
 }
 
 impl Plan {
-    /// The plan as `meta.json` keeps it.
+    /// Plan as `meta.json` stores it.
     ///
-    /// # Errors
-    /// A link that is no JSON, which cannot be.
+    /// # Errors A link that is no JSON, which cannot happen.
     pub fn recorded(&self) -> anyhow::Result<serde_json::Value> {
         Ok(serde_json::json!({
             "probe": self.probe,
@@ -134,7 +133,7 @@ enum OneOrMany {
     Many(Vec<LinkSpec>),
 }
 
-/// One as itself, a chain as a list; null where there is none.
+/// JSON of the links: one as itself, a chain as a list; null if there is none.
 fn links_json(links: &[LinkSpec]) -> anyhow::Result<serde_json::Value> {
     let json = match links {
         [] => Ok(serde_json::Value::Null),
@@ -151,14 +150,15 @@ pub struct Answer {
     pub end: End,
 }
 
-/// A plan whose server is found and whose namespaces can be made; it may run more than once.
+/// Plan whose server is resolved and whose namespaces can be made; it may run more than once.
 pub struct Ready<'p> {
     plan: &'p Plan,
     access: Access,
     server: Option<SocketAddr>,
 }
 
-/// Finds the server, or prepares this process for emulated links: it must have a single thread then.
+/// Resolves the server, or prepares this process for emulated links. In the second case the process must have a single
+/// thread.
 ///
 /// # Errors
 /// A server that is not found, links that this user may not emulate.
@@ -186,16 +186,15 @@ pub fn ready<'p>(plan: &'p Plan, access: &Access) -> anyhow::Result<Ready<'p>> {
     })
 }
 
-/// Asks the question once.
+/// Runs the experiment once.
 ///
-/// # Errors
-/// As [`ready`] and [`Ready::run`].
+/// # Errors Those of [`ready`] and [`Ready::run`].
 pub fn run(plan: &Plan, access: &Access, progress: &mut dyn Progress) -> anyhow::Result<Answer> {
     ready(plan, access)?.run(progress)
 }
 
 impl Ready<'_> {
-    /// Asks the question, into a recording of its own.
+    /// Runs the experiment, into a new recording.
     ///
     /// # Errors
     /// A run that gave no figures.
@@ -266,14 +265,14 @@ impl Ready<'_> {
     }
 }
 
-/// True for kinds that come near their budget.
+/// True for kinds that nearly use up their budget.
 fn sends_much(probe: &ProbeSpec) -> bool {
     let kind = probe.kind();
     let much = ["path", "tcp", "page", "collapse", "check"];
     matches!(kind.how, How::Trains(_)) || much.contains(&kind.entry.name)
 }
 
-/// Carries the kind out from the calling thread's network namespace.
+/// Runs the experiment from the calling thread's network namespace.
 fn probe(
     plan: &Plan,
     (server, far): (SocketAddr, Option<&NetNs>),

@@ -55,7 +55,7 @@ impl Carried {
 }
 
 /// Host's own observations of an interface: an interval is successful if the interface was up, had an address and got
-/// an answer (002, chapter 5: stability is the share of successful intervals).
+/// an answer (Chandele 2012, chapter 5: stability is the share of successful intervals).
 #[derive(Clone, Debug)]
 pub struct Stability {
     pub interface: String,
@@ -601,7 +601,7 @@ mod tests {
         assert_eq!((&*s.interface, s.interval_ns), ("wan", 5 * SECOND));
         let hour = s.hours[&(0, 0)];
         assert_eq!((hour.all, hour.successful), (720, 708));
-        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
             picture.contains("98.33 % of 720 intervals of 5 s of wan"),
             "{picture}"
@@ -635,7 +635,7 @@ mod tests {
                 good: 3599.0
             }
         );
-        let picture = crate::plots::Plot::Availability.svg(&m).unwrap();
+        let picture = crate::plots::Plot::Availability.spec(&m).unwrap().svg();
         assert!(
             picture.contains("Available for 99.81 % of the time") && picture.contains("98.33 %"),
             "{picture}"
@@ -655,7 +655,7 @@ mod tests {
             );
         }
         for plot in [crate::plots::Plot::Rtt, crate::plots::Plot::Bounds] {
-            let picture = plot.svg(&m).unwrap();
+            let picture = plot.spec(&m).unwrap().svg();
             assert!(
                 picture.contains("largest 154 s cut off"),
                 "{}",

@@ -99,6 +99,7 @@ impl World {
         }
     }
 
+    /// Handles the arrival of a crafted datagram.
     pub fn crafted_arrived(&mut self, word: u64, ecn: Ecn) {
         let stamped = self.now + self.lateness();
         let (near, far) = (

@@ -56,19 +56,7 @@ impl Side {
         let samples = self.half.rtt.count;
         if ack <= s.una {
             if ack == s.una && pure && s.next > s.una {
-                if let Some(d) = &mut self.half.detail {
-                    // The next segment was lost or reordered.
-                    d.pending = None;
-                }
-                s.duplicates += 1;
-                if spoken && before == p.ack && from.state.previous_window == p.window {
-                    let e = from.half.events_mut();
-                    e.duplicate_acks += 1;
-                    if s.duplicates == 3 {
-                        e.triple_duplicate_acks += 1;
-                        e.mark(p, MarkKind::TripleDuplicate);
-                    }
-                }
+                self.duplicate(p, spoken && before == p.ack, from);
             }
             from.state.previous_window = p.window;
             // Such an ACK gives no RTT by timestamps.
@@ -103,7 +91,30 @@ impl Side {
         {
             d.prompt(t, rtt);
         }
-        let s = &mut self.state;
+        self.account(p, from);
+        self.tell(t, from, watch);
+    }
+
+    /// Counts an ACK that acknowledges nothing new while data is in flight.
+    fn duplicate(&mut self, p: &Packet, repeated: bool, from: &mut Side) {
+        if let Some(d) = &mut self.half.detail {
+            // The next segment was lost or reordered.
+            d.pending = None;
+        }
+        self.state.duplicates += 1;
+        if repeated && from.state.previous_window == p.window {
+            let e = from.half.events_mut();
+            e.duplicate_acks += 1;
+            if self.state.duplicates == 3 {
+                e.triple_duplicate_acks += 1;
+                e.mark(p, MarkKind::TripleDuplicate);
+            }
+        }
+    }
+
+    /// Accounts for what limits the sender after an ACK.
+    fn account(&mut self, p: &Packet, from: &Side) {
+        let (t, s) = (p.t, &mut self.state);
         if let Some(d) = &mut self.half.detail {
             let window = from.window().map(u64::from);
             if !s.is_near(from.least_round_trip()) {
