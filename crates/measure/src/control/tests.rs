@@ -1,5 +1,6 @@
 use super::seal::{Admitted, ClientEnd, RequestReader, ServerEnd, Transcript};
-use super::types::{ENDS, FASTEST};
+use super::types::ENDS;
+use super::types::FASTEST;
 use super::*;
 use crate::keys::{Credential, KeyFile, Secret, UserKey, Users};
 use base::program::{Fragments, MOST_DATAGRAMS};
