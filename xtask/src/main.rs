@@ -4,6 +4,7 @@ mod circles;
 mod cites;
 mod gallery;
 mod generate;
+mod kinds;
 mod layers;
 
 use anyhow::{Context, Result, bail};
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask VERB
-  check    everything below that can fail: layers, cites, that generated files are fresh, and that
-           the gallery has a page for every scenario of a document
+  check    everything below that can fail: layers, cites, that generated files are fresh, that
+           the gallery has a page for every scenario of a document, and that a kind of probe is its folder and one line
   gen      write schema/ and docs/reference/ anew from their sources
   layers   no room depends on one it must not, pure rooms say that they are, and no files of different folders of a room
            import each other in a circle, but for those in xtask/circles.txt
@@ -37,6 +38,7 @@ fn run(verb: Option<&str>) -> Result<()> {
             circles::check(&root)?;
             cites::check(&root)?;
             gallery::check(&root)?;
+            kinds::check(&root)?;
             generate::check(&root)
         }
         Some("gen") => {

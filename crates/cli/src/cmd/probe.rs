@@ -34,6 +34,12 @@ pub struct Args {
     /// Change one value of the emulated line, such as up.queue=codel; of the second of several hop2.up.queue=codel
     #[arg(long, requires = "link", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run in virtual time over the link instead of emulating it: needs no privileges, and takes a few seconds
+    #[arg(long = "virtual", requires = "link", conflicts_with = "every")]
+    virtual_time: bool,
+    /// Seed of the run in virtual time
+    #[arg(long, requires = "virtual_time", value_name = "N", default_value = "1")]
+    seed: u64,
     /// Let others send this much up the emulated line beside the probe, packets of mixed sizes at random
     #[arg(long, requires = "link", value_name = "RATE")]
     others: Option<BitsPerSec>,
@@ -95,6 +101,7 @@ fn kinds() -> String {
     text + "\nExamples:\n  tailback probe sweep far.example\n  \
         tailback probe sweep:direction=down,size=500 far.example\n  \
         tailback probe sweep --link shdsl                      both ends here, over an emulated line\n  \
+        tailback probe path --link adsl --virtual              the same in virtual time, within seconds\n  \
         tailback list probes                                   what each kind can be told"
 }
 
@@ -103,6 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<Outcome> {
         links: ops::links::chain(&args.link, &args.set)?,
         probe: args.probe,
         server: args.server,
+        virtual_seed: args.virtual_time.then_some(args.seed),
         others: args.others,
         budget: args.budget,
         interface: args.interface,
